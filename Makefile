@@ -1,0 +1,31 @@
+# Two commands: `make chaos` and `make test`. Both set up what is missing first.
+PYTHON  ?= python3
+SEED    ?=
+RUNTIME ?= process
+SUT     ?= dualplane
+PROFILE ?= smoke
+BIN     := .venv/bin
+ARGS    ?=
+
+.PHONY: help setup chaos test check lint image kafka clean
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## make .venv/ and .biplane/bin (quick when nothing changed)
+	@PYTHON="$(PYTHON)" bash setup.sh
+
+chaos: setup ## the main job: flood, restart and lie to a real cluster; verdict and HTML report
+	@$(BIN)/pytest harness/ --profile=$(PROFILE) --runtime=$(RUNTIME) --sut=$(SUT) $(if $(SEED),--seed=$(SEED)) $(ARGS)
+
+test: setup ## the project's own tests, a short run on a real cluster among them
+	@$(BIN)/python -m pytest tests $(ARGS)
+
+lint: setup ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+check: lint test ## what CI runs
+
+clean: ## end what earlier runs left behind (by recorded id), remove build products
+	@if [ -x $(BIN)/biplane ]; then $(BIN)/biplane clean; fi
+	@rm -rf build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""What the bundled broker reaches: `python -m benchmarks.<name>`. Every load is bounded in time."""

@@ -1,0 +1,109 @@
+"""What makes the loss of a committed record lawful.
+
+Judged per (arm, trial, topic, partition); each excuse holds for records offered or read before its
+``until`` (ns), or for ever:
+
+    unclean   the topic allows unclean leader elections: whoever is elected may lack anything
+    deleted   the topic was deleted (and perhaps created again): a StopReplica for deletion (leader
+              epoch -2), a metadata update that says so (leader -2), or a new incarnation in the
+              watch's rows
+    damage    a fault tore the log of a node that was, at some time, all of the in-sync set
+    forged    a forged LeaderAndIsr or StopReplica, with a lie that Kafka cannot see, was accepted
+    compacted the topic is compacted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.leadership import TP, epochs, sightings
+
+if TYPE_CHECKING:
+    from checkers.frames import History
+
+FOREVER: Final = 2**62
+DELETED_EPOCH: Final = -2
+DELETED_LEADER: Final = -2
+_SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch")
+Key = tuple[str, int, str, int]
+
+
+@dataclass(slots=True)
+class Excuses:
+    """``of`` says which excuse, if any, covers a record of a partition at time ``t``."""
+
+    history: History
+    by_partition: dict[Key, dict[str, int]] = field(default_factory=dict)
+    torn: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    """Nodes whose log a fault tore, by (arm, trial)."""
+
+    def of(self, arm: str, trial: int, topic: str, partition: int, t: int) -> str | None:
+        facts = self.history.run.topic(arm, trial, topic)
+        if facts.unclean_leader_election:
+            return "unclean"
+        if facts.compacted:
+            return "compacted"
+        for name, until in self.by_partition.get((arm, trial, topic, partition), {}).items():
+            if t <= until:
+                return name
+        return None
+
+    def add(self, key: Key, name: str, until: int) -> None:
+        known = self.by_partition.setdefault(key, {})
+        known[name] = max(known.get(name, 0), until)
+
+
+def excuses(history: History) -> Excuses:
+    """Gathered once a history."""
+    found: Excuses = history.memo("excuses", lambda: _gather(history))
+    return found
+
+
+def _gather(history: History) -> Excuses:
+    found = Excuses(history)
+    for row in history.rows("fault"):
+        torn = "torn" in (row["fault"] or "") or "torn" in (row["detail"] or "")
+        if torn and row["phase"] in ("injected", "healed") and row["nodes"]:
+            found.torn.setdefault((row["arm"], row["trial"]), set()).update(row["nodes"])
+    for row in history.rows("forged"):
+        accepted = row["error"] == 0 or (row["error"] is None and row["type"] == "info")
+        applied = not row["partition_error"]
+        acts = row["api"] in ("LEADER_AND_ISR", "STOP_REPLICA")
+        if acts and accepted and applied and row["lie"] not in _SEEN_LIES and row["topic"]:
+            found.add((row["arm"], row["trial"], row["topic"], row["partition"]), "forged", FOREVER)
+    _deletions(history, found)
+    _torn(history, found)
+    return found
+
+
+def _deletions(history: History, found: Excuses) -> None:
+    if history.has("replica_stop"):
+        rows = history.frame("replica_stop").where(f"delete and leader_epoch = {DELETED_EPOCH}")
+        _until(found, rows.groupBy(*TP).agg(F.max("t").alias("until")).collect())
+    if history.has("metadata_update"):
+        rows = history.frame("metadata_update").where(f"leader = {DELETED_LEADER}")
+        _until(found, rows.groupBy(*TP).agg(F.max("t").alias("until")).collect())
+    if history.has("leadership"):
+        rows = sightings(history).where("incarnation > 0")
+        # Only the first row of the newest incarnation dates the deletion before it.
+        born = rows.groupBy(*TP, "incarnation").agg(F.min("t").alias("until"))
+        _until(found, born.groupBy(*TP).agg(F.max("until").alias("until")).collect())
+
+
+def _until(found: Excuses, rows: Iterable[Any]) -> None:
+    for row in rows:
+        key = (row["arm"], row["trial"], row["topic"], row["partition"])
+        found.add(key, "deleted", row["until"])
+
+
+def _torn(history: History, found: Excuses) -> None:
+    if not found.torn:
+        return
+    alone = epochs(history).where("isr_size <= 1").select(*TP).distinct().collect()
+    for row in alone:
+        if (row["arm"], row["trial"]) in found.torn:
+            found.add((row["arm"], row["trial"], row["topic"], row["partition"]), "damage", FOREVER)

@@ -1,0 +1,406 @@
+"""The history's schema: what one row of evidence says. This is its only home.
+
+A history is a set of events. One event is one row of one *kind*; each kind is a table of its own,
+``history/f=<kind>/arm=<arm>/trial=<n>/*.parquet``, because checks read one or two kinds and
+splitting by kind is worth more than any Spark setting (broker-side measurements are in the docs).
+
+Live, while a run lasts, an event is one line of JSON in a file that one process appends to:
+``{"f": kind, "t": ns, "process": name, ...fields of its kind}``. Absent fields are null. The
+finishing step (harness/history) validates each line against this module, pairs invocations with
+completions, adds ``arm`` and ``trial`` and writes Parquet.
+
+Times are int64 nanoseconds of ``CLOCK_MONOTONIC`` (one host, shared by containers), never
+timestamps: Spark keeps microseconds. Fields ending in ``_ms`` are wall-clock milliseconds as Kafka
+stores them; ``run.json`` ties the two clocks together with their error.
+
+Operation rows carry ``type`` as Jepsen has it: ``ok`` happened; ``fail`` certainly did not;
+``info`` nobody knows (time-out, disconnect, NOT_LEADER_OR_FOLLOWER on a produce that may have
+landed). Live files also hold ``invoke`` rows, so that a crash loses no operation: finishing turns
+an invocation without completion into an ``info`` row. Stored tables hold completions only, each
+with its ``invoke_t``.
+
+This module imports neither Spark nor Arrow until asked for their schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION: Final = 1
+"""Raised whenever a stored history could be read differently by newer code."""
+
+COMMON: Final[Mapping[str, str]] = {
+    "t": "int64",  # when it happened; for an operation, when it completed
+    "process": "string",  # who wrote it down: producer-3, node-1, nemesis, zk-watch
+    "node": "int32",  # the broker that it concerns, null when none
+    "boot": "int32",  # node events: which start of that node, from 1
+}
+PARTITION_COLUMNS: Final = ("arm", "trial")
+"""Directory columns. *arm*: what is compared (``dualplane-single``); *trial*: its repetition (int).
+One (arm, trial) is one cluster's life: partitions, epochs and values are only comparable in it."""
+
+_OP: Final[Mapping[str, str]] = {
+    "type": "string",  # ok | fail | info (live files: invoke as well)
+    "op": "int64",  # unique in (process): ties a completion to its invocation
+    "invoke_t": "int64",
+    "error": "int32",  # Kafka's error code; null when none was received
+    "failure": "string",  # why there is no answer: timeout, disconnect, ...
+}
+_TP: Final[Mapping[str, str]] = {"topic": "string", "partition": "int32"}
+_LEADER: Final = "topic:string,partition:int32,leader:int32,leader_epoch:int32"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One table: its name, what one row says, its columns beyond COMMON in storage order."""
+
+    name: str
+    says: str
+    columns: Mapping[str, str]
+
+    @property
+    def all_columns(self) -> dict[str, str]:
+        return {**COMMON, **self.columns}
+
+
+_KINDS: Final = (
+    # ---- client operations -------------------------------------------------------------------
+    Kind(
+        "produce",
+        "One record offered to one broker; `value` is unique in a trial.",
+        {
+            **_OP,
+            **_TP,
+            "value": "int64",
+            "acks": "int32",  # 0, 1 or -1
+            "offset": "int64",  # acknowledged offset; null or -1 when unknown (acks=0)
+            "log_append_time_ms": "int64",  # from the response; -1 or null with CreateTime
+            "leader_epoch": "int32",  # believed by the client when it sent; null when unknown
+        },
+    ),
+    Kind(
+        "fetch",
+        "One record delivered to a consumer, or (offset null) one poll that delivered none.",
+        {
+            **_OP,
+            **_TP,
+            "poll": "int64",  # number of the poll in this process; rows of one poll share it
+            "offset": "int64",
+            "value": "int64",  # null when the record is not one of the workload's
+            "leader_epoch": "int32",  # partitionLeaderEpoch of the record's batch
+        },
+    ),
+    Kind(
+        "metadata",
+        "What one broker answered about one partition in one Metadata read.",
+        {
+            **_OP,
+            **_TP,
+            "read": "int64",  # number of the read in this process
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "isr": "list<int32>",
+        },
+    ),
+    Kind(
+        "probe",
+        "One harmless control request sent on a clock to measure its round trip; counted from "
+        "`planned_t`, so that a late reply cannot delay (and flatter) the next.",
+        {
+            **_OP,
+            "planned_t": "int64",
+            "api": "string",
+            "plane": "string",  # control | data: the listener it was sent to
+        },
+    ),
+    # ---- controller requests -----------------------------------------------------------------
+    Kind(
+        "control_send",
+        "The controller (`node`) is about to write one request to a broker's socket.",
+        {
+            "to": "int32",
+            "api": "string",  # LEADER_AND_ISR | UPDATE_METADATA | STOP_REPLICA
+            "correlation_id": "int32",
+            "controller_epoch": "int32",
+            "broker_epoch": "int64",
+            "enqueue_t": "int64",  # when it entered that broker's queue in the channel manager
+            "attempt": "int32",  # 1, 2, ...: retries resend the same item
+            "partitions": f"list<struct<{_LEADER}>>",
+        },
+    ),
+    Kind(
+        "control_response",
+        "What came of the `control_send` with the same (node, boot, to, correlation_id).",
+        {
+            "to": "int32",
+            "api": "string",
+            "correlation_id": "int32",
+            "send_t": "int64",
+            "error": "int32",  # top-level error; null when no answer came
+            "failure": "string",
+        },
+    ),
+    Kind(
+        "control_request",
+        "One controller request as the broker (`node`) lived it; `t` is when its response was sent.",
+        {
+            "api": "string",
+            "version": "int32",
+            "correlation_id": "int32",
+            "client_id": "string",
+            "plane": "string",  # control | data: which plane handled it
+            "listener": "string",
+            "controller_id": "int32",
+            "controller_epoch": "int32",
+            "broker_epoch": "int64",  # as the request had it
+            "own_broker_epoch": "int64",
+            "receive_t": "int64",  # read whole from the socket
+            "enqueue_t": "int64",  # the (blocking) put into the request queue returned
+            "dequeue_t": "int64",
+            "handled_t": "int64",
+            "error": "int32",
+            "partitions": f"list<struct<{_LEADER},error:int32>>",
+        },
+    ),
+    # ---- the cluster's own state changes -------------------------------------------------------
+    Kind(
+        "leadership",
+        "A leader and ISR as committed in ZooKeeper. `t` is never before the commit.",
+        {
+            **_TP,
+            "leader": "int32",  # -1: none
+            "leader_epoch": "int32",
+            "controller_epoch": "int32",
+            "partition_epoch": "int32",  # the znode's version
+            "isr": "list<int32>",
+            "source": "string",  # zk: seen by a watch; controller: traced by the writer
+            "commit_ms": "int64",  # ZooKeeper's mtime of the znode, null when unknown
+        },
+    ),
+    Kind(
+        "leader_change",
+        "A broker applied a LeaderAndIsr: it now leads or follows a partition.",
+        {
+            **_TP,
+            "role": "string",  # leader | follower
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "controller_epoch": "int32",
+            "correlation_id": "int32",
+            "log_end_offset": "int64",
+            "high_watermark": "int64",
+        },
+    ),
+    Kind(
+        "replica_stop",
+        "A broker applied a StopReplica to a partition.",
+        {
+            **_TP,
+            "leader_epoch": "int32",
+            "controller_epoch": "int32",
+            "correlation_id": "int32",
+            "delete": "bool",
+        },
+    ),
+    Kind(
+        "truncation",
+        "A broker cut its log: records in [to_offset, from_offset) are gone from it.",
+        {
+            **_TP,
+            "leader_epoch": "int32",
+            "from_offset": "int64",
+            "to_offset": "int64",
+            "reason": "string",
+        },
+    ),
+    Kind(
+        "metadata_update",
+        "A broker's metadata cache took in a partition's state.",
+        {
+            **_TP,
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "controller_epoch": "int32",
+            "correlation_id": "int32",
+        },
+    ),
+    Kind(
+        "isr_change",
+        "A leader's in-sync set changed (after its write was accepted).",
+        {**_TP, "isr": "list<int32>", "leader_epoch": "int32", "partition_epoch": "int32"},
+    ),
+    Kind(
+        "controller",
+        "A node became or ceased to be controller.",
+        {"event": "string", "controller_epoch": "int32"},  # elected | resigned
+    ),
+    # ---- what the harness did ------------------------------------------------------------------
+    Kind(
+        "fault",
+        "One step of one fault. A fault lasts from `injected` to `healed`.",
+        {
+            "fault": "string",  # its name, as in the plan
+            "id": "string",  # which entry of the plan
+            "phase": "string",  # inject | injected | heal | healed | failed
+            "nodes": "list<int32>",
+            "took_hold": "bool",  # on injected/healed: was its effect observed? null: not measurable
+            "detail": "string",  # JSON: how symbolic targets were resolved, what was measured
+        },
+    ),
+    Kind(
+        "flood",
+        "What a flood worker reached in the interval that ends at `t`.",
+        {
+            "id": "string",  # the fault's id
+            "interval_ns": "int64",
+            "connections": "int32",  # open at the end of the interval
+            "sent": "int64",
+            "completed": "int64",
+            "errors": "int64",
+            "bytes": "int64",
+            "latency_max_ns": "int64",
+        },
+    ),
+    Kind(
+        "forged",
+        "One request from a zombie or forger, and the answer.",
+        {
+            **_OP,
+            **_TP,
+            "api": "string",
+            "plane": "string",
+            "lie": "string",  # stale_controller_epoch | stale_broker_epoch | stale_leader_epoch | ...
+            "controller_id": "int32",
+            "controller_epoch": "int32",
+            "broker_epoch": "int64",
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "partition_error": "int32",
+            "correlation_id": "int32",
+            "client_id": "string",
+        },
+    ),
+    Kind(
+        "node_event",
+        "The life of a process under test.",
+        {
+            "event": "string",
+            "detail": "string",
+        },  # start|ready|stop|stopped|kill|pause|resume|exited
+    ),
+    Kind(
+        "phase",
+        "The run's own milestones.",
+        {"name": "string", "event": "string"},  # warmup|chaos|heal|quiesce|final_read ; begin|end
+    ),
+    Kind(
+        "infra",
+        "Something that the run stands on failed: the run can prove nothing.",
+        {"component": "string", "reason": "string"},  # toxiproxy | zookeeper | runtime | worker
+    ),
+    # ---- the final state -------------------------------------------------------------------------
+    Kind(
+        "log_read",
+        "One record of one replica's log (`node`), read at the end of the trial.",
+        {
+            **_TP,
+            "offset": "int64",
+            "value": "int64",
+            "leader_epoch": "int32",
+            "append_time_ms": "int64",
+        },
+    ),
+    Kind(
+        "log_end",
+        "The bounds of one replica's log at the final read; `error` when it could not be read.",
+        {
+            **_TP,
+            "log_start_offset": "int64",
+            "log_end_offset": "int64",
+            "high_watermark": "int64",
+            "is_leader": "bool",
+            "error": "string",
+        },
+    ),
+)
+
+KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _KINDS}
+OPERATIONS: Final = frozenset(k.name for k in _KINDS if "invoke_t" in k.columns)
+
+
+class HistoryError(ValueError):
+    """A history that cannot be read. The message names file, field and what would be allowed."""
+
+
+def _split_struct(body: str) -> list[tuple[str, str]]:
+    return [tuple(part.split(":", 1)) for part in body.split(",")]  # type: ignore[misc]
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """The Arrow type of a column type as written in this module."""
+    import pyarrow as pa
+
+    if name.startswith("list<"):
+        return pa.list_(arrow_type(name[5:-1]))
+    if name.startswith("struct<"):
+        return pa.struct([pa.field(n, arrow_type(t)) for n, t in _split_struct(name[7:-1])])
+    scalar: dict[str, pa.DataType] = {
+        "int64": pa.int64(),
+        "int32": pa.int32(),
+        "bool": pa.bool_(),
+        "string": pa.string(),
+    }
+    return scalar[name]
+
+
+def arrow_schema(kind: str) -> pa.Schema:
+    """The Arrow schema of a kind's stored files (without the directory columns)."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(n, arrow_type(t)) for n, t in KINDS[kind].all_columns.items()])
+
+
+def spark_ddl(kind: str) -> str:
+    """The Spark schema of a kind as DDL (``reader.schema`` takes it), directory columns included."""
+
+    def ddl(column_type: str) -> str:
+        named = column_type.replace("int64", "bigint").replace("int32", "int")
+        return named.replace("bool", "boolean")
+
+    columns = [f"`{n}` {ddl(t)}" for n, t in KINDS[kind].all_columns.items()]
+    return ", ".join([*columns, "arm string", "trial int"])
+
+
+_PYTHON_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "int64": (int,),
+    "int32": (int,),
+    "bool": (bool,),
+    "string": (str,),
+}
+
+
+def problem_with(event: Mapping[str, Any]) -> str | None:
+    """What is wrong with a live event, naming the field and what is allowed; None when it is sound."""
+    kind = KINDS.get(event.get("f", ""))
+    if kind is None:
+        return f"field 'f': unknown kind {event.get('f')!r}; allowed: {', '.join(KINDS)}"
+    columns = kind.all_columns
+    for name, value in event.items():
+        if name == "f" or value is None:
+            continue
+        declared = columns.get(name)
+        if declared is None:
+            return (
+                f"field {name!r}: not a column of kind {kind.name!r}; allowed: {', '.join(columns)}"
+            )
+        allowed = _PYTHON_TYPES.get(declared, (list,))
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            return f"field {name!r} of kind {kind.name!r}: {value!r} is not of type {declared}"
+    if event.get("t") is None or event.get("process") is None:
+        return f"kind {kind.name!r}: fields 't' (int64 ns) and 'process' (string) are required"
+    return None

@@ -1,0 +1,100 @@
+"""Where a history lies: a folder of this machine, or any URI that Hadoop's file systems can read.
+
+Local folders are listed and small tables read without Spark, which saves a job each. Everything
+else goes through Hadoop's FileSystem in Spark's JVM, so that ``hdfs://``, ``s3a://`` and the like
+work wherever the given Spark master can read them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from checkers.history import HistoryError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Store(Protocol):
+    """Paths are relative to the run's folder, with ``/`` between their parts."""
+
+    root: str
+    local: Path | None
+
+    def exists(self, path: str) -> bool: ...
+    def names(self, path: str) -> list[str]:
+        """What lies in a folder; nothing when there is no such folder."""
+        ...
+
+    def read_text(self, path: str) -> str: ...
+    def uri(self, path: str) -> str:
+        """What Spark's reader takes."""
+        ...
+
+
+class LocalStore:
+    def __init__(self, root: Path) -> None:
+        self.local: Path | None = root.absolute()
+        self._path = root.absolute()
+        self.root = str(root)
+
+    def exists(self, path: str) -> bool:
+        return (self._path / path).exists()
+
+    def names(self, path: str) -> list[str]:
+        folder = self._path / path
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    def read_text(self, path: str) -> str:
+        try:
+            return (self._path / path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise HistoryError(f"{self._path / path}: cannot be read: {error}") from error
+
+    def uri(self, path: str) -> str:
+        return (self._path / path).as_uri()
+
+
+class HadoopStore:
+    def __init__(self, root: str, spark: SparkSession) -> None:
+        self.local: Path | None = None
+        self.root = root.rstrip("/")
+        self._spark = spark
+        jvm: Any = spark._jvm  # no public way to Hadoop's FileSystem
+        self._new_path = jvm.org.apache.hadoop.fs.Path
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        self._fs: Any = self._new_path(self.root).getFileSystem(configuration)
+
+    def exists(self, path: str) -> bool:
+        return bool(self._fs.exists(self._new_path(self.uri(path))))
+
+    def names(self, path: str) -> list[str]:
+        if not self.exists(path):
+            return []
+        return sorted(
+            s.getPath().getName() for s in self._fs.listStatus(self._new_path(self.uri(path)))
+        )
+
+    def read_text(self, path: str) -> str:
+        if not self.exists(path):
+            raise HistoryError(f"{self.uri(path)}: there is no such file")
+        rows = self._spark.read.text(self.uri(path), wholetext=True).collect()
+        return str(rows[0][0]) if rows else ""
+
+    def uri(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+
+def open_store(where: str | Path, spark: SparkSession | None) -> Store:
+    """The store for a path or URI; ``file:`` URIs are local paths."""
+    text = str(where)
+    if text.startswith("file:"):
+        text = text.removeprefix("file://").removeprefix("file:")
+    if "://" not in text:
+        if not Path(text).is_dir():
+            raise HistoryError(f"{text}: there is no such folder; allowed: a run's folder or a URI")
+        return LocalStore(Path(text))
+    if spark is None:
+        raise ValueError("a Spark session is needed to read a URI")
+    return HadoopStore(text, spark)

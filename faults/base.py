@@ -1,0 +1,142 @@
+"""What every fault has in common: its entry, what it found out, and idempotent healing.
+
+A fault owns no row of kind ``fault``: the schedule writes those (inject, injected, heal, healed,
+failed) around `inject` and `heal` and reads three attributes for them: ``nodes`` (whom it hit),
+``took_hold`` (was the effect observed; None when it cannot be) and ``detail`` (how symbolic targets
+were resolved, what was measured).
+
+States: new -> [prepared] -> injecting -> in place -> healed. `heal` may be called in each of them,
+from another thread than `inject` (Ctrl-C), and again after it failed: subclasses keep in
+attributes what is to be undone *before* they do it, and `undo` takes from there.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, cast
+
+from faults.protocol import Capability, Context, Entry, FaultFailed
+
+POLL_S: Final = 0.02
+
+
+class BaseFault:
+    """Template: subclasses write ``apply`` and ``undo``, and read their `Params` in __init__."""
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Capability]] = frozenset()
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.id = entry.id
+        self.nodes: list[int] = []
+        self.took_hold: bool | None = None
+        self.detail: dict[str, Any] = {}
+        self._healing = threading.Lock()
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> BaseFault:
+        return cls(entry)
+
+    def inject(self, ctx: Context) -> None:
+        missing = self.needs - ctx.capabilities
+        if missing:
+            raise FaultFailed(f"{self.name} needs {', '.join(sorted(missing))}")
+        self.apply(ctx)
+
+    def heal(self, ctx: Context) -> None:
+        with self._healing:
+            self.undo(ctx)
+
+    def apply(self, ctx: Context) -> None:
+        """Put the effect in place and see it. Sets nodes, took_hold and detail."""
+        raise NotImplementedError
+
+    def undo(self, ctx: Context) -> None:
+        """Undo whatever is in place; a no-op when nothing is."""
+
+
+def wait_for(
+    ctx: Context, met: Callable[[], bool], *, timeout_ms: int, what: str, poll_s: float = POLL_S
+) -> None:
+    """Return once ``met``; `FaultFailed` saying what was waited for when it is not in time."""
+    deadline = ctx.now_ns() + timeout_ms * 1_000_000
+    while not met():
+        if ctx.now_ns() >= deadline:
+            raise FaultFailed(f"not within {timeout_ms} ms: {what}")
+        ctx.sleep(poll_s)
+
+
+class _UntilStopped:
+    """A context whose `sleep` ends with `FaultFailed` once the background is being stopped, so that
+    heal need not wait for a turn that waits for something which the fault itself broke."""
+
+    def __init__(self, ctx: Context, stop: threading.Event) -> None:
+        self._ctx, self._stop = ctx, stop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def sleep(self, seconds: float) -> None:
+        if self._stop.is_set():
+            raise FaultFailed("being healed")
+        self._ctx.sleep(seconds)
+
+
+class Background:
+    """A repeated action on a thread of its own, between a fault's inject and its heal.
+
+    ``turn(ctx, rng)`` is called every ``interval_ms`` until `stop`. It draws from its own random
+    source, seeded from the fault's. A `FaultFailed` turn is counted and the next one tried: under
+    chaos a topic that could not be created now and then is no reason to stop creating topics.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        turn: Callable[[Context, random.Random], None],
+        *,
+        interval_ms: int,
+        name: str,
+    ) -> None:
+        self._turn = turn
+        self._interval_s = interval_ms / 1000
+        self._rng = random.Random(ctx.rng.getrandbits(64))
+        self._stop = threading.Event()
+        self._ctx = cast(Context, _UntilStopped(ctx, self._stop))
+        self.turns = 0
+        self.failures: list[str] = []
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            try:
+                self._turn(self._ctx, self._rng)
+            except FaultFailed as failure:
+                if not self._stop.is_set():
+                    self.failures.append(str(failure))
+            except Exception as error:  # the run's stop signal among them: the thread ends
+                self.error = error
+                return
+            else:
+                self.turns += 1
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        self._stop.set()
+        self._thread.join(timeout_s)
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "turns": self.turns,
+            "failed_turns": len(self.failures),
+            "last_failure": self.failures[-1] if self.failures else None,
+            "error": repr(self.error) if self.error else None,
+        }

@@ -1,0 +1,151 @@
+"""``move-leadership``: a partition's leader changes between two live brokers.
+
+Done as an operator would: reorder the replicas so that another in-sync one comes first (a
+reassignment to the same set), then elect the preferred leader. The old leader stays alive and keeps
+its clients: the case in which a late LeaderAndIsr costs acknowledged records, and a late
+UpdateMetadata keeps clients at the wrong broker.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from faults.base import BaseFault, wait_for
+from faults.params import Params
+from faults.protocol import Capability, Context, Entry, FaultFailed, PartitionState
+from faults.targets import parse_partition, partition_state
+
+
+def read_partitions(params: Params, name: str = "partitions", default: Any = "all") -> list[str]:
+    """Partitions as ``t-0``, whole topics as ``t`` followed by ``-*``, or ``all``."""
+    names = params.texts(name, default)
+    for text in names:
+        if text != "all" and not text.endswith("-*") and parse_partition(text) is None:
+            raise params.error(
+                name, f"{text!r} is not allowed; allowed: all, topic-*, topic-partition"
+            )
+    return names
+
+
+def find_partitions(names: list[str], ctx: Context) -> list[PartitionState]:
+    """The states meant; ``all`` leaves out Kafka's own topics and floods'."""
+    found: list[PartitionState] = []
+    for name in names:
+        parsed = parse_partition(name)
+        if name == "all":
+            found += [
+                s
+                for s in ctx.view.partitions()
+                if not s.topic.startswith(("__", "flood-", "churn-"))
+            ]
+        elif name.endswith("-*"):
+            found += ctx.view.partitions(name[:-2])
+        elif parsed is not None:
+            found.append(partition_state(ctx.view, *parsed))
+    return found
+
+
+def choose_successor(
+    state: PartitionState, to: str, live: set[int], rng: random.Random
+) -> int | None:
+    """Who is to lead next: a live in-sync replica other than the leader; None when none is."""
+    able = [r for r in state.replicas if r in live and r in state.isr and r != state.leader]
+    if to not in ("next", "random"):
+        return int(to) if int(to) in able else None
+    if not able:
+        return None
+    if to == "random":
+        return rng.choice(sorted(able))
+    after = state.replicas.index(state.leader) if state.leader in state.replicas else -1
+    order = state.replicas[after + 1 :] + state.replicas[: after + 1]
+    return next(r for r in order if r in able)
+
+
+def move(
+    ctx: Context, states: list[PartitionState], to: str, rng: random.Random, timeout_ms: int
+) -> list[dict[str, Any]]:
+    """Move what can be moved and see it committed; the moves, as told in ``detail``."""
+    live = set(ctx.view.live_brokers())
+    chosen = {
+        (s.topic, s.partition): (s, successor)
+        for s in states
+        if s.leader >= 0 and (successor := choose_successor(s, to, live, rng)) is not None
+    }
+    if not chosen:
+        raise FaultFailed(f"no partition can move: no other in-sync live replica ({to!r})")
+    started = ctx.now_ns()
+    ctx.admin.reassign(
+        {
+            tp: [successor, *(r for r in state.replicas if r != successor)]
+            for tp, (state, successor) in chosen.items()
+        }
+    )
+    wait_for(
+        ctx,
+        lambda: all(
+            partition_state(ctx.view, *tp).replicas[:1] == (successor,)
+            for tp, (_, successor) in chosen.items()
+        ),
+        timeout_ms=timeout_ms,
+        what="the reordered assignment is in place",
+    )
+    try:
+        ctx.admin.elect_preferred(sorted(chosen))
+    except FaultFailed as error:
+        # The controller may have moved the leader by itself already.
+        if "ELECTION_NOT_NEEDED" not in str(error):
+            raise
+    wait_for(
+        ctx,
+        lambda: all(
+            partition_state(ctx.view, *tp).leader == successor
+            for tp, (_, successor) in chosen.items()
+        ),
+        timeout_ms=timeout_ms,
+        what=f"{len(chosen)} partitions are led by their preferred replica",
+        poll_s=0.005,
+    )
+    return [
+        {
+            "partition": f"{topic}-{partition}",
+            "from": state.leader,
+            "to": successor,
+            "from_leader_epoch": state.leader_epoch,
+            "to_leader_epoch": partition_state(ctx.view, topic, partition).leader_epoch,
+            "took_ns": ctx.now_ns() - started,
+        }
+        for (topic, partition), (state, successor) in chosen.items()
+    ]
+
+
+class MoveLeadership(BaseFault):
+    """Parameters: partitions; to: "next" (in assignment order), "random" or a broker; times and
+    interval_ms: repeat, to and fro; timeout_ms for each move. Nothing to heal."""
+
+    name = "move-leadership"
+    needs = frozenset({Capability.ELECT_LEADERS})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.partitions = read_partitions(params)
+        self.to = params.text("to", "next")
+        if self.to not in ("next", "random") and not self.to.isdigit():
+            raise params.error("to", f"{self.to!r} is not allowed; allowed: next, random, a broker")
+        self.times = params.integer("times", 1, low=1, high=10_000)
+        self.interval_ms = params.integer("interval_ms", 1000)
+        self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
+        params.done()
+
+    def apply(self, ctx: Context) -> None:
+        moves: list[dict[str, Any]] = []
+        self.detail["moves"] = moves
+        for turn in range(self.times):
+            if turn:
+                ctx.sleep(self.interval_ms / 1000)
+            moves += move(
+                ctx, find_partitions(self.partitions, ctx), self.to, ctx.rng, self.timeout_ms
+            )
+        self.nodes = sorted({m["from"] for m in moves} | {m["to"] for m in moves})
+        self.took_hold = bool(moves)

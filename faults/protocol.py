@@ -1,0 +1,232 @@
+"""What a fault is, and all that it may touch.
+
+A fault is inject, heal, and what it did as history events (kinds ``fault``, ``flood``, ``forged``).
+Faults are data until they run: a plan holds `Entry` rows, the registry in ``faults/__init__.py``
+turns each into a `Fault`. Faults never import the harness or the nodes: whatever they touch comes
+through `Context`, whose members are the small protocols below. A fault states what it ``needs``; a
+system or runtime that lacks it skips the fault, visibly, with that reason.
+
+Contract for writing one (one fault a file, with its test alongside in tests/faults):
+- ``inject`` returns once the effect is in place and *observed*, or raises `FaultFailed`;
+- ``heal`` undoes it, is idempotent, works after a failed or half-done inject, and is called on
+  Ctrl-C as well: it must not wait on anything that the fault itself broke;
+- symbolic targets ("leader:t-0", "controller") are resolved in ``inject``, and the resolution is
+  recorded, so that a saved plan stays meaningful on another cluster;
+- every random choice comes from ``ctx.rng``, every time from ``ctx.now_ns()``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
+
+
+class FaultFailed(Exception):
+    """The fault could not be put in place (or did not take hold); the run becomes `unknown`."""
+
+
+class Capability(StrEnum):
+    """What a system under test or a runtime can do for a fault."""
+
+    KILL = "kill"  # SIGKILL and start again
+    PAUSE = "pause"  # SIGSTOP / SIGCONT
+    CONTROLLED_STOP = "controlled-stop"
+    LINKS = "links"  # every listener behind its own toxiproxy proxy
+    ZOOKEEPER = "zookeeper"  # registered through ZooKeeper, with a proxy of its own
+    CONTROL_REQUESTS = "control-requests"  # takes LeaderAndIsr & co. over the wire
+    LOG_FILES = "log-files"  # its log directory can be reached (torn tails)
+    ELECT_LEADERS = "elect-leaders"
+    PACKET_CUTS = "packet-cuts"  # runtime: pairwise packet drops
+    RESOURCE_LIMITS = "resource-limits"  # runtime: CPU and memory limits
+    BOUNDED_DISK = "bounded-disk"  # runtime: a volume that can be filled
+
+
+class Link(StrEnum):
+    """The proxied ways to and from one node."""
+
+    CLIENT = "client"
+    INTER_BROKER = "inter-broker"
+    CONTROL = "control"  # equals INTER_BROKER's proxy when the node has no control listener
+    ZOOKEEPER = "zookeeper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a plan. Offsets count from the start of the chaos phase, in milliseconds."""
+
+    id: str
+    fault: str
+    at_ms: int
+    duration_ms: int
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition as committed in ZooKeeper (or the metadata log)."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    controller_epoch: int
+    partition_epoch: int
+
+
+class Nodes(Protocol):
+    """The brokers' processes. Every call returns when it is done, and records a ``node_event``."""
+
+    @property
+    def ids(self) -> Sequence[int]: ...
+    def kill(self, node: int) -> None: ...
+    def stop(self, node: int) -> None: ...
+    def start(self, node: int, *, wait_ready: bool = True) -> None: ...
+    def pause(self, node: int) -> None: ...
+    def resume(self, node: int) -> None: ...
+    def is_running(self, node: int) -> bool: ...
+    def log_dir(self, node: int) -> str:
+        """A folder on this host that holds the node's partition folders. Capability LOG_FILES."""
+        ...
+
+
+class Links(Protocol):
+    """toxiproxy, by node and link."""
+
+    def add_toxic(
+        self,
+        node: int,
+        link: Link,
+        *,
+        name: str,
+        kind: str,
+        stream: str,
+        toxicity: float,
+        attributes: Mapping[str, int],
+    ) -> None: ...
+    def remove_toxic(self, node: int, link: Link, *, name: str) -> None: ...
+    def disable(self, node: int, link: Link) -> None: ...
+    def enable(self, node: int, link: Link) -> None: ...
+    def address(self, node: int, link: Link, *, direct: bool = False) -> tuple[str, int]:
+        """(host, port) of the proxy; with ``direct`` of the listener behind it."""
+        ...
+
+
+class View(Protocol):
+    """The cluster's committed state, read past every proxy: the truth, not a broker's idea."""
+
+    def controller(self) -> int | None: ...
+    def controller_epoch(self) -> int: ...
+    def broker_epoch(self, node: int) -> int | None:
+        """czxid of the broker's registration; null when it is not registered."""
+        ...
+
+    def live_brokers(self) -> Sequence[int]: ...
+    def partitions(self, topic: str | None = None) -> Sequence[PartitionState]: ...
+    def topic_id(self, topic: str) -> str | None: ...
+
+
+class Admin(Protocol):
+    """What an administrator would do. Errors raise `FaultFailed` with Kafka's error name."""
+
+    def create_topic(
+        self, topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str]
+    ) -> None: ...
+    def delete_topic(self, topic: str) -> None: ...
+    def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None: ...
+    def reassign(self, assignment: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Reorder (or move) replicas, so that the preferred leader changes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAnswer:
+    """What a broker answered to a control request."""
+
+    invoke_t: int
+    t: int
+    error: int | None
+    partition_errors: Mapping[tuple[str, int], int]
+    failure: str | None
+    correlation_id: int
+    client_id: str
+
+
+class ControlRequests(Protocol):
+    """Speaks as a controller. Capability CONTROL_REQUESTS. States carry the epochs to be sent."""
+
+    def leader_and_isr(
+        self,
+        node: int,
+        link: Link,
+        *,
+        controller_id: int,
+        controller_epoch: int,
+        broker_epoch: int,
+        states: Sequence[PartitionState],
+        timeout_s: float = 5.0,
+    ) -> ControlAnswer: ...
+    def update_metadata(
+        self,
+        node: int,
+        link: Link,
+        *,
+        controller_id: int,
+        controller_epoch: int,
+        broker_epoch: int,
+        states: Sequence[PartitionState],
+        timeout_s: float = 5.0,
+    ) -> ControlAnswer:
+        """The live brokers it names are those of the registrations, with their real endpoints."""
+        ...
+
+    def stop_replica(
+        self,
+        node: int,
+        link: Link,
+        *,
+        controller_id: int,
+        controller_epoch: int,
+        broker_epoch: int,
+        states: Sequence[PartitionState],
+        delete: bool,
+        timeout_s: float = 5.0,
+    ) -> ControlAnswer: ...
+
+
+class Context(Protocol):
+    """Everything that a fault may touch."""
+
+    rng: random.Random
+    nodes: Nodes
+    links: Links
+    view: View
+    admin: Admin
+    control: ControlRequests
+    capabilities: frozenset[Capability]
+    store: str
+    """A folder of this trial for a fault's own live files (flood workers append there)."""
+
+    def now_ns(self) -> int: ...
+    def sleep(self, seconds: float) -> None:
+        """Returns early (raising KeyboardInterrupt's kin) when the run is being stopped."""
+        ...
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """Append an event to the history; ``t`` and ``process`` are filled in when absent."""
+        ...
+
+
+class Fault(Protocol):
+    """See the module's contract. Built from an `Entry` by ``from_entry``, which validates params
+    (raising ``PlanError`` that names the field and what is allowed)."""
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Capability]]
+
+    def inject(self, ctx: Context) -> None: ...
+    def heal(self, ctx: Context) -> None: ...

@@ -1,0 +1,60 @@
+"""Every fault by its name in a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from faults.base import BaseFault
+from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
+from faults.errors import PlanError
+from faults.flood.connections import ConnectionStorm, HeldConnections
+from faults.flood.fetch import FetchFlood
+from faults.flood.metadata import MetadataFlood
+from faults.flood.produce import HeavyProduceFlood, ProduceFlood
+from faults.forged_requests import ForgedRequests
+from faults.leadership import MoveLeadership
+from faults.network import Isolate, LinkDown, Toxic
+from faults.protocol import Entry
+from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
+from faults.torn_tail import TornTail
+from faults.zombie_controller import ZombieController
+
+FAULTS: Final[Mapping[str, type[BaseFault]]] = {
+    fault.name: fault
+    for fault in (
+        ProduceFlood,
+        HeavyProduceFlood,
+        MetadataFlood,
+        FetchFlood,
+        ConnectionStorm,
+        HeldConnections,
+        Stop,
+        Kill,
+        Pause,
+        RollingRestart,
+        RepeatedKill,
+        TornTail,
+        MoveLeadership,
+        ZombieController,
+        ForgedRequests,
+        Toxic,
+        LinkDown,
+        Isolate,
+        TopicChurn,
+        LeadershipChurn,
+        ControllerChurn,
+    )
+}
+
+
+def build(entry: Entry) -> BaseFault:
+    """The fault of a plan entry; `PlanError` when there is none or its parameters are wrong."""
+    kind = FAULTS.get(entry.fault)
+    if kind is None:
+        raise PlanError(
+            f"{entry.fault!r} is not allowed; allowed: {', '.join(FAULTS)}",
+            entry=entry.id,
+            field="fault",
+        )
+    return kind.from_entry(entry)

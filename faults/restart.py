@@ -1,0 +1,196 @@
+"""Broker restarts: ``stop`` (controlled), ``kill`` (-9), ``pause`` (SIGSTOP: a zombie broker),
+``rolling-restart`` and ``repeated-kill``.
+
+The first three hold from inject to heal: down at ``at_ms``, up again after ``duration_ms``. The
+last two are done when every restart is: their inject takes as long as the restarts take, and their
+heal only starts what is still down.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from faults.base import BaseFault, wait_for
+from faults.params import Params
+from faults.protocol import Capability, Context, Entry, FaultFailed
+from faults.targets import read_targets, resolve
+
+_UNREGISTER_MS: Final = 60_000
+
+
+class _NodesDown(BaseFault):
+    """The targets are taken down at inject and brought back at heal.
+
+    ``until_unregistered`` makes inject wait until ZooKeeper has dropped the brokers, that is, until
+    the controller can know (after kill -9 and pause that takes the session timeout).
+    """
+
+    default_unregistered = False
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.targets = read_targets(params)
+        self.until_unregistered = params.flag("until_unregistered", self.default_unregistered)
+        params.done()
+        self._down: list[int] = []
+
+    def apply(self, ctx: Context) -> None:
+        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.detail["targets"] = self.targets
+        self.detail["controller"] = ctx.view.controller()
+        for node in self.nodes:
+            self._down.append(node)
+            self.take_down(ctx, node)
+        if self.until_unregistered:
+            wait_for(
+                ctx,
+                lambda: not set(self.nodes) & set(ctx.view.live_brokers()),
+                timeout_ms=_UNREGISTER_MS,
+                what=f"brokers {self.nodes} are out of /brokers/ids",
+            )
+        self.took_hold = self.is_down(ctx)
+
+    def undo(self, ctx: Context) -> None:
+        while self._down:
+            self.bring_back(ctx, self._down[-1])
+            self._down.pop()
+
+    def take_down(self, ctx: Context, node: int) -> None:
+        raise NotImplementedError
+
+    def bring_back(self, ctx: Context, node: int) -> None:
+        if not ctx.nodes.is_running(node):
+            ctx.nodes.start(node)
+
+    def is_down(self, ctx: Context) -> bool:
+        return not any(ctx.nodes.is_running(node) for node in self.nodes)
+
+
+class Stop(_NodesDown):
+    """A controlled shutdown: the broker moves its leaderships first, then ends."""
+
+    name = "stop"
+    needs = frozenset({Capability.CONTROLLED_STOP})
+
+    def take_down(self, ctx: Context, node: int) -> None:
+        ctx.nodes.stop(node)
+
+
+class Kill(_NodesDown):
+    """SIGKILL: no goodbye to ZooKeeper, no flush."""
+
+    name = "kill"
+    needs = frozenset({Capability.KILL})
+
+    def take_down(self, ctx: Context, node: int) -> None:
+        ctx.nodes.kill(node)
+
+
+class Pause(_NodesDown):
+    """SIGSTOP. Past its session timeout the broker is replaced, and wakes up as a zombie."""
+
+    name = "pause"
+    needs = frozenset({Capability.PAUSE})
+
+    def take_down(self, ctx: Context, node: int) -> None:
+        ctx.nodes.pause(node)
+
+    def bring_back(self, ctx: Context, node: int) -> None:
+        ctx.nodes.resume(node)
+
+    def is_down(self, ctx: Context) -> bool:
+        return True  # the signal cannot be refused
+
+
+class _Restarts(BaseFault):
+    """Restarts one after the other; keeps what is down for heal."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        self._down: int | None = None
+        self.done = 0
+
+    def restart(self, ctx: Context, node: int, *, kill: bool, down_ms: int) -> None:
+        self._down = node
+        if kill:
+            ctx.nodes.kill(node)
+        else:
+            ctx.nodes.stop(node)
+        ctx.sleep(down_ms / 1000)
+        ctx.nodes.start(node)
+        self._down = None
+        self.done += 1
+
+    def undo(self, ctx: Context) -> None:
+        if self._down is not None:
+            if not ctx.nodes.is_running(self._down):
+                ctx.nodes.start(self._down)
+            self._down = None
+
+
+class RollingRestart(_Restarts):
+    """Every target once, each only when the one before is in sync again (``wait_in_sync_ms``)."""
+
+    name = "rolling-restart"
+    needs = frozenset({Capability.CONTROLLED_STOP})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.targets = read_targets(params, default="all")
+        self.how = params.choice("how", ("controlled", "kill"), "controlled")
+        self.down_ms = params.integer("down_ms", 0)
+        self.in_sync_ms = params.integer("wait_in_sync_ms", 60_000)
+        params.done()
+
+    def apply(self, ctx: Context) -> None:
+        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        for node in self.nodes:
+            self.restart(ctx, node, kill=self.how == "kill", down_ms=self.down_ms)
+            if self.in_sync_ms:
+                self._wait_in_sync(ctx, node)
+        self.took_hold = True
+        self.detail["restarts"] = self.done
+
+    def _wait_in_sync(self, ctx: Context, node: int) -> None:
+        def in_sync() -> bool:
+            return node in ctx.view.live_brokers() and all(
+                node in state.isr for state in ctx.view.partitions() if node in state.replicas
+            )
+
+        wait_for(
+            ctx,
+            in_sync,
+            timeout_ms=self.in_sync_ms,
+            what=f"broker {node} is in every ISR",
+            poll_s=0.1,
+        )
+
+
+class RepeatedKill(_Restarts):
+    """The same target killed ``times`` times; "leader:T-P" is whoever leads when its turn comes."""
+
+    name = "repeated-kill"
+    needs = frozenset({Capability.KILL})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.targets = read_targets(params)
+        self.times = params.integer("times", 3, low=1, high=1000)
+        self.down_ms = params.integer("down_ms", 500)
+        self.up_ms = params.integer("up_ms", 1000)
+        params.done()
+
+    def apply(self, ctx: Context) -> None:
+        for _ in range(self.times):
+            for node in resolve(self.targets, ctx.view, ctx.rng):
+                if node not in self.nodes:
+                    self.nodes.append(node)
+                self.restart(ctx, node, kill=True, down_ms=self.down_ms)
+            ctx.sleep(self.up_ms / 1000)
+        if not self.done:
+            raise FaultFailed("no broker was restarted")
+        self.took_hold = True
+        self.detail["restarts"] = self.done

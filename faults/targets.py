@@ -1,0 +1,98 @@
+"""Symbolic targets: what a plan says instead of a broker's number, and what it means here and now.
+
+    "2"                 broker 2
+    "leader:t-0"        the leader of partition 0 of t, as committed
+    "follower:t-0"      one of its other replicas, drawn from the seed
+    "controller"        the active controller
+    "not-controller"    a live broker that is not it, drawn from the seed
+    "random"            a live broker, drawn from the seed
+    "all"               every live broker
+
+Resolution reads the committed state (the view), never a broker's idea of it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+
+from faults.params import Params
+from faults.protocol import FaultFailed, PartitionState, View
+
+_FORM = re.compile(r"(-?\d+|all|random|controller|not-controller|(leader|follower):(.+)-(\d+))\Z")
+ALLOWED = "a broker's number, all, random, controller, not-controller, leader:T-P, follower:T-P"
+
+
+def read_targets(params: Params, name: str = "target", default: str = "random") -> list[str]:
+    """The target parameter of a fault, each form checked."""
+    targets = params.texts(name, default)
+    for target in targets:
+        if not _FORM.match(target):
+            raise params.error(name, f"{target!r} is not allowed; allowed: {ALLOWED}")
+    return targets
+
+
+def may_move(targets: Iterable[str]) -> bool:
+    """Whether the same words may mean other brokers later in a run."""
+    return any(t == "controller" or t.startswith(("leader:", "follower:")) for t in targets)
+
+
+def resolve(targets: Sequence[str], view: View, rng: random.Random) -> list[int]:
+    """The brokers meant, without repetition, in the order named."""
+    found: list[int] = []
+    for target in targets:
+        for node in _resolve(target, view, rng):
+            if node not in found:
+                found.append(node)
+    return found
+
+
+def resolve_one(target: str, view: View, rng: random.Random) -> int:
+    return resolve([target], view, rng)[0]
+
+
+def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
+    form = _FORM.match(target)
+    if form is None:
+        raise FaultFailed(f"target {target!r} is not allowed; allowed: {ALLOWED}")
+    if target == "all":
+        return sorted(view.live_brokers())
+    if target == "random":
+        return [_draw(sorted(view.live_brokers()), rng, target)]
+    if target in ("controller", "not-controller"):
+        controller = view.controller()
+        if target == "not-controller":
+            return [_draw([n for n in sorted(view.live_brokers()) if n != controller], rng, target)]
+        if controller is None:
+            raise FaultFailed("target 'controller': there is none at the moment")
+        return [controller]
+    role, topic, partition = form.group(2), form.group(3), form.group(4)
+    if role is None:
+        return [int(target)]
+    state = partition_state(view, topic, int(partition))
+    if role == "follower":
+        return [_draw([n for n in state.replicas if n != state.leader], rng, target)]
+    if state.leader < 0:
+        raise FaultFailed(f"target {target!r}: the partition has no leader at the moment")
+    return [state.leader]
+
+
+def _draw(nodes: Sequence[int], rng: random.Random, target: str) -> int:
+    if not nodes:
+        raise FaultFailed(f"target {target!r}: no broker fits at the moment")
+    return rng.choice(nodes)
+
+
+def partition_state(view: View, topic: str, partition: int) -> PartitionState:
+    """The committed state of one partition; `FaultFailed` when there is none."""
+    for state in view.partitions(topic):
+        if state.partition == partition:
+            return state
+    raise FaultFailed(f"partition {topic}-{partition} does not exist")
+
+
+def parse_partition(text: str) -> tuple[str, int] | None:
+    """``t-0`` as (t, 0); None when it is not of that form."""
+    topic, dash, partition = text.rpartition("-")
+    return (topic, int(partition)) if dash and topic and partition.isdigit() else None

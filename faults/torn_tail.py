@@ -1,0 +1,127 @@
+"""``torn-tail``: kill -9 and a log whose end is not what the broker meant to write.
+
+A crash in the middle of an append leaves a batch whose header promises more than follows, or bytes
+that no CRC covers. What a broker must do on start: find the last whole batch, cut the rest.
+
+mode ``torn``: a copy of the last batch, with the next offset, cut in half, is added after the true
+end: nothing that was acknowledged is touched. mode ``garbage``: random bytes are added there. mode
+``cut``: the last ``cut_bytes`` of the last batch are removed, as when the disk lost what was never
+flushed: the broker itself must then fetch that batch again from its leader. The true end is found
+by walking the batches: segments may be preallocated, so the file's size says nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+from typing import Final
+
+from faults.base import BaseFault
+from faults.params import Params
+from faults.protocol import Capability, Context, Entry, FaultFailed
+from faults.targets import parse_partition, read_targets, resolve_one
+
+_HEADER: Final = struct.Struct(">qi")  # base offset, length of what follows
+_FULL_HEADER: Final = 61
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_DELTA_AT: Final = 23
+
+
+def batches(data: bytes) -> list[tuple[int, int, int]]:
+    """(position, size, next offset) of every whole batch, up to the true end."""
+    found, position = [], 0
+    while position + _FULL_HEADER <= len(data):
+        base_offset, length = _HEADER.unpack_from(data, position)
+        size = length + _HEADER.size
+        if size < _FULL_HEADER or position + size > len(data) or data[position + 16] != 2:
+            break
+        (delta,) = _LAST_OFFSET_DELTA.unpack_from(data, position + _DELTA_AT)
+        found.append((position, size, base_offset + delta + 1))
+        position += size
+    return found
+
+
+def tear(segment: Path, mode: str, *, cut_bytes: int, rng: random.Random) -> dict[str, int | str]:
+    """Damage the end of one segment file in place; what was done."""
+    data = segment.read_bytes()
+    whole = batches(data)
+    if not whole:
+        raise FaultFailed(f"{segment.name} of {segment.parent.name} holds no batch")
+    position, size, next_offset = whole[-1]
+    end = position + size
+    with segment.open("r+b") as file:
+        if mode == "cut":
+            cut = min(cut_bytes, size - 1)
+            file.seek(end - cut)
+            file.write(b"\0" * cut)
+            file.truncate(end - cut)
+            return {"mode": mode, "end": end, "cut_bytes": cut}
+        if mode == "garbage":
+            added = rng.randbytes(max(1, size // 2))
+        else:
+            copy = bytearray(data[position:end])
+            _HEADER.pack_into(copy, 0, next_offset, size - _HEADER.size)
+            added = bytes(copy[: max(_FULL_HEADER, size // 2)])
+        file.seek(end)
+        file.write(added)
+        file.truncate(end + len(added))
+    return {"mode": mode, "end": end, "added_bytes": len(added), "torn_offset": next_offset}
+
+
+class TornTail(BaseFault):
+    """Parameters: target; partition ("t-0", default: one with records, drawn); mode; cut_bytes.
+
+    inject kills the broker and damages the log; heal starts it again.
+    """
+
+    name = "torn-tail"
+    needs = frozenset({Capability.KILL, Capability.LOG_FILES})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        (self.target, *_) = read_targets(params)
+        self.partition = params.optional_text("partition")
+        if self.partition is not None and parse_partition(self.partition) is None:
+            raise params.error(
+                "partition", f"{self.partition!r} is not allowed; allowed: topic-partition"
+            )
+        self.mode = params.choice("mode", ("torn", "garbage", "cut"), "torn")
+        self.cut_bytes = params.integer("cut_bytes", 20, low=1)
+        params.done()
+        self._down: int | None = None
+
+    def apply(self, ctx: Context) -> None:
+        node = resolve_one(self.target, ctx.view, ctx.rng)
+        self.nodes = [node]
+        self._down = node
+        ctx.nodes.kill(node)
+        segment = self._choose(Path(ctx.nodes.log_dir(node)), ctx.rng)
+        done = tear(segment, self.mode, cut_bytes=self.cut_bytes, rng=ctx.rng)
+        self.detail |= {"partition": segment.parent.name, "segment": segment.name, **done}
+        self.took_hold = True
+
+    def _choose(self, log_dir: Path, rng: random.Random) -> Path:
+        """The active segment of the partition asked for, or of one that has records."""
+        if self.partition is not None:
+            segments = sorted((log_dir / self.partition).glob("*.log"))
+            if not segments:
+                raise FaultFailed(f"there is no log of {self.partition} in {log_dir}")
+            return segments[-1]
+        filled = []
+        for folder in sorted(
+            p for p in log_dir.iterdir() if parse_partition(p.name) and p.is_dir()
+        ):
+            segments = sorted(folder.glob("*.log"))
+            if segments and batches(segments[-1].read_bytes()):
+                filled.append(segments[-1])
+        if not filled:
+            raise FaultFailed(f"no partition in {log_dir} has records in its active segment")
+        return rng.choice(filled)
+
+    def undo(self, ctx: Context) -> None:
+        if self._down is not None:
+            if not ctx.nodes.is_running(self._down):
+                ctx.nodes.start(self._down)
+            self._down = None

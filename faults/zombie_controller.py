@@ -1,0 +1,105 @@
+"""``zombie-controller``: a controller that was replaced and does not know it.
+
+A *real* zombie: the active controller loses ZooKeeper (its proxy is cut) or is stopped (SIGSTOP)
+for longer than its session, while its connections to the brokers live on. ZooKeeper expires it,
+another broker is elected with the next controller epoch, and the old one still holds its channels.
+What it then sends carries the old controller epoch, and brokers that have heard of the successor
+must refuse it (STALE_CONTROLLER_EPOCH).
+
+``backlog`` gives it something to send: beforehand the control link of another broker (the witness)
+is cut and a topic is created with a replica there, so that the controller's send thread retries a
+LeaderAndIsr and UpdateMetadata with its own epoch. When the successor is in office the link comes
+back: zombie and successor race to the witness, both with real requests.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from faults.base import BaseFault, wait_for
+from faults.params import Params
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link
+
+_HOWS: Final = ("zookeeper-cut", "pause")
+
+
+class ZombieController(BaseFault):
+    """Parameters: how ("zookeeper-cut", "pause"); backlog; takeover_ms: how long a successor may
+    take; resume_after_takeover: wake a paused zombie as soon as it has been replaced (else at
+    heal).
+    """
+
+    name = "zombie-controller"
+    needs = frozenset({Capability.ZOOKEEPER, Capability.LINKS})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.how = params.choice("how", _HOWS, "zookeeper-cut")
+        self.backlog = params.flag("backlog", False)
+        self.takeover_ms = params.integer("takeover_ms", 45_000, low=1)
+        self.resume_after_takeover = params.flag("resume_after_takeover", True)
+        params.done()
+        self._cut: list[tuple[int, Link]] = []
+        self._paused: int | None = None
+
+    def apply(self, ctx: Context) -> None:
+        if self.how == "pause" and Capability.PAUSE not in ctx.capabilities:
+            raise FaultFailed(f"{self.name} with how=pause needs {Capability.PAUSE}")
+        zombie = ctx.view.controller()
+        if zombie is None:
+            raise FaultFailed("there is no active controller")
+        old_epoch = ctx.view.controller_epoch()
+        self.nodes = [zombie]
+        self.detail |= {"zombie": zombie, "controller_epoch": old_epoch, "how": self.how}
+        if self.backlog:
+            self._pile_up(ctx, zombie)
+        started = ctx.now_ns()
+        if self.how == "pause":
+            self._paused = zombie
+            ctx.nodes.pause(zombie)
+        else:
+            self._cut.append((zombie, Link.ZOOKEEPER))
+            ctx.links.disable(zombie, Link.ZOOKEEPER)
+        wait_for(
+            ctx,
+            lambda: (
+                ctx.view.controller() not in (None, zombie)
+                and ctx.view.controller_epoch() > old_epoch
+            ),
+            timeout_ms=self.takeover_ms,
+            what=f"another controller than broker {zombie} with an epoch above {old_epoch}",
+        )
+        self.detail |= {
+            "successor": ctx.view.controller(),
+            "successor_epoch": ctx.view.controller_epoch(),
+            "takeover_ns": ctx.now_ns() - started,
+        }
+        if self._paused is not None and self.resume_after_takeover:
+            ctx.nodes.resume(zombie)
+            self._paused = None
+        for node, link in [cut for cut in self._cut if cut[1] is not Link.ZOOKEEPER]:
+            ctx.links.enable(node, link)
+            self._cut.remove((node, link))
+        self.took_hold = True
+
+    def _pile_up(self, ctx: Context, zombie: int) -> None:
+        others = [n for n in sorted(ctx.view.live_brokers()) if n != zombie]
+        if not others:
+            raise FaultFailed("backlog needs a second live broker")
+        witness = ctx.rng.choice(others)
+        self._cut.append((witness, Link.CONTROL))
+        ctx.links.disable(witness, Link.CONTROL)
+        topic = f"zombie-{self.id}"
+        # The zombie leads it, so that creation needs no answer from the witness.
+        ctx.admin.create_topic(topic, {0: [zombie, witness]}, {})
+        self.detail |= {"witness": witness, "topic": topic}
+
+    def undo(self, ctx: Context) -> None:
+        if self._paused is not None:
+            ctx.nodes.resume(self._paused)
+            self._paused = None
+        while self._cut:
+            node, link = self._cut[-1]
+            ctx.links.enable(node, link)
+            self._cut.pop()

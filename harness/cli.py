@@ -1,0 +1,209 @@
+"""The command line: `biplane run | check | report | plan | scenarios | clean`.
+
+Thin over `harness.run` and `checkers.check`; heavy imports happen inside the commands, so that
+`--help` answers at once. Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a crash
+of biplane itself.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Final
+
+import click
+import typer
+
+BAD_ARGUMENTS: Final = 254
+CRASH: Final = 255
+
+app = typer.Typer(
+    name="biplane",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="""Fault injection for the separation of a broker's control plane from its data plane.
+
+    A run plays one scenario on real clusters (one per arm, for example single and dual planes),
+    writes down everything that happened, and judges it in Spark. Everything is kept in
+    store/<scenario>/<run id>/: open report.html there.
+
+    Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a crash of biplane itself.
+    """,
+)
+
+Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Scenarios (default: all); see `biplane scenarios`")
+    ] = None,
+    profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
+    seed: Annotated[int | None, typer.Option(help="Repeat a run (default: drawn, printed)")] = None,
+    planes: Annotated[str | None, typer.Option(help="single,dual,priority")] = None,
+    store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
+    time_limit: Annotated[float | None, typer.Option(help="Seconds of chaos a trial")] = None,
+    rounds: Annotated[int | None, typer.Option(help="How often each arm is run")] = None,
+    runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
+    sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
+    plan: Annotated[Path | None, typer.Option(help="Play this plan.json")] = None,
+    mutants: Annotated[str, typer.Option(help="Planted bugs for the bundled server")] = "",
+    config: Annotated[
+        list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
+    ] = None,
+) -> None:
+    """Play scenarios and judge them."""
+    from checkers.verdict import worst_exit_code
+    from harness.progress import show_progress
+    from harness.report.terminal import summarise
+    from harness.run import Skipped
+    from harness.run import run as play
+    from harness.scenarios import SCENARIOS
+    from harness.settings import Settings
+
+    settings = Settings.of(
+        profile=profile,
+        seed=seed,
+        planes=planes,
+        store=store,
+        time_limit_s=time_limit,
+        rounds=rounds,
+        runtime=runtime,
+        sut=sut,
+        plan=plan,
+        mutants=mutants,
+        overrides=_overrides(config or []),
+    )
+    for name in names or []:
+        if name not in SCENARIOS:
+            raise click.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
+    typer.echo(f"seed {settings.seed}, profile {settings.profile.name}, store {settings.store}")
+    outcomes = []
+    with show_progress(sys.stdout) as progress:
+        for name in names or SCENARIOS:
+            try:
+                outcomes.append(play(SCENARIOS[name], settings, progress))
+            except Skipped as why:
+                typer.echo(f"skipped {why}")
+    for line in summarise(outcomes):
+        typer.echo(line)
+    raise typer.Exit(worst_exit_code(o.verdict.exit_code for o in outcomes))
+
+
+@app.command()
+def check(
+    where: Annotated[str, typer.Argument(help="A run's folder, or its URI (hdfs://, s3a://)")],
+    master: Annotated[
+        str | None, typer.Option(help="Spark master (default: local[2]); spark-submit sets its own")
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Driver memory, such as 2g")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where results.json goes (default: the run's folder)")
+    ] = None,
+) -> None:
+    """Judge a stored history (again), on any Spark master."""
+    from checkers.check import check_run
+    from checkers.verdict import Verdict
+    from harness.report.terminal import describe
+
+    results = check_run(where, master=master, memory=memory, out=out)
+    for line in describe(results):
+        typer.echo(line)
+    raise typer.Exit(Verdict(results["verdict"]).exit_code)
+
+
+@app.command()
+def report(folder: Folder) -> None:
+    """Write a run's report.html (again) from its results.json."""
+    from harness.run import write_report
+
+    typer.echo(str(write_report(folder)))
+
+
+@app.command()
+def scenarios() -> None:
+    """List the scenarios and what each conjectures."""
+    from harness.scenarios import SCENARIOS
+
+    for scenario in SCENARIOS.values():
+        typer.echo(f"{scenario.name} ({', '.join(scenario.planes)})\n    {scenario.conjecture}")
+
+
+@app.command()
+def plan(
+    name: Annotated[str, typer.Argument(help="A scenario, or a plan.json to be checked")],
+    seed: Annotated[int, typer.Option(help="What the plan is drawn from")] = 0,
+    profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
+) -> None:
+    """Print the plan that a scenario draws from a seed, or check a plan file."""
+    import json
+    import random
+
+    from faults.plan import Plan
+    from harness.scenarios import SCENARIOS
+    from harness.settings import Settings
+
+    settings = Settings.of(profile=profile, seed=seed)
+    if name in SCENARIOS:
+        rng = random.Random(f"{seed}:{name}")
+        drawn = SCENARIOS[name].plan(rng, settings.profile)
+    else:
+        drawn = Plan.load(Path(name))
+    typer.echo(json.dumps(drawn.to_dict(), indent=2))
+
+
+@app.command()
+def clean() -> None:
+    """End what earlier runs left behind (by recorded ids, never by name)."""
+    from harness.runtime import clean as clean_up
+
+    for line in clean_up():
+        typer.echo(line)
+
+
+def _overrides(pairs: list[str]) -> dict[str, str]:
+    overrides = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"--config {pair!r}; allowed: name=value")
+        overrides[name.strip()] = value.strip()
+    return overrides
+
+
+def main() -> None:
+    """The console script. Maps every way to end onto the exit codes of the module's docstring."""
+    sys.exit(_main())
+
+
+def _main() -> int:
+    try:
+        code = app(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return BAD_ARGUMENTS
+    except (KeyboardInterrupt, click.Abort):
+        print("biplane: stopped; what was recorded is kept", file=sys.stderr)
+        return 2
+    except Exception as error:
+        if _is_users(error):
+            print(f"biplane: {error}", file=sys.stderr)
+            return BAD_ARGUMENTS
+        traceback.print_exc()
+        return CRASH
+    return code if isinstance(code, int) else 0
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether the error says what the user can mend: bad options, plans, histories, setup."""
+    from checkers.history import HistoryError
+    from faults.plan import PlanError
+    from harness.runtime.protocol import SetupError
+    from harness.settings import SettingsError
+
+    return isinstance(error, HistoryError | PlanError | SettingsError | SetupError)

@@ -1,0 +1,1 @@
+"""A running cluster: nodes, links, what is true in it, and what may be asked of it."""

@@ -1,0 +1,184 @@
+"""What an administrator would do: topics, preferred elections, reassignments.
+
+Spoken to the controller, past its proxy: a fault on a link is aimed at brokers and clients, not at
+the harness. The controller may move at any moment, so NOT_CONTROLLER and lost connections are tried
+again until the deadline. After a lost answer an operation may have happened; therefore
+TOPIC_ALREADY_EXISTS on a second try of a creation, and UNKNOWN_TOPIC_OR_PARTITION on a second try
+of a deletion, count as done.
+
+Errors raise `FaultFailed` with Kafka's name for them, as `faults.protocol.Admin` asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from faults.protocol import FaultFailed, Link, Links
+from harness.cluster.ask import NoAnswer, ask, error_name, request
+from harness.cluster.view import ZookeeperView
+from nodes.wire.apis import ApiKey
+
+_TIMEOUT_S: Final = 30.0
+_PAUSE_S: Final = 0.1
+
+NONE: Final = 0
+_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+_REQUEST_TIMED_OUT: Final = 7
+_TOPIC_ALREADY_EXISTS: Final = 36
+_NOT_CONTROLLER: Final = 41
+_ELECTION_NOT_NEEDED: Final = 84
+
+Outcome = tuple[str, int, str | None]
+"""What an answer says of one thing: (its name, error code, message)."""
+
+
+class ClusterAdmin:
+    """Implements `faults.protocol.Admin`. Stateless, thread-safe."""
+
+    def __init__(self, view: ZookeeperView, links: Links) -> None:
+        self._view = view
+        self._links = links
+
+    def create_topic(
+        self, topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str]
+    ) -> None:
+        """Returns once every partition has a state in ZooKeeper."""
+        entity = request(
+            ApiKey.CREATE_TOPICS,
+            5,
+            topics=[
+                {
+                    "name": topic,
+                    "num_partitions": -1,
+                    "replication_factor": -1,
+                    "assignments": [
+                        {"partition_index": partition, "broker_ids": list(replicas)}
+                        for partition, replicas in sorted(assignment.items())
+                    ],
+                    "configs": [{"name": k, "value": v} for k, v in configs.items()],
+                }
+            ],
+            timeout=int(_TIMEOUT_S * 1000),
+        )
+        self._operate(
+            f"creating topic {topic}",
+            entity,
+            lambda answer: [(t.name, t.error_code, t.error_message) for t in answer.topics],
+            accept={_REQUEST_TIMED_OUT},
+            accept_again={_TOPIC_ALREADY_EXISTS},
+        )
+        self._await(
+            f"topic {topic} to have a leader election behind it",
+            lambda: len(self._view.partitions(topic)) == len(assignment),
+        )
+
+    def delete_topic(self, topic: str) -> None:
+        """Returns once the controller has answered; a dead replica holds the deletion itself up."""
+        self._operate(
+            f"deleting topic {topic}",
+            request(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=10_000),
+            lambda answer: [(t.name, t.error_code, t.error_message) for t in answer.responses],
+            accept={_REQUEST_TIMED_OUT},
+            accept_again={_UNKNOWN_TOPIC_OR_PARTITION},
+        )
+
+    def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None:
+        grouped: dict[str, list[int]] = defaultdict(list)
+        for topic, partition in partitions:
+            grouped[topic].append(partition)
+        entity = request(
+            ApiKey.ELECT_LEADERS,
+            2,
+            election_type=0,
+            topic_partitions=[{"topic": t, "partitions": p} for t, p in grouped.items()],
+            timeout=int(_TIMEOUT_S * 1000),
+        )
+        self._operate(
+            "electing preferred leaders",
+            entity,
+            lambda answer: [
+                ("the request", answer.error_code, None),
+                *(
+                    (f"{r.topic}-{p.partition_id}", p.error_code, p.error_message)
+                    for r in answer.replica_election_results
+                    for p in r.partition_result
+                ),
+            ],
+            accept={_ELECTION_NOT_NEEDED},
+        )
+
+    def reassign(self, assignment: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Returns once the new replicas are committed and nothing is being moved any more."""
+        grouped: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for (topic, partition), replicas in assignment.items():
+            grouped[topic].append({"partition_index": partition, "replicas": list(replicas)})
+        entity = request(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            0,
+            topics=[{"name": t, "partitions": p} for t, p in grouped.items()],
+            timeout=int(_TIMEOUT_S * 1000),
+        )
+        self._operate(
+            "reassigning partitions",
+            entity,
+            lambda answer: [
+                ("the request", answer.error_code, answer.error_message),
+                *(
+                    (f"{r.name}-{p.partition_index}", p.error_code, p.error_message)
+                    for r in answer.responses
+                    for p in r.partitions
+                ),
+            ],
+        )
+        wanted = {key: tuple(replicas) for key, replicas in assignment.items()}
+        self._await("the reassignment to finish", lambda: self._reassigned(wanted))
+
+    def _reassigned(self, wanted: Mapping[tuple[str, int], tuple[int, ...]]) -> bool:
+        for name in {topic for topic, _ in wanted}:
+            for topic in self._view.topics(name):
+                targets = {p: r for (t, p), r in wanted.items() if t == name}
+                if topic.moving or any(topic.replicas.get(p) != r for p, r in targets.items()):
+                    return False
+        return True
+
+    def _operate(
+        self,
+        what: str,
+        entity: Any,
+        outcomes: Callable[[Any], Sequence[Outcome]],
+        *,
+        accept: set[int] | None = None,
+        accept_again: set[int] | None = None,
+    ) -> None:
+        accepted = {NONE} | (accept or set())
+        deadline = time.monotonic() + _TIMEOUT_S
+        reason = "no controller"
+        while time.monotonic() < deadline:
+            controller = self._view.controller()
+            if controller is not None:
+                address = self._links.address(controller, Link.CLIENT, direct=True)
+                try:
+                    answer = ask(address, entity, _TIMEOUT_S)
+                except NoAnswer as e:
+                    reason = str(e)
+                    accepted |= accept_again or set()
+                else:
+                    bad = [each for each in outcomes(answer) if int(each[1]) not in accepted]
+                    if not bad:
+                        return
+                    name, code, message = bad[0]
+                    reason = f"{name}: {error_name(int(code))}" + (f" ({message})" * bool(message))
+                    if int(code) != _NOT_CONTROLLER:
+                        raise FaultFailed(f"{what}: {reason}")
+            time.sleep(_PAUSE_S)
+        raise FaultFailed(f"{what}: {reason}")
+
+    def _await(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise FaultFailed(f"waited {_TIMEOUT_S:g} s in vain for {what}")
+            time.sleep(_PAUSE_S)

@@ -1,0 +1,290 @@
+"""One cluster's life: ZooKeeper, toxiproxy, the nodes, and what faults and workloads use of them.
+
+    harness ── Cluster ──┬── nodes    start, stop, kill, pause (fleet)
+                         ├── links    toxiproxy: every listener and ZooKeeper session apart
+                         ├── view     committed state, read from the real ZooKeeper
+                         ├── admin    topics, elections, reassignments
+                         ├── control  speaks as a controller
+                         └── watchers leadership rows, registrations, infra and exit events
+
+A start is: both services, the watchers (nothing may be committed unseen), the proxies, all nodes at
+once, then waiting until all are registered, one is controller and each tells its clients of all. A
+start that fails or is interrupted stops what it began. `stop` kills: evidence is on disk the moment
+it is written, so there is nothing to be gained from asking nicely.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kazoo.client import KazooClient
+
+from faults.protocol import Capability, FaultFailed, Link
+from harness.cluster.admin import ClusterAdmin
+from harness.cluster.ask import NoAnswer, cluster_idea
+from harness.cluster.context import ClusterContext
+from harness.cluster.control import ControlClient
+from harness.cluster.errors import ClusterError, StateUnreadable
+from harness.cluster.fleet import NodeFleet
+from harness.cluster.health import HealthMonitor, Watched
+from harness.cluster.layout import CHROOT, plan_layout
+from harness.cluster.record import Record
+from harness.cluster.txn_log import complete
+from harness.cluster.view import ZookeeperView
+from harness.cluster.watcher import LeadershipWatcher
+from harness.links import ToxiproxyLinks
+from harness.runtime.protocol import Address, Handle, Runtime
+from harness.runtime.readiness import four_letter_word
+from harness.sut.protocol import NodeLayout, Planes, SupportLayout, SystemUnderTest
+
+_FORMED_TIMEOUT_S: Final = 60.0
+_ASK_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.05
+# The watching session should outlast any stall of a flooded machine.
+_WATCH_SESSION_S: Final = 30.0
+
+
+class Cluster:
+    """See the module. Use as a context manager, or `start` and (always) `stop`.
+
+    Making one plans it (every port is allocated, nothing runs); so its members and layouts exist
+    whatever becomes of the start. One thread starts and stops it; the members are thread-safe.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        sut: SystemUnderTest,
+        planes: Planes | str,
+        *,
+        nodes: int = 3,
+        dir: Path,
+        record: Record,
+        rng: random.Random,
+        overrides: Mapping[str, str] | None = None,
+        session_timeout_ms: int = 6000,
+    ) -> None:
+        self.runtime: Final = runtime
+        self.sut: Final = sut
+        self.planes: Final = Planes(planes)
+        self.dir: Final = dir.resolve()
+        self.rng: Final = rng
+        self.record: Final = record
+        self._ids = tuple(range(1, nodes + 1))
+        self._session_timeout_ms = session_timeout_ms
+        self._cleanup = contextlib.ExitStack()
+        if self.planes not in sut.plane_modes:
+            allowed = ", ".join(sorted(sut.plane_modes))
+            raise ClusterError(f"{sut.name} has no plane mode {self.planes}; allowed: {allowed}")
+        if Capability.ZOOKEEPER not in sut.capabilities:
+            raise ClusterError(f"{sut.name} keeps no state in ZooKeeper, where this cluster reads")
+        runtime.prepare()
+        self._support, extras = sut.support_specs(
+            SupportLayout(dir=self.dir, programs=runtime.programs, nodes=self._ids), runtime
+        )
+        self._layout: Final = plan_layout(
+            runtime,
+            sut,
+            self.planes,
+            self._ids,
+            dir=self.dir,
+            session_timeout_ms=session_timeout_ms,
+            extras=extras,
+        )
+        self._client: Final = KazooClient(
+            hosts=str(self._layout.zookeeper_address), timeout=_WATCH_SESSION_S
+        )
+        self.links: Final = ToxiproxyLinks(
+            self._layout.toxiproxy_api,
+            self._layout.proxies,
+            bind_host=runtime.bind_host(self._layout.toxiproxy.name),
+        )
+        self.view: Final = ZookeeperView(self._client, CHROOT)
+        self.watcher: Final = LeadershipWatcher(self._client, CHROOT, record)
+        self.admin: Final = ClusterAdmin(self.view, self.links)
+        self.control: Final = ControlClient(self.view, self.links)
+        self.nodes: Final = NodeFleet(
+            runtime,
+            {
+                node: sut.node_spec(layout, self.planes, overrides or {})
+                for node, layout in self._layout.nodes.items()
+            },
+            {node: sut.log_dir(layout) for node, layout in self._layout.nodes.items()},
+            view=self.view,
+            links=self.links,
+            record=record,
+            session_timeout_ms=session_timeout_ms,
+        )
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- life --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Returns when every node is registered, leads to all others and knows the controller."""
+        try:
+            self._start()
+        except BaseException:  # Ctrl-C included: nothing may stay behind
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End everything. Idempotent; safe after a failed or interrupted start."""
+        try:
+            self._cleanup.close()
+        finally:
+            self.runtime.close()
+
+    def _start(self) -> None:
+        self.sut.prepare()
+        self.dir.mkdir(parents=True, exist_ok=True)
+        zookeeper = self.runtime.spawn(self._layout.zookeeper)
+        toxiproxy = self.runtime.spawn(self._layout.toxiproxy)
+        for handle in [self.runtime.spawn(spec) for spec in self._support]:
+            handle.wait_ready()
+        toxiproxy.wait_ready()
+        self.links.open()
+        zookeeper.wait_ready()
+        self._connect()
+        self.watcher.start()
+        self._cleanup.callback(self._finish_watching)
+        self._watch_health(zookeeper, toxiproxy)
+        try:
+            for node in self._ids:
+                self.nodes.start(node, wait_ready=False)
+            for node in self._ids:
+                self.nodes.wait_ready(node)
+        except FaultFailed as e:
+            raise ClusterError(str(e)) from e
+        self.wait_formed(_FORMED_TIMEOUT_S)
+
+    def _connect(self) -> None:
+        self._cleanup.callback(self._client.close)
+        self._cleanup.callback(self._client.stop)
+        self._client.start(timeout=_WATCH_SESSION_S)
+        self._client.ensure_path(CHROOT)
+
+    def _finish_watching(self) -> None:
+        """Write the leaderships that were overwritten before the watcher could read them."""
+        self.watcher.stop()
+        complete(self.watcher, self._layout.zookeeper.workdir / "data" / "version-2", CHROOT)
+
+    def _watch_health(self, zookeeper: Handle, toxiproxy: Handle) -> None:
+        monitor = HealthMonitor(
+            {
+                "zookeeper": Watched(zookeeper, self._probe_zookeeper),
+                "toxiproxy": Watched(toxiproxy, self.links.check),
+            },
+            self.nodes.note_exits,
+            self.record,
+        )
+        monitor.start()
+        self._cleanup.callback(monitor.stop)
+
+    def _probe_zookeeper(self) -> None:
+        address = self._layout.zookeeper_address
+        if four_letter_word(address.host, address.port, "ruok", _ASK_TIMEOUT_S) != "imok":
+            raise ClusterError("no 'imok' from ZooKeeper")
+
+    # ---- what is where -----------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The system's, the runtime's and the cluster's own."""
+        return self.sut.capabilities | self.runtime.capabilities | {Capability.LINKS}
+
+    @property
+    def node_ids(self) -> Sequence[int]:
+        return self._ids
+
+    @property
+    def zookeeper(self) -> str:
+        """Connect string past every proxy, chroot included."""
+        return f"{self._layout.zookeeper_address}{CHROOT}"
+
+    def layout(self, node: int) -> NodeLayout:
+        return self._layout.nodes[node]
+
+    def address(self, node: int, link: Link, *, direct: bool = False) -> Address:
+        return Address(*self.links.address(node, link, direct=direct))
+
+    def bootstrap(self, link: Link = Link.CLIENT, *, direct: bool = False) -> list[Address]:
+        """One address a node, in the order of their ids."""
+        return [self.address(node, link, direct=direct) for node in self._ids]
+
+    def context(
+        self, *, store: Path, stopping: Callable[[], bool], rng: random.Random | None = None
+    ) -> ClusterContext:
+        """What a fault gets. ``stopping`` tells whether the run is being stopped."""
+        store.mkdir(parents=True, exist_ok=True)
+        return ClusterContext(
+            rng=rng or self.rng,
+            nodes=self.nodes,
+            links=self.links,
+            view=self.view,
+            admin=self.admin,
+            control=self.control,
+            capabilities=self.capabilities,
+            store=str(store),
+            recorder=self.record,
+            stopping=stopping,
+        )
+
+    # ---- waiting -----------------------------------------------------------------------------
+
+    def wait_until(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Poll; raises `ClusterError` naming ``what`` at the deadline."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"waited {timeout_s:g} s in vain for {what}")
+            time.sleep(_POLL_S)
+
+    def wait_formed(self, timeout_s: float) -> None:
+        """Until every node tells its clients of all nodes and of the true controller."""
+        everyone = frozenset(self._ids)
+        for node in self._ids:
+            address = self.address(node, Link.CLIENT, direct=True)
+
+            def agrees(address: Address = address) -> bool:
+                controller = self.view.controller()
+                if controller is None or frozenset(self.view.live_brokers()) != everyone:
+                    return False
+                try:
+                    idea = cluster_idea(address, _ASK_TIMEOUT_S)
+                except NoAnswer:
+                    return False
+                return idea.brokers == everyone and idea.controller == controller
+
+            self.wait_until(f"node {node} to know all nodes and the controller", agrees, timeout_s)
+
+    def wait_full_isr(self, topics: Sequence[str] | None, timeout_s: float) -> bool:
+        """Every node registered, every partition led and its ISR full; False at the deadline."""
+
+        def full() -> bool:
+            try:
+                if set(self.view.live_brokers()) != set(self._ids):
+                    return False
+                return all(
+                    s.leader >= 0 and set(s.isr) == set(s.replicas)
+                    for s in self.view.partitions()
+                    if topics is None or s.topic in topics
+                )
+            except StateUnreadable:
+                return False
+
+        try:
+            self.wait_until("full in-sync sets", full, timeout_s)
+        except ClusterError:
+            return False
+        return True

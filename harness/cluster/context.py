@@ -1,0 +1,53 @@
+"""What a fault is given: `faults.protocol.Context` over a running cluster."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from faults.protocol import Admin, Capability, ControlRequests, Links, Nodes, View
+from harness.cluster.record import Record
+
+_SLICE_S: Final = 0.05
+
+
+class RunStopping(KeyboardInterrupt):
+    """The run is being stopped: whatever a fault was waiting for will not be waited for.
+
+    Kin of KeyboardInterrupt so that no ``except Exception`` on its way keeps the fault going."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterContext:
+    """See `faults.protocol.Context`. ``stopping`` turns true on Ctrl-C or a failure."""
+
+    rng: random.Random
+    nodes: Nodes
+    links: Links
+    view: View
+    admin: Admin
+    control: ControlRequests
+    capabilities: frozenset[Capability]
+    store: str
+    recorder: Record
+    stopping: Callable[[], bool]
+    clock_ns: Callable[[], int] = time.monotonic_ns
+
+    def now_ns(self) -> int:
+        return self.clock_ns()
+
+    def sleep(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            if self.stopping():
+                raise RunStopping
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _SLICE_S))
+
+    def record(self, kind: str, **fields: Any) -> None:
+        self.recorder(kind, **fields)

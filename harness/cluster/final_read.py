@@ -1,0 +1,224 @@
+"""The last look: every replica's log, read record by record once the cluster has come to rest.
+
+Each replica is read by itself, past every proxy, with Fetch 11 as the *debugging replica* (-2): the
+one reader that Kafka lets read any replica up to its log's end (a consumer sees a follower only up
+to its high watermark, and a follower id would count as replication progress). The log's own bounds
+come from ListOffsets in the same role.
+
+Rows: ``log_read`` a record, ``log_end`` a replica, whose ``error`` says why it could not be read.
+Batches are fetched for all partitions of a node at once; a partition that yields nothing more
+although its end was not reached (a high watermark that lags) is asked again until the deadline.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from faults.protocol import Link, PartitionState
+from harness.cluster.ask import CLIENT_ID, error_name, request
+from harness.cluster.record import Record
+from nodes.wire.apis import ApiKey
+from nodes.wire.client import Connection, WireClientError
+from nodes.wire.codec import WireError
+from nodes.wire.records import iter_batches, iter_records
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster import Cluster
+
+PROCESS: Final = "final-read"
+_DEBUGGING_REPLICA: Final = -2
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_PARTITION_BYTES: Final = 4 << 20
+_REQUEST_BYTES: Final = 16 << 20
+_TIMEOUT_S: Final = 30.0
+_NO_PROGRESS_PAUSE_S: Final = 0.05
+_VALUE: Final = struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class _Replica:
+    """Reading progress of one replica."""
+
+    topic: str
+    partition: int
+    is_leader: bool
+    start: int | None = None
+    end: int | None = None
+    position: int = 0
+    high_watermark: int | None = None
+    error: str | None = None
+
+    @property
+    def done(self) -> bool:
+        """An empty log is fetched once too: only a fetch tells the high watermark."""
+        read = self.end is not None and self.position >= self.end
+        return self.error is not None or (read and self.high_watermark is not None)
+
+
+def final_read(
+    cluster: Cluster,
+    topics: Sequence[str],
+    *,
+    record: Record | None = None,
+    quiesce_timeout_s: float = 0.0,
+    read_timeout_s: float = 60.0,
+) -> bool:
+    """Wait for full in-sync sets, then read; False when the sets did not fill up in time (what can
+    be read is read all the same). ``record`` is the cluster's unless given."""
+    sink = record or cluster.record
+    at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
+    partitions = [s for s in cluster.view.partitions() if s.topic in topics]
+    for node in cluster.node_ids:
+        replicas = [_replica(s, node) for s in partitions if node in s.replicas]
+        if cluster.nodes.is_running(node):
+            address = cluster.address(node, Link.CLIENT, direct=True)
+            deadline = time.monotonic() + read_timeout_s
+            with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
+                _read_node(connection, node, replicas, sink, deadline)
+        else:
+            for replica in replicas:
+                replica.error = "the node does not run"
+        for replica in replicas:
+            _record_end(node, replica, sink)
+    return at_rest
+
+
+def _replica(s: PartitionState, node: int) -> _Replica:
+    return _Replica(topic=s.topic, partition=s.partition, is_leader=s.leader == node)
+
+
+def _read_node(
+    connection: Connection,
+    node: int,
+    replicas: Sequence[_Replica],
+    record: Record,
+    deadline: float,
+) -> None:
+    try:
+        for replica, offset in _offsets(connection, replicas, _EARLIEST):
+            replica.start = replica.position = offset
+        for replica, offset in _offsets(connection, replicas, _LATEST):
+            replica.end = offset
+        while pending := [replica for replica in replicas if not replica.done]:
+            if time.monotonic() > deadline:
+                raise WireError("not read to its end in time")
+            if not _fetch(connection, node, pending, record):
+                time.sleep(_NO_PROGRESS_PAUSE_S)
+    except (WireClientError, WireError, OSError) as e:
+        for replica in replicas:
+            if not replica.done:
+                replica.error = str(e)
+
+
+def _offsets(
+    connection: Connection, replicas: Sequence[_Replica], timestamp: int
+) -> Iterator[tuple[_Replica, int]]:
+    wanted = [replica for replica in replicas if replica.error is None]
+    if not wanted:
+        return
+    answer = connection.request(
+        request(
+            ApiKey.LIST_OFFSETS,
+            4,
+            replica_id=_DEBUGGING_REPLICA,
+            topics=_grouped(
+                wanted, "name", lambda r: {"partition_index": r.partition, "timestamp": timestamp}
+            ),
+        )
+    )
+    by_key = {(r.topic, r.partition): r for r in wanted}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            replica = by_key[topic.name, p.partition_index]
+            if p.error_code:
+                replica.error = error_name(int(p.error_code))
+            else:
+                yield replica, p.offset
+
+
+def _fetch(connection: Connection, node: int, pending: Sequence[_Replica], record: Record) -> bool:
+    """One round for all; whether anything was read."""
+    answer = connection.request(
+        request(
+            ApiKey.FETCH,
+            11,
+            replica_id=_DEBUGGING_REPLICA,
+            max_wait=0,
+            min_bytes=0,
+            max_bytes=_REQUEST_BYTES,
+            topics=_grouped(
+                pending,
+                "topic",
+                lambda r: {
+                    "partition": r.partition,
+                    "fetch_offset": r.position,
+                    "partition_max_bytes": _PARTITION_BYTES,
+                },
+            ),
+        )
+    )
+    by_key = {(r.topic, r.partition): r for r in pending}
+    progress = False
+    for topic in answer.responses:
+        for p in topic.partitions:
+            replica = by_key[topic.topic, p.partition_index]
+            if p.error_code:
+                replica.error = error_name(int(p.error_code))
+                continue
+            replica.high_watermark = p.high_watermark
+            before = replica.position
+            _take_in(node, replica, p.records or b"", record)
+            progress |= replica.position > before
+    return progress
+
+
+def _take_in(node: int, replica: _Replica, records: Any, record: Record) -> None:
+    data = bytes(records)
+    for batch in iter_batches(data):
+        header = batch.header
+        if not header.is_control:
+            whole = data[batch.position : batch.position + batch.size_bytes]
+            for each in iter_records(whole):
+                if each.offset < replica.position:
+                    continue  # a fetch in the middle of a batch begins with the whole batch
+                value = each.value
+                known = value is not None and len(value) >= _VALUE.size
+                record(
+                    "log_read",
+                    process=PROCESS,
+                    node=node,
+                    topic=replica.topic,
+                    partition=replica.partition,
+                    offset=each.offset,
+                    value=_VALUE.unpack_from(value)[0] if known and value is not None else None,
+                    leader_epoch=header.leader_epoch,
+                    append_time_ms=each.timestamp_ms,
+                )
+        replica.position = max(replica.position, header.next_offset)
+
+
+def _record_end(node: int, replica: _Replica, record: Record) -> None:
+    record(
+        "log_end",
+        process=PROCESS,
+        node=node,
+        topic=replica.topic,
+        partition=replica.partition,
+        log_start_offset=replica.start,
+        log_end_offset=replica.end,
+        high_watermark=replica.high_watermark,
+        is_leader=replica.is_leader,
+        error=replica.error,
+    )
+
+
+def _grouped(replicas: Sequence[_Replica], key: str, entry: Any) -> list[Mapping[str, Any]]:
+    topics: dict[str, list[Mapping[str, Any]]] = {}
+    for replica in replicas:
+        topics.setdefault(replica.topic, []).append(entry(replica))
+    return [{key: topic, "partitions": partitions} for topic, partitions in topics.items()]

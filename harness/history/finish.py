@@ -1,0 +1,183 @@
+"""Finishing: one trial's live JSONL files become Parquet tables, one folder a kind.
+
+Live files are written by many processes, any of which may have been killed in the middle of a
+line. Nothing is lost in silence: a line that cannot be read or does not fit the schema goes to
+``rejected.jsonl`` with the reason and is counted. An invocation without a completion (its process
+died, or the run ended first) becomes an `info` row: nobody knows what came of it.
+
+Layout: ``<out>/f=<kind>/arm=<arm>/trial=<n>/<file>-<i>.parquet``, one file per live file and
+64k rows. Live files stay where they are: finishing can be repeated from them.
+
+Rows are checked by Arrow's own conversion, column by column; only a batch that it refuses is looked
+at row by row with `checkers.history.problem_with`, to name the offender.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.history import KINDS, OPERATIONS, arrow_schema, problem_with
+
+_BATCH_ROWS: Final = 65_536
+_ALLOWED: Final = {name: frozenset(kind.all_columns) | {"f"} for name, kind in KINDS.items()}
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class FinishReport:
+    """What finishing saw. ``rows`` counts stored rows by kind."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    torn_lines: int = 0  # an unreadable *last* line: its writer was killed while writing it
+    orphans: int = 0  # invocations that became `info`
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+def finish_trial(
+    live: Path, out: Path, *, arm: str, trial: int, end_t: int, report: FinishReport | None = None
+) -> FinishReport:
+    """Convert every ``*.jsonl`` below ``live``; ``end_t`` (ns) closes orphaned invocations.
+
+    Returns the report (the given one, added to). Running it again replaces what it wrote before.
+    """
+    report = report or FinishReport()
+    rejected = out.parent / "rejected.jsonl"
+    for source in sorted(live.rglob("*.jsonl")):
+        stem = "-".join(source.relative_to(live).with_suffix("").parts)
+        tables = _Tables(out, arm=arm, trial=trial, stem=stem, report=report, rejected=rejected)
+        for row in _completed(_rows(source, report, rejected), end_t, report):
+            tables.add(row)
+        tables.close()
+    return report
+
+
+def _rows(source: Path, report: FinishReport, rejected: Path) -> Iterator[Row]:
+    """The readable events of one live file."""
+    with source.open("rb") as lines:
+        for line in lines:
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                if not line.endswith(b"\n"):
+                    report.torn_lines += 1
+                else:
+                    _reject(line, f"{source.name}: not JSON", report, rejected)
+                continue
+            allowed = _ALLOWED.get(row.get("f")) if isinstance(row, dict) else None
+            if allowed is None or not row.keys() <= allowed:
+                why = problem_with(row) if isinstance(row, dict) else "not an object"
+                _reject(line, f"{source.name}: {why}", report, rejected)
+                continue
+            yield row
+
+
+def _completed(rows: Iterable[Row], end_t: int, report: FinishReport) -> Iterator[Row]:
+    """Drop invocations that were completed; turn the others into `info` rows at ``end_t``.
+
+    One invocation may have several completion rows (a poll delivers many records): the first
+    completes it, all pass through.
+    """
+    pending: dict[tuple[str, str, int], Row] = {}
+    for row in rows:
+        if row["f"] not in OPERATIONS or "op" not in row:
+            yield row
+            continue
+        key = (row["f"], row.get("process", ""), row["op"])
+        if row.get("type") == "invoke":
+            pending[key] = row
+            continue
+        invoked = pending.pop(key, None)
+        if invoked is not None and row.get("invoke_t") is None:
+            row["invoke_t"] = invoked["t"]
+        yield row
+    for row in pending.values():
+        report.orphans += 1
+        yield {
+            **row,
+            "type": "info",
+            "invoke_t": row["t"],
+            "t": max(end_t, row["t"]),
+            "failure": "no completion was recorded",
+        }
+
+
+class _Tables:
+    """Buffers rows by kind and writes them in batches of `_BATCH_ROWS`."""
+
+    def __init__(
+        self, out: Path, *, arm: str, trial: int, stem: str, report: FinishReport, rejected: Path
+    ) -> None:
+        self._out, self._arm, self._trial, self._stem = out, arm, trial, stem
+        self._report, self._rejected = report, rejected
+        self._buffers: dict[str, list[Row]] = {}
+        self._written: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        buffer = self._buffers.setdefault(row["f"], [])
+        buffer.append(row)
+        if len(buffer) >= _BATCH_ROWS:
+            self._write(row["f"], buffer)
+            buffer.clear()
+
+    def close(self) -> None:
+        for kind, buffer in self._buffers.items():
+            if buffer:
+                self._write(kind, buffer)
+        self._buffers.clear()
+
+    def _write(self, kind: str, rows: list[Row]) -> None:
+        schema = arrow_schema(kind)
+        try:
+            table = pa.Table.from_pylist(rows, schema=schema)
+            sound = table["t"].null_count == 0 and table["process"].null_count == 0
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            sound = False
+        if not sound:
+            rows = self._only_sound(rows)
+            if not rows:
+                return
+            table = pa.Table.from_pylist(rows, schema=schema)
+        folder = self._out / f"f={kind}" / f"arm={self._arm}" / f"trial={self._trial}"
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{self._stem}-{self._written[kind]}.parquet"
+        pq.write_table(table, part, compression="zstd")
+        self._written[kind] += 1
+        self._report.rows[kind] += table.num_rows
+
+    def _only_sound(self, rows: list[Row]) -> list[Row]:
+        sound = []
+        for row in rows:
+            why = problem_with(row) or _arrow_problem(row)
+            if why is None:
+                sound.append(row)
+            else:
+                line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+                _reject(line, why, self._report, self._rejected)
+        return sound
+
+
+def _arrow_problem(row: Row) -> str | None:
+    """What Arrow has against a row whose plain types are right: a range, a nested field."""
+    try:
+        pa.Table.from_pylist([row], schema=arrow_schema(row["f"]))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        return f"kind {row['f']!r}: {error}"
+    return None
+
+
+def _reject(line: bytes, why: str, report: FinishReport, rejected: Path) -> None:
+    report.rejected += 1
+    report.reasons[why] += 1
+    rejected.parent.mkdir(parents=True, exist_ok=True)
+    entry = {"why": why, "line": line.decode("utf-8", "replace").rstrip("\n")}
+    with rejected.open("ab") as file:
+        file.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))

@@ -1,0 +1,145 @@
+"""`pytest harness/`: every scenario is a test, every run ends in a verdict.
+
+valid passes; invalid and unknown fail, each saying why and where the report is; a scenario that the
+system under test cannot play is skipped with what it lacks. The exit code is the worst of all runs:
+0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crash, in the order 1, 255, 2.
+
+This module stays light (no Spark, no Arrow at import): pytest imports it before it knows whether
+anything is to be run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from harness.settings import PROFILES, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from harness.run import Outcome
+
+_OUTCOMES: Final = pytest.StashKey[list["Outcome"]]()
+_CRASHES: Final = pytest.StashKey[list[str]]()
+_SETTINGS: Final = pytest.StashKey[Settings]()
+BAD_ARGUMENTS: Final = 254
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("biplane", "biplane: fault injection for a broker's control plane")
+    profiles = "; ".join(f"{p.name}: {p.says}" for p in PROFILES.values())
+    group.addoption("--profile", default="smoke", help=f"how much: {profiles} (default: smoke)")
+    group.addoption("--seed", type=int, default=None, help="repeat a run (default: drawn, printed)")
+    group.addoption(
+        "--planes", default=None, help="only these plane modes: single,dual,priority (default: all)"
+    )
+    group.addoption("--store", default="store", help="where runs are kept (default: store/)")
+    group.addoption("--time-limit", type=float, default=None, help="seconds of chaos in each trial")
+    group.addoption("--rounds", type=int, default=None, help="how often each arm is run")
+    group.addoption(
+        "--runtime", default="process", help="where nodes live: process, docker (default: process)"
+    )
+    group.addoption(
+        "--sut", default="dualplane", help="systems under test, by comma (default: dualplane)"
+    )
+    group.addoption("--plan", default=None, help="play this plan.json instead of the scenario's")
+    group.addoption(
+        "--mutants", default="", help="planted bugs for the bundled server, to be found"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", "default")  # a warning must not end a run
+    config.stash[_OUTCOMES] = []
+    config.stash[_CRASHES] = []
+    try:
+        config.stash[_SETTINGS] = _settings(config)
+    except SettingsError as error:
+        pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
+
+
+def _settings(config: pytest.Config) -> Settings:
+    option = config.getoption
+    return Settings.of(
+        profile=option("--profile"),
+        seed=option("--seed"),
+        store=config.invocation_params.dir / option("--store"),
+        runtime=option("--runtime"),
+        sut=option("--sut"),
+        planes=option("--planes"),
+        time_limit_s=option("--time-limit"),
+        rounds=option("--rounds"),
+        plan=option("--plan"),
+        mutants=option("--mutants"),
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    settings = config.stash[_SETTINGS]
+    return (
+        f"biplane: seed {settings.seed}, profile {settings.profile.name}, "
+        f"runtime {settings.runtime}, sut {','.join(settings.suts)}, store {settings.store}"
+    )
+
+
+@pytest.fixture
+def play(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Run one scenario with this session's settings, showing progress; fail by its verdict."""
+    from harness.progress import show_progress
+    from harness.run import Skipped, run
+
+    config = request.config
+    settings = config.stash[_SETTINGS]
+    capture = config.pluginmanager.getplugin("capturemanager")
+
+    def play_scenario(scenario: Any) -> None:
+        try:
+            with capture.global_and_fixture_disabled(), show_progress(sys.stdout) as progress:
+                outcome = run(scenario, settings, progress)
+        except Skipped as why:
+            pytest.skip(str(why))
+        except (SettingsError, ValueError) as error:
+            if _is_bad_argument(error):
+                pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
+            config.stash[_CRASHES].append(f"{scenario.name}: {error!r}")
+            raise
+        except Exception as error:
+            config.stash[_CRASHES].append(f"{scenario.name}: {error!r}")
+            raise
+        config.stash[_OUTCOMES].append(outcome)
+        if outcome.verdict != "valid":
+            reasons = "\n".join(f"  - {reason}" for reason in outcome.reasons)
+            report = outcome.folder / "report.html"
+            pytest.fail(f"{outcome.verdict}:\n{reasons}\n  report: {report}", pytrace=False)
+
+    return play_scenario
+
+
+def _is_bad_argument(error: Exception) -> bool:
+    from faults.plan import PlanError
+
+    return isinstance(error, SettingsError | PlanError)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    from checkers.verdict import EXIT_CRASH, worst_exit_code
+
+    config = session.config
+    outcomes, crashes = config.stash[_OUTCOMES], config.stash[_CRASHES]
+    codes = [o.verdict.exit_code for o in outcomes] + [EXIT_CRASH for _ in crashes]
+    if codes:  # else collection errors, usage errors, all skipped: pytest's own code says so
+        session.exitstatus = worst_exit_code(codes)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    outcomes = config.stash.get(_OUTCOMES, [])
+    if not outcomes:
+        return
+    from harness.report.terminal import summarise
+
+    terminalreporter.section("biplane")
+    for line in summarise(outcomes):
+        terminalreporter.write_line(line)

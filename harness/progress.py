@@ -1,0 +1,54 @@
+"""Progress on a terminal: one live line on a tty, one line a phase elsewhere (a CI's log)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+Report = Callable[[str, str], None]
+
+
+@contextmanager
+def show_progress(stream: TextIO) -> Iterator[Report]:
+    """Yield a function (where, what). On a log, a step is printed once, counters left out."""
+    if stream.isatty():
+        with _live(stream) as report:
+            yield report
+    else:
+        yield _lines(stream)
+
+
+@contextmanager
+def _live(stream: TextIO) -> Iterator[Report]:
+    console = Console(file=stream)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[where]}"),
+        BarColumn(bar_width=12, pulse_style="cyan"),
+        TextColumn("[bold]{task.fields[what]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("run", total=None, where="", what="")
+        yield lambda where, what: progress.update(task, where=where, what=what)
+
+
+def _lines(stream: TextIO) -> Report:
+    begun = time.monotonic()
+    last: tuple[str, str] = ("", "")
+
+    def report(where: str, what: str) -> None:
+        nonlocal last
+        step = (where, what.split(",", maxsplit=1)[0])
+        if step != last:
+            last = step
+            print(
+                f"[{time.monotonic() - begun:6.1f} s] {where}: {step[1]}", file=stream, flush=True
+            )
+
+    return report

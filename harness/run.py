@@ -1,0 +1,251 @@
+"""One run of one scenario: every arm, every round, then the verdict.
+
+    store/<scenario>/<run id>/
+        run.json       what was asked, of which versions, how the clocks are tied (written first)
+        plan.json      what was to go wrong, replayable with --plan
+        trials/...     live files, node folders and logs of each (arm, trial)
+        history/       f=<kind>/arm=<arm>/trial=<n>/*.parquet: the evidence, before it is judged
+        results.json   the verdict, with witnesses and figures
+        report.html    the same for people
+
+The CLI and the pytest plugin are both thin over `run`. The order of the steps is the safety:
+evidence is on disk before a checker starts, and a checker that crashes makes the run `unknown`.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from checkers.history import VERSION
+from checkers.verdict import Verdict
+from faults.plan import Plan
+from harness.clock import tie_clocks, widen
+from harness.history import FinishReport, finish_trial
+from harness.runtime import get_runtime
+from harness.scenarios.base import Scenario, trial_folder
+from harness.settings import Settings
+from harness.sut.protocol import ClockTie
+from harness.sut.registry import get as get_sut
+from harness.trial import Arm, TrialResult, TrialRunner
+
+Progress = Callable[[str, str], None]
+"""Called with (where: "request-flood dualplane-single 1/2", what: "chaos, 3 s left")."""
+
+
+class Skipped(Exception):
+    """The scenario cannot be run on these systems; the message says what they lack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run."""
+
+    scenario: str
+    verdict: Verdict
+    reasons: list[str]
+    folder: Path
+    results: dict[str, Any]
+    seconds: float
+
+
+def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
+    """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
+    begun = time.monotonic()
+    arms = arms_of(scenario, settings)
+    plan = _plan(scenario, settings)
+    run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
+    folder = (settings.store / scenario.name / run_id).absolute()
+    folder.mkdir(parents=True)
+    plan.save(folder / "plan.json")
+    record = _run_record(scenario, settings, arms, plan, run_id)
+    first_tie = tie_clocks()
+    _save_record(folder, record, first_tie, first_tie)
+
+    trials: list[TrialResult] = []
+    interrupted = False
+    try:
+        for index, (arm, trial) in enumerate(interleaved(arms, settings.profile.rounds)):
+            where = f"{scenario.name} {arm.label} {index + 1}/{len(arms) * settings.profile.rounds}"
+            with _runtime(settings) as runtime:
+                runner = TrialRunner(
+                    scenario,
+                    arm,
+                    trial,
+                    plan=plan,
+                    settings=settings,
+                    runtime=runtime,
+                    folder=trial_folder(folder, arm.label, trial),
+                    progress=lambda what, where=where: progress(where, what),  # type: ignore[misc]
+                )
+                trials.append(runner.result)
+                runner.run()
+    except KeyboardInterrupt:
+        interrupted = True
+        record["interrupted"] = True
+    tie = widen(first_tie, tie_clocks())
+    record["trials"] = [_trial_record(t) for t in trials]
+    _save_record(folder, record, first_tie, tie)
+    progress(scenario.name, "finishing the history")
+    record["history"] = _finish(folder, trials)
+    _save_record(folder, record, first_tie, tie)
+    if interrupted:
+        raise KeyboardInterrupt
+    progress(scenario.name, "checking in Spark")
+    results = judge(folder)
+    progress(scenario.name, "writing the report")
+    write_report(folder)
+    return Outcome(
+        scenario=scenario.name,
+        verdict=Verdict(results["verdict"]),
+        reasons=results["reasons"],
+        folder=folder,
+        results=results,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def judge(folder: Path) -> dict[str, Any]:
+    """Check a stored run (again) and write its results.json. Heavy imports happen here."""
+    from checkers.check import check_run
+
+    return check_run(folder)
+
+
+def write_report(folder: Path) -> Path:
+    """Write a stored run's report.html (again)."""
+    from harness.report import write
+
+    return write(folder)
+
+
+def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
+    """The arms to compare; raises `Skipped` with what is lacking when there is none."""
+    lacking: list[str] = []
+    arms: list[Arm] = []
+    runtime = get_runtime(settings.runtime)
+    for name in settings.suts:
+        sut = get_sut(name)
+        missing = scenario.needs - (sut.capabilities | runtime.capabilities)
+        if missing:
+            lacking.append(f"{name} lacks {', '.join(sorted(missing))}")
+            continue
+        wanted = settings.planes or scenario.planes
+        offered = [p for p in wanted if p in sut.plane_modes]
+        for planes in wanted:
+            if planes not in sut.plane_modes:
+                lacking.append(f"{name} has no {planes} planes")
+        if settings.mutants and name != "dualplane":
+            lacking.append(f"{name} has no planted bugs")
+            continue
+        arms += [Arm(sut=sut, planes=planes) for planes in offered]
+    if not arms:
+        raise Skipped(f"{scenario.name}: {'; '.join(lacking)}")
+    return arms
+
+
+def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
+    """Rounds outside, arms inside, the order turned each round: drift of the machine evens out."""
+    for trial in range(rounds):
+        for arm in arms if trial % 2 == 0 else reversed(arms):
+            yield arm, trial
+
+
+def _plan(scenario: Scenario, settings: Settings) -> Plan:
+    if settings.plan is not None:
+        return Plan.load(settings.plan)
+    rng = random.Random(f"{settings.seed}:{scenario.name}")
+    return scenario.plan(rng, settings.profile)
+
+
+@contextmanager
+def _runtime(settings: Settings) -> Iterator[Any]:
+    runtime = get_runtime(settings.runtime)
+    runtime.prepare()
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+def _finish(folder: Path, trials: list[TrialResult]) -> dict[str, Any]:
+    report = FinishReport()
+    for trial in trials:
+        finish_trial(
+            trial.folder / "live",
+            folder / "history",
+            arm=trial.arm,
+            trial=trial.trial,
+            end_t=trial.end_t or time.monotonic_ns(),
+            report=report,
+        )
+    return {
+        "version": VERSION,
+        "rows": dict(report.rows),
+        "rejected": report.rejected,
+        "rejected_reasons": dict(report.reasons.most_common(20)),
+        "torn_lines": report.torn_lines,
+        "orphans": report.orphans,
+    }
+
+
+def _run_record(
+    scenario: Scenario, settings: Settings, arms: list[Arm], plan: Plan, run_id: str
+) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "run_id": run_id,
+        "scenario": scenario.name,
+        "conjecture": scenario.conjecture,
+        "seed": settings.seed,
+        "settings": settings.to_dict(),
+        "runtime": settings.runtime,
+        "arms": {
+            arm.label: {
+                "sut": arm.sut.name,
+                "sut_version": arm.sut.version(),
+                "planes": str(arm.planes),
+                "runtime": settings.runtime,
+            }
+            for arm in arms
+        },
+        "expectations": {
+            "checks": list(scenario.checks),
+            "leader_changes_planned": scenario.leader_changes,
+            "faults": sorted({entry.fault for entry in plan.entries}),
+        },
+        "machine": {
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.release()}",
+            "biplane": metadata.version("biplane"),
+        },
+    }
+
+
+def _trial_record(trial: TrialResult) -> dict[str, Any]:
+    return {
+        "arm": trial.arm,
+        "trial": trial.trial,
+        "failure": trial.failure,
+        "topics": trial.topics,
+        "skipped_faults": trial.skipped_faults,
+    }
+
+
+def _save_record(folder: Path, record: dict[str, Any], first: ClockTie, tie: ClockTie) -> None:
+    record["clock"] = {
+        "monotonic_minus_wall_ns": first.monotonic_minus_wall_ns,
+        "error_ns": tie.error_ns,
+    }
+    path = folder / "run.json"
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(json.dumps(record, indent=2) + "\n")
+    scratch.replace(path)  # a reader (or a crash) sees the old or the new record, never half

@@ -1,0 +1,120 @@
+"""Finding (and where possible installing) the programs that biplane does not bring along.
+
+- Java >= 17, for ZooKeeper: ``$JAVA_HOME``, else PATH.
+- ZooKeeper: the jars that PySpark ships; nothing to download.
+- toxiproxy-server v2.12.0: ``.biplane/bin``, else PATH, else built with Go. The version is
+  named because ``@latest`` resolves to the older 2.5.0.
+
+Every `SetupError` ends with the command that mends it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from harness.runtime.paths import bin_dir
+from harness.runtime.protocol import SetupError
+
+TOXIPROXY_VERSION: Final = "v2.12.0"
+TOXIPROXY_MODULE: Final = "github.com/Shopify/toxiproxy/v2/cmd/server"
+TOXIPROXY_BINARY: Final = "toxiproxy-server"
+JAVA_AT_LEAST: Final = 17
+_GO_TIMEOUT_S: Final = 600
+
+# Everything that a standalone server's class path touches. A logging backend is left out on
+# purpose: log4j alone more than doubles ZooKeeper's start (1.1 s instead of 0.4 s).
+_ZOOKEEPER_JARS: Final = (
+    "zookeeper-*.jar",
+    "slf4j-api-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "netty-*.Final.jar",
+    "commons-cli-*.jar",
+)
+
+
+def find_java() -> str:
+    """Path of a ``java`` that is new enough."""
+    homes = [os.environ["JAVA_HOME"] + "/bin/java"] if os.environ.get("JAVA_HOME") else []
+    candidates = [
+        path for path in (*homes, shutil.which("java")) if path and os.access(path, os.X_OK)
+    ]
+    mend = f"install it: apt-get install -y openjdk-{JAVA_AT_LEAST}-jre-headless"
+    if not candidates:
+        raise SetupError(f"Java >= {JAVA_AT_LEAST} not found on PATH; {mend}")
+    version = java_major(candidates[0])
+    if version is not None and version < JAVA_AT_LEAST:
+        raise SetupError(
+            f"{candidates[0]} is Java {version}, at least {JAVA_AT_LEAST} is needed; {mend}"
+        )
+    return candidates[0]
+
+
+def java_major(java: str) -> int | None:
+    """Its major version, from the installation's ``release`` file (starting it costs 0.2 s)."""
+    release = Path(java).resolve().parent.parent / "release"
+    try:
+        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match.group(1)) if match else None
+
+
+def find_zookeeper_jars() -> tuple[Path, ...]:
+    """ZooKeeper's class path, out of PySpark's jars."""
+    mend = "reinstall it: make setup"
+    spec = importlib.util.find_spec("pyspark")  # does not import it
+    if spec is None or spec.origin is None:
+        raise SetupError(f"pyspark (whose jars hold ZooKeeper) is not installed; {mend}")
+    jars = Path(spec.origin).parent / "jars"
+    if not list(jars.glob("zookeeper-[0-9]*.jar")):
+        raise SetupError(f"no zookeeper jar in {jars}; {mend}")
+    return tuple(jar for pattern in _ZOOKEEPER_JARS for jar in sorted(jars.glob(pattern)))
+
+
+def find_toxiproxy() -> str | None:
+    """Path of the toxiproxy server, None when there is none."""
+    own = bin_dir() / TOXIPROXY_BINARY
+    return str(own) if os.access(own, os.X_OK) else shutil.which(TOXIPROXY_BINARY)
+
+
+def require_toxiproxy() -> str:
+    """Find it, or build it with Go."""
+    return find_toxiproxy() or install_toxiproxy()
+
+
+def install_toxiproxy() -> str:
+    """``go install`` into ``.biplane/bin`` (about 30 s)."""
+    by_hand = f"install it: go install {TOXIPROXY_MODULE}@{TOXIPROXY_VERSION}"
+    go = shutil.which("go")
+    if go is None:
+        raise SetupError(
+            f"{TOXIPROXY_BINARY} is not on PATH and there is no Go to build it; run: make setup"
+        )
+    target = bin_dir() / TOXIPROXY_BINARY
+    scratch = bin_dir() / f".install-{os.getpid()}"
+    scratch.mkdir(parents=True, exist_ok=True)
+    try:
+        built = subprocess.run(
+            [go, "install", f"{TOXIPROXY_MODULE}@{TOXIPROXY_VERSION}"],
+            env={**os.environ, "GOBIN": str(scratch), "CGO_ENABLED": "0"},
+            capture_output=True,
+            text=True,
+            timeout=_GO_TIMEOUT_S,
+            check=False,
+        )
+        if built.returncode != 0:
+            reason = built.stderr.strip().splitlines()[-1:] or ["no message"]
+            raise SetupError(f"building {TOXIPROXY_BINARY} failed ({reason[0]}); {by_hand}")
+        (scratch / "server").replace(target)
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"building {TOXIPROXY_BINARY} took too long; {by_hand}") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return str(target)

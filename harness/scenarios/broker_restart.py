@@ -1,0 +1,91 @@
+"""Brokers that stop, die, pause and come back must lose nothing that acks=all promised.
+
+Every way to go is drawn from the seed: controlled shutdown, kill -9, SIGSTOP past the session (a
+zombie broker that comes back with an old broker epoch), against producers with acks=all and
+min.insync.replicas=2, producers with acks=1, and a consumer that must never see what is lost later.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import LOG_APPEND_TIME, Role, Scenario, Stage, Topic, spread
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "kept"
+PARTITIONS = 6
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    topics = {TOPIC: PARTITIONS}
+    return [
+        Role(
+            role="producer",
+            process="producer-all",
+            params={"topics": topics, "acks": -1, "rate_per_s": 400.0},
+        ),
+        Role(
+            role="producer",
+            process="producer-one",
+            params={
+                "topics": topics,
+                "acks": 1,
+                "rate_per_s": 100.0,
+                "first_value": 1_000_000_000,
+            },
+        ),
+        Role(role="consumer", process="consumer", params={"topics": topics}),
+        Role(
+            role="metadata-reader",
+            process="metadata-reader",
+            params={"topics": [TOPIC]},
+        ),
+    ]
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    chaos_ms = int(profile.chaos_s * 1000)
+    entries: list[Entry] = []
+    at_ms = 500
+    ways = ["kill", "stop", "pause"]
+    rng.shuffle(ways)
+    while at_ms + 2500 <= chaos_ms:
+        way = ways[len(entries) % len(ways)]
+        down_ms = rng.randint(500, 1500) if way != "pause" else 2500
+        entries.append(
+            Entry(
+                id=f"{way}-{len(entries)}",
+                fault=way,
+                at_ms=at_ms,
+                duration_ms=down_ms,
+                params={"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"},
+            )
+        )
+        at_ms += down_ms + rng.randint(1200, 2000)
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+BROKER_RESTART = Scenario(
+    name="broker-restart",
+    conjecture=(
+        "Whatever way a broker goes and comes back, no record acknowledged with acks=all is lost "
+        "and all replicas agree, in single as in dual mode."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.KILL, Capability.PAUSE, Capability.CONTROLLED_STOP}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "log", "stale-metadata", "fencing", "controller-latency"),
+    leader_changes=True,
+    session_timeout_ms=2000,
+)

@@ -1,0 +1,125 @@
+"""What a run was asked to do: validated once at the edge, frozen, saved with the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harness.sut.protocol import Planes
+
+
+class SettingsError(ValueError):
+    """An option that cannot be meant; the message names it and what is allowed. Exit code 254."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How much of everything. Seconds are of one trial's chaos phase."""
+
+    name: str
+    chaos_s: float
+    warmup_s: float
+    rounds: int
+    """How often each arm is run; rounds are interleaved (single, dual, single, dual, ...)."""
+    says: str
+
+
+PROFILES: Final = {
+    profile.name: profile
+    for profile in (
+        Profile(name="smoke", chaos_s=8.0, warmup_s=1.0, rounds=1, says="minutes, on any machine"),
+        Profile(name="ci", chaos_s=20.0, warmup_s=2.0, rounds=1, says="the chaos stage of a CI"),
+        Profile(name="nightly", chaos_s=120.0, warmup_s=5.0, rounds=5, says="hours"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One run's settings. Build with `Settings.of`, which checks them."""
+
+    profile: Profile
+    seed: int
+    store: Path
+    runtime: str
+    suts: tuple[str, ...]
+    planes: tuple[Planes, ...] | None
+    """Restrict scenarios to these plane modes; None: each scenario's own."""
+    plan: Path | None = None
+    """Run this plan instead of the scenario's."""
+    mutants: tuple[str, ...] = ()
+    """Planted bugs for the bundled server: the harness must find them."""
+    overrides: dict[str, str] = field(default_factory=dict)
+    """Broker configs (Kafka's names) on top of the scenario's."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        profile: str = "smoke",
+        seed: int | None = None,
+        store: str | Path = "store",
+        runtime: str = "process",
+        sut: str = "dualplane",
+        planes: str | None = None,
+        time_limit_s: float | None = None,
+        rounds: int | None = None,
+        plan: str | Path | None = None,
+        mutants: str = "",
+        overrides: dict[str, str] | None = None,
+    ) -> Settings:
+        chosen = PROFILES.get(profile)
+        if chosen is None:
+            raise SettingsError(f"--profile: {profile!r}; allowed: {', '.join(PROFILES)}")
+        if time_limit_s is not None:
+            if not 1 <= time_limit_s <= 86_400:
+                raise SettingsError(
+                    f"--time-limit: {time_limit_s}; allowed: 1 to 86400 seconds of chaos a trial"
+                )
+            chosen = dataclasses.replace(chosen, chaos_s=float(time_limit_s))
+        if rounds is not None:
+            if not 1 <= rounds <= 1000:
+                raise SettingsError(f"--rounds: {rounds}; allowed: 1 to 1000")
+            chosen = dataclasses.replace(chosen, rounds=rounds)
+        if seed is None:
+            seed = random.SystemRandom().randrange(2**31)
+        if not 0 <= seed < 2**63:
+            raise SettingsError(f"--seed: {seed}; allowed: 0 to 2^63 - 1")
+        return cls(
+            profile=chosen,
+            seed=seed,
+            store=Path(store),
+            runtime=runtime,
+            suts=_names(sut, "--sut"),
+            planes=_planes(planes),
+            plan=None if plan is None else Path(plan),
+            mutants=_names(mutants, "--mutants") if mutants else (),
+            overrides=dict(overrides or {}),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON for run.json."""
+        data = dataclasses.asdict(self)
+        data["store"] = str(self.store)
+        data["plan"] = None if self.plan is None else str(self.plan)
+        return data
+
+
+def _names(text: str, option: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise SettingsError(f"{option}: {text!r}; allowed: names separated by commas")
+    return names
+
+
+def _planes(text: str | None) -> tuple[Planes, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(Planes(name) for name in _names(text, "--planes"))
+    except ValueError:
+        allowed = ", ".join(Planes)
+        raise SettingsError(f"--planes: {text!r}; allowed: {allowed}, comma-separated") from None

@@ -1,0 +1,1 @@
+"""Systems under test: each turns a layout into a process and its traces into history rows."""

@@ -1,0 +1,111 @@
+"""The bundled dual-plane server: ``python -m nodes server.properties``.
+
+Its evidence is its trace, one JSON row an event in the history's own schema, so nothing has to be
+parsed or converted: rows are read back as they are.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.history import HistoryError
+from faults.protocol import Capability
+from harness.runtime.protocol import ProcessSpec, Ready, Role, SetupError
+from harness.sut.broker_properties import broker_properties, render
+from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+
+_TRACE: Final = "trace.jsonl"
+_ROW_START: Final = b'{"f":'
+
+
+class DualPlaneServer:
+    """See the module and `harness.sut.protocol.SystemUnderTest`."""
+
+    name: Final = "dualplane"
+    capabilities: Final = frozenset(
+        {
+            Capability.CONTROLLED_STOP,
+            Capability.LINKS,
+            Capability.ZOOKEEPER,
+            Capability.CONTROL_REQUESTS,
+            Capability.LOG_FILES,
+            Capability.ELECT_LEADERS,
+        }
+    )
+    plane_modes: Final = frozenset(Planes)
+
+    def prepare(self) -> None:
+        _source_root()
+
+    def version(self) -> str:
+        try:
+            return version("biplane")
+        except PackageNotFoundError:
+            return "unknown"
+
+    def support_specs(
+        self, layout: SupportLayout, ports: Ports
+    ) -> tuple[Sequence[ProcessSpec], Mapping[str, str]]:
+        return (), {}
+
+    def node_spec(
+        self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
+    ) -> ProcessSpec:
+        config = broker_properties(layout, planes)
+        config["biplane.trace.path"] = str(layout.dir / _TRACE)
+        if planes is Planes.PRIORITY:
+            config["biplane.plane.mode"] = "priority"
+        root = _source_root()
+        return ProcessSpec(
+            name=layout.name,
+            role=Role.NODE,
+            argv=(layout.programs.python, "-m", "nodes", str(layout.dir / "server.properties")),
+            workdir=layout.dir,
+            files={"server.properties": render(config, overrides)},
+            # The tree's own sources, wherever the interpreter lives: an image needs no rebuild.
+            env={"PYTHONPATH": str(root), "PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1"},
+            ports={link.value: address.port for link, address in layout.bind.items()},
+            ready=Ready(pattern=r"started \(kafka\.server\.KafkaServer\)", timeout_s=30.0),
+            mounts=(root / "nodes",),
+        )
+
+    def log_dir(self, layout: NodeLayout) -> Path:
+        return layout.dir / "data"
+
+    def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
+        path = layout.dir / _TRACE
+        if not path.exists():
+            return  # it never got as far as its first event
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                row = _row(line)
+                if row is None and not line.endswith(b"\n"):
+                    return  # cut off by a kill: the event was not written, so it was not said
+                if row is None:
+                    raise HistoryError(f"{path}, line {number}: not a JSON object: {line[:80]!r}")
+                yield row
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """One row; a row that follows a torn one on the same line (the next boot's first) is found."""
+    start = line.rfind(_ROW_START)
+    for candidate in (line, line[start:] if start > 0 else b""):
+        try:
+            row = json.loads(candidate)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            return row
+    return None
+
+
+def _source_root() -> Path:
+    spec = importlib.util.find_spec("nodes")  # found, not imported
+    if spec is None or spec.origin is None:
+        raise SetupError("the package 'nodes' is not installed; run: make setup")
+    return Path(spec.origin).resolve().parent.parent

@@ -1,0 +1,128 @@
+"""What is tested: the seam between the harness and one kind of broker.
+
+A *system under test* turns a `NodeLayout` (where one node's listeners, proxies and folders are)
+into a `ProcessSpec` that any runtime can start, says what it can do, and afterwards yields its own
+evidence as history rows. Nothing outside this package asks which system it is: code asks for a
+capability, a plane mode or a row.
+
+It fits three systems: the bundled dual-plane server (a trace that already is history rows), Apache
+Kafka 3.9 in ZooKeeper mode (log4j files parsed afterwards, wall-clock times, hence `ClockTie`), and
+Kafka 4.x in KRaft mode (no ZooKeeper, other processes before the nodes, a storage to be formatted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from faults.protocol import Capability, Link
+from harness.runtime.protocol import Address, ProcessSpec, Programs
+
+
+class Planes(StrEnum):
+    """How a node separates control requests from data requests."""
+
+    SINGLE = "single"  # no control listener: one FIFO queue, Kafka before KIP-291
+    DUAL = "dual"  # KIP-291
+    PRIORITY = "priority"  # KIP-291's rejected alternative; only the bundled server has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockTie:
+    """CLOCK_MONOTONIC = wall clock + ``monotonic_minus_wall_ns``, within ``error_ns``."""
+
+    monotonic_minus_wall_ns: int
+    error_ns: int
+
+    def monotonic_ns(self, wall_ms: float) -> int:
+        return int(wall_ms * 1_000_000) + self.monotonic_minus_wall_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLayout:
+    """Where one node lives. Made by the cluster; the same over all of the node's restarts."""
+
+    node: int
+    name: str
+    """Its process name: ``node-1``."""
+    dir: Path
+    """Its folder on this host: configuration, output, trace, data."""
+    bind: Mapping[Link, Address]
+    """What each listener binds; CONTROL only with dual planes."""
+    direct: Mapping[Link, Address]
+    """Where each listener is reached past its proxy."""
+    advertised: Mapping[Link, Address]
+    """The proxies: what the node must advertise."""
+    zookeeper: str
+    """``host:port/chroot`` through the node's own proxy; empty when the system has no ZooKeeper."""
+    programs: Programs
+    nodes: tuple[int, ...]
+    """Ids of all nodes of the cluster."""
+    session_timeout_ms: int = 6000
+    extras: Mapping[str, str] = field(default_factory=dict)
+    """What `SystemUnderTest.support_specs` decided for all nodes (a KRaft quorum's addresses)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportLayout:
+    """Where processes that are neither nodes, nor ZooKeeper, nor toxiproxy may live."""
+
+    dir: Path
+    programs: Programs
+    nodes: tuple[int, ...]
+
+
+class Ports(Protocol):
+    """The part of a runtime that hands out addresses."""
+
+    def address(self, name: str) -> str: ...
+    def bind_host(self, name: str) -> str: ...
+    def allocate_port(self, name: str) -> int: ...
+
+
+class SystemUnderTest(Protocol):
+    """One kind of broker. Stateless: one object may serve many clusters."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the *system* can do; the runtime's capabilities are added by the cluster."""
+        ...
+
+    @property
+    def plane_modes(self) -> frozenset[Planes]: ...
+
+    def prepare(self) -> None:
+        """See that it can be run on this machine. Raises `SetupError`."""
+        ...
+
+    def version(self) -> str:
+        """For run.json: which build this is."""
+        ...
+
+    def support_specs(
+        self, layout: SupportLayout, ports: Ports
+    ) -> tuple[Sequence[ProcessSpec], Mapping[str, str]]:
+        """Processes to be ready before the first node, and `NodeLayout.extras` for the nodes."""
+        ...
+
+    def node_spec(
+        self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
+    ) -> ProcessSpec:
+        """How to run one node. ``overrides`` are broker configs (Kafka's names) that win."""
+        ...
+
+    def log_dir(self, layout: NodeLayout) -> Path:
+        """The folder that holds the node's partition folders."""
+        ...
+
+    def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
+        """The node's own history rows (checkers/history.py), over all of its boots, after the run.
+
+        A torn last line (the node was killed) is left out; other damage raises ``HistoryError``
+        naming file and line."""
+        ...

@@ -1,0 +1,270 @@
+"""One trial: one cluster's life in one arm, from cold start to the final read of every log.
+
+    start -> topics -> workloads -> warm-up -> chaos (the plan) -> heal -> quiesce -> stop load
+          -> final read -> stop -> evidence
+
+Everything that happens is on disk (live JSONL files below the trial's folder) before anybody judges
+it. Whatever goes wrong on the way, the faults are healed, every process is stopped and what was
+recorded stays: an infrastructure fault becomes an ``infra`` row, and the checkers make of it an
+`unknown`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from faults.plan import Plan
+from faults.protocol import FaultFailed, Link
+from harness.clock import tie_clocks
+from harness.cluster.cluster import Cluster
+from harness.cluster.final_read import final_read
+from harness.runtime.protocol import Runtime
+from harness.scenarios.base import Role, Scenario, Stage
+from harness.schedule import Schedule
+from harness.settings import Settings
+from harness.sut.protocol import Planes, SystemUnderTest
+from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
+from harness.workload.recorder import LiveRecorder
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """What is compared: a system in a plane mode. ``label`` names it in histories and reports."""
+
+    sut: SystemUnderTest
+    planes: Planes
+
+    @property
+    def label(self) -> str:
+        return f"{self.sut.name}-{self.planes}"
+
+
+@dataclass(slots=True)
+class TrialResult:
+    """What is known of a trial besides its files."""
+
+    arm: str
+    trial: int
+    folder: Path
+    end_t: int = 0
+    failure: str | None = None
+    topics: dict[str, dict[str, object]] = field(default_factory=dict)
+    skipped_faults: list[str] = field(default_factory=list)
+
+
+class TrialRunner:
+    """Runs one trial. Owned by the run's main thread; `interrupt` may be called from any."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        arm: Arm,
+        trial: int,
+        *,
+        plan: Plan,
+        settings: Settings,
+        runtime: Runtime,
+        folder: Path,
+        progress: Progress,
+    ) -> None:
+        self.scenario, self.arm, self.plan, self.settings = scenario, arm, plan, settings
+        self.runtime, self.progress = runtime, progress
+        self.result = TrialResult(arm.label, trial, folder)
+        self.live = folder / "live"
+        self._interrupted = threading.Event()
+
+    def interrupt(self) -> None:
+        """Wind the trial up: no further phase begins, the plan is healed."""
+        self._interrupted.set()
+
+    def run(self) -> TrialResult:
+        """Never raises for what happens inside the cluster; KeyboardInterrupt passes through."""
+        self.live.mkdir(parents=True, exist_ok=True)
+        recorder = LiveRecorder(self.live / "harness.jsonl", "harness")
+        cluster = Cluster(
+            self.runtime,
+            self.arm.sut,
+            self.arm.planes,
+            dir=self.result.folder,
+            record=recorder.event,
+            rng=random.Random(f"{self.settings.seed}:cluster"),
+            overrides=self._overrides(),
+            session_timeout_ms=self.scenario.session_timeout_ms,
+        )
+        try:
+            self._live(cluster, recorder)
+        except Exception as error:
+            self.result.failure = f"{type(error).__name__}: {error}"
+            recorder.event("infra", component="runtime", reason=self.result.failure)
+            (self.result.folder / "failure.txt").write_text(traceback.format_exc())
+        finally:
+            self.progress("stopping")
+            cluster.stop()
+            self._collect_evidence(cluster, recorder)
+            recorder.close()
+            self.result.end_t = time.monotonic_ns()
+        return self.result
+
+    # -- the phases -----------------------------------------------------------------------------
+
+    def _live(self, cluster: Cluster, recorder: LiveRecorder) -> None:
+        self.progress("starting")
+        with self._phase(recorder, "start"):
+            cluster.start()
+            stage = self._stage(cluster)
+            self._create_topics(cluster, stage)
+        schedule = self._schedule(cluster, recorder)
+        with ExitStack() as stack:
+            stack.callback(schedule.heal_all)
+            workloads = self._launch(cluster, stage, stack)
+            with self._phase(recorder, "warmup"):
+                self.progress("warm-up")
+                self._interrupted.wait(self.settings.profile.warmup_s)
+                schedule.prepare()
+            with self._phase(recorder, "chaos"):
+                self._chaos(schedule)
+            with self._phase(recorder, "heal"):
+                self.progress("healing")
+                schedule.heal_all()
+            with self._phase(recorder, "quiesce"):
+                self.progress("quiescing")
+                quiet = cluster.wait_full_isr(None, self.scenario.quiesce_s)
+                if not quiet:
+                    recorder.event("phase", name="quiesce", event="timeout")
+                self._stop_workloads(workloads, recorder)
+        with self._phase(recorder, "final_read"):
+            self.progress("reading every replica's log")
+            final_read(cluster, sorted(self.result.topics))
+            cluster.complete_leadership()
+
+    def _chaos(self, schedule: Schedule) -> None:
+        end_ns = time.monotonic_ns() + int(self.settings.profile.chaos_s * 1e9)
+        schedule.start()
+        while not self._interrupted.is_set() and time.monotonic_ns() < end_ns:
+            left_s = (end_ns - time.monotonic_ns()) / 1e9
+            self.progress(f"chaos, {left_s:.0f} s left")
+            self._interrupted.wait(min(0.5, max(0.0, left_s)))
+        if not self._interrupted.is_set():
+            schedule.join(timeout_s=60.0)
+
+    def _stage(self, cluster: Cluster) -> Stage:
+        nodes = tuple(cluster.node_ids)
+        controller = cluster.view.controller()
+        if controller is None:
+            raise FaultFailed("no controller is elected although the cluster said it was ready")
+        victim = next(node for node in nodes if node != controller)
+        return Stage(
+            nodes=nodes, controller=controller, victim=victim, profile=self.settings.profile
+        )
+
+    def _create_topics(self, cluster: Cluster, stage: Stage) -> None:
+        for topic in self.scenario.topics(stage):
+            cluster.admin.create_topic(topic.name, topic.assignment, topic.configs)
+            self.result.topics[topic.name] = {
+                "assignment": {str(p): list(r) for p, r in topic.assignment.items()},
+                "configs": dict(topic.configs),
+            }
+        if not cluster.wait_full_isr(None, 20.0):
+            raise FaultFailed("topics under test did not reach a full ISR within 20 s")
+
+    def _schedule(self, cluster: Cluster, recorder: LiveRecorder) -> Schedule:
+        plan, skipped = self.plan.for_capabilities(cluster.capabilities)
+        for entry, reason in skipped:
+            self.result.skipped_faults.append(f"{entry.id} ({entry.fault}): {reason}")
+        store = self.live / "faults"
+        store.mkdir(exist_ok=True)
+        return Schedule(
+            plan.build(),
+            seed=plan.seed,
+            context_for=lambda rng, stop: cluster.context(store=store, rng=rng, stopping=stop),
+            record=recorder.event,
+            now_ns=time.monotonic_ns,
+            on_step=lambda entry, phase: self.progress(f"{entry.fault}: {phase}"),
+        )
+
+    def _launch(self, cluster: Cluster, stage: Stage, stack: ExitStack) -> list[WorkloadProcess]:
+        running = []
+        for index, role in enumerate(self.scenario.workloads(stage)):
+            process = launch(self._workload_spec(cluster, role, index))
+            stack.callback(process.stop)
+            running.append(process)
+        for process in running:
+            process.wait_ready()
+        return running
+
+    def _workload_spec(self, cluster: Cluster, role: Role, index: int) -> WorkloadSpec:
+        params = dict(role.params)
+        if role.role == "prober":  # speaks as the controller would: to the plane that it would use
+            params["zookeeper"] = cluster.zookeeper
+            params["listeners"] = {
+                node: self._probed(cluster, node) for node in params.pop("nodes", cluster.node_ids)
+            }
+        bootstrap = {node: str(cluster.address(node, Link.CLIENT)) for node in cluster.node_ids}
+        return WorkloadSpec(
+            role=role.role,
+            process=role.process,
+            output=str(self.live / f"{role.process}.jsonl"),
+            bootstrap=bootstrap,
+            params=params,
+            seed=self.settings.seed + index,
+        )
+
+    def _probed(self, cluster: Cluster, node: int) -> dict[str, str]:
+        if self.arm.planes == Planes.DUAL:
+            return {"control": str(cluster.address(node, Link.CONTROL))}
+        return {"data": str(cluster.address(node, Link.INTER_BROKER))}
+
+    def _stop_workloads(self, workloads: list[WorkloadProcess], recorder: LiveRecorder) -> None:
+        for process in workloads:
+            died = not process.alive()
+            code = process.stop()
+            if died or code not in (0, None):
+                words = process.last_words()
+                recorder.event(
+                    "infra",
+                    component="worker",
+                    reason=f"workload {process.spec.process} ended with {code}: {words}",
+                )
+
+    def _collect_evidence(self, cluster: Cluster, recorder: LiveRecorder) -> None:
+        """Bring the nodes' own rows into the live folder, whatever state the trial ended in."""
+        tie = tie_clocks()
+        for node in cluster.node_ids:
+            path = self.live / f"node-{node}.jsonl"
+            try:
+                with path.open("wb") as file:
+                    for row in self.arm.sut.evidence(cluster.layout(node), tie):
+                        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            except (OSError, ValueError) as error:
+                recorder.event(
+                    "infra", component="runtime", reason=f"evidence of node {node}: {error}"
+                )
+
+    # -- small things ---------------------------------------------------------------------------
+
+    def _overrides(self) -> dict[str, str]:
+        overrides = {**self.scenario.overrides, **self.settings.overrides}
+        if self.settings.mutants:
+            overrides["biplane.mutants"] = ",".join(self.settings.mutants)
+        return overrides
+
+    @contextmanager
+    def _phase(self, recorder: LiveRecorder, name: str) -> Iterator[None]:
+        if self._interrupted.is_set():
+            raise WorkloadError(f"the run was stopped before its phase {name!r}")
+        recorder.event("phase", name=name, event="begin")
+        try:
+            yield
+        finally:
+            recorder.event("phase", name=name, event="end")

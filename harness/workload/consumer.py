@@ -1,0 +1,126 @@
+"""The realistic consumer: librdkafka with assigned partitions, from their start, no group.
+
+Every record delivered is a `fetch` row; a poll that delivered none is one row with a null offset.
+The rows of one poll share its number. Positions are librdkafka's own: after an error it goes on by
+itself, and an offset out of range resets it to the earliest (a rewind that the checkers can see).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import confluent_kafka
+
+from harness.workload.lifecycle import Lifecycle
+from harness.workload.recorder import LiveRecorder
+from harness.workload.spec import WorkloadError, WorkloadSpec
+from harness.workload.values import decode_value
+
+_CONNECT_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topics``: partitions by topic. ``client``: librdkafka settings on top."""
+
+    topics: dict[str, int]
+    poll_ms: int = 200
+    max_records: int = 500
+    fetch_wait_ms: int = 100
+    client: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.topics:
+            raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
+
+
+class Consumer:
+    """Everything happens on the thread that calls `run`."""
+
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        self._spec, self._params = spec, params
+
+    def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
+        params = self._params
+        client = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self._spec.bootstrap_servers,
+                "client.id": self._spec.process,
+                "group.id": self._spec.process,  # the client insists on one; it is never joined
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_uncommitted",
+                "check.crcs": True,
+                "fetch.wait.max.ms": params.fetch_wait_ms,
+                "fetch.error.backoff.ms": 100,
+                "topic.metadata.refresh.interval.ms": 5_000,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 3,
+                **params.client,
+            }
+        )
+        try:
+            client.list_topics(timeout=_CONNECT_S)
+        except confluent_kafka.KafkaException as error:
+            raise WorkloadError(f"workload {self._spec.process!r}: {error}") from None
+        client.assign(
+            [
+                confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)
+                for topic, count in params.topics.items()
+                for partition in range(count)
+            ]
+        )
+        life.ready()
+        poll = 0
+        try:
+            while not life.over:
+                invoke_t = time.monotonic_ns()
+                # The first record ends the wait; the rest of the poll is what has come with it.
+                first = client.poll(params.poll_ms / 1000)
+                messages = [] if first is None else [first, *client.consume(params.max_records, 0)]
+                self._record(recorder, poll, invoke_t, messages)
+                poll += 1
+        finally:
+            client.close()
+
+    def _record(
+        self, recorder: LiveRecorder, poll: int, invoke_t: int, messages: list[Any]
+    ) -> None:
+        t = time.monotonic_ns()
+        if not messages:
+            recorder.complete("fetch", poll, "ok", invoke_t, t, poll=poll)
+            return
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                code = error.code()
+                recorder.complete(
+                    "fetch",
+                    poll,
+                    "fail" if code > 0 else "info",
+                    invoke_t,
+                    t,
+                    poll=poll,
+                    topic=message.topic(),
+                    partition=message.partition(),
+                    error=code if code > 0 else None,
+                    failure=error.name(),
+                )
+                continue
+            recorder.complete(
+                "fetch",
+                poll,
+                "ok",
+                invoke_t,
+                t,
+                poll=poll,
+                topic=message.topic(),
+                partition=message.partition(),
+                offset=message.offset(),
+                value=decode_value(message.value()),
+                leader_epoch=message.leader_epoch(),
+            )

@@ -1,0 +1,164 @@
+"""The realistic producer: librdkafka, one record an operation, on a clock.
+
+Retries are off by default, so that one operation is at most one append: an answer then says what
+became of that record, and a duplicate in the log is the broker's doing. With ``retries`` above 0 an
+error is only what the *last* attempt met, so every error becomes `info`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import confluent_kafka
+
+from harness.workload.lifecycle import Lifecycle
+from harness.workload.outcomes import produce_outcome
+from harness.workload.pacing import Clock
+from harness.workload.recorder import LiveRecorder
+from harness.workload.spec import WorkloadError, WorkloadSpec
+from harness.workload.values import MIN_BYTES, encode_value
+
+_CONNECT_S: Final = 20.0
+_FLUSH_S: Final = 10.0
+_LOG_APPEND_TIME: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topics``: partitions by topic, taken in turn. ``client``: librdkafka settings on top."""
+
+    topics: dict[str, int]
+    acks: int = -1
+    rate_per_s: float = 200.0
+    first_value: int = 0
+    value_bytes: int = 64
+    timeout_ms: int = 10_000
+    linger_ms: float = 0.0
+    retries: int = 0
+    max_unanswered: int = 10_000
+    client: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.acks not in (0, 1, -1):
+            raise ValueError(f"field 'params.acks': {self.acks} is not allowed; allowed: 0, 1, -1")
+        if self.value_bytes < MIN_BYTES:
+            raise ValueError(
+                f"field 'params.value_bytes': {self.value_bytes} is not allowed; "
+                f"allowed: at least {MIN_BYTES}"
+            )
+        if not self.topics:
+            raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
+
+
+class Producer:
+    """Everything happens on the thread that calls `run`; delivery reports too (in poll)."""
+
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        self._spec, self._params = spec, params
+        self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
+        self._unanswered = 0
+
+    def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
+        params = self._params
+        client = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self._spec.bootstrap_servers,
+                "client.id": self._spec.process,
+                "acks": params.acks,
+                "enable.idempotence": False,
+                "message.send.max.retries": params.retries,
+                "message.timeout.ms": params.timeout_ms,
+                "request.timeout.ms": params.timeout_ms,
+                "linger.ms": params.linger_ms,
+                "topic.metadata.refresh.interval.ms": 5_000,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 3,
+                **params.client,
+            }
+        )
+        try:
+            client.list_topics(timeout=_CONNECT_S)
+        except confluent_kafka.KafkaException as error:
+            raise WorkloadError(f"workload {self._spec.process!r}: {error}") from None
+        life.ready()
+        clock = Clock(params.rate_per_s, time.monotonic_ns())
+        op = 0
+        while not life.over:
+            planned = clock.take(time.monotonic_ns())
+            if planned is None or self._unanswered >= params.max_unanswered:
+                client.poll(clock.wait_s(time.monotonic_ns(), 0.05) if planned is None else 0.001)
+                continue
+            self._offer(client, recorder, op)
+            op += 1
+            client.poll(0)
+        client.flush(_FLUSH_S)  # what is unanswered after that stays an invocation: info
+
+    def _offer(self, client: Any, recorder: LiveRecorder, op: int) -> None:
+        params = self._params
+        topic, partition = self._partitions[op % len(self._partitions)]
+        value = params.first_value + op
+        invoke_t = time.monotonic_ns()
+        row = {"topic": topic, "partition": partition, "value": value, "acks": params.acks}
+
+        def delivered(error: Any, message: Any) -> None:
+            self._delivered(recorder, op, invoke_t, row, error, message)
+
+        recorder.invoke("produce", op, invoke_t, **row)
+        self._unanswered += 1
+        try:
+            client.produce(
+                topic,
+                partition=partition,
+                value=encode_value(value, params.value_bytes),
+                on_delivery=delivered,
+            )
+        except BufferError:  # the client's own queue is full: never sent
+            self._unanswered -= 1
+            recorder.complete(
+                "produce", op, "fail", invoke_t, time.monotonic_ns(), failure="queue full", **row
+            )
+
+    def _delivered(
+        self,
+        recorder: LiveRecorder,
+        op: int,
+        invoke_t: int,
+        row: dict[str, Any],
+        error: Any,
+        message: Any,
+    ) -> None:
+        t = time.monotonic_ns()
+        self._unanswered -= 1
+        if error is None:
+            kind, append_time_ms = message.timestamp()
+            recorder.complete(
+                "produce",
+                op,
+                produce_outcome(0, self._params.acks),
+                invoke_t,
+                t,
+                error=0 if self._params.acks != 0 else None,
+                offset=message.offset() if self._params.acks != 0 else -1,
+                log_append_time_ms=append_time_ms if kind == _LOG_APPEND_TIME else -1,
+                **row,
+            )
+            return
+        code = error.code()
+        outcome = "info"
+        if code == confluent_kafka.KafkaError._PURGE_QUEUE:
+            outcome = "fail"  # never left the client
+        elif code > 0 and self._params.retries == 0:
+            outcome = produce_outcome(code, self._params.acks)
+        recorder.complete(
+            "produce",
+            op,
+            outcome,
+            invoke_t,
+            t,
+            error=code if code > 0 else None,
+            failure=error.name(),
+            **row,
+        )

@@ -1,0 +1,36 @@
+"""From a spec's role to the function that plays it. Imports are late: each role needs its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.workload.lifecycle import Lifecycle
+from harness.workload.recorder import LiveRecorder
+from harness.workload.spec import WorkloadError, WorkloadSpec
+
+Run = Callable[[LiveRecorder, Lifecycle], None]
+
+
+def role(spec: WorkloadSpec) -> Run:
+    """The role's run function, its parameters read and checked."""
+    if spec.role == "producer":
+        from harness.workload import producer
+
+        return producer.Producer(spec, spec.read_params(producer.Params)).run
+    if spec.role == "direct-producer":
+        from harness.workload import direct_producer
+
+        return direct_producer.DirectProducer(spec, spec.read_params(direct_producer.Params)).run
+    if spec.role == "consumer":
+        from harness.workload import consumer
+
+        return consumer.Consumer(spec, spec.read_params(consumer.Params)).run
+    if spec.role == "metadata-reader":
+        from harness.workload import metadata_reader
+
+        return metadata_reader.MetadataReader(spec, spec.read_params(metadata_reader.Params)).run
+    if spec.role == "prober":
+        from harness.workload import prober
+
+        return prober.Prober(spec, spec.read_params(prober.Params)).run
+    raise WorkloadError(f"workload {spec.process!r}: role {spec.role!r} is not known")

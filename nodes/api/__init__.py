@@ -1,0 +1,1 @@
+"""One request family a module; `KafkaApis` dispatches to them."""

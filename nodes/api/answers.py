@@ -1,0 +1,56 @@
+"""From a handler's plain fields to a framed response of the request's own version.
+
+Handlers write one answer for all versions: `build` drops what a version does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.codec import build, encode_response
+
+if TYPE_CHECKING:
+    from nodes.network.request_channel import Request
+
+NO_OPERATIONS: Final = -(2**31)
+"""What `authorized_operations` fields say when nobody asked for them."""
+
+CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
+"""Bits of AclOperation codes: create, alter, describe, cluster action, describe configs, alter
+configs, idempotent write. Without an authorizer every supported operation is allowed."""
+
+TOPIC_OPERATIONS: Final = 0b1101_1111_1000
+"""Read, write, create, delete, alter, describe, describe configs, alter configs."""
+
+GROUP_OPERATIONS: Final = 0b1_0100_1000
+"""Read, delete, describe."""
+
+V = TypeVar("V")
+
+
+def frame_of(request: Request, fields: Mapping[str, Any]) -> bytes:
+    """The whole response frame for `fields`."""
+    key, version = ApiKey(request.api_key), request.api_version
+    entity = build(response_class(key, version), **fields)
+    return encode_response(key, version, request.correlation_id, entity)
+
+
+def answer(request: Request, /, **fields: Any) -> None:
+    """Build, frame and send; any thread."""
+    request.respond(frame_of(request, fields))
+
+
+def millis(duration: timedelta) -> int:
+    """kio's durations as whole milliseconds (negative ones too)."""
+    return (duration.days * 86_400 + duration.seconds) * 1000 + duration.microseconds // 1000
+
+
+def by_topic(rows: Iterable[tuple[str, V]]) -> dict[str, list[V]]:
+    """Group rows by topic, both in order of first appearance."""
+    grouped: dict[str, list[V]] = {}
+    for topic, row in rows:
+        grouped.setdefault(topic, []).append(row)
+    return grouped

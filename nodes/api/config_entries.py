@@ -1,0 +1,143 @@
+"""The entries that DescribeConfigs and CreateTopics list: values, and where each comes from.
+
+A topic config that the topic itself does not set has the value of a broker config with another name
+(its *synonym*, Kafka's LogConfig.TopicConfigSynonyms), or Kafka's own default where this broker has
+no such config.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from nodes.config import BrokerConfig
+
+_LONG_MAX: Final = str(2**63 - 1)
+
+
+class Source(IntEnum):
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ValueType(IntEnum):
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class Entry(NamedTuple):
+    """One config as a client sees it; `synonyms` are (name, value, source), nearest first."""
+
+    name: str
+    value: str | None
+    source: Source
+    value_type: ValueType
+    read_only: bool
+    synonyms: tuple[tuple[str, str | None, Source], ...]
+
+
+class _TopicConfig(NamedTuple):
+    value_type: ValueType
+    broker_name: str | None
+    default: str
+    """Used where this broker has no config of that name."""
+
+
+_B, _S, _I, _L, _D, _LIST = (
+    ValueType.BOOLEAN,
+    ValueType.STRING,
+    ValueType.INT,
+    ValueType.LONG,
+    ValueType.DOUBLE,
+    ValueType.LIST,
+)
+
+_TOPIC_CONFIGS: Final[Mapping[str, _TopicConfig]] = {
+    "cleanup.policy": _TopicConfig(_LIST, "log.cleanup.policy", "delete"),
+    "compression.type": _TopicConfig(_S, "compression.type", "producer"),
+    "delete.retention.ms": _TopicConfig(_L, "log.cleaner.delete.retention.ms", "86400000"),
+    "file.delete.delay.ms": _TopicConfig(_L, "log.segment.delete.delay.ms", "60000"),
+    "flush.messages": _TopicConfig(_L, "log.flush.interval.messages", _LONG_MAX),
+    "flush.ms": _TopicConfig(_L, "log.flush.interval.ms", _LONG_MAX),
+    "follower.replication.throttled.replicas": _TopicConfig(_LIST, None, ""),
+    "index.interval.bytes": _TopicConfig(_I, "log.index.interval.bytes", "4096"),
+    "leader.replication.throttled.replicas": _TopicConfig(_LIST, None, ""),
+    "max.compaction.lag.ms": _TopicConfig(_L, "log.cleaner.max.compaction.lag.ms", _LONG_MAX),
+    "max.message.bytes": _TopicConfig(_I, "message.max.bytes", "1048588"),
+    "message.timestamp.type": _TopicConfig(_S, "log.message.timestamp.type", "CreateTime"),
+    "min.cleanable.dirty.ratio": _TopicConfig(_D, "log.cleaner.min.cleanable.ratio", "0.5"),
+    "min.compaction.lag.ms": _TopicConfig(_L, "log.cleaner.min.compaction.lag.ms", "0"),
+    "min.insync.replicas": _TopicConfig(_I, "min.insync.replicas", "1"),
+    "preallocate": _TopicConfig(_B, "log.preallocate", "false"),
+    "retention.bytes": _TopicConfig(_L, "log.retention.bytes", "-1"),
+    "retention.ms": _TopicConfig(_L, "log.retention.ms", "604800000"),
+    "segment.bytes": _TopicConfig(_I, "log.segment.bytes", "1073741824"),
+    "segment.index.bytes": _TopicConfig(_I, "log.index.size.max.bytes", "10485760"),
+    "segment.jitter.ms": _TopicConfig(_L, "log.roll.jitter.ms", "0"),
+    "segment.ms": _TopicConfig(_L, "log.roll.ms", "604800000"),
+    "unclean.leader.election.enable": _TopicConfig(_B, "unclean.leader.election.enable", "false"),
+}
+
+
+def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
+    """Every topic config of a topic with these overrides."""
+    broker = {entry.name: entry for entry in broker_entries(config)}
+    for name, topic_config in _TOPIC_CONFIGS.items():
+        synonyms: list[tuple[str, str | None, Source]] = []
+        if name in overrides:
+            synonyms.append((name, overrides[name], Source.TOPIC))
+        entry = broker.get(topic_config.broker_name or "")
+        if entry is not None:
+            synonyms.append((entry.name, entry.value, entry.source))
+        elif topic_config.broker_name is not None:
+            synonyms.append((topic_config.broker_name, topic_config.default, Source.DEFAULT))
+        _, value, source = synonyms[0] if synonyms else ("", topic_config.default, Source.DEFAULT)
+        yield Entry(name, value, source, topic_config.value_type, False, tuple(synonyms))
+    for name in overrides.keys() - _TOPIC_CONFIGS.keys():
+        value = overrides[name]
+        yield Entry(name, value, Source.TOPIC, _S, False, ((name, value, Source.TOPIC),))
+
+
+def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
+    """Every config of this broker. None can be changed while it runs.
+
+    A config that was given its default value explicitly counts as a default.
+    """
+    for spec in dataclasses.fields(config):
+        key = spec.metadata.get("key")
+        if key is None:
+            continue
+        raw = getattr(config, spec.name)
+        value = _text(raw)
+        source = Source.DEFAULT if raw == spec.default else Source.STATIC_BROKER
+        yield Entry(key.name, value, source, _type_of(raw), True, ((key.name, value, source),))
+
+
+def _type_of(value: Any) -> ValueType:
+    if isinstance(value, bool):
+        return ValueType.BOOLEAN
+    if isinstance(value, int):
+        return ValueType.INT if -(2**31) <= value < 2**31 - 1 else ValueType.LONG
+    if isinstance(value, tuple):
+        return ValueType.LIST
+    return ValueType.STRING
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(_text(item) or "" for item in value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}:{item}" for key, item in value.items())
+    return str(value)

@@ -1,0 +1,338 @@
+"""One broker: every part of a node made, connected, started and stopped in Kafka's order.
+
+Start (reference sheet, section 2)::
+
+    ZooKeeper session -> cluster id -> logs -> sockets bound (control plane first, not listening)
+    -> replica manager -> registration (its czxid is the broker epoch) -> controller
+    -> handler pools (data, then control) -> listening (control, then data)
+
+Stop: controlled shutdown while both planes live -> sockets -> handlers (data, then control) -> the
+rest, the session last: `/brokers/ids/N` stays until nothing can be served any more.
+
+Nothing but composition lives here. `startup` and `shutdown` belong to one thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import logging
+import random
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from kazoo.exceptions import KazooException
+
+from nodes.api.apis import KafkaApis
+from nodes.api.parse import parse
+from nodes.api.services import Services
+from nodes.config import BrokerConfig, ConfigError, Endpoint
+from nodes.controller.controller import KafkaController
+from nodes.controller.shutdown import controlled_shutdown
+from nodes.coordination.admin import AdminManager
+from nodes.coordination.errors import CoordinationError
+from nodes.coordination.producer_ids import ProducerIdManager
+from nodes.coordination.zk import KafkaZkClient
+from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
+from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
+from nodes.groups.coordinator import GroupCoordinator
+from nodes.log.config import LogConfig, LogConfigError
+from nodes.log.manager import LogManager
+from nodes.metrics import Metrics, MetricsServer
+from nodes.mutants import UnknownMutant, rules_with
+from nodes.network.socket_server import SocketServer
+from nodes.replication.metadata_cache import MetadataCache
+from nodes.replication.replica_manager import ReplicaManager
+from nodes.replication.ticker import Ticker
+from nodes.trace import Trace, next_boot
+from nodes.wire.apis import ApiKey
+
+log = logging.getLogger("kafka.server.KafkaServer")
+
+SWITCH_INTERVAL_S: Final = 0.0001
+"""How long a thread may keep the interpreter while others wait; Python's default is 50 times that,
+which a control request on its way through three threads would pay several times."""
+
+_GC_THRESHOLD: Final = 20_000
+
+
+class KafkaServer:
+    """A broker in this process."""
+
+    def __init__(self, config: BrokerConfig, *, now_ns: Callable[[], int] = time.monotonic_ns):
+        self.config = config
+        self.metrics = Metrics()
+        self._now_ns = now_ns
+        self._says = f"[KafkaServer id={config.broker_id}]"
+        self._stops: list[tuple[str, Callable[[], object]]] = []
+        """What `shutdown` does, last first: each part enters what undoes its start."""
+
+    # ---- start -----------------------------------------------------------------------------------
+    def startup(self) -> None:
+        """Returns once clients can connect. Raises ConfigError and others; then call `shutdown`."""
+        config = self.config
+        log.info("%s starting", self._says)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        rules = _rules(config)
+        trace = self._start_trace()
+        zk = self._connect(config)
+        cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
+        log.info("%s Cluster ID = %s", self._says, cluster_id)
+        logs = self._open_logs(zk, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id)
+        sockets = SocketServer(config, parse, self.metrics, api_name=_api_name, now_ns=self._now_ns)
+        self._on_stop("sockets", sockets.stop_processing_requests)
+        self.config = config = _bound(config, sockets.bind())
+
+        metadata_cache = MetadataCache(config.broker_id)
+        controller: KafkaController | None = None
+
+        def broker_epoch() -> int:
+            return -1 if controller is None else controller.broker_epoch
+
+        replica_manager = ReplicaManager(
+            config,
+            logs,
+            metadata_cache,
+            trace,
+            self.metrics,
+            rules,
+            now_ns=self._now_ns,
+            broker_epoch=broker_epoch,
+            topic_overrides=zk.get_topic_configs,
+        )
+        groups = GroupCoordinator(config, replica_manager, metadata_cache)
+        replica_manager.on_leadership_change = lambda leaders, followers: (
+            groups.on_leadership_change([p.tp for p in leaders], [p.tp for p in followers])
+        )
+        self._start_replication(replica_manager, logs, groups)
+
+        broker = _broker(config)
+        check_endpoints_are_free(
+            broker, [b for b, _ in zk.get_all_broker_and_epochs_in_cluster().values()]
+        )
+        # A life that was killed a moment ago is still registered until its session expires.
+        epoch = zk.register_broker(broker, wait_ms=2 * config.zookeeper_session_timeout_ms)
+        controller = KafkaController(
+            config, zk, broker, trace, self.metrics, broker_epoch=epoch, now_ns=self._now_ns
+        )
+        controller.startup()
+        self._before("logs", "controller", controller.shutdown)
+        apis = KafkaApis(
+            Services(
+                config=config,
+                cluster_id=cluster_id,
+                replica_manager=replica_manager,
+                metadata_cache=metadata_cache,
+                controller=controller,
+                admin=_admin(config, zk, metadata_cache, logs.default_config),
+                zk=zk,
+                producer_ids=ProducerIdManager(config.broker_id, zk),
+                groups=groups,
+                trace=trace,
+                metrics=self.metrics,
+                broker_epoch=broker_epoch,
+                now_ns=self._now_ns,
+            )
+        )
+        self._on_stop("apis", apis.shutdown)
+        self._on_stop("handlers", sockets.shutdown)
+        sockets.start_handlers(apis.handle)
+        self._on_stop("sockets", sockets.stop_processing_requests)
+        sockets.enable_request_processing()
+        if config.controlled_shutdown_enable:
+            self._on_stop(
+                "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
+            )
+        if config.biplane_metrics_port is not None:
+            server = MetricsServer(self.metrics, config.biplane_metrics_port)
+            self._on_stop("metrics", server.close)
+        # What exists by now lives as long as the broker: collections need not look at it again,
+        # and requests leave no cycles behind, so that collections can be rare.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD, 20, 50)
+        log.info("%s started", self._says)
+
+    def _start_trace(self) -> Trace:
+        config = self.config
+        boot = next_boot(config.log_dirs[0])
+        trace = Trace(config.biplane_trace_path, config.broker_id, boot, self._now_ns)
+        self._on_stop("trace", trace.close)
+        return trace
+
+    def _connect(self, config: BrokerConfig) -> KafkaZkClient:
+        zk = KafkaZkClient(
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            max_in_flight_requests=config.zookeeper_max_in_flight_requests,
+        )
+        self._on_stop("zookeeper", zk.close)
+        log.info("%s Connecting to zookeeper on %s", self._says, config.zookeeper_connect)
+        zk.start()
+        return zk
+
+    def _open_logs(self, zk: KafkaZkClient, *, verify_tail: bool, cluster_id: str) -> LogManager:
+        config = self.config
+        defaults = log_defaults(config)
+        logs = LogManager(
+            config.log_dirs,
+            defaults,
+            now_ms=_wall_ms,
+            broker_id=config.broker_id,
+            verify_tail=verify_tail,
+        )
+        of_topic: dict[str, LogConfig] = {}
+
+        def config_of(tp: TopicPartition) -> LogConfig:
+            if tp.topic not in of_topic:
+                overrides = zk.get_topic_configs(tp.topic)
+                of_topic[tp.topic] = LogConfig.from_overrides(defaults, overrides)
+            return of_topic[tp.topic]
+
+        logs.load(config_of)
+        logs.claim_cluster(cluster_id)
+        self._on_stop("logs", logs.close)
+        return logs
+
+    def _start_replication(
+        self, replica_manager: ReplicaManager, logs: LogManager, groups: GroupCoordinator
+    ) -> None:
+        replica_manager.startup()
+        self._on_stop("replica manager", replica_manager.shutdown)
+        groups.startup()
+        self._on_stop("groups", groups.shutdown)
+        for name, interval_ms, task in (
+            (
+                "kafka-log-retention",
+                self.config.log_retention_check_interval_ms,
+                lambda: logs.cleanup(replica_manager.high_watermark_of),
+            ),
+            (
+                "kafka-recovery-point-checkpoint",
+                self.config.log_flush_offset_checkpoint_interval_ms,
+                logs.checkpoint_recovery_points,
+            ),
+        ):
+            ticker = Ticker(name, interval_ms, task)  # type: ignore[arg-type]
+            ticker.start()
+            self._on_stop(name, ticker.stop)
+
+    # ---- stop ------------------------------------------------------------------------------------
+    def shutdown(self) -> None:
+        """Undoes what was started, in reverse; also after a start that failed. Idempotent."""
+        if not self._stops:
+            return
+        log.info("%s shutting down", self._says)
+        while self._stops:
+            what, stop = self._stops.pop()
+            try:
+                stop()
+            except Exception:
+                log.exception("%s %s did not stop cleanly", self._says, what)
+        log.info("%s shut down completed", self._says)
+
+    def _on_stop(self, what: str, stop: Callable[[], object]) -> None:
+        self._stops.append((what, stop))
+
+    def _before(self, later: str, what: str, stop: Callable[[], object]) -> None:
+        """Enters a stop that is to come right after `later`'s, out of the order of starting."""
+        index = next(i for i, (name, _) in enumerate(self._stops) if name == later)
+        self._stops.insert(index, (what, stop))
+
+
+# ---- translations between the parts --------------------------------------------------------------
+
+
+def log_defaults(config: BrokerConfig) -> LogConfig:
+    """A broker's `log.*` configs as the settings of topics that override nothing."""
+    return LogConfig(
+        segment_bytes=config.log_segment_bytes,
+        segment_ms=config.log_roll_hours * 3_600_000,
+        retention_bytes=config.log_retention_bytes,
+        retention_ms=config.log_retention_ms,
+        max_message_bytes=config.message_max_bytes,
+        message_timestamp_type=config.log_message_timestamp_type,
+        min_insync_replicas=config.min_insync_replicas,
+        unclean_leader_election_enable=config.unclean_leader_election_enable,
+        cleanup_policy=",".join(config.log_cleanup_policy),
+        index_interval_bytes=config.log_index_interval_bytes,
+        segment_index_bytes=config.log_index_size_max_bytes,
+        file_delete_delay_ms=config.log_segment_delete_delay_ms,
+        compression_type=config.compression_type,
+        preallocate=config.log_preallocate,
+    )
+
+
+def _rules(config: BrokerConfig) -> Any:
+    try:
+        rules = rules_with(config.biplane_mutants)
+    except UnknownMutant as unknown:
+        raise ConfigError("biplane.mutants", str(unknown)) from None
+    for name in config.biplane_mutants:
+        log.warning("This broker has the planted bug %s", name)
+    return rules
+
+
+def _bound(config: BrokerConfig, bound: Mapping[str, Endpoint]) -> BrokerConfig:
+    """The configuration with real ports, and a real host where none was given (rule 8)."""
+
+    def advertise(endpoint: Endpoint) -> Endpoint:
+        port = endpoint.port or bound[endpoint.name].port
+        host = endpoint.host or socket.getfqdn()
+        return Endpoint(endpoint.name, endpoint.security_protocol, host, port)
+
+    return config.replace(
+        listeners=tuple(bound[endpoint.name] for endpoint in config.listeners),
+        advertised_listeners=tuple(advertise(e) for e in config.advertised_listeners),
+    )
+
+
+def _broker(config: BrokerConfig) -> Broker:
+    endpoints: Iterable[EndPoint] = (
+        EndPoint(e.name, e.security_protocol, e.host, e.port) for e in config.advertised_listeners
+    )
+    return Broker(config.broker_id, tuple(endpoints), config.broker_rack)
+
+
+def _admin(
+    config: BrokerConfig, zk: KafkaZkClient, metadata_cache: MetadataCache, defaults: LogConfig
+) -> AdminManager:
+    def validate(configs: Mapping[str, str]) -> None:
+        try:
+            LogConfig.from_overrides(defaults, configs)
+        except LogConfigError as problem:
+            raise ApiError(Errors.INVALID_CONFIG, str(problem)) from None
+
+    return AdminManager(
+        config,
+        zk,
+        alive_brokers=lambda: {i: b.rack for i, b in metadata_cache.alive_brokers().items()},
+        validate_configs=validate,
+        rng=random.Random(),
+        new_topic_id=uuid.uuid4,
+    )
+
+
+def _api_name(api_key: int) -> str:
+    with suppress(ValueError):
+        return ApiKey(api_key).display_name
+    return str(api_key)
+
+
+def _random_cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+STARTUP_ERRORS: Final = (ConfigError, ApiError, CoordinationError, KazooException, OSError)
+"""What a start can fail with for reasons that an operator can mend: one line says it."""

@@ -1,0 +1,375 @@
+"""A broker's configuration: Kafka's names, Kafka's defaults, Kafka's refusals.
+
+`BrokerConfig` is frozen and validated once, when it is made; nothing re-reads it. A config's
+attribute is its name with dots as underscores (``num.io.threads`` -> ``num_io_threads``), so that a
+reader of Kafka's documentation finds everything. What Kafka does not have carries the prefix
+``biplane.`` and is listed last. Unknown configs are kept aside and warned about, as in Kafka.
+
+Listener rules live in `nodes.listeners`, the file format in `nodes.properties`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from nodes.listeners import (
+    ConfigError,
+    Endpoint,
+    check_advertised,
+    check_control_plane,
+    check_served,
+    check_unique,
+    parse_listeners,
+    parse_protocol_map,
+    split_list,
+)
+from nodes.properties import parse_properties
+
+__all__ = ["BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
+
+PlaneMode = Literal["single", "dual", "priority"]
+
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """How one config is read: its name and a parser that raises ConfigError."""
+
+    name: str
+    parse: Callable[[str, str], Any]
+
+
+def _key(name: str, default: Any, parse: Callable[[str, str], Any]) -> Any:
+    return field(default=default, metadata={"key": _Key(name, parse)})
+
+
+def _number(name: str, value: str, low: int, high: int) -> int:
+    allowed = f"{low} to {high}"
+    try:
+        number = int(value)
+    except ValueError:
+        raise ConfigError(name, f"{value!r} is not an integer", allowed) from None
+    if not low <= number <= high:
+        raise ConfigError(name, f"{number} is out of range", allowed)
+    return number
+
+
+def _int(name: str, default: int | None, low: int = 0, high: int = _INT_MAX) -> Any:
+    return _key(name, default, lambda config, value: _number(config, value, low, high))
+
+
+def _long(name: str, default: int | None, low: int = 0) -> Any:
+    return _int(name, default, low, _LONG_MAX)
+
+
+def _string(name: str, default: str | None) -> Any:
+    return _key(name, default, lambda _config, value: value)
+
+
+def _list(name: str, default: tuple[str, ...]) -> Any:
+    return _key(name, default, lambda _config, value: tuple(split_list(value)))
+
+
+def _bool(name: str, default: bool) -> Any:
+    def parse(config: str, value: str) -> bool:
+        if value.lower() not in ("true", "false"):
+            raise ConfigError(config, f"{value!r} is not a boolean", "true, false")
+        return value.lower() == "true"
+
+    return _key(name, default, parse)
+
+
+def _one_of(name: str, default: str | None, *allowed: str) -> Any:
+    def parse(config: str, value: str) -> str:
+        if value not in allowed:
+            raise ConfigError(config, f"unknown value {value!r}", ", ".join(allowed))
+        return value
+
+    return _key(name, default, parse)
+
+
+def _policies(name: str, default: tuple[str, ...]) -> Any:
+    def parse(config: str, value: str) -> tuple[str, ...]:
+        policies = tuple(split_list(value))
+        if not policies or not set(policies) <= {"delete", "compact"}:
+            raise ConfigError(config, f"unknown policy in {value!r}", "delete, compact")
+        return policies
+
+    return _key(name, default, parse)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Everything a broker was told. Times and sizes are in the units that their names end in.
+
+    `listeners`, `advertised_listeners`, `inter_broker_listener_name` and
+    `control_plane_listener_name` hold resolved, upper-cased values.
+    """
+
+    # ---- identity and ZooKeeper ------------------------------------------------------------------
+    broker_id: int = _int("broker.id", -1, -1)
+    broker_rack: str | None = _string("broker.rack", None)
+    zookeeper_connect: str = _string("zookeeper.connect", "")
+    zookeeper_session_timeout_ms: int = _int("zookeeper.session.timeout.ms", 18000, 1)
+    zookeeper_connection_timeout_ms: int = _int("zookeeper.connection.timeout.ms", None, 1)
+    zookeeper_max_in_flight_requests: int = _int("zookeeper.max.in.flight.requests", 10, 1)
+
+    # ---- listeners -------------------------------------------------------------------------------
+    listeners: tuple[Endpoint, ...] = _string("listeners", None)
+    advertised_listeners: tuple[Endpoint, ...] = _string("advertised.listeners", None)
+    listener_security_protocol_map: Mapping[str, str] = _string(
+        "listener.security.protocol.map",
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+    )
+    inter_broker_listener_name: str = _string("inter.broker.listener.name", None)
+    security_inter_broker_protocol: str | None = _string("security.inter.broker.protocol", None)
+    control_plane_listener_name: str | None = _string("control.plane.listener.name", None)
+    host_name: str = _string("host.name", "")
+    port: int = _int("port", 9092, 0, 65535)
+    advertised_host_name: str | None = _string("advertised.host.name", None)
+    advertised_port: int | None = _int("advertised.port", None, 0, 65535)
+
+    # ---- socket server ---------------------------------------------------------------------------
+    num_network_threads: int = _int("num.network.threads", 3, 1)
+    num_io_threads: int = _int("num.io.threads", 8, 1)
+    queued_max_requests: int = _int("queued.max.requests", 500, 1)
+    queued_max_request_bytes: int = _long("queued.max.request.bytes", -1, -1)
+    socket_request_max_bytes: int = _int("socket.request.max.bytes", 104857600, 1)
+    socket_listen_backlog_size: int = _int("socket.listen.backlog.size", 50, 1)
+    socket_send_buffer_bytes: int = _int("socket.send.buffer.bytes", 102400, -1)
+    socket_receive_buffer_bytes: int = _int("socket.receive.buffer.bytes", 102400, -1)
+    max_connections: int = _int("max.connections", _INT_MAX)
+    max_connections_per_ip: int = _int("max.connections.per.ip", _INT_MAX)
+    connections_max_idle_ms: int = _long("connections.max.idle.ms", 600000, -1)
+    connections_max_reauth_ms: int = _long("connections.max.reauth.ms", 0)
+    request_timeout_ms: int = _int("request.timeout.ms", 30000, 1)
+    controller_socket_timeout_ms: int = _int("controller.socket.timeout.ms", 30000, 1)
+
+    # ---- replication -----------------------------------------------------------------------------
+    replica_lag_time_max_ms: int = _long("replica.lag.time.max.ms", 30000)
+    replica_socket_timeout_ms: int = _int("replica.socket.timeout.ms", 30000, 1)
+    replica_socket_receive_buffer_bytes: int = _int("replica.socket.receive.buffer.bytes", 65536)
+    replica_fetch_wait_max_ms: int = _int("replica.fetch.wait.max.ms", 500)
+    replica_fetch_min_bytes: int = _int("replica.fetch.min.bytes", 1)
+    replica_fetch_max_bytes: int = _int("replica.fetch.max.bytes", 1048576)
+    replica_fetch_response_max_bytes: int = _int("replica.fetch.response.max.bytes", 10485760)
+    replica_fetch_backoff_ms: int = _int("replica.fetch.backoff.ms", 1000)
+    num_replica_fetchers: int = _int("num.replica.fetchers", 1, 1)
+    replica_high_watermark_checkpoint_interval_ms: int = _long(
+        "replica.high.watermark.checkpoint.interval.ms", 5000, 1
+    )
+    min_insync_replicas: int = _int("min.insync.replicas", 1, 1)
+    unclean_leader_election_enable: bool = _bool("unclean.leader.election.enable", False)
+    fetch_max_bytes: int = _int("fetch.max.bytes", 57671680, 1024)
+
+    # ---- controller and administration -----------------------------------------------------------
+    default_replication_factor: int = _int("default.replication.factor", 1, 1)
+    num_partitions: int = _int("num.partitions", 1, 1)
+    auto_create_topics_enable: bool = _bool("auto.create.topics.enable", True)
+    delete_topic_enable: bool = _bool("delete.topic.enable", True)
+    controlled_shutdown_enable: bool = _bool("controlled.shutdown.enable", True)
+    controlled_shutdown_max_retries: int = _int("controlled.shutdown.max.retries", 3)
+    controlled_shutdown_retry_backoff_ms: int = _long("controlled.shutdown.retry.backoff.ms", 5000)
+    auto_leader_rebalance_enable: bool = _bool("auto.leader.rebalance.enable", True)
+    leader_imbalance_per_broker_percentage: int = _int("leader.imbalance.per.broker.percentage", 10)
+    leader_imbalance_check_interval_seconds: int = _long(
+        "leader.imbalance.check.interval.seconds", 300, 1
+    )
+
+    # ---- logs: the defaults of topics without configs of their own -------------------------------
+    log_dirs: tuple[str, ...] = _list("log.dirs", ())
+    log_dir: str = _string("log.dir", "/tmp/kafka-logs")
+    log_segment_bytes: int = _int("log.segment.bytes", 1073741824, 14)
+    log_retention_bytes: int = _long("log.retention.bytes", -1, -1)
+    log_retention_ms: int = _long("log.retention.ms", None, -1)
+    log_retention_minutes: int | None = _int("log.retention.minutes", None, -1)
+    log_retention_hours: int = _int("log.retention.hours", 168, -1)
+    log_retention_check_interval_ms: int = _long("log.retention.check.interval.ms", 300000, 1)
+    log_segment_delete_delay_ms: int = _long("log.segment.delete.delay.ms", 60000)
+    log_roll_hours: int = _int("log.roll.hours", 168, 1)
+    log_cleanup_policy: tuple[str, ...] = _policies("log.cleanup.policy", ("delete",))
+    log_message_timestamp_type: str = _one_of(
+        "log.message.timestamp.type", "CreateTime", "CreateTime", "LogAppendTime"
+    )
+    log_index_interval_bytes: int = _int("log.index.interval.bytes", 4096)
+    log_index_size_max_bytes: int = _int("log.index.size.max.bytes", 10485760, 4)
+    log_preallocate: bool = _bool("log.preallocate", True)
+    log_cleaner_dedupe_buffer_size: int = _long("log.cleaner.dedupe.buffer.size", 134217728)
+    log_flush_offset_checkpoint_interval_ms: int = _int(
+        "log.flush.offset.checkpoint.interval.ms", 60000, 1
+    )
+    message_max_bytes: int = _int("message.max.bytes", 1048588)
+    compression_type: str = _string("compression.type", "producer")
+
+    # ---- groups ----------------------------------------------------------------------------------
+    offsets_topic_num_partitions: int = _int("offsets.topic.num.partitions", 50, 1)
+    offsets_topic_replication_factor: int = _int("offsets.topic.replication.factor", 3, 1)
+    offsets_topic_segment_bytes: int = _int("offsets.topic.segment.bytes", 104857600, 1)
+    offsets_commit_timeout_ms: int = _int("offsets.commit.timeout.ms", 5000, 1)
+    offset_metadata_max_bytes: int = _int("offset.metadata.max.bytes", 4096)
+    group_min_session_timeout_ms: int = _int("group.min.session.timeout.ms", 6000)
+    group_max_session_timeout_ms: int = _int("group.max.session.timeout.ms", 1800000)
+    group_initial_rebalance_delay_ms: int = _int("group.initial.rebalance.delay.ms", 3000)
+    group_max_size: int = _int("group.max.size", _INT_MAX, 1)
+
+    # ---- biplane's own ---------------------------------------------------------------------------
+    biplane_plane_mode: str | None = _one_of("biplane.plane.mode", None, "priority")
+    biplane_trace_path: str | None = _string("biplane.trace.path", None)
+    biplane_mutants: tuple[str, ...] = _list("biplane.mutants", ())
+    biplane_metrics_port: int | None = _int("biplane.metrics.port", None, 0, 65535)
+    biplane_control_priority: bool = _bool("biplane.control.priority", True)
+
+    unknown: tuple[str, ...] = ()
+    """Names given that no broker of this kind knows."""
+
+    # ---- making one ------------------------------------------------------------------------------
+    @classmethod
+    def load(cls, path: str | Path) -> BrokerConfig:
+        """Reads a properties file. Raises ConfigError, which names the file."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise ConfigError(
+                "server.properties", f"cannot be read: {problem}", file=str(path)
+            ) from None
+        try:
+            return cls.from_properties(parse_properties(text))
+        except ConfigError as error:
+            raise error.in_file(str(path)) from None
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """Parses and validates. Empty values of numbers are refused; absent ones get defaults."""
+        values: dict[str, Any] = {}
+        known = set()
+        for spec in dataclasses.fields(cls):
+            key: _Key | None = spec.metadata.get("key")
+            if key is None:
+                continue
+            known.add(key.name)
+            if key.name in properties:
+                values[spec.name] = key.parse(key.name, properties[key.name].strip())
+            else:
+                values[spec.name] = spec.default
+        values["unknown"] = tuple(name for name in properties if name not in known)
+        _resolve(values, properties)
+        return cls(**values)
+
+    # ---- what follows from it --------------------------------------------------------------------
+    @property
+    def plane_mode(self) -> PlaneMode:
+        if self.control_plane_listener_name is not None:
+            return "dual"
+        return "priority" if self.biplane_plane_mode == "priority" else "single"
+
+    @property
+    def control_plane_endpoint(self) -> Endpoint | None:
+        name = self.control_plane_listener_name
+        return next((e for e in self.listeners if e.name == name), None)
+
+    @property
+    def data_plane_endpoints(self) -> tuple[Endpoint, ...]:
+        name = self.control_plane_listener_name
+        return tuple(e for e in self.listeners if e.name != name)
+
+    @property
+    def controller_listener_name(self) -> str:
+        """Where a controller reaches brokers: its control listener, else the inter-broker one."""
+        return self.control_plane_listener_name or self.inter_broker_listener_name
+
+    def replace(self, **changes: Any) -> BrokerConfig:
+        """A copy with resolved values changed (advertised ports once bound, for example)."""
+        return dataclasses.replace(self, **changes)
+
+
+def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
+    """Fills what derives from other configs and applies the validation rules, in place."""
+    _resolve_listeners(values, given)
+    if values["broker_id"] < 0:
+        raise ConfigError("broker.id", "an id is required", f"0 to {_INT_MAX}")
+    if not values["zookeeper_connect"]:
+        raise ConfigError("zookeeper.connect", "is required", "host:port[,host:port...][/chroot]")
+    if "process.roles" in given:
+        raise ConfigError("process.roles", "this broker runs with ZooKeeper only", "leave it unset")
+    if values["zookeeper_connection_timeout_ms"] is None:
+        values["zookeeper_connection_timeout_ms"] = values["zookeeper_session_timeout_ms"]
+    values["log_dirs"] = values["log_dirs"] or (values["log_dir"],)
+    if values["log_retention_ms"] is None:
+        minutes = values["log_retention_minutes"]
+        if minutes is None:
+            hours = values["log_retention_hours"]
+            minutes = hours if hours < 0 else hours * 60
+        values["log_retention_ms"] = minutes if minutes < 0 else minutes * 60_000
+    pool, frame = values["queued_max_request_bytes"], values["socket_request_max_bytes"]
+    if 0 < pool < frame:
+        raise ConfigError(
+            "queued.max.request.bytes",
+            f"{pool} is smaller than socket.request.max.bytes",
+            f"at most 0 (off), or at least {frame}",
+        )
+    wait_ms = values["replica_fetch_wait_max_ms"]
+    for bound in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        limit_ms = values[bound.replace(".", "_")]
+        if wait_ms > limit_ms:
+            raise ConfigError(
+                "replica.fetch.wait.max.ms", f"{wait_ms} is larger than {bound}", f"0 to {limit_ms}"
+            )
+    if values["biplane_plane_mode"] and values["control_plane_listener_name"]:
+        raise ConfigError(
+            "biplane.plane.mode",
+            "priority is an alternative to control.plane.listener.name",
+            "set one of the two",
+        )
+
+
+def _resolve_listeners(values: dict[str, Any], given: Mapping[str, str]) -> None:
+    protocols = parse_protocol_map(values["listener_security_protocol_map"])
+    values["listener_security_protocol_map"] = protocols
+    # Kafka up to 2.8 derived both from host and port configs; KIP-291's chart still shows it.
+    raw = values["listeners"] or f"PLAINTEXT://{values['host_name']}:{values['port']}"
+    raw_advertised = values["advertised_listeners"]
+    host, port = values["advertised_host_name"], values["advertised_port"]
+    if not raw_advertised and (host is not None or port is not None):
+        host = values["host_name"] if host is None else host
+        raw_advertised = f"PLAINTEXT://{host}:{values['port'] if port is None else port}"
+    listeners = parse_listeners("listeners", raw, protocols)
+    check_unique("listeners", listeners, ports=True)
+    check_served(listeners)
+    advertised = (
+        parse_listeners("advertised.listeners", raw_advertised, protocols)
+        if raw_advertised
+        else listeners
+    )
+    inter_broker = _inter_broker_name(values, protocols)
+    check_advertised(advertised, listeners, inter_broker)
+    control = values["control_plane_listener_name"]
+    if control:
+        control = control.strip().upper()
+        check_control_plane(control, advertised, protocols, inter_broker)
+    values["control_plane_listener_name"] = control or None
+    values["inter_broker_listener_name"] = inter_broker
+    values["listeners"], values["advertised_listeners"] = listeners, advertised
+
+
+def _inter_broker_name(values: Mapping[str, Any], protocols: Mapping[str, str]) -> str:
+    """Rule 4."""
+    name, protocol = values["inter_broker_listener_name"], values["security_inter_broker_protocol"]
+    if name and protocol:
+        raise ConfigError(
+            "inter.broker.listener.name",
+            "security.inter.broker.protocol is set as well",
+            "set one of the two",
+        )
+    resolved: str = (name or protocol or "PLAINTEXT").strip().upper()
+    if resolved not in protocols:
+        config = "inter.broker.listener.name" if name else "security.inter.broker.protocol"
+        raise ConfigError(
+            config, f"no security protocol is defined for {resolved}", ", ".join(protocols)
+        )
+    return resolved

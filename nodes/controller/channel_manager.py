@@ -1,0 +1,106 @@
+"""The controller's channels: a queue and a send thread for every registered broker, itself included
+(Kafka's ControllerChannelManager).
+
+A broker is reached at the listener that *the controller* names as its control plane listener, else
+at the inter-broker listener: in a rolling upgrade the controller's own configuration decides
+(KIP-291). Channels follow the registrations; a bounced broker gets a new one, its old requests with
+their old broker epoch are dropped with the old.
+
+The event thread adds, removes and sends; gauges may read from anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from nodes.config import BrokerConfig
+from nodes.controller.send_thread import QueueItem, RequestSendThread
+from nodes.core.brokers import Broker
+from nodes.metrics import Metrics
+from nodes.trace import Trace
+
+log = logging.getLogger("kafka.controller.ControllerChannelManager")
+
+_MBEAN = "kafka.controller:type=ControllerChannelManager,name="
+
+
+class ControllerChannelManager:
+    """See the module."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        trace: Trace,
+        metrics: Metrics,
+        *,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._listener = config.control_plane_listener_name or config.inter_broker_listener_name
+        self._trace = trace
+        self._metrics = metrics
+        self._now_ns = now_ns
+        self._lock = threading.Lock()
+        self._threads: dict[int, RequestSendThread] = {}
+        metrics.gauge(_MBEAN + "TotalQueueSize", self._total_queue_size)
+
+    def startup(self, brokers: Iterable[Broker]) -> None:
+        for broker in brokers:
+            self.add_broker(broker)
+
+    def shutdown(self) -> None:
+        """End every channel; requests that were not sent are dropped."""
+        for broker_id in list(self._threads):
+            self.remove_broker(broker_id)
+
+    def add_broker(self, broker: Broker) -> None:
+        """Open a channel, unless there is one. A broker without the listener gets none."""
+        endpoint = broker.endpoint(self._listener)
+        if broker.id in self._threads:
+            return
+        if endpoint is None:
+            log.error(
+                "Broker %d has no listener %s: it cannot be told anything",
+                broker.id,
+                self._listener,
+            )
+            return
+        mbean = f"{_MBEAN}RequestRateAndQueueTimeMs,broker-id={broker.id}"
+        thread = RequestSendThread(
+            self._config.broker_id,
+            broker.id,
+            endpoint,
+            request_timeout_ms=self._config.request_timeout_ms,
+            socket_timeout_ms=self._config.controller_socket_timeout_ms,
+            trace=self._trace,
+            queue_time_ms=self._metrics.histogram(mbean),
+            now_ns=self._now_ns,
+        )
+        self._metrics.gauge(f"{_MBEAN}QueueSize,broker-id={broker.id}", lambda: thread.queue_size)
+        with self._lock:
+            self._threads[broker.id] = thread
+        thread.start()
+
+    def remove_broker(self, broker_id: int) -> None:
+        with self._lock:
+            thread = self._threads.pop(broker_id, None)
+        if thread is None:
+            return
+        thread.shutdown()
+        self._metrics.remove(f"{_MBEAN}QueueSize,broker-id={broker_id}")
+        self._metrics.remove(f"{_MBEAN}RequestRateAndQueueTimeMs,broker-id={broker_id}")
+
+    def send(self, broker_id: int, item: QueueItem) -> None:
+        thread = self._threads.get(broker_id)
+        if thread is None:
+            log.warning(
+                "Not sending %s to broker %d, since it is offline", item.api_name, broker_id
+            )
+        else:
+            thread.put(item)
+
+    def _total_queue_size(self) -> int:
+        with self._lock:
+            return sum(thread.queue_size for thread in self._threads.values())

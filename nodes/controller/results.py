@@ -1,0 +1,28 @@
+"""What the controller answers to those who asked it for something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from nodes.core.errors import Errors
+
+
+class ElectionType(IntEnum):
+    """On the wire of ElectLeaders."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome for one partition. `leader` is the one elected, -1 where none was."""
+
+    error: Errors = Errors.NONE
+    message: str | None = None
+    leader: int = -1
+
+
+class StateChangeFailed(Exception):
+    """A transition was refused: nobody may lead, or another controller wrote the state."""

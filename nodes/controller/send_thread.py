@@ -1,0 +1,187 @@
+"""Carries one broker's requests from the controller, in order (Kafka's RequestSendThread).
+
+The queue is unbounded and a request is never given up: after any error or time-out the connection
+is closed and, 100 ms later, *the same* request is sent again, until the broker answers or is
+removed from the cluster. One request is in flight, so a broker that is slow to answer a
+LeaderAndIsr learns of nothing else in the meantime. What a request says was fixed when it was
+enqueued, epochs included; that is why a controller without a session still speaks with its old
+epoch.
+
+The thread knows nothing of ZooKeeper. It ends with its channel: when the broker is removed, or when
+the controller resigns.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Final
+
+from nodes.controller.connection import BrokerConnection, Interrupted
+from nodes.core.brokers import EndPoint
+from nodes.metrics import Histogram
+from nodes.trace import Trace
+from nodes.wire.apis import ApiKey
+from nodes.wire.codec import decode_response, encode_request
+from nodes.wire.errors import WireError
+
+log = logging.getLogger("kafka.controller.RequestSendThread")
+
+_BACKOFF_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class QueueItem:
+    """One request to one broker. `partitions` is for the trace: what it says about whom."""
+
+    entity: Any
+    on_response: Callable[[Any], None]
+    enqueue_ns: int
+    partitions: list[dict[str, Any]]
+
+    @property
+    def api_name(self) -> str:
+        return ApiKey(self.entity.__api_key__).name
+
+
+class RequestSendThread(threading.Thread):
+    """`put` from any thread; `shutdown` from any thread but this."""
+
+    def __init__(
+        self,
+        controller_id: int,
+        broker_id: int,
+        endpoint: EndPoint,
+        *,
+        request_timeout_ms: int,
+        socket_timeout_ms: int,
+        trace: Trace,
+        queue_time_ms: Histogram,
+        now_ns: Callable[[], int],
+    ) -> None:
+        super().__init__(
+            name=f"Controller-{controller_id}-to-broker-{broker_id}-send-thread", daemon=True
+        )
+        self.broker_id = broker_id
+        self._client_id = str(controller_id)
+        self._connection = BrokerConnection(endpoint.host, endpoint.port)
+        self._request_timeout_ms = request_timeout_ms
+        self._socket_timeout_ms = socket_timeout_ms
+        self._trace = trace
+        self._queue_time_ms = queue_time_ms
+        self._now_ns = now_ns
+        self._queue: SimpleQueue[QueueItem | None] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._next_correlation_id = 0
+
+    def put(self, item: QueueItem) -> None:
+        self._queue.put(item)
+
+    @property
+    def queue_size(self) -> int:
+        return self._queue.qsize()
+
+    def shutdown(self) -> None:
+        """End the thread now, mid-request if need be; what is queued is dropped."""
+        self._stopping.set()
+        self._connection.interrupt()
+        self._queue.put(None)
+        if self.is_alive():
+            self.join()
+        self._connection.dispose()
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            item = self._queue.get()
+            if item is None:
+                return
+            self._queue_time_ms.update((self._now_ns() - item.enqueue_ns) / 1e6)
+            try:
+                self._deliver(item)
+            except Exception:
+                log.exception("[%s] Dropping a request that cannot be sent", self.name)
+                self._connection.close()
+
+    def _deliver(self, item: QueueItem) -> None:
+        attempt = 0
+        while not self._stopping.is_set():
+            try:
+                if not self._connection.is_connected:
+                    self._connection.connect(self._socket_timeout_ms)
+                attempt += 1
+                response = self._attempt(item, attempt)
+            except Interrupted:
+                return
+            except (OSError, WireError) as error:
+                if not self._stopping.is_set():
+                    log.warning(
+                        "[%s] %s attempt %d: %s: %s. Reconnecting to broker.",
+                        self.name,
+                        item.api_name,
+                        attempt,
+                        type(error).__name__,
+                        error,
+                    )
+                self._connection.close()
+                self._stopping.wait(_BACKOFF_S)
+            else:
+                item.on_response(response)
+                return
+
+    def _attempt(self, item: QueueItem, attempt: int) -> Any:
+        """Send once and read the answer; both ends are traced, whatever comes of it."""
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id += 1
+        frame = encode_request(item.entity, correlation_id, self._client_id)
+        send_ns = self._now_ns()
+        self._trace.event(
+            "control_send",
+            t=send_ns,
+            to=self.broker_id,
+            api=item.api_name,
+            correlation_id=correlation_id,
+            controller_epoch=item.entity.controller_epoch,
+            broker_epoch=item.entity.broker_epoch,
+            enqueue_t=item.enqueue_ns,
+            attempt=attempt,
+            partitions=item.partitions,
+        )
+        error: int | None = None
+        failure: str | None = None
+        try:
+            payload = self._connection.exchange(frame, self._request_timeout_ms)
+            answered, response = decode_response(
+                item.entity.__api_key__, item.entity.__version__, payload
+            )
+            if answered != correlation_id:
+                raise WireError(f"correlation id {answered} instead of {correlation_id}")
+            error = int(response.error_code.value)
+        except Exception as problem:
+            failure = _name_of(problem)
+            raise
+        finally:
+            self._trace.event(
+                "control_response",
+                to=self.broker_id,
+                api=item.api_name,
+                correlation_id=correlation_id,
+                send_t=send_ns,
+                error=error,
+                failure=failure,
+            )
+        return response
+
+
+def _name_of(problem: Exception) -> str:
+    match problem:
+        case Interrupted():
+            return "removed"
+        case TimeoutError():
+            return "timeout"
+        case OSError():
+            return "disconnect"
+        case _:
+            return "malformed"

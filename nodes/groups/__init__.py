@@ -1,0 +1,1 @@
+"""Consumer groups: the classic protocol's coordinator and its offsets log."""

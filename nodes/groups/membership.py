@@ -1,0 +1,513 @@
+"""How members join, get their assignments, stay and leave: the rebalance protocol (KIP-62, KIP-134,
+KIP-345, KIP-394).
+
+Every public method wants the coordinator's lock held (except for what the timer calls, which takes
+it) and answers through callbacks, now or when the rebalance gets there. Storing a group is deferred
+until the lock is free. Follows the rebalance half of Kafka's GroupCoordinator.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nodes.core.errors import Errors
+from nodes.groups.group import (
+    AnswerJoin,
+    AnswerSync,
+    Group,
+    GroupState,
+    JoinResult,
+    Member,
+    Protocols,
+    SyncResult,
+)
+
+if TYPE_CHECKING:
+    from nodes.config import BrokerConfig
+    from nodes.groups.lock import DeferringLock
+    from nodes.groups.timer import Task, Timer
+
+log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
+
+GROUP_MAX_SIZE_REACHED: Final = 81
+_NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+_NO_GENERATION: Final = -1
+
+StoreGroup = Callable[[Group, Mapping[str, bytes], Callable[[Errors], None]], None]
+"""Write a group with these assignments; called and calling back without the lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """`requires_member_id`: a member without an id is given one and has to come back with it
+    (KIP-394). `may_skip_assignment`: a returning static leader can be told to leave assignments as
+    they are (KIP-814)."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    requires_member_id: bool
+    may_skip_assignment: bool
+
+
+class Membership:
+    """Guarded by the coordinator's lock."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        lock: DeferringLock,
+        timer: Timer,
+        store: StoreGroup,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._lock = lock
+        self._timer = timer
+        self._store = store
+        self._now_ms = now_ms
+        self._max_size = config.group_max_size
+        self._initial_delay_ms = config.group_initial_rebalance_delay_ms
+
+    # ---- joining ---------------------------------------------------------------------------------
+
+    def join(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
+        names = [name for name, _ in request.protocols]
+        if not self._has_room(group, request.member_id):
+            group.remove(request.member_id)
+            answer(JoinResult(GROUP_MAX_SIZE_REACHED))
+        elif group.state is GroupState.DEAD:
+            answer(JoinResult(Errors.COORDINATOR_NOT_AVAILABLE, request.member_id))
+        elif not group.supports(request.protocol_type, names):
+            answer(JoinResult(Errors.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        elif not request.member_id:
+            self._join_new(group, request, answer)
+        elif request.member_id in group.pending_joins:
+            self._add_member(group, request.member_id, request, answer)
+        else:
+            self._rejoin(group, request, answer)
+        self._maybe_complete_join(group)
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        member = group.members.get(member_id)
+        if group.state in (GroupState.EMPTY, GroupState.DEAD):
+            return True
+        if group.state is GroupState.PREPARING_REBALANCE:
+            waiting = sum(m.answer_join is not None for m in group.members.values())
+            is_waiting = member is not None and member.answer_join is not None
+            return is_waiting or waiting < self._max_size
+        return member is not None or len(group.members) < self._max_size
+
+    def _join_new(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
+        member_id = f"{request.instance_id or request.client_id}-{uuid.uuid4()}"
+        if request.instance_id is not None:
+            if request.instance_id in group.static_members:
+                self._rejoin_static(group, member_id, request, answer)
+            else:
+                self._add_member(group, member_id, request, answer)
+        elif request.requires_member_id:
+            group.pending_joins.add(member_id)
+            self._later(request.session_timeout_ms, lambda: self._forget_pending(group, member_id))
+            answer(JoinResult(Errors.MEMBER_ID_REQUIRED, member_id))
+        else:
+            self._add_member(group, member_id, request, answer)
+
+    def _forget_pending(self, group: Group, member_id: str) -> None:
+        if member_id in group.pending_joins:
+            group.pending_joins.discard(member_id)
+            self._maybe_complete_join(group)
+
+    def _add_member(
+        self, group: Group, member_id: str, request: JoinRequest, answer: AnswerJoin
+    ) -> None:
+        member = Member(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=request.protocols,
+            is_new=True,
+            answer_join=answer,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and group.generation == 0:
+            group.new_member_added = True
+        group.add(member, request.protocol_type)
+        # A new member may have to wait for a long rebalance; its session begins with the answer.
+        self._restart_session(group, member, _NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._maybe_prepare(group, f"Adding new member {member_id}")
+
+    def _rejoin(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
+        error = group.error_of(request.member_id, request.instance_id)
+        if error:
+            answer(JoinResult(error, request.member_id))
+            return
+        member = group.members[request.member_id]
+        unchanged = member.has_protocols(request.protocols)
+        state = group.state
+        if state is GroupState.EMPTY:
+            answer(JoinResult(Errors.UNKNOWN_MEMBER_ID, request.member_id))
+        elif (state is GroupState.COMPLETING_REBALANCE and unchanged) or (
+            # A leader that joins a stable group wants a rebalance, for example for a new topic.
+            state is GroupState.STABLE and unchanged and request.member_id != group.leader
+        ):
+            # It did not see the answer to its last join: the same once more.
+            answer(group.joined(request.member_id))
+        else:
+            self._update(member, request, answer)
+            self._maybe_prepare(group, f"Member {member.member_id} joined again")
+
+    @staticmethod
+    def _update(member: Member, request: JoinRequest, answer: AnswerJoin) -> None:
+        member.protocols = request.protocols
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.session_timeout_ms = request.session_timeout_ms
+        member.answer_join = answer
+
+    def _rejoin_static(
+        self, group: Group, member_id: str, request: JoinRequest, answer: AnswerJoin
+    ) -> None:
+        """A static member's new process takes over its place; a stable group that would choose the
+        same protocol anyway does not rebalance for it."""
+        assert request.instance_id is not None
+        old_leader = group.leader
+        member = group.replace_static(request.instance_id, member_id)
+        self.restart_session(group, member)
+        self._update(member, request, answer)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self._prepare(group, f"Static member {member_id} joined again")
+        elif group.state is GroupState.STABLE:
+            if group.select_protocol() != group.protocol:
+                self._maybe_prepare(group, f"Static member {member_id} changed the protocol")
+            else:
+                self._keep_generation(group, member, request.may_skip_assignment, old_leader)
+
+    def _keep_generation(
+        self, group: Group, member: Member, may_skip_assignment: bool, old_leader: str | None
+    ) -> None:
+        assignment = {m.member_id: m.assignment for m in group.members.values()}
+
+        def stored(error: Errors) -> None:
+            with self._lock:
+                if error:
+                    result = JoinResult(error)
+                elif may_skip_assignment:
+                    is_leader = member.member_id == group.leader
+                    result = group.joined(member.member_id)._replace(skip_assignment=is_leader)
+                else:
+                    # Told of its old id as leader, it takes itself for a follower and does not
+                    # assign anew.
+                    result = group.joined(member.member_id)
+                    result = result._replace(leader=old_leader or "", members=())
+                group.answer_join(member, result)
+
+        self._defer_store(group, assignment, stored)
+
+    # ---- rebalancing -----------------------------------------------------------------------------
+
+    def _maybe_prepare(self, group: Group, reason: str) -> None:
+        if group.can_rebalance:
+            self._prepare(group, reason)
+
+    def _prepare(self, group: Group, reason: str) -> None:
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            for member in group.members.values():
+                member.assignment = b""
+            self._propagate(group, Errors.REBALANCE_IN_PROGRESS)
+        self._stop_sync_deadline(group)
+        was_empty = group.state is GroupState.EMPTY
+        group.in_initial_delay = was_empty
+        group.transition_to(GroupState.PREPARING_REBALANCE, self._now_ms())
+        log.info(
+            "Preparing to rebalance group %s in state %s with old generation %d (reason: %s)",
+            group.group_id,
+            GroupState.PREPARING_REBALANCE.value,
+            group.generation,
+            reason,
+        )
+        if was_empty:
+            delay_ms = self._initial_delay_ms
+            self._delay_first_generation(
+                group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0)
+            )
+        else:
+            self._await_joins(group)
+
+    def _delay_first_generation(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+        def elapsed() -> None:
+            if group.new_member_added and remaining_ms:
+                group.new_member_added = False
+                delay_again_ms = min(self._initial_delay_ms, remaining_ms)
+                self._delay_first_generation(group, delay_again_ms, max(remaining_ms - delay_ms, 0))
+            else:
+                self._complete_join(group)
+
+        self._set_rebalance(group, self._later(delay_ms, elapsed))
+
+    def _await_joins(self, group: Group) -> None:
+        deadline = self._later(group.rebalance_timeout_ms, lambda: self._complete_join(group))
+        self._set_rebalance(group, deadline)
+        self._maybe_complete_join(group)
+
+    @staticmethod
+    def _set_rebalance(group: Group, task: Task | None) -> None:
+        if group.rebalance is not None:
+            group.rebalance.cancel()
+        group.rebalance = task
+
+    def _maybe_complete_join(self, group: Group) -> None:
+        if (
+            group.state is GroupState.PREPARING_REBALANCE
+            and not group.in_initial_delay
+            and group.has_all_joined
+        ):
+            self._complete_join(group)
+
+    def _complete_join(self, group: Group) -> None:
+        """Everybody is there, or the time is up: begin the next generation with who is."""
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            return
+        self._set_rebalance(group, None)
+        group.in_initial_delay = group.new_member_added = False
+        for member in list(group.members.values()):
+            if member.answer_join is None and member.instance_id is None:
+                log.info("Group %s removed %s: it has not joined", group.group_id, member.member_id)
+                group.remove(member.member_id)
+        if not group.elect_joined_leader() and group.members:
+            # Only static members, none of which is there: they keep their place until they expire.
+            self._await_joins(group)
+            return
+        group.next_generation(self._now_ms())
+        if not group.members:
+            self._defer_store(group, {}, lambda error: _log_failure(group, error))
+            return
+        log.info(
+            "Stabilized group %s generation %d with %d members",
+            group.group_id,
+            group.generation,
+            len(group.members),
+        )
+        for member in group.members.values():
+            group.answer_join(member, group.joined(member.member_id))
+            member.is_new = False
+            self.restart_session(group, member)
+            group.pending_syncs.add(member.member_id)
+        self._start_sync_deadline(group)
+
+    # ---- syncing ---------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        group: Group,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        protocol: tuple[str | None, str | None],
+        assignments: Mapping[str, bytes],
+        answer: AnswerSync,
+    ) -> None:
+        """`protocol` is (type, name) as the member believes them; None says nothing."""
+        error = self._sync_error(group, generation, member_id, instance_id, protocol)
+        if error:
+            answer(SyncResult(error))
+        elif group.state is GroupState.EMPTY:
+            answer(SyncResult(Errors.UNKNOWN_MEMBER_ID))
+        elif group.state is GroupState.PREPARING_REBALANCE:
+            answer(SyncResult(Errors.REBALANCE_IN_PROGRESS))
+        else:
+            member = group.members[member_id]
+            group.pending_syncs.discard(member_id)
+            if not group.pending_syncs:
+                self._stop_sync_deadline(group)
+            if group.state is GroupState.STABLE:
+                protocol_type, name = group.protocol_type, group.protocol
+                answer(SyncResult(Errors.NONE, protocol_type, name, member.assignment))
+                self.restart_session(group, member)
+                return
+            member.answer_sync = answer
+            if member_id == group.leader:
+                self._assign(group, assignments)
+
+    def _sync_error(
+        self,
+        group: Group,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        protocol: tuple[str | None, str | None],
+    ) -> int:
+        error = self.error_of(group, generation, member_id, instance_id)
+        if error:
+            return error
+        protocol_type, name = protocol
+        if protocol_type is not None and protocol_type != group.protocol_type:
+            return Errors.INCONSISTENT_GROUP_PROTOCOL
+        if name is not None and name != group.protocol:
+            return Errors.INCONSISTENT_GROUP_PROTOCOL
+        return Errors.NONE
+
+    def _assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
+        """The leader has assigned: once that is stored, everybody gets theirs."""
+        generation = group.generation
+        complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
+
+        def stored(error: Errors) -> None:
+            with self._lock:
+                completing = group.state is GroupState.COMPLETING_REBALANCE
+                if not completing or group.generation != generation:
+                    return
+                for member_id, member in group.members.items():
+                    member.assignment = b"" if error else complete.get(member_id, b"")
+                self._propagate(group, error)
+                if error:
+                    self._maybe_prepare(group, f"The assignment could not be stored: {error.name}")
+                else:
+                    group.transition_to(GroupState.STABLE, self._now_ms())
+
+        self._defer_store(group, complete, stored)
+
+    def _propagate(self, group: Group, error: Errors) -> None:
+        for member in group.members.values():
+            if error:
+                result = SyncResult(error)
+            else:
+                protocol_type, name = group.protocol_type, group.protocol
+                result = SyncResult(error, protocol_type, name, member.assignment)
+            if group.answer_sync(member, result):
+                self.restart_session(group, member)
+
+    def _start_sync_deadline(self, group: Group) -> None:
+        def elapsed() -> None:
+            lost = list(group.pending_syncs)
+            for member_id in lost:
+                group.remove(member_id)
+            if lost:
+                self._maybe_prepare(group, f"Removing {lost} on pending sync request expiration")
+
+        if group.sync_deadline is not None:
+            group.sync_deadline.cancel()
+        group.sync_deadline = self._later(group.rebalance_timeout_ms, elapsed)
+
+    @staticmethod
+    def _stop_sync_deadline(group: Group) -> None:
+        group.pending_syncs.clear()
+        if group.sync_deadline is not None:
+            group.sync_deadline.cancel()
+            group.sync_deadline = None
+
+    # ---- staying and leaving ---------------------------------------------------------------------
+
+    def heartbeat(
+        self, group: Group, generation: int, member_id: str, instance_id: str | None
+    ) -> int:
+        error = self.error_of(group, generation, member_id, instance_id)
+        if error:
+            return error
+        if group.state is GroupState.EMPTY:
+            return Errors.UNKNOWN_MEMBER_ID
+        self.restart_session(group, group.members[member_id])
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return Errors.REBALANCE_IN_PROGRESS
+        return Errors.NONE
+
+    def error_of(
+        self, group: Group, generation: int, member_id: str, instance_id: str | None
+    ) -> Errors:
+        """What is wrong with a request of a member of a generation."""
+        if group.state is GroupState.DEAD:
+            return Errors.COORDINATOR_NOT_AVAILABLE
+        error = group.error_of(member_id, instance_id)
+        if error:
+            return error
+        return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
+
+    def leave(self, group: Group, member_id: str, instance_id: str | None) -> Errors:
+        if not member_id:
+            # An operator removes a static member by its instance id alone.
+            current = group.static_members.get(instance_id or "")
+            if current is None:
+                return Errors.UNKNOWN_MEMBER_ID
+            self._remove(group, group.members[current], "it was removed by instance id")
+            return Errors.NONE
+        if member_id in group.pending_joins:
+            self._forget_pending(group, member_id)
+            return Errors.NONE
+        error = group.error_of(member_id, instance_id)
+        if not error:
+            self._remove(group, group.members[member_id], "it left")
+        return error
+
+    def _remove(self, group: Group, member: Member, reason: str) -> None:
+        log.info("Group %s loses member %s: %s", group.group_id, member.member_id, reason)
+        group.answer_join(member, JoinResult(Errors.UNKNOWN_MEMBER_ID))
+        group.answer_sync(member, SyncResult(Errors.UNKNOWN_MEMBER_ID))
+        group.remove(member.member_id)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self._maybe_complete_join(group)
+        else:
+            self._maybe_prepare_after_loss(group, reason)
+
+    def _maybe_prepare_after_loss(self, group: Group, reason: str) -> None:
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self._prepare(group, reason)
+
+    def restart_session(self, group: Group, member: Member) -> None:
+        """The member has shown itself."""
+        self._restart_session(group, member, member.session_timeout_ms)
+
+    def _restart_session(self, group: Group, member: Member, timeout_ms: int) -> None:
+        def expired() -> None:
+            current = group.members.get(member.member_id) is member
+            if current and group.state is not GroupState.DEAD and not member.is_waiting:
+                self._remove(group, member, "its session expired")
+
+        if member.session is not None:
+            member.session.cancel()
+        member.session = self._later(timeout_ms, expired)
+
+    # ---- unloading -------------------------------------------------------------------------------
+
+    def unload(self, group: Group) -> None:
+        """The group has moved to another coordinator, or is gone."""
+        for member in group.members.values():
+            group.answer_join(member, JoinResult(Errors.NOT_COORDINATOR, member.member_id))
+            group.answer_sync(member, SyncResult(Errors.NOT_COORDINATOR))
+            if member.session is not None:
+                member.session.cancel()
+        self._stop_sync_deadline(group)
+        self._set_rebalance(group, None)
+        group.transition_to(GroupState.DEAD, self._now_ms())
+
+    # ---- time and storage ------------------------------------------------------------------------
+
+    def _later(self, delay_ms: int, run: Callable[[], None]) -> Task:
+        """Call `run` under the lock, unless the task has been cancelled by then."""
+
+        def guarded() -> None:
+            with self._lock:
+                if not task.is_cancelled:
+                    run()
+
+        # The caller holds the lock, so `task` is bound before the timer can get to run it.
+        task = self._timer.schedule(delay_ms, guarded)
+        return task
+
+    def _defer_store(
+        self, group: Group, assignment: Mapping[str, bytes], done: Callable[[Errors], None]
+    ) -> None:
+        self._lock.defer(lambda: self._store(group, assignment, done))
+
+
+def _log_failure(group: Group, error: Errors) -> None:
+    if error:
+        log.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)

@@ -1,0 +1,84 @@
+"""How a log comes back from its directory (Kafka's LogLoader).
+
+A segment that was sealed and is known to be on the disk is taken over by its index; any other is
+recovered batch by batch. Where recovery cuts something off a segment, the log ends there and later
+segments go: what follows a hole cannot be trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from nodes.log.config import LogConfig
+from nodes.log.epoch_cache import LeaderEpochCache
+from nodes.log.producer_state import ProducerState
+from nodes.log.segment import Segment
+
+
+def load_segments(
+    directory: Path, config: LogConfig, *, trusted_upto: int, first_offset: int, verify: bool
+) -> list[Segment]:
+    """The segments of a directory, at least one; the last one is ready for appends."""
+    bases = sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
+    for leftover in directory.glob("*.tmp"):
+        leftover.unlink()
+    segments: list[Segment] = []
+    torn = False
+    for base_offset in bases or [first_offset]:
+        segment = Segment(directory, base_offset, index_interval_bytes=config.index_interval_bytes)
+        if torn:
+            segment.delete()
+            continue
+        trusted = segment.load() and segment.next_offset <= trusted_upto
+        if not trusted:
+            torn = segment.recover(verify=verify) > 0
+            segment.unseal()
+        segments.append(segment)
+    for segment in segments[:-1]:
+        if not segment.index_path.exists():
+            segment.seal()
+    segments[-1].unseal()
+    return segments
+
+
+def load_producers(
+    segments: list[Segment],
+    producers: ProducerState,
+    epochs: LeaderEpochCache | None,
+    *,
+    clean: bool,
+) -> None:
+    """Rebuilds producer state from the newest usable snapshot and the headers after it.
+
+    After an unclean stop leader epochs that the checkpoint lacks are taken from the headers, too,
+    and every header is looked at for that.
+    """
+    directory = segments[0].path.parent
+    end_offset = segments[-1].next_offset
+    from_offset = _newest_snapshot(directory, producers, end_offset)
+    scan_from = from_offset if clean else min(from_offset, segments[-1].base_offset)
+    for segment in segments:
+        if segment.next_offset <= scan_from:
+            continue
+        start = segment.position_of(scan_from) if scan_from > segment.base_offset else 0
+        for _, header in segment.headers(start or 0):
+            if epochs is not None and (
+                epochs.latest is None or header.leader_epoch > epochs.latest
+            ):
+                epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0 and header.base_offset >= from_offset:
+                producers.record(header, header.base_offset, header.max_timestamp)
+
+
+def _newest_snapshot(directory: Path, producers: ProducerState, end_offset: int) -> int:
+    """Loads the newest snapshot within the log; its offset, or 0 when there is none."""
+    offsets = []
+    for path in directory.glob("*.snapshot"):
+        with contextlib.suppress(ValueError):
+            offsets.append((int(path.stem), path))
+    for offset, path in sorted(offsets, reverse=True):
+        if offset <= end_offset and producers.read_snapshot(path):
+            return offset
+    producers.clear()
+    return 0

@@ -1,0 +1,242 @@
+"""All logs of a broker, over one or more log directories (Kafka's LogManager).
+
+A directory belongs to one broker (`meta.properties`). A clean stop leaves `.kafka_cleanshutdown`
+behind, which the next start removes at once: a crash before the next clean stop is then seen.
+New logs go to the directory with the fewest. Deletion is in two steps: the directory is renamed
+at once (a topic of that name may come again), its files go `file.delete.delay.ms` later, with
+`cleanup`.
+
+Threads: any; one lock guards the maps and is never held while a log is loaded, flushed or cleaned.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
+from nodes.log import checkpoints
+from nodes.log.config import LogConfig
+from nodes.log.log import Log
+from nodes.log.removal import DELETE_SUFFIX, delete_directory
+
+_logger = logging.getLogger("kafka.log.LogManager")
+_MAX_TOPIC_NAME: Final = 249
+
+
+class LogDirError(Exception):
+    """A log directory that this broker cannot use."""
+
+
+class LogManager:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        log_dirs: Iterable[Path | str],
+        default_config: LogConfig,
+        *,
+        now_ms: Callable[[], int],
+        broker_id: int,
+        verify_tail: bool = True,
+    ) -> None:
+        self.log_dirs = [Path(directory) for directory in log_dirs]
+        if not self.log_dirs:
+            raise LogDirError("log.dirs names no directory")
+        self.default_config = default_config
+        self.broker_id = broker_id
+        self._now_ms = now_ms
+        self._verify_tail = verify_tail
+        self._lock = threading.Lock()
+        self._logs: dict[TopicPartition, Log] = {}
+        self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
+        self._deleted: list[tuple[int, Log]] = []
+
+    def load(
+        self, config_of: Callable[[TopicPartition], LogConfig | None] = lambda tp: None
+    ) -> None:
+        """Opens every log on disk; `config_of` gives a topic's settings (None: the defaults)."""
+        for directory in self.log_dirs:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._claim(directory)
+            marker = directory / checkpoints.CLEAN_SHUTDOWN
+            clean = marker.exists()
+            marker.unlink(missing_ok=True)
+            recovery_points = checkpoints.read_offsets(directory / checkpoints.RECOVERY_POINTS)
+            start_offsets = checkpoints.read_offsets(directory / checkpoints.LOG_START_OFFSETS)
+            for path in sorted(p for p in directory.iterdir() if p.is_dir()):
+                if path.name.endswith(DELETE_SUFFIX):
+                    delete_directory(path)
+                    continue
+                tp = partition_of(path.name)
+                if tp is None:
+                    _logger.warning("Ignoring %s: not the name of a partition's log", path)
+                    continue
+                log = Log.open(
+                    path,
+                    tp,
+                    config_of(tp) or self.default_config,
+                    clean_shutdown=clean,
+                    now_ms=self._now_ms,
+                    recovery_point=recovery_points.get(tp, 0),
+                    log_start_offset=start_offsets.get(tp, 0),
+                    verify_tail=self._verify_tail,
+                )
+                topic_id = checkpoints.read_partition_metadata(path)
+                with self._lock:
+                    self._logs[tp] = log
+                    if topic_id is not None:
+                        self._topic_ids[tp] = topic_id
+
+    def _claim(self, directory: Path) -> None:
+        path = directory / checkpoints.META_PROPERTIES
+        values = checkpoints.read_properties(path)
+        owner = values.get("broker.id")
+        if owner is not None and owner != str(self.broker_id):
+            raise LogDirError(
+                f"{path}: broker.id={owner}, but this broker is {self.broker_id}; give it another "
+                "log.dirs or the same broker.id"
+            )
+        if owner is None:
+            checkpoints.write_properties(
+                path, {"version": "0", **values, "broker.id": str(self.broker_id)}
+            )
+
+    def claim_cluster(self, cluster_id: str) -> None:
+        """Ties the directories to a cluster; LogDirError when they belong to another one."""
+        for directory in self.log_dirs:
+            path = directory / checkpoints.META_PROPERTIES
+            values = checkpoints.read_properties(path)
+            if values.get("cluster.id", cluster_id) != cluster_id:
+                raise LogDirError(
+                    f"{path}: cluster.id={values['cluster.id']}, but the cluster is {cluster_id}"
+                )
+            if "cluster.id" not in values:
+                checkpoints.write_properties(path, {**values, "cluster.id": cluster_id})
+
+    def get(self, tp: TopicPartition) -> Log | None:
+        """The log of a partition, None when there is none here."""
+        return self._logs.get(tp)
+
+    def get_or_create(
+        self, tp: TopicPartition, config: LogConfig | None, topic_id: uuid.UUID | None
+    ) -> Log:
+        """The log of a partition, made when there is none; an existing one takes the settings.
+
+        Raises ApiError INCONSISTENT_TOPIC_ID when the log belongs to another topic of that name.
+        """
+        with self._lock:
+            log = self._logs.get(tp)
+            if log is None:
+                counts = dict.fromkeys(self.log_dirs, 0)
+                for other in self._logs.values():
+                    counts[other.dir.parent] = counts.get(other.dir.parent, 0) + 1
+                parent = min(self.log_dirs, key=lambda d: counts[d])
+                parent.mkdir(parents=True, exist_ok=True)
+                log = self._logs[tp] = Log.open(
+                    parent / str(tp),
+                    tp,
+                    config or self.default_config,
+                    clean_shutdown=True,
+                    now_ms=self._now_ms,
+                )
+            elif config is not None:
+                log.update_config(config)
+            if topic_id is not None:
+                known = self._topic_ids.setdefault(tp, topic_id)
+                if known != topic_id:
+                    raise ApiError(
+                        Errors.INCONSISTENT_TOPIC_ID, f"{tp} has topic id {known}, not {topic_id}"
+                    )
+                if not (log.dir / checkpoints.PARTITION_METADATA).exists():
+                    checkpoints.write_partition_metadata(log.dir, topic_id)
+            return log
+
+    def all(self) -> list[Log]:
+        """Every log that is not being deleted."""
+        with self._lock:
+            return list(self._logs.values())
+
+    def topic_id(self, tp: TopicPartition) -> uuid.UUID | None:
+        """The topic id that the log on disk carries."""
+        return self._topic_ids.get(tp)
+
+    def async_delete(self, tp: TopicPartition) -> None:
+        """Renames a partition's log away now and removes its files later; none: no effect."""
+        with self._lock:
+            log = self._logs.pop(tp, None)
+            self._topic_ids.pop(tp, None)
+            if log is None:
+                return
+            log.rename_for_deletion()
+            self._deleted.append((self._now_ms() + log.config.file_delete_delay_ms, log))
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks of the last checkpoint."""
+        found: dict[TopicPartition, int] = {}
+        for directory in self.log_dirs:
+            found.update(checkpoints.read_offsets(directory / checkpoints.HIGH_WATERMARKS))
+        return found
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Replaces the checkpoint of high watermarks."""
+        self._checkpoint(
+            checkpoints.HIGH_WATERMARKS, lambda log: high_watermarks.get(log.tp), sync=False
+        )
+
+    def checkpoint_recovery_points(self) -> None:
+        """Writes down what is known to be on the disk, and where logs start."""
+        self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point, sync=True)
+        self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset, sync=True)
+
+    def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, sync: bool) -> None:
+        for directory in self.log_dirs:
+            offsets = {
+                log.tp: offset
+                for log in self.all()
+                if log.dir.parent == directory and (offset := offset_of(log)) is not None
+            }
+            checkpoints.write_offsets(directory / name, offsets, sync=sync)
+
+    def cleanup(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
+        """One tick of `kafka-log-retention`: retention, and files of deleted logs that are due.
+
+        A partition without a high watermark is left alone. Returns the segments removed.
+        """
+        now_ms = self._now_ms()
+        removed = 0
+        for log in self.all():
+            high_watermark = high_watermark_of(log.tp)
+            if high_watermark is not None:
+                removed += log.delete_old_segments(high_watermark, now_ms)
+        with self._lock:
+            due = [log for due_ms, log in self._deleted if due_ms <= now_ms]
+            self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+        for log in due:
+            log.delete()
+        return removed
+
+    def close(self) -> None:
+        """Closes all logs, writes recovery points, then the marker of a clean stop."""
+        for log in self.all():
+            log.close()
+        with self._lock:
+            deleted, self._deleted = self._deleted, []
+        for _, log in deleted:
+            log.delete()
+        self.checkpoint_recovery_points()
+        for directory in self.log_dirs:
+            checkpoints.write_atomically(directory / checkpoints.CLEAN_SHUTDOWN, "", sync=True)
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition whose log has this directory name."""
+    topic, dash, number = name.rpartition("-")
+    if not (dash and topic and number.isdigit() and len(topic) <= _MAX_TOPIC_NAME):
+        return None
+    return TopicPartition(topic, int(number))

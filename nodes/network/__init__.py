@@ -1,0 +1,1 @@
+"""How requests come in and answers go out: planes, network threads, queues, handlers (KIP-291)."""

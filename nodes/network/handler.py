@@ -1,0 +1,84 @@
+"""The threads that answer requests (Kafka's KafkaRequestHandler and its pool)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from nodes.network.request_channel import Plane, Request, RequestChannel
+
+log = logging.getLogger("kafka.server.KafkaRequestHandler")
+
+Handle = Callable[[Request], None]
+
+
+class RequestHandlerPool:
+    """`count` threads that take requests off one plane's channel.
+
+    A handler that raises costs its request's connection, never the thread. `prepare` runs first in
+    each thread (the control plane asks for its priority there).
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        channel: RequestChannel,
+        handle: Handle,
+        count: int,
+        prepare: Callable[[], object] | None = None,
+    ) -> None:
+        self._channel = channel
+        self._handle = handle
+        self._prepare = prepare
+        self._idle_ns = [0] * count
+        self._threads = [
+            threading.Thread(
+                target=self._run,
+                args=(i,),
+                name=f"{plane}-plane-kafka-request-handler-{i}",
+                daemon=True,
+            )
+            for i in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def idle_ns(self) -> float:
+        """Nanoseconds spent waiting, the mean over the threads."""
+        return sum(self._idle_ns) / len(self._idle_ns)
+
+    def shutdown(self, timeout_s: float = 10.0) -> None:
+        """Lets the handlers finish what is queued, then end."""
+        self._channel.end_handlers(len(self._threads))
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                log.warning("%s is still busy; it is left behind", thread.name)
+
+    def _run(self, index: int) -> None:
+        if self._prepare is not None:
+            self._prepare()
+        get, handle, now_ns = self._channel.get, self._handle, time.monotonic_ns
+        idle_ns = self._idle_ns
+        free_ns = now_ns()
+        while True:
+            request = get()
+            if request is None:
+                return
+            dequeue_ns = now_ns()
+            request.dequeue_ns = dequeue_ns
+            idle_ns[index] += dequeue_ns - free_ns
+            try:
+                handle(request)
+            except Exception:
+                log.exception("Exception when handling %r", request)
+                request.close_connection()
+            free_ns = now_ns()
+            # The answer may have left already, and with it the last reader of this field.
+            if not request.handled_ns:
+                request.handled_ns = free_ns
+            del request

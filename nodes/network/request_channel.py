@@ -1,0 +1,252 @@
+"""Requests on their way from network threads to handlers, and the bounded queue between them.
+
+The queue's bound is what KIP-291 is about. A processor puts each request *before* it mutes the
+connection, and the put blocks while the queue is full: that processor then reads, writes and
+accepts nothing, for any of its connections, a controller's among them. A control plane has a
+channel of its own, so its processor never waits for data requests.
+
+Cost: `queue.Queue` takes a lock and two conditions written in Python for each call. Here free slots
+are tokens in a `queue.SimpleQueue` and requests are items of a deque, so a put or a get is a few C
+calls, and a blocked put is a blocking ``get`` of a token. The bound is exact for any number of
+processors.
+
+`PriorityRequestChannel` is the alternative that the KIP rejected: control requests overtake data
+requests in one shared queue. It cannot help a control request that a frozen processor has not even
+read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from _thread import LockType, allocate_lock
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Literal, Protocol
+
+log = logging.getLogger("kafka.network.RequestChannel")
+
+Plane = Literal["data", "control"]
+
+CONTROL_APIS: Final = frozenset({4, 5, 6})
+"""LeaderAndIsr, StopReplica, UpdateMetadata: what a controller sends to brokers."""
+
+
+class ReplyTo(Protocol):
+    """The processor that a request came from, as a request sees it."""
+
+    def reply(self, request: Request, frame: bytes | None) -> None:
+        """Queues the end of a request: a frame to send, empty to send nothing, None to close."""
+
+
+class Request:
+    """One request of one connection, and the only way to answer it.
+
+    Times are CLOCK_MONOTONIC nanoseconds, 0 until they happened. The network thread writes
+    `receive_ns`, `enqueue_ns`; the handler thread `dequeue_ns`, `handled_ns` (when the handler
+    returned or, if earlier, when the answer was ready); all are set when `on_sent` is called.
+
+    `respond`, `respond_nothing` and `close_connection` may be called from any thread; the first
+    call counts, a later one is logged and ignored.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_processor",
+        "api_key",
+        "api_version",
+        "body",
+        "body_offset",
+        "client_host",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "dequeue_ns",
+        "enqueue_ns",
+        "frame",
+        "handled_ns",
+        "listener",
+        "on_sent",
+        "plane",
+        "ready_ns",
+        "receive_ns",
+    )
+
+    def __init__(
+        self,
+        processor: ReplyTo,
+        connection: Any,
+        header: Any,
+        body: Any,
+        frame: bytes,
+        listener: str,
+        plane: Plane,
+        client_host: str,
+        receive_ns: int,
+    ) -> None:
+        self._processor = processor
+        self._answered = False
+        self.connection = connection
+        self.api_key: int = header.api_key
+        self.api_version: int = header.api_version
+        self.correlation_id: int = header.correlation_id
+        self.client_id: str | None = header.client_id
+        self.body_offset: int = header.body_offset
+        self.body = body
+        self.frame = frame
+        self.listener = listener
+        self.plane: Plane = plane
+        self.client_host = client_host
+        self.receive_ns = receive_ns
+        self.enqueue_ns = 0
+        self.dequeue_ns = 0
+        self.handled_ns = 0
+        self.ready_ns = 0
+        self.on_sent: Callable[[int], None] | None = None
+
+    def respond(self, frame: bytes) -> None:
+        """Answers with a complete frame, its 4-byte size included."""
+        if self._answered:
+            self._answered_twice()
+            return
+        self._answered = True
+        ready_ns = time.monotonic_ns()
+        self.ready_ns = ready_ns
+        if not self.handled_ns:
+            self.handled_ns = ready_ns
+        self._processor.reply(self, frame)
+
+    def respond_nothing(self) -> None:
+        """Ends a request that gets no answer (acks=0); the connection may go on."""
+        self.respond(b"")
+
+    def close_connection(self) -> None:
+        """Ends a request by closing its connection (an acks=0 error)."""
+        if self._answered:
+            self._answered_twice()
+            return
+        self._answered = True
+        self._processor.reply(self, None)
+
+    def _answered_twice(self) -> None:
+        log.error("%r was answered twice; the second answer is dropped", self, stack_info=True)
+
+    def __repr__(self) -> str:
+        return (
+            f"Request(api_key={self.api_key}, api_version={self.api_version}, "
+            f"correlation_id={self.correlation_id}, client_id={self.client_id!r}, "
+            f"listener={self.listener})"
+        )
+
+
+class RequestChannel:
+    """A bounded queue of requests for one plane, first in first out. Safe from any thread.
+
+    Idle handlers each sleep on a lock of their own and are woken one by one, the last to sleep
+    first: a put wakes one only if none is on its way already, and a handler that wakes up to more
+    than one request wakes the next. Waking all that might help costs more than they can give, as
+    each of them wants the interpreter lock.
+
+    Lost wake-ups cannot happen, because the interpreter lock makes each operation on a deque or
+    list atomic and orders them: a handler enters `_idle` *before* it looks at the requests a last
+    time, a putter appends *before* it looks at `_idle`; so one of the two sees the other.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._requests: deque[Request | None] = deque()
+        self._idle: list[LockType] = []
+        self._waking = False
+        self._slots: SimpleQueue[None] = SimpleQueue()
+        for _ in range(capacity):
+            self._slots.put(None)
+
+    def put(self, request: Request) -> None:
+        """Blocks while the queue is full: this is the wait that KIP-291 takes from controllers."""
+        self._slots.get()
+        self._enter(request)
+        if self._idle and not self._waking:
+            self._wake_one()
+
+    def offer(self, request: Request) -> bool:
+        """A `put` that gives up instead of waiting."""
+        try:
+            self._slots.get_nowait()
+        except Empty:
+            return False
+        self._enter(request)
+        if self._idle and not self._waking:
+            self._wake_one()
+        return True
+
+    def get(self) -> Request | None:
+        """Blocks for the next request; None tells one handler to end."""
+        requests = self._requests
+        while True:
+            try:
+                request = requests.popleft()
+            except IndexError:
+                self._sleep()
+                continue
+            if request is not None:
+                self._slots.put(None)
+            return request
+
+    def size(self) -> int:
+        """Requests waiting, never above the capacity (metric RequestQueueSize)."""
+        return min(self.capacity, len(self._requests))
+
+    def end_handlers(self, count: int) -> None:
+        """Queues one ending for each handler, behind all requests; never blocks."""
+        for _ in range(count):
+            self._requests.append(None)
+        while self._idle:
+            self._wake_one()
+
+    def release_putters(self, count: int) -> None:
+        """Lets `count` blocked processors go on (at shutdown, when no handler takes any more)."""
+        for _ in range(count):
+            self._slots.put(None)
+
+    def _enter(self, request: Request) -> None:
+        self._requests.append(request)
+
+    def _wake_one(self) -> None:
+        try:
+            sleeper = self._idle.pop()
+        except IndexError:
+            return
+        self._waking = True
+        sleeper.release()
+
+    def _sleep(self) -> None:
+        """Returns when there may be a request."""
+        sleeper = allocate_lock()
+        sleeper.acquire()
+        self._idle.append(sleeper)
+        if self._requests:
+            try:
+                self._idle.remove(sleeper)
+            except ValueError:
+                pass  # a putter has it already and releases it
+            else:
+                return
+        sleeper.acquire()
+        self._waking = False
+        if len(self._requests) > 1 and self._idle:
+            self._wake_one()
+
+
+class PriorityRequestChannel(RequestChannel):
+    """The rejected alternative: a control request goes to the head of the queue; one bound for all.
+
+    Control requests that wait at the same time (of several controllers, or a prober's) are taken
+    newest first; those of one connection cannot meet, as one at a time is in flight.
+    """
+
+    def _enter(self, request: Request) -> None:
+        if request.api_key in CONTROL_APIS:
+            self._requests.appendleft(request)
+        else:
+            self._requests.append(request)

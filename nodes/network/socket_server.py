@@ -1,0 +1,279 @@
+"""The planes of a broker's network layer (Kafka's SocketServer, KIP-291).
+
+::
+
+    data plane      each listener: 1 acceptor, num.network.threads processors
+                    all listeners: one queue of queued.max.requests, num.io.threads handlers
+    control plane   its listener:  1 acceptor, 1 processor; a queue of 20, 1 handler
+
+Without a control-plane listener everything is data plane. The control plane is made first, so its
+processor has id 0. Life of a server::
+
+    bind -> start_handlers (data, then control) -> enable_request_processing (control, then data)
+         -> stop_processing_requests -> shutdown (handlers: data, then control)
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodes.config import BrokerConfig, Endpoint
+from nodes.metrics import Metrics
+from nodes.network.acceptor import Acceptor
+from nodes.network.baton import Baton
+from nodes.network.handler import Handle, RequestHandlerPool
+from nodes.network.processor import Parse, Processor
+from nodes.network.quotas import ConnectionQuotas
+from nodes.network.request_channel import Plane, PriorityRequestChannel, RequestChannel
+from nodes.network.request_times import request_metrics
+from nodes.priorities import prefer_this_thread
+
+log = logging.getLogger("kafka.network.SocketServer")
+
+CONTROL_PLANE_QUEUE_SIZE: Final = 20
+
+
+@dataclass(slots=True)
+class _Listener:
+    acceptor: Acceptor
+    processors: list[Processor]
+    threads: list[threading.Thread]
+
+
+@dataclass(slots=True)
+class _PlaneParts:
+    plane: Plane
+    channel: RequestChannel
+    handlers: int
+    listeners: list[_Listener] = field(default_factory=list)
+    baton: Baton = field(default_factory=Baton)
+    pool: RequestHandlerPool | None = None
+
+    def processors(self) -> Iterator[Processor]:
+        for listener in self.listeners:
+            yield from listener.processors
+
+
+class SocketServer:
+    """All listeners, queues and handlers of one broker. Driven by one thread, the composition's."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        parse: Parse,
+        metrics: Metrics,
+        *,
+        api_name: Callable[[int], str] = str,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._config = config
+        self._parse = parse
+        self._now_ns = now_ns
+        protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
+        self.quotas = ConnectionQuotas(
+            config.max_connections, config.max_connections_per_ip, protected
+        )
+        self._next_processor = 0
+        self._control: _PlaneParts | None = None
+        if config.control_plane_endpoint is not None:
+            self._control = _PlaneParts("control", RequestChannel(CONTROL_PLANE_QUEUE_SIZE), 1)
+            self._add_listener(self._control, config.control_plane_endpoint, 1)
+        by_priority = config.plane_mode == "priority"
+        channel = (PriorityRequestChannel if by_priority else RequestChannel)(
+            config.queued_max_requests
+        )
+        self._data = _PlaneParts("data", channel, config.num_io_threads)
+        for endpoint in config.data_plane_endpoints:
+            self._add_listener(self._data, endpoint, config.num_network_threads)
+        self._register_metrics(metrics, api_name)
+
+    # ---- life ------------------------------------------------------------------------------------
+    def bind(self) -> dict[str, Endpoint]:
+        """Binds every listener; returns the endpoints by name, with real ports. ConfigError."""
+        return {
+            endpoint.name: endpoint
+            for parts in self._planes()
+            for endpoint in [listener.acceptor.bind() for listener in parts.listeners]
+        }
+
+    def start_handlers(self, handle: Handle) -> None:
+        for parts in (self._data, self._control):
+            if parts is not None:
+                parts.pool = RequestHandlerPool(
+                    parts.plane, parts.channel, handle, parts.handlers, self._prepare(parts.plane)
+                )
+
+    def enable_request_processing(self) -> None:
+        """Starts processors and acceptors; from now on clients can connect."""
+        for parts in self._planes():
+            for listener in parts.listeners:
+                self._start(parts.plane, listener)
+                log.info("Awaiting socket connections on %s.", listener.acceptor.endpoint)
+
+    def stop_processing_requests(self, timeout_s: float = 5.0) -> None:
+        """Stops acceptors and processors and closes every connection. Idempotent."""
+        self.quotas.close()
+        listeners = [listener for parts in self._planes() for listener in parts.listeners]
+        for listener in listeners:
+            if listener.threads:
+                listener.acceptor.stop()
+                for processor in listener.processors:
+                    processor.stop()
+        deadline = time.monotonic() + timeout_s
+        for parts in self._planes():
+            for listener in parts.listeners:
+                for thread in listener.threads:
+                    thread.join(max(0.0, deadline - time.monotonic()))
+                if any(thread.is_alive() for thread in listener.threads):
+                    # Frozen on a queue that no handler drains any more.
+                    parts.channel.release_putters(len(listener.processors))
+                    for thread in listener.threads:
+                        thread.join(1.0)
+                listener.acceptor.close()
+        for parts in self._planes():
+            parts.listeners.clear()
+
+    def shutdown(self) -> None:
+        """Ends the handlers, the data plane's first."""
+        for parts in (self._data, self._control):
+            if parts is not None and parts.pool is not None:
+                parts.pool.shutdown()
+                parts.pool = None
+
+    # ---- views -----------------------------------------------------------------------------------
+    @property
+    def data_channel(self) -> RequestChannel:
+        return self._data.channel
+
+    @property
+    def control_channel(self) -> RequestChannel | None:
+        return self._control.channel if self._control else None
+
+    @property
+    def connection_count(self) -> int:
+        return sum(p.connection_count for parts in self._planes() for p in parts.processors())
+
+    # ---- inside ----------------------------------------------------------------------------------
+    def _planes(self) -> list[_PlaneParts]:
+        return [parts for parts in (self._control, self._data) if parts is not None]
+
+    def _prepare(self, plane: Plane) -> Callable[[], object] | None:
+        wanted = plane == "control" and self._config.biplane_control_priority
+        return prefer_this_thread if wanted else None
+
+    def _add_listener(self, parts: _PlaneParts, endpoint: Endpoint, network_threads: int) -> None:
+        config = self._config
+        processors = []
+        for _ in range(network_threads):
+            processors.append(
+                Processor(
+                    self._next_processor,
+                    listener=endpoint.name,
+                    plane=parts.plane,
+                    channel=parts.channel,
+                    parse=self._parse,
+                    quotas=self.quotas,
+                    baton=parts.baton,
+                    max_request_bytes=config.socket_request_max_bytes,
+                    max_idle_ms=config.connections_max_idle_ms,
+                    now_ns=self._now_ns,
+                )
+            )
+            self._next_processor += 1
+        acceptor = Acceptor(
+            endpoint,
+            processors,
+            self.quotas,
+            backlog=config.socket_listen_backlog_size,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        )
+        parts.listeners.append(_Listener(acceptor, processors, []))
+
+    def _start(self, plane: Plane, listener: _Listener) -> None:
+        endpoint = listener.acceptor.endpoint
+        prepare = self._prepare(plane)
+
+        def start(name: str, run: Callable[[], None]) -> None:
+            def body() -> None:
+                if prepare is not None:
+                    prepare()
+                run()
+
+            thread = threading.Thread(target=body, name=name, daemon=True)
+            listener.threads.append(thread)
+            thread.start()
+
+        where = f"{endpoint.name}-{endpoint.security_protocol}"
+        for processor in listener.processors:
+            start(
+                f"{plane}-plane-kafka-network-thread-{self._config.broker_id}-{where}-{processor.id}",
+                processor.run,
+            )
+        start(f"{plane}-plane-kafka-socket-acceptor-{where}-{endpoint.port}", listener.acceptor.run)
+
+    def _register_metrics(self, metrics: Metrics, api_name: Callable[[int], str]) -> None:
+        self._register_plane(metrics, "", self._data)
+        control = self._control or _PlaneParts("control", RequestChannel(1), 1)
+        self._register_plane(metrics, "ControlPlane", control)
+        times = [p.times for parts in self._planes() for p in parts.processors()]
+        metrics.family(lambda: request_metrics(times, api_name))
+
+    def _register_plane(self, metrics: Metrics, prefix: str, parts: _PlaneParts) -> None:
+        channel, processors = parts.channel, list(parts.processors())
+        network, server = "kafka.network:type=", "kafka.server:type="
+        queues = f"{network}RequestChannel,name={prefix}"
+        metrics.gauge(f"{queues}RequestQueueSize", channel.size)
+        metrics.gauge(
+            f"{queues}ResponseQueueSize", lambda: sum(p.response_queue_size for p in processors)
+        )
+        sockets = f"{network}SocketServer,name={prefix}"
+        metrics.gauge(f"{sockets}ExpiredConnectionsKilledCount", lambda: 0)
+        idle = [_Share(lambda p=p: p.idle_ns) for p in processors]  # type: ignore[misc]
+        metrics.gauge(
+            f"{sockets}NetworkProcessorAvgIdlePercent",
+            _Share(lambda: sum(p.idle_ns for p in processors) / len(processors))
+            if processors
+            else lambda: math.nan,
+        )
+        for processor, share in zip(processors, idle, strict=True):
+            metrics.gauge(
+                f"{network}Processor,name=IdlePercent,networkProcessor={processor.id}", share
+            )
+        for listener in parts.listeners:
+            acceptor = listener.acceptor
+            metrics.gauge(
+                f"{network}Acceptor,name={prefix}AcceptorBlockedPercent,"
+                f"listener={acceptor.endpoint.name}",
+                _Share(lambda a=acceptor: a.blocked_ns),  # type: ignore[misc]
+            )
+        if processors:
+            metrics.gauge(
+                f"{server}KafkaRequestHandlerPool,name={prefix}RequestHandlerAvgIdlePercent",
+                _Share(lambda: parts.pool.idle_ns if parts.pool else 0),
+            )
+
+
+class _Share:
+    """The share of time that a growing count of nanoseconds took since the last reading, at least
+    a second ago. Called by whoever reads metrics."""
+
+    def __init__(self, total_ns: Callable[[], float]) -> None:
+        self._total_ns = total_ns
+        self._at_ns = time.monotonic_ns()
+        self._then_ns = 0.0
+        self._share = 0.0
+
+    def __call__(self) -> float:
+        now_ns = time.monotonic_ns()
+        if now_ns - self._at_ns >= 1_000_000_000:
+            total_ns = self._total_ns()
+            self._share = min(1.0, (total_ns - self._then_ns) / (now_ns - self._at_ns))
+            self._at_ns, self._then_ns = now_ns, total_ns
+        return self._share

@@ -1,0 +1,60 @@
+"""Java's ``.properties`` format, as far as Kafka's configuration files use it.
+
+``key=value``, ``key: value`` or ``key value``; ``#`` and ``!`` start a comment line; a line ending
+with an odd number of backslashes goes on in the next one; ``\\uXXXX``, ``\\t``, ``\\n``, ``\\r``,
+``\\f`` and escaped separators are understood. A key given twice keeps its last value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ENTRY = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)(.*)", re.DOTALL)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """All entries of the file's text, escapes resolved, values stripped as Kafka strips them."""
+    entries: dict[str, str] = {}
+    for line in _logical_lines(text):
+        match = _ENTRY.match(line)
+        if match is not None:
+            entries[_unescape(match.group(1))] = _unescape(match.group(2)).strip()
+    return entries
+
+
+def format_properties(entries: dict[str, str]) -> str:
+    """The inverse for plain keys; backslashes and line ends in values are escaped."""
+    lines = []
+    for key, value in entries.items():
+        escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        lines.append(f"{key}={escaped}\n")
+    return "".join(lines)
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pending: str | None = None
+    for raw in text.splitlines():
+        line = raw.lstrip(" \t\f")
+        if pending is None and (not line or line[0] in "#!"):
+            continue
+        line = line if pending is None else pending + line
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending = line[:-1]
+            continue
+        pending = None
+        yield line
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    def resolve(match: re.Match[str]) -> str:
+        code = match.group(1)
+        if code[0] == "u" and len(code) == 5:
+            return chr(int(code[1:], 16))
+        return _CONTROL.get(code, code)
+
+    return _ESCAPE.sub(resolve, text) if "\\" in text else text

@@ -1,0 +1,55 @@
+"""The gauges of replication, under Kafka's MBean names."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from nodes.replication.fetcher_manager import ReplicaFetcherManager
+from nodes.replication.model import PartitionCounts
+from nodes.replication.purgatory import Purgatory
+
+if TYPE_CHECKING:
+    from nodes.metrics import Metrics
+
+REPLICA_MANAGER: Final = "kafka.server:type=ReplicaManager,name="
+_PURGATORY: Final = "kafka.server:type=DelayedOperationPurgatory,name="
+_FETCHER_MANAGER: Final = "kafka.server:type=ReplicaFetcherManager,clientId=Replica,name="
+_COUNTS: Final = {
+    "PartitionCount": "partitions",
+    "LeaderCount": "leaders",
+    "UnderReplicatedPartitions": "under_replicated",
+    "UnderMinIsrPartitionCount": "under_min_isr",
+    "AtMinIsrPartitionCount": "at_min_isr",
+    "OfflineReplicaCount": "offline",
+    "ReassigningPartitions": "reassigning",
+}
+
+
+class Measured(Protocol):
+    fetchers: ReplicaFetcherManager
+
+    def partition_counts(self) -> PartitionCounts: ...
+
+
+def register_gauges(
+    metrics: Metrics, measured: Measured, produces: Purgatory[Any], fetches: Purgatory[Any]
+) -> None:
+    """Registers them all. Each is computed when somebody reads."""
+
+    def count(field: str) -> float:
+        return float(getattr(measured.partition_counts(), field))
+
+    for name, field in _COUNTS.items():
+        metrics.gauge(REPLICA_MANAGER + name, partial(count, field))
+    for purgatory in (produces, fetches):
+        _register_purgatory(metrics, purgatory)
+    metrics.gauge(
+        _FETCHER_MANAGER + "FailedPartitionsCount", lambda: measured.fetchers.failed_count
+    )
+
+
+def _register_purgatory(metrics: Metrics, purgatory: Purgatory[Any]) -> None:
+    suffix = f",delayedOperation={purgatory.name}"
+    metrics.gauge(_PURGATORY + "PurgatorySize" + suffix, lambda: purgatory.size)
+    metrics.gauge(_PURGATORY + "NumDelayedOperations" + suffix, lambda: purgatory.delayed)

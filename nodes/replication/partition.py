@@ -1,0 +1,454 @@
+"""One partition on one broker: its role, its epochs, its ISR and its high watermark.
+
+Kafka's Partition (with Replica and the watermark half of UnifiedLog). The rules are in
+`nodes.core`; this class holds the state that they need and applies what they decide.
+
+Threads: any. One lock guards all state and every use of the log that must not straddle a change of
+leadership; the order is partition lock, then log lock. What may wake waiting requests or write to
+the network is never called under the lock: methods return what changed, and the caller
+(`ReplicaManager`, the fetcher) completes delayed operations; ISR proposals are submitted after the
+lock is released.
+
+The high watermark lives here, in memory, and is checkpointed by the ReplicaManager. After a crash
+it starts from the checkpoint, which may be old; a leader re-learns it from its followers' fetches.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nodes.core import isr as isr_rules
+from nodes.core.acks import Acknowledgement, may_append
+from nodes.core.errors import ApiError, Errors
+from nodes.core.isr import NO_ISR, FollowerState, IsrState
+from nodes.core.truncation import EpochEnd, diverges
+from nodes.replication.model import (
+    CONSUMER_REPLICA_ID,
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    FetchParams,
+    FetchPartitionRequest,
+    FetchResult,
+    LeaderAndIsrState,
+    ListOffsetResult,
+)
+from nodes.replication.partition_base import IsrAnswer, IsrProposal
+from nodes.replication.partition_follower import FetchedFrom, FollowerPartition
+
+if TYPE_CHECKING:
+    from nodes.log.log import AppendInfo, Log
+
+__all__ = ("Append", "FetchedFrom", "IsrAnswer", "IsrProposal", "Partition")
+
+log = logging.getLogger("kafka.cluster.Partition")
+
+_FINAL_REFUSALS: Final = frozenset(
+    {
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.INVALID_UPDATE_VERSION,
+        Errors.INVALID_REQUEST,
+        Errors.NEW_LEADER_ELECTED,
+    }
+)
+"""Asking again would only be refused again: a LeaderAndIsr must come first."""
+_DEBUGGING_REPLICA_ID: Final = -2
+
+
+class Append(NamedTuple):
+    """A leader's append: what the log said, in which epoch, and whether it committed anything."""
+
+    info: AppendInfo
+    leader_epoch: int
+    high_watermark_advanced: bool
+    log_start_offset: int
+
+
+class Partition(FollowerPartition):
+    """Leader or follower of one partition. -1 stands for an epoch or leader not known yet."""
+
+    # ---- changes of role -------------------------------------------------------------------------
+
+    def make_leader(self, state: LeaderAndIsrState) -> bool:
+        """Leads from now on. True when it did not lead before."""
+        with self._lock:
+            if state.partition_epoch < self.partition_epoch:
+                log.info("%s: ignoring an older partition epoch %s", self.tp, state)
+                return False
+            own_log = self.local_log()
+            newly_leader = not self.is_leader
+            new_epoch = state.leader_epoch > self.leader_epoch
+            now_ms = self._host.now_ms()
+            self.controller_epoch = state.controller_epoch
+            self._assign(state)
+            self.isr_state = isr_rules.committed(state.isr)
+            known = {} if newly_leader else self.followers
+            followers = {
+                replica: known.get(replica, FollowerState())
+                for replica in state.replicas
+                if replica != self._broker_id
+            }
+            if new_epoch:
+                start = own_log.log_end_offset
+                # Followers may hold records of epochs in which this broker heard of nothing: the
+                # new epoch must be known, with its start, before the first of them asks.
+                own_log.start_epoch(state.leader_epoch, start)
+                followers = {
+                    replica: isr_rules.at_new_leader_epoch(
+                        follower,
+                        newly_leader=newly_leader,
+                        in_isr=replica in self.isr_state.isr,
+                        leader_end=start,
+                        now_ms=now_ms,
+                    )
+                    for replica, follower in followers.items()
+                }
+                self.leader_epoch = state.leader_epoch
+                self.leader_epoch_start = start
+            if newly_leader:
+                self._leading_since_epoch = state.leader_epoch
+            self.followers = followers
+            self.partition_epoch = state.partition_epoch
+            self.leader_id = self._broker_id
+            advanced = self._advance_high_watermark(own_log)
+        if advanced:
+            self._host.complete_delayed(self.tp)
+        return newly_leader
+
+    def make_follower(self, state: LeaderAndIsrState) -> bool:
+        """Follows `state.leader` from now on. True when its fetcher must start anew."""
+        with self._lock:
+            if state.partition_epoch < self.partition_epoch:
+                log.info("%s: ignoring an older partition epoch %s", self.tp, state)
+                return False
+            new_epoch = state.leader_epoch > self.leader_epoch
+            self.controller_epoch = state.controller_epoch
+            self.leader_id = state.leader
+            self.leader_epoch = state.leader_epoch
+            self.leader_epoch_start = None
+            self.partition_epoch = state.partition_epoch
+            self._assign(state)
+            self.isr_state = NO_ISR
+            self.followers = {}
+            return new_epoch
+
+    def _assign(self, state: LeaderAndIsrState) -> None:
+        self.replicas = state.replicas
+        self.adding_replicas = state.adding_replicas
+        self.removing_replicas = state.removing_replicas
+
+    def delete(self) -> None:
+        """Forgets everything, before its log goes. Nobody can append any more afterwards."""
+        with self._lock:
+            self.log = None
+            self.leader_id = None
+            self.leader_epoch_start = None
+            self.isr_state = NO_ISR
+            self.followers = {}
+
+    # ---- the leader's appends --------------------------------------------------------------------
+
+    def append_as_leader(self, data: bytes | memoryview, required_acks: int) -> Append:
+        """Appends producers' batches. The broker's hot path."""
+        with self._lock:
+            own_log = self.log
+            if own_log is None or self.leader_id != self._broker_id:
+                raise ApiError(Errors.NOT_LEADER_OR_FOLLOWER)
+            if required_acks == -1 and not may_append(
+                required_acks, len(self.isr_state.isr), self.min_isr
+            ):
+                raise ApiError(Errors.NOT_ENOUGH_REPLICAS)
+            info = own_log.append_as_leader(data, self.leader_epoch)
+            if self._extra_appends:
+                for _ in range(self._extra_appends):
+                    own_log.append_as_leader(data, self.leader_epoch)
+            advanced = self._advance_high_watermark(own_log)
+            return Append(info, self.leader_epoch, advanced, own_log.log_start_offset)
+
+    def acknowledgement(self, required_offset: int, appended_in_epoch: int) -> Acknowledgement:
+        """The state of an acks=all append that ended at `required_offset`.
+
+        Kafka only asks whether this broker leads *now*. A broker that lost and regained leadership
+        in between may have cut the record and put another in its place, so an append from before
+        the present reign is never acknowledged.
+        """
+        with self._lock:
+            if (
+                self.log is None
+                or self.leader_id != self._broker_id
+                or appended_in_epoch < self._leading_since_epoch
+            ):
+                return Acknowledgement(True, Errors.NOT_LEADER_OR_FOLLOWER)
+            high_watermark = self.high_watermark
+            isr_size = len(self.isr_state.maximal_isr)
+            min_isr = self.min_isr
+        return self._rules.acknowledgement(required_offset, high_watermark, isr_size, min_isr)
+
+    def _advance_high_watermark(self, own_log: Log) -> bool:
+        """Applies the commit rule; true when the high watermark moved. Needs the lock."""
+        isr_state = self.isr_state
+        followers = self.followers
+        if len(isr_state.isr) < self.min_isr:
+            return False
+        if not followers:
+            committed = own_log.log_end_offset
+        else:
+            maximal_isr = isr_state.maximal_isr
+            is_alive = self._host.is_alive
+            committed = isr_rules.leader_high_watermark(
+                self.high_watermark,
+                own_log.log_end_offset,
+                [(f, i in maximal_isr, is_alive(i)) for i, f in followers.items()],
+                now_ms=self._host.now_ms(),
+                lag_max_ms=self._host.lag_max_ms,
+            )
+        if committed <= self.high_watermark:
+            return False
+        self.high_watermark = committed
+        return True
+
+    # ---- fetches ---------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        params: FetchParams,
+        request: FetchPartitionRequest,
+        max_bytes: int,
+        min_one: bool,
+        record_position: bool,
+    ) -> tuple[FetchResult, bool]:
+        """Reads for a consumer or a follower; for a follower, `record_position` also takes its
+        fetch offset as proof of what it holds. Returns the answer and whether delayed requests may
+        be completable. Raises ApiError."""
+        proposal: IsrProposal | None = None
+        advanced = False
+        with self._lock:
+            own_log = self._log_for_reading(request.current_leader_epoch, params.only_leader)
+            replica_id = params.replica_id
+            if replica_id >= 0 and replica_id not in self.followers:
+                # Not assigned as far as we know; perhaps we have yet to hear of a reassignment.
+                raise ApiError(
+                    Errors.NOT_LEADER_OR_FOLLOWER
+                    if request.current_leader_epoch < 0
+                    else Errors.UNKNOWN_LEADER_EPOCH
+                )
+            # The end before the read: appends that race with it must not make a follower lag.
+            log_end = own_log.log_end_offset
+            result = self._read(own_log, params, request, max_bytes, min_one)
+            if replica_id >= 0 and record_position and result.diverging_epoch is None:
+                advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
+        if proposal is not None:
+            self._propose(proposal)
+        return result, advanced
+
+    def _read(
+        self,
+        own_log: Log,
+        params: FetchParams,
+        request: FetchPartitionRequest,
+        max_bytes: int,
+        min_one: bool,
+    ) -> FetchResult:
+        high_watermark = self.high_watermark
+        log_start, log_end = own_log.log_start_offset, own_log.log_end_offset
+        offset = request.fetch_offset
+        diverging: EpochEnd | None = None
+        if request.last_fetched_epoch >= 0:
+            end = EpochEnd(*own_log.end_offset_for_epoch(request.last_fetched_epoch))
+            if end.is_undefined:
+                raise ApiError(Errors.OFFSET_OUT_OF_RANGE, "the last fetched epoch is not known")
+            if offset < log_start:
+                raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
+            if diverges(end, request.last_fetched_epoch, offset):
+                diverging = end
+        records: bytes | memoryview = b""
+        if diverging is None:
+            readable_end = self._rules.readable_end(
+                params.is_from_follower, high_watermark, log_end
+            )
+            if not log_start <= offset <= log_end:
+                raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
+            if offset < readable_end and (max_bytes > 0 or min_one):
+                records = own_log.read(offset, max_bytes, max_offset=readable_end, min_one=min_one)
+        return FetchResult(0, high_watermark, high_watermark, log_start, records, -1, diverging)
+
+    def _record_position(
+        self, own_log: Log, replica_id: int, request: FetchPartitionRequest, log_end: int
+    ) -> tuple[bool, IsrProposal | None]:
+        before = self.followers[replica_id]
+        after = isr_rules.after_fetch(
+            before,
+            fetch_offset=request.fetch_offset,
+            log_start_offset=request.log_start_offset,
+            leader_end=log_end,
+            now_ms=self._host.now_ms(),
+        )
+        self.followers[replica_id] = after
+        proposal = self._maybe_expand_isr(replica_id, after)
+        moved = before.log_end_offset != after.log_end_offset
+        return moved and self._advance_high_watermark(own_log), proposal
+
+    def readable(
+        self, params: FetchParams, request: FetchPartitionRequest
+    ) -> tuple[int, EpochEnd | None]:
+        """For a waiting fetch: how far it may read now, and its last epoch's end here (None when it
+        did not name one). Raises ApiError when it cannot be served any more."""
+        with self._lock:
+            own_log = self._log_for_reading(request.current_leader_epoch, params.only_leader)
+            end = self._rules.readable_end(
+                params.is_from_follower, self.high_watermark, own_log.log_end_offset
+            )
+            epoch_end = None
+            if request.last_fetched_epoch >= 0:
+                epoch_end = EpochEnd(*own_log.end_offset_for_epoch(request.last_fetched_epoch))
+            return end, epoch_end
+
+    def end_offset_for_epoch(
+        self, current_leader_epoch: int, leader_epoch: int, only_leader: bool = True
+    ) -> EpochEnd:
+        """OffsetForLeaderEpoch; raises ApiError."""
+        with self._lock:
+            own_log = self._log_for_reading(current_leader_epoch, only_leader)
+            return EpochEnd(*own_log.end_offset_for_epoch(leader_epoch))
+
+    # ---- offsets ---------------------------------------------------------------------------------
+
+    def list_offset(
+        self, timestamp: int, current_leader_epoch: int, replica_id: int
+    ) -> ListOffsetResult:
+        """ListOffsets; raises ApiError. Clients see what is committed, followers everything.
+
+        A leader whose high watermark has not reached the start of its own epoch may answer a
+        client with an offset below one that it was told before; it refuses instead (KIP-207).
+        """
+        with self._lock:
+            only_leader = replica_id != _DEBUGGING_REPLICA_ID
+            own_log = self._log_for_reading(current_leader_epoch, only_leader)
+            is_client = replica_id == CONSUMER_REPLICA_ID
+            end = self.high_watermark if is_client else own_log.log_end_offset
+            start = self.leader_epoch_start
+            is_lagging = is_client and start is not None and start > self.high_watermark
+            if timestamp == LATEST_TIMESTAMP:
+                if is_lagging:
+                    raise ApiError(Errors.OFFSET_NOT_AVAILABLE)
+                return ListOffsetResult(0, -1, end, self.leader_epoch)
+            if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+                first = own_log.log_start_offset
+                return ListOffsetResult(0, -1, first, own_log.epoch_at(first))
+            found = (
+                own_log.offset_of_max_timestamp()
+                if timestamp == MAX_TIMESTAMP
+                else own_log.offset_for_timestamp(timestamp)
+            )
+            if found is not None and found[1] < end:
+                return ListOffsetResult(0, *found)
+            if is_lagging:
+                raise ApiError(Errors.OFFSET_NOT_AVAILABLE)
+            return ListOffsetResult(0)
+
+    # ---- ISR -------------------------------------------------------------------------------------
+
+    def _maybe_expand_isr(self, replica_id: int, follower: FollowerState) -> IsrProposal | None:
+        state = self.isr_state
+        start = self.leader_epoch_start
+        if (
+            replica_id in state.isr
+            or state.is_inflight
+            or start is None
+            or not self._host.is_alive(replica_id)
+            or not self._rules.may_join_isr(follower.log_end_offset, self.high_watermark, start)
+        ):
+            return None
+        return self._under_way(isr_rules.proposing_expansion(state, replica_id))
+
+    def maybe_shrink_isr(self) -> None:
+        """Proposes to drop members that lag; called on a clock."""
+        with self._lock:
+            if self.log is None or not self.is_leader:
+                return
+            lagging = isr_rules.out_of_sync(
+                self.isr_state,
+                self.followers,
+                local_id=self._broker_id,
+                leader_end=self.log.log_end_offset,
+                now_ms=self._host.now_ms(),
+                lag_max_ms=self._host.lag_max_ms,
+            )
+            if not lagging:
+                return
+            before = sorted(self.isr_state.isr)
+            proposal = self._under_way(isr_rules.proposing_shrink(self.isr_state, lagging))
+        log.info(
+            "[Partition %s broker=%d] Shrinking ISR from %s to %s",
+            self.tp, self._broker_id, before, list(proposal.isr),
+        )  # fmt: skip
+        self._propose(proposal)
+
+    def _under_way(self, state: IsrState) -> IsrProposal:
+        assert state.proposed is not None
+        self.isr_state = state
+        return IsrProposal(
+            self.topic_id,
+            self.leader_epoch,
+            self.partition_epoch,
+            tuple(sorted(state.proposed)),
+            state,
+        )
+
+    def _propose(self, proposal: IsrProposal) -> None:
+        taken = self._host.propose_isr(
+            self.tp, proposal, lambda answer: self._proposal_answered(proposal, answer)
+        )
+        if not taken:
+            # An older proposal of this partition is still out. Ours was not sent, so undo it; the
+            # next fetch or shrink check proposes again.
+            with self._lock:
+                if self.isr_state is proposal.state:
+                    self.isr_state = isr_rules.committed(self.isr_state.isr)
+
+    def _proposal_answered(self, proposal: IsrProposal, answer: IsrAnswer) -> None:
+        """The controller's word on a proposal. Runs on the AlterPartition thread."""
+        advanced = retry = changed = False
+        with self._lock:
+            state = self.isr_state
+            if state is not proposal.state:
+                # A LeaderAndIsr came first. What the controller did, that request knows better.
+                return
+            if answer.error:
+                retry = self._proposal_failed(Errors(answer.error))
+            elif (
+                answer.leader_epoch == self.leader_epoch
+                and answer.partition_epoch >= self.partition_epoch
+            ):
+                self.isr_state = isr_rules.committed(answer.isr)
+                self.partition_epoch = answer.partition_epoch
+                changed = True
+                if self.log is not None and self.is_leader:
+                    advanced = self._advance_high_watermark(self.log)
+        if changed:
+            log.info(
+                "[Partition %s broker=%d] ISR updated to %s  and version updated to %d",
+                self.tp, self._broker_id, sorted(answer.isr), answer.partition_epoch,
+            )  # fmt: skip
+            self._host.isr_changed(self, shrunk=len(answer.isr) < len(state.isr))
+        if advanced:
+            self._host.complete_delayed(self.tp)
+        if retry:
+            self._propose(proposal)
+
+    def _proposal_failed(self, error: Errors) -> bool:
+        """What to do after a refusal; true: ask again. Needs the lock.
+
+        Most refusals say that this leader's knowledge is out of date. It then stays in the pending,
+        stricter state until a LeaderAndIsr tells it better. Only INELIGIBLE_REPLICA proves that
+        nothing was or will be applied, so that it may go back.
+        """
+        log.info("%s: the controller refused an ISR change: %s", self.tp, error.name)
+        if error is Errors.INELIGIBLE_REPLICA:
+            self.isr_state = isr_rules.committed(self.isr_state.isr)
+            return False
+        return error not in _FINAL_REFUSALS

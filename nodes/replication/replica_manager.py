@@ -1,0 +1,473 @@
+"""All partitions of a broker: appends, fetches, roles, and what waits for them.
+
+Kafka's ReplicaManager. Requests come in as plain values and are answered through ``respond``,
+which is called exactly once, on any thread, perhaps before the call returns. What the controller
+orders is in `state_changes`; what one partition does in `partition`; waiting in `purgatory`.
+
+Waking whoever waits: an append wakes fetches of its partition; a high watermark that moves wakes
+produces and fetches; a change of role wakes both. Each wake-up costs one dict lookup when nobody
+waits, which is what keeps acks=1 cheap.
+
+Threads owned: two expiration reapers, ISR shrinking, high-watermark checkpoints (from the first
+LeaderAndIsr on, so that no checkpoint is written before the partitions are known), the fetchers,
+the AlterPartition sender.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from nodes.core.errors import ApiError, Errors
+from nodes.core.rules import RULES, Rules
+from nodes.core.truncation import EpochEnd
+from nodes.core.types import TopicPartition
+from nodes.log.config import LogConfig, LogConfigError
+from nodes.replication.alter_partition import AlterPartitionManager, RemoteController
+from nodes.replication.appends import Appends
+from nodes.replication.delayed_fetch import DelayedFetch, FetchList
+from nodes.replication.delayed_produce import DelayedProduce
+from nodes.replication.fetcher_manager import EndPoints, ReplicaFetcherManager
+from nodes.replication.gauges import register_gauges
+from nodes.replication.leader_endpoint import RemoteLeader
+from nodes.replication.model import (
+    EpochEndResult,
+    FetchParams,
+    FetchPartitionRequest,
+    FetchRespond,
+    FetchResult,
+    LeaderAndIsrResult,
+    LeaderAndIsrState,
+    ListOffsetResult,
+    PartitionCounts,
+    ProduceRespond,
+    ProduceResult,
+    StopReplicaResult,
+    TopicOverrides,
+    UpdateMetadataResult,
+)
+from nodes.replication.partition import IsrAnswer, IsrProposal, Partition
+from nodes.replication.partition_base import HostedPartition
+from nodes.replication.purgatory import Purgatory
+from nodes.replication.state_changes import LeadershipListener, StateChanges
+from nodes.replication.ticker import Ticker
+
+if TYPE_CHECKING:
+    from nodes.config import BrokerConfig
+    from nodes.log.manager import LogManager
+    from nodes.metrics import Metrics
+    from nodes.replication.metadata_cache import MetadataCache
+    from nodes.trace import Trace
+
+log = logging.getLogger("kafka.server.ReplicaManager")
+
+_BEAN: Final = "kafka.server:type=ReplicaManager,name="
+
+
+class ReplicaManager:
+    """Thread-safe. `rules` is public: the API layer asks it about broker epochs.
+
+    `broker_epoch` gives the present registration; `topic_overrides` a topic's own configs.
+    `end_points` and `alter_partition` replace the network in tests. `on_leadership_change` may be
+    set after construction (the group coordinator needs this object first).
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        log_manager: LogManager,
+        metadata_cache: MetadataCache,
+        trace: Trace,
+        metrics: Metrics,
+        rules: Rules = RULES,
+        *,
+        now_ns: Callable[[], int],
+        broker_epoch: Callable[[], int],
+        topic_overrides: TopicOverrides,
+        end_points: EndPoints | None = None,
+        alter_partition: AlterPartitionManager | None = None,
+        on_leadership_change: LeadershipListener | None = None,
+    ) -> None:
+        self.broker_id = config.broker_id
+        self.rules = rules
+        self.lag_max_ms = config.replica_lag_time_max_ms
+        self.on_leadership_change = on_leadership_change
+        self._config = config
+        self._log_manager = log_manager
+        self._metadata_cache = metadata_cache
+        self._trace = trace
+        self._now_ns = now_ns
+        self._topic_overrides = topic_overrides
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._checkpointed: dict[TopicPartition, int] = {}
+        self._shutting_down = threading.Event()
+        self._produces: Purgatory[DelayedProduce] = Purgatory("Produce", self.broker_id, now_ns)
+        self._fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", self.broker_id, now_ns)
+        self.fetchers = ReplicaFetcherManager(
+            self,
+            end_points or self._remote_leader,
+            fetchers_per_leader=config.num_replica_fetchers,
+            max_bytes=config.replica_fetch_max_bytes,
+            backoff_ms=config.replica_fetch_backoff_ms,
+            now_ns=now_ns,
+        )
+        self._alter_partition = alter_partition or AlterPartitionManager(
+            self.broker_id,
+            RemoteController(
+                config,
+                lambda: metadata_cache.controller_id,
+                lambda i: metadata_cache.broker_endpoint(i, config.controller_listener_name),
+            ),
+            broker_epoch,
+        )
+        self._state_changes = StateChanges(self)
+        self._shrinker = Ticker("isr-expiration", self.lag_max_ms / 2, self.maybe_shrink_isrs)
+        self._checkpointer = Ticker(
+            "highwatermark-checkpoint",
+            config.replica_high_watermark_checkpoint_interval_ms,
+            self.checkpoint_high_watermarks,
+        )
+        self._checkpoints_started = False
+        self._expands = metrics.meter(_BEAN + "IsrExpandsPerSec")
+        self._shrinks = metrics.meter(_BEAN + "IsrShrinksPerSec")
+        self._appends = Appends(
+            self._partitions,
+            self._error_for_missing,
+            self._produces,
+            self._fetches,
+            metrics,
+            now_ns,
+        )
+        register_gauges(metrics, self, self._produces, self._fetches)
+
+    def _remote_leader(self, leader_id: int, fetcher_id: int) -> RemoteLeader:
+        listener = self._config.inter_broker_listener_name
+        return RemoteLeader(
+            self._config,
+            leader_id,
+            fetcher_id,
+            lambda i: self._metadata_cache.broker_endpoint(i, listener),
+        )
+
+    # ---- life ------------------------------------------------------------------------------------
+
+    def startup(self) -> None:
+        """Reads the checkpointed high watermarks and starts the threads; the logs are loaded."""
+        self._checkpointed = self._log_manager.read_high_watermarks()
+        self._produces.startup()
+        self._fetches.startup()
+        self._alter_partition.startup()
+        self._shrinker.start()
+
+    def shutdown(self, checkpoint: bool = True) -> None:
+        """Stops fetching and expiring. The logs stay open: closing them is the log manager's."""
+        self._shutting_down.set()
+        self._shrinker.stop()
+        if self._checkpoints_started:
+            self._checkpointer.stop()
+        self.fetchers.shutdown()
+        self._alter_partition.shutdown()
+        self._produces.shutdown()
+        self._fetches.shutdown()
+        if checkpoint:
+            self.checkpoint_high_watermarks()
+
+    def is_shutting_down(self) -> bool:
+        return self._shutting_down.is_set()
+
+    def start_high_watermark_checkpoints(self) -> None:
+        """Called under the state-change lock, with the first LeaderAndIsr."""
+        if not self._checkpoints_started and not self.is_shutting_down():
+            self._checkpoints_started = True
+            self._checkpointer.start()
+
+    def checkpoint_high_watermarks(self) -> None:
+        # Partitions that no LeaderAndIsr has named yet keep what the last life checkpointed.
+        watermarks = dict(self._checkpointed)
+        for tp in [tp for tp in watermarks if self._log_manager.get(tp) is None]:
+            del watermarks[tp]
+        for partition in list(self._partitions.values()):
+            if partition.log is not None:
+                watermarks[partition.tp] = partition.high_watermark
+        self._log_manager.checkpoint_high_watermarks(watermarks)
+
+    def maybe_shrink_isrs(self) -> None:
+        for partition in list(self._partitions.values()):
+            partition.maybe_shrink_isr()
+
+    # ---- produce ---------------------------------------------------------------------------------
+
+    def append_single(
+        self,
+        tp: TopicPartition,
+        data: bytes | memoryview,
+        required_acks: int,
+        timeout_ms: int,
+        respond: Callable[[ProduceResult], None],
+    ) -> None:
+        """`append_records` for one partition: the hot path."""
+        self._appends.append_single(tp, data, required_acks, timeout_ms, respond)
+
+    def append_records(
+        self,
+        timeout_ms: int,
+        required_acks: int,
+        entries: Mapping[TopicPartition, bytes | memoryview],
+        respond: ProduceRespond,
+    ) -> None:
+        """Appends to each partition and answers when `required_acks` is met everywhere."""
+        self._appends.append_records(timeout_ms, required_acks, entries, respond)
+
+    # ---- fetch -----------------------------------------------------------------------------------
+
+    def fetch_messages(
+        self,
+        params: FetchParams,
+        partitions: Sequence[tuple[TopicPartition, FetchPartitionRequest]],
+        respond: FetchRespond,
+    ) -> None:
+        """Answers at once when there is enough, an error, a divergence, or nothing to wait for."""
+        results = self.read(params, partitions, record_positions=True)
+        available = 0
+        answer_now = params.max_wait_ms <= 0 or not partitions
+        for _tp, result in results:
+            available += len(result.records)
+            if result.error or result.diverging_epoch is not None:
+                answer_now = True
+        if answer_now or available >= params.min_bytes:
+            respond(results)
+            return
+        deadline_ns = self._now_ns() + params.max_wait_ms * 1_000_000
+        operation = DelayedFetch(deadline_ns, params, partitions, self, respond)
+        self._fetches.try_complete_else_watch(operation, [tp for tp, _request in partitions])
+
+    def read(
+        self, params: FetchParams, partitions: FetchList, *, record_positions: bool
+    ) -> list[tuple[TopicPartition, FetchResult]]:
+        """One pass over the logs within the request's limits. The first partition with records may
+        exceed them, or a large batch would never get through."""
+        results = []
+        advanced = []
+        remaining = params.max_bytes
+        min_one = not params.hard_max_bytes
+        for tp, request in partitions:
+            partition = self._partitions.get(tp)
+            if partition is None:
+                results.append((tp, FetchResult(int(self._error_for_missing(tp)))))
+                continue
+            try:
+                result, has_advanced = partition.fetch(
+                    params, request, min(request.max_bytes, remaining), min_one, record_positions
+                )
+            except ApiError as refused:
+                result, has_advanced = FetchResult(int(refused.error)), False
+            except OSError:
+                log.exception("cannot read %s", tp)
+                result, has_advanced = FetchResult(int(Errors.KAFKA_STORAGE_ERROR)), False
+            if result.records:
+                min_one = False
+                remaining = max(0, remaining - len(result.records))
+            if has_advanced:
+                advanced.append(tp)
+            results.append((tp, result))
+        for tp in advanced:
+            self.complete_delayed(tp)
+        return results
+
+    def readable(
+        self, tp: TopicPartition, params: FetchParams, request: FetchPartitionRequest
+    ) -> tuple[int, EpochEnd | None]:
+        """For delayed fetches; raises ApiError."""
+        partition = self._partitions.get(tp)
+        if partition is None:
+            raise ApiError(self._error_for_missing(tp))
+        return partition.readable(params, request)
+
+    # ---- offsets ---------------------------------------------------------------------------------
+
+    def list_offset(
+        self,
+        tp: TopicPartition,
+        timestamp: int,
+        current_leader_epoch: int,
+        isolation: int,
+        replica_id: int,
+    ) -> ListOffsetResult:
+        """ListOffsets for one partition. `isolation` makes no difference without transactions."""
+        del isolation
+        partition = self._partitions.get(tp)
+        if partition is None:
+            return ListOffsetResult(int(self._error_for_missing(tp)))
+        try:
+            return partition.list_offset(timestamp, current_leader_epoch, replica_id)
+        except ApiError as refused:
+            return ListOffsetResult(int(refused.error))
+
+    def last_offset_for_leader_epoch(
+        self, tp: TopicPartition, current_leader_epoch: int, leader_epoch: int
+    ) -> EpochEndResult:
+        partition = self._partitions.get(tp)
+        if partition is None:
+            return EpochEndResult(int(self._error_for_missing(tp)))
+        try:
+            return EpochEndResult(
+                0, *partition.end_offset_for_epoch(current_leader_epoch, leader_epoch)
+            )
+        except ApiError as refused:
+            return EpochEndResult(int(refused.error))
+
+    # ---- the controller's orders -----------------------------------------------------------------
+
+    def become_leader_or_follower(self, correlation_id: int, request: Any) -> LeaderAndIsrResult:
+        return self._state_changes.become_leader_or_follower(correlation_id, request)
+
+    def stop_replicas(self, correlation_id: int, request: Any) -> StopReplicaResult:
+        return self._state_changes.stop_replicas(correlation_id, request)
+
+    def maybe_update_metadata_cache(
+        self, correlation_id: int, request: Any
+    ) -> UpdateMetadataResult:
+        return self._state_changes.maybe_update_metadata_cache(correlation_id, request)
+
+    @property
+    def controller_epoch(self) -> int:
+        """The highest controller epoch heard of."""
+        return self._state_changes.controller_epoch
+
+    def create_partition(self, tp: TopicPartition) -> Partition:
+        partition = Partition(tp, self)
+        partition.topic_id = self._log_manager.topic_id(tp)
+        return self._partitions.setdefault(tp, partition)
+
+    def drop_partition(self, tp: TopicPartition) -> None:
+        partition = self._partitions.pop(tp, None)
+        self._checkpointed.pop(tp, None)
+        if partition is not None:
+            partition.delete()
+
+    def delete_log(self, tp: TopicPartition) -> None:
+        if self._log_manager.get(tp) is not None:
+            self._log_manager.async_delete(tp)
+
+    def ensure_log(self, partition: Partition, state: LeaderAndIsrState) -> None:
+        """Opens or creates the partition's log, once; raises OSError."""
+        if partition.topic_id is None:
+            partition.topic_id = state.topic_id
+        if partition.log is not None:
+            return
+        tp = partition.tp
+        new_log = self._log_manager.get_or_create(
+            tp, self._log_config(tp.topic), partition.topic_id
+        )
+        checkpointed = self._checkpointed.get(tp, 0)
+        partition.attach_log(new_log, checkpointed)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        defaults = self._log_manager.default_config
+        try:
+            return LogConfig.from_overrides(defaults, self._topic_overrides(topic))
+        except LogConfigError as error:
+            log.error("configs of topic %s are ignored: %s", topic, error)
+            return defaults
+
+    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """A topic's configs changed in ZooKeeper; raises LogConfigError."""
+        config = LogConfig.from_overrides(self._log_manager.default_config, overrides)
+        for partition in list(self._partitions.values()):
+            if partition.tp.topic == topic and partition.log is not None:
+                partition.log.update_config(config)
+
+    def take_in_metadata(self, request: Any) -> list[TopicPartition]:
+        return self._metadata_cache.update(request)
+
+    # ---- what partitions and fetchers need of the broker -----------------------------------------
+
+    def now_ms(self) -> int:
+        return self._now_ns() // 1_000_000
+
+    def is_alive(self, broker_id: int) -> bool:
+        return self._metadata_cache.is_alive(broker_id)
+
+    def propose_isr(
+        self, tp: TopicPartition, proposal: IsrProposal, answer: Callable[[IsrAnswer], None]
+    ) -> bool:
+        return self._alter_partition.submit(tp, proposal, answer)
+
+    def complete_delayed(self, tp: TopicPartition) -> None:
+        """Tries all that waits for a partition. Not to be called under a partition's lock."""
+        self._fetches.check_and_complete(tp)
+        self._produces.check_and_complete(tp)
+
+    def complete_delayed_fetches(self, tps: Iterable[TopicPartition]) -> None:
+        for tp in tps:
+            self._fetches.check_and_complete(tp)
+
+    def isr_changed(self, partition: HostedPartition, shrunk: bool) -> None:
+        (self._shrinks if shrunk else self._expands).mark()
+        self._trace.event(
+            "isr_change",
+            topic=partition.tp.topic,
+            partition=partition.tp.partition,
+            isr=sorted(partition.isr_state.isr),
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+        )
+
+    def truncated(
+        self, tp: TopicPartition, leader_epoch: int, from_offset: int, to_offset: int, reason: str
+    ) -> None:
+        log.info("[UnifiedLog partition=%s] Truncating to offset %d", tp, to_offset)
+        self._trace.event(
+            "truncation",
+            topic=tp.topic,
+            partition=tp.partition,
+            leader_epoch=leader_epoch,
+            from_offset=from_offset,
+            to_offset=to_offset,
+            reason=reason,
+        )
+
+    def trace_event(self, kind: str, **fields: Any) -> None:
+        self._trace.event(kind, **fields)
+
+    # ---- looks -----------------------------------------------------------------------------------
+
+    def partition(self, tp: TopicPartition) -> Partition | None:
+        return self._partitions.get(tp)
+
+    def partitions(self) -> list[Partition]:
+        return list(self._partitions.values())
+
+    def leader_of(self, tp: TopicPartition) -> int | None:
+        """The leader that this replica knows; None when it is not hosted here or knows none."""
+        partition = self._partitions.get(tp)
+        return None if partition is None else partition.leader_id
+
+    def is_leader(self, tp: TopicPartition) -> bool:
+        partition = self._partitions.get(tp)
+        return partition is not None and partition.is_leader
+
+    def high_watermark_of(self, tp: TopicPartition) -> int | None:
+        """For retention: nothing at or above it may be deleted; None for a log nobody hosts."""
+        partition = self._partitions.get(tp)
+        return None if partition is None else partition.high_watermark
+
+    def partition_counts(self) -> PartitionCounts:
+        partitions = self.partitions()
+        return PartitionCounts(
+            partitions=len(partitions),
+            leaders=sum(p.is_leader for p in partitions),
+            under_replicated=sum(p.is_under_replicated for p in partitions),
+            under_min_isr=sum(p.is_under_min_isr for p in partitions),
+            at_min_isr=sum(p.is_at_min_isr for p in partitions),
+            offline=sum(p.log is None for p in partitions),
+            reassigning=sum(p.is_leader and p.is_reassigning for p in partitions),
+        )
+
+    def _error_for_missing(self, tp: TopicPartition) -> Errors:
+        """A partition that exists elsewhere sends the client to look for its leader."""
+        if self._metadata_cache.partition_state(tp.topic, tp.partition) is not None:
+            return Errors.NOT_LEADER_OR_FOLLOWER
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,338 @@
+"""What the controller orders: LeaderAndIsr, StopReplica and UpdateMetadata (Kafka's ReplicaManager
+under its replica-state-change lock).
+
+One lock serializes the three, on whichever plane they arrive. Under it the controller epoch is
+compared and adopted, so that nothing of a deposed controller is applied once its successor has been
+heard. (Broker epochs are compared before, in nodes.api.)
+
+Order matters when a role changes:
+
+* to leader: stop fetching, *then* lead, so that no fetched record lands after the new epoch began;
+* to follower: take the new state (no more appends), stop the old fetcher, fail what waits here,
+  then start the new fetcher from the log's end. It truncates as its first answer tells it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from nodes.core.errors import ApiError, Errors
+from nodes.core.rules import Rules
+from nodes.core.types import TopicPartition
+from nodes.replication.control_requests import (
+    StopState,
+    leader_and_isr_states,
+    metadata_rows,
+    stop_states,
+)
+from nodes.replication.fetcher import InitialFetch
+from nodes.replication.fetcher_manager import ReplicaFetcherManager
+from nodes.replication.model import (
+    LeaderAndIsrResult,
+    LeaderAndIsrState,
+    PartitionErrorRow,
+    StopReplicaResult,
+    UpdateMetadataResult,
+)
+from nodes.replication.partition import Partition
+
+log = logging.getLogger("state.change.logger")
+
+LeadershipListener = Callable[[list[Partition], list[Partition]], None]
+"""(now leading, now following), called under the replica-state-change lock."""
+
+
+class Replicas(Protocol):
+    """What the orders act on: the ReplicaManager."""
+
+    broker_id: int
+    rules: Rules
+    fetchers: ReplicaFetcherManager
+    on_leadership_change: LeadershipListener | None
+
+    def partition(self, tp: TopicPartition) -> Partition | None: ...
+    def create_partition(self, tp: TopicPartition) -> Partition: ...
+    def drop_partition(self, tp: TopicPartition) -> None: ...
+    def delete_log(self, tp: TopicPartition) -> None: ...
+    def ensure_log(self, partition: Partition, state: LeaderAndIsrState) -> None: ...
+    def is_alive(self, broker_id: int) -> bool: ...
+    def complete_delayed(self, tp: TopicPartition) -> None: ...
+    def start_high_watermark_checkpoints(self) -> None: ...
+    def trace_event(self, kind: str, **fields: Any) -> None: ...
+    def take_in_metadata(self, request: Any) -> list[TopicPartition]: ...
+    def is_shutting_down(self) -> bool: ...
+
+
+class StateChanges:
+    """Any thread may call; the lock makes them one at a time."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+        self._rules = replicas.rules
+        self._lock = threading.Lock()
+        self.controller_epoch = 0
+
+    # ---- LeaderAndIsr ----------------------------------------------------------------------------
+
+    def become_leader_or_follower(self, correlation_id: int, request: Any) -> LeaderAndIsrResult:
+        states = list(leader_and_isr_states(request))
+        with self._lock:
+            if not self._adopt(request, correlation_id, self._rules.controller_epoch_is_stale):
+                error = int(Errors.STALE_CONTROLLER_EPOCH)
+                return LeaderAndIsrResult(error, [_row(state, error) for state in states])
+            errors: dict[TopicPartition, int] = {}
+            leaders: list[LeaderAndIsrState] = []
+            followers: list[LeaderAndIsrState] = []
+            for state in states:
+                error = self._admit(state)
+                errors[state.tp] = int(error)
+                if error is Errors.NONE:
+                    (leaders if state.leader == self._replicas.broker_id else followers).append(
+                        state
+                    )
+            now_leading = self._make_leaders(leaders, errors, correlation_id)
+            now_following = self._make_followers(followers, errors, correlation_id)
+            self._replicas.start_high_watermark_checkpoints()
+            self._replicas.fetchers.stop_idle_threads()
+            listener = self._replicas.on_leadership_change
+            if listener is not None and (now_leading or now_following):
+                listener(now_leading, now_following)
+            return LeaderAndIsrResult(0, [_row(state, errors[state.tp]) for state in states])
+
+    def _admit(self, state: LeaderAndIsrState) -> Errors:
+        """Whether one partition's new state may be applied."""
+        partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
+        known_id = partition.topic_id
+        if known_id is not None and state.topic_id is not None and known_id != state.topic_id:
+            log.error(
+                "Topic ID in memory: %s does not match the topic ID for partition %s received: %s",
+                known_id, state.tp, state.topic_id,
+            )  # fmt: skip
+            return Errors.INCONSISTENT_TOPIC_ID
+        error = self._rules.leader_and_isr_error(state.leader_epoch, partition.leader_epoch)
+        if error is not Errors.NONE:
+            if state.leader_epoch == partition.leader_epoch and known_id is None:
+                partition.topic_id = state.topic_id
+            log.info(
+                "Ignoring LeaderAndIsr request for partition %s since its associated leader epoch "
+                "%d is not above the current leader epoch %d",
+                state.tp, state.leader_epoch, partition.leader_epoch,
+            )  # fmt: skip
+            return error
+        if self._replicas.broker_id not in state.replicas:
+            log.warning("Ignoring LeaderAndIsr request for partition %s: not a replica", state.tp)
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return Errors.NONE
+
+    def _make_leaders(
+        self,
+        states: list[LeaderAndIsrState],
+        errors: dict[TopicPartition, int],
+        correlation_id: int,
+    ) -> list[Partition]:
+        if not states:
+            return []
+        replicas = self._replicas
+        replicas.fetchers.remove(state.tp for state in states)
+        changed = []
+        for state in states:
+            partition = replicas.partition(state.tp)
+            assert partition is not None
+            if not self._with_log(partition, state, errors):
+                continue
+            newly_leader = partition.make_leader(state)
+            self._trace_role(partition, state, "leader", correlation_id)
+            if newly_leader:
+                changed.append(partition)
+        return changed
+
+    def _make_followers(
+        self,
+        states: list[LeaderAndIsrState],
+        errors: dict[TopicPartition, int],
+        correlation_id: int,
+    ) -> list[Partition]:
+        if not states:
+            return []
+        replicas = self._replicas
+        changed: list[Partition] = []
+        for state in states:
+            partition = replicas.partition(state.tp)
+            assert partition is not None
+            if not self._with_log(partition, state, errors):
+                continue
+            if not replicas.is_alive(state.leader):
+                # As in Kafka the answer is "no error", and the partition stays what it was.
+                log.error(
+                    "Cannot become follower of %s since the new leader %d is unavailable",
+                    state.tp, state.leader,
+                )  # fmt: skip
+                continue
+            restart = partition.make_follower(state)
+            self._trace_role(partition, state, "follower", correlation_id)
+            if restart:
+                changed.append(partition)
+        replicas.fetchers.remove(partition.tp for partition in changed)
+        for partition in changed:
+            replicas.complete_delayed(partition.tp)
+        if not replicas.is_shutting_down():
+            replicas.fetchers.add({p.tp: self._initial_fetch(p) for p in changed})
+        return changed
+
+    def _initial_fetch(self, partition: Partition) -> InitialFetch:
+        """From the log's end, so that the leader can find a divergence by epochs; a log that knows
+        no epoch can only be cut to what it knows to be committed."""
+        own_log = partition.local_log()
+        assert partition.leader_id is not None
+        asks = self._rules.asks_leader_for_divergence() and own_log.latest_epoch is not None
+        return InitialFetch(
+            partition.leader_id,
+            partition.leader_epoch,
+            own_log.log_end_offset if asks else partition.high_watermark,
+            cuts_first=not asks,
+        )
+
+    def _with_log(
+        self,
+        partition: Partition,
+        state: LeaderAndIsrState,
+        errors: dict[TopicPartition, int],
+    ) -> bool:
+        try:
+            self._replicas.ensure_log(partition, state)
+        except (OSError, ApiError) as error:
+            log.error("Cannot open the log of %s: %s", state.tp, error)
+            code = error.error if isinstance(error, ApiError) else Errors.KAFKA_STORAGE_ERROR
+            errors[state.tp] = int(code)
+            return False
+        return True
+
+    def _trace_role(
+        self, partition: Partition, state: LeaderAndIsrState, role: str, correlation_id: int
+    ) -> None:
+        if (partition.leader_epoch, partition.partition_epoch) != (
+            state.leader_epoch,
+            state.partition_epoch,
+        ):
+            return  # an older partition epoch: nothing was applied
+        own_log = partition.local_log()
+        log.info(
+            "[Broker id=%d] %s %s starts at leader epoch %d from offset %d with partition epoch "
+            "%d, high watermark %d, ISR %s. Current leader is %d.",
+            self._replicas.broker_id, role.capitalize(), state.tp, state.leader_epoch,
+            own_log.log_end_offset, state.partition_epoch, partition.high_watermark,
+            list(state.isr), state.leader,
+        )  # fmt: skip
+        self._replicas.trace_event(
+            "leader_change",
+            topic=state.tp.topic,
+            partition=state.tp.partition,
+            role=role,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            controller_epoch=state.controller_epoch,
+            correlation_id=correlation_id,
+            log_end_offset=own_log.log_end_offset,
+            high_watermark=partition.high_watermark,
+        )
+
+    # ---- StopReplica -----------------------------------------------------------------------------
+
+    def stop_replicas(self, correlation_id: int, request: Any) -> StopReplicaResult:
+        states = list(stop_states(request))
+        with self._lock:
+            if not self._adopt(request, correlation_id, self._rules.controller_epoch_is_stale):
+                error = int(Errors.STALE_CONTROLLER_EPOCH)
+                return StopReplicaResult(error, [_stop_row(state, error) for state in states])
+            errors: dict[TopicPartition, int] = {}
+            stopping: list[StopState] = []
+            for state in states:
+                partition = self._replicas.partition(state.tp)
+                known_epoch = -1 if partition is None else partition.leader_epoch
+                error = int(self._rules.stop_replica_error(state.leader_epoch, known_epoch))
+                if partition is None or not error:
+                    error = 0
+                    stopping.append(state)
+                else:
+                    log.warning(
+                        "Ignoring StopReplica request for partition %s since its associated leader "
+                        "epoch %d is smaller than the current leader epoch %d",
+                        state.tp, state.leader_epoch, known_epoch,
+                    )  # fmt: skip
+                errors[state.tp] = error
+            self._stop(stopping, errors, int(request.controller_epoch), correlation_id)
+            return StopReplicaResult(0, [_stop_row(state, errors[state.tp]) for state in states])
+
+    def _stop(
+        self,
+        states: list[StopState],
+        errors: dict[TopicPartition, int],
+        controller_epoch: int,
+        correlation_id: int,
+    ) -> None:
+        replicas = self._replicas
+        replicas.fetchers.remove(state.tp for state in states)
+        for state in states:
+            if state.delete:
+                replicas.drop_partition(state.tp)
+            # Who waits for a partition that is gone need not wait for the deadline.
+            replicas.complete_delayed(state.tp)
+        for state in states:
+            if state.delete:
+                try:
+                    replicas.delete_log(state.tp)
+                except OSError as error:
+                    log.error("Cannot delete the log of %s: %s", state.tp, error)
+                    errors[state.tp] = int(Errors.KAFKA_STORAGE_ERROR)
+            replicas.trace_event(
+                "replica_stop",
+                topic=state.tp.topic,
+                partition=state.tp.partition,
+                leader_epoch=state.leader_epoch,
+                controller_epoch=controller_epoch,
+                correlation_id=correlation_id,
+                delete=state.delete,
+            )
+
+    # ---- UpdateMetadata --------------------------------------------------------------------------
+
+    def maybe_update_metadata_cache(
+        self, correlation_id: int, request: Any
+    ) -> UpdateMetadataResult:
+        with self._lock:
+            if not self._adopt(request, correlation_id, self._rules.metadata_epoch_is_stale):
+                return UpdateMetadataResult(int(Errors.STALE_CONTROLLER_EPOCH))
+            deleted = self._replicas.take_in_metadata(request)
+            for row in metadata_rows(request):
+                self._replicas.trace_event("metadata_update", **row, correlation_id=correlation_id)
+            return UpdateMetadataResult(0, deleted)
+
+    # ---- shared ----------------------------------------------------------------------------------
+
+    def _adopt(
+        self, request: Any, correlation_id: int, is_stale: Callable[[int, int], bool]
+    ) -> bool:
+        """Compares the controller epoch and adopts a newer one; false: refuse everything."""
+        controller_epoch = int(request.controller_epoch)
+        if is_stale(controller_epoch, self.controller_epoch):
+            log.warning(
+                "Ignoring %s from controller %d with correlation id %d since its controller epoch "
+                "%d is old. Latest known controller epoch is %d",
+                type(request).__name__, request.controller_id, correlation_id, controller_epoch,
+                self.controller_epoch,
+            )  # fmt: skip
+            return False
+        # max(): with a planted bug in the rule, what was seen must not be forgotten too.
+        self.controller_epoch = max(self.controller_epoch, controller_epoch)
+        return True
+
+
+def _row(state: LeaderAndIsrState, error: int) -> PartitionErrorRow:
+    return PartitionErrorRow(state.tp.topic, state.topic_id, state.tp.partition, error)
+
+
+def _stop_row(state: StopState, error: int) -> PartitionErrorRow:
+    return PartitionErrorRow(state.tp.topic, None, state.tp.partition, error)

@@ -1,0 +1,94 @@
+"""A node's own evidence: one line of JSON per event, as `checkers/history.py` defines them.
+
+Each event leaves the process in one ``write`` to a file opened with O_APPEND, at once: a node that
+is killed with SIGKILL has lost nothing that it said before, and lines of several threads never mix.
+There is no buffer and so no thread of its own; a handful of control-plane events a second does not
+need one. Nothing on the produce path is traced.
+
+Every line carries ``process`` (``node-<id>``), ``node`` and ``boot``: the number of this start of
+the node, from 1, kept in the first log directory (`next_boot`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+log = logging.getLogger("kafka.server.Trace")
+
+BOOT_FILE: Final = "biplane.boot"
+
+
+class Trace:
+    """Writes events. Thread-safe: one event is one system call. Without a path it does nothing.
+
+    An event that cannot be written (a full disk) is dropped and logged: evidence may not change
+    what the broker does.
+    """
+
+    __slots__ = ("_boot", "_fd", "_node", "_now_ns", "_process", "enabled")
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        node: int = -1,
+        boot: int = 1,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._node = node
+        self._boot = boot
+        self._now_ns = now_ns
+        self._process = f"node-{node}"
+        self._fd = -1
+        if path:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.enabled = self._fd >= 0
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """Appends one event; `t` is now unless given. Fields are those of the kind's table."""
+        if self._fd < 0:
+            return
+        row: dict[str, Any] = {
+            "f": kind,
+            "t": self._now_ns(),
+            "process": self._process,
+            "node": self._node,
+            "boot": self._boot,
+        }
+        row.update(fields)
+        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        try:
+            os.write(self._fd, line)
+        except OSError:
+            log.exception("an event of kind %s was lost", kind)
+
+    def close(self) -> None:
+        fd, self._fd, self.enabled = self._fd, -1, False
+        if fd >= 0:
+            os.close(fd)
+
+
+def next_boot(first_log_dir: str | Path) -> int:
+    """Counts this start: reads, raises and durably stores the boot number of a log directory.
+
+    A file that cannot be understood counts as absent: boot numbers order the starts of one node
+    within a trial, and a trial's directories are fresh.
+    """
+    directory = Path(first_log_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / BOOT_FILE
+    try:
+        boot = int(path.read_text()) + 1
+    except (FileNotFoundError, ValueError):
+        boot = 1
+    scratch = directory / (BOOT_FILE + ".tmp")
+    scratch.write_text(f"{boot}\n")
+    scratch.replace(path)
+    return boot

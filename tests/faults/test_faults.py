@@ -1,0 +1,342 @@
+"""Faults that act on nodes, ZooKeeper links and leadership: what they do, and that they undo it."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults import build
+from faults.forged_requests import forge
+from faults.leadership import choose_successor
+from faults.protocol import Capability, FaultFailed, Link, PartitionState
+from faults.targets import may_move, resolve
+from faults.torn_tail import batches, tear
+from nodes.wire.records import build_batch, iter_batches, rewrite_base
+
+STATE = PartitionState("t", 0, 1, 4, (1, 2), (1, 2, 3), 5, 9)
+
+
+# ---- targets -------------------------------------------------------------------------------------
+
+
+def test_targets_mean_the_committed_state(cluster: Any) -> None:
+    rng = random.Random(0)
+    assert resolve(["leader:t-1"], cluster, rng) == [2]
+    assert resolve(["controller", "1", "all"], cluster, rng) == [1, 2, 3]
+    assert resolve(["not-controller"], cluster, rng)[0] in (2, 3)
+    assert resolve(["follower:t-0"], cluster, rng)[0] in (2, 3)
+    assert may_move(["leader:t-0"])
+    assert not may_move(["2", "random"])
+    with pytest.raises(FaultFailed, match="t-7"):
+        resolve(["leader:t-7"], cluster, rng)
+    cluster.the_controller = None
+    with pytest.raises(FaultFailed, match="controller"):
+        resolve(["controller"], cluster, rng)
+
+
+# ---- nodes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "down", "up"),
+    [("kill", "kill", "start"), ("stop", "stop", "start"), ("pause", "pause", "resume")],
+)
+def test_down_at_inject_and_back_at_heal(
+    ctx: Any, entry: Any, fault: str, down: str, up: str
+) -> None:
+    under_test = build(entry(fault, target="leader:t-0", until_unregistered=True))
+    under_test.inject(ctx)
+    assert ctx.cluster.calls == [(down, 1)]
+    assert under_test.took_hold is True
+    assert under_test.nodes == [1]
+    under_test.heal(ctx)
+    under_test.heal(ctx)
+    assert ctx.cluster.calls == [(down, 1), (up, 1)]
+
+
+def test_a_half_done_kill_is_healed(ctx: Any, entry: Any) -> None:
+    real = ctx.cluster.kill
+
+    def kill(node: int) -> None:
+        real(node)
+        if node == 2:
+            raise FaultFailed("the second kill went wrong")
+
+    ctx.cluster.kill = kill
+    fault = build(entry("kill", target="all"))
+    with pytest.raises(FaultFailed):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert all(ctx.cluster.running.values())
+
+
+def test_missing_capabilities_are_refused(ctx: Any, entry: Any) -> None:
+    ctx.capabilities = frozenset({Capability.LINKS})
+    with pytest.raises(FaultFailed, match="kill"):
+        build(entry("kill")).inject(ctx)
+    assert not ctx.cluster.calls
+
+
+def test_rolling_restart_waits_for_each_to_be_in_sync(ctx: Any, entry: Any) -> None:
+    fault = build(entry("rolling-restart"))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [(what, n) for n in (1, 2, 3) for what in ("stop", "start")]
+    assert fault.detail["restarts"] == 3
+    stuck = build(entry("rolling-restart", wait_in_sync_ms=30))
+    ctx.cluster.add_topic("u", {0: [3, 1]})
+    state = ctx.cluster.states["u", 0]
+    ctx.cluster.states["u", 0] = PartitionState("u", 0, 3, 1, (3,), state.replicas, 5, 0)
+    with pytest.raises(FaultFailed, match="broker 1 is in every ISR"):
+        stuck.inject(ctx)
+
+
+def test_repeated_kill_and_its_heal_when_stopped_in_the_middle(ctx: Any, entry: Any) -> None:
+    fault = build(entry("repeated-kill", target="2", times=2, down_ms=0, up_ms=0))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [("kill", 2), ("start", 2)] * 2
+    ctx.stopped.set()
+    interrupted = build(entry("repeated-kill", target="2"))
+    with pytest.raises(RuntimeError):
+        interrupted.inject(ctx)
+    assert not ctx.cluster.running[2]
+    interrupted.heal(ctx)
+    assert ctx.cluster.running[2]
+
+
+# ---- torn tails ----------------------------------------------------------------------------------
+
+
+def log_of(batch_count: int, *, zeros: int = 0) -> bytes:
+    data = bytearray()
+    for offset in range(batch_count):
+        batch = bytearray(build_batch([(None, b"v" * 100, 1)]))
+        rewrite_base(batch, 0, offset, 3)
+        data += batch
+    return bytes(data) + b"\0" * zeros
+
+
+@pytest.mark.parametrize("mode", ["torn", "garbage", "cut"])
+def test_tearing_leaves_the_whole_batches_before_it(tmp_path: Path, mode: str) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    segment = folder / "00000000000000000000.log"
+    segment.write_bytes(log_of(3, zeros=4096))
+    size = len(log_of(1))
+    done = tear(segment, mode, cut_bytes=20, rng=random.Random(1))
+    data = segment.read_bytes()
+    assert done["end"] == 3 * size
+    whole = 2 if mode == "cut" else 3
+    assert data[: whole * size] == log_of(3)[: whole * size]
+    assert len(data) == 3 * size - 20 if mode == "cut" else len(data) > 3 * size
+    found = batches(data)
+    assert [b[2] for b in found][:whole] == list(range(1, whole + 1))
+    if mode == "torn":  # it looks like the next batch, and is not all there
+        base_offset, length = struct.unpack_from(">qi", data, 3 * size)
+        assert base_offset == 3
+        assert 3 * size + 12 + length > len(data)
+        assert len(found) == 3
+
+
+def test_batches_agree_with_the_brokers_own_reader() -> None:
+    data = log_of(5)
+    assert [b[0] for b in batches(data)] == [view.position for view in iter_batches(data)]
+
+
+def test_torn_tail_kills_tears_and_restarts(ctx: Any, entry: Any, tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(log_of(2))
+    (tmp_path / "u-0").mkdir()
+    (tmp_path / "u-0" / "00000000000000000000.log").write_bytes(b"")
+    fault = build(entry("torn-tail", target="3"))
+    fault.inject(ctx)
+    assert fault.detail["partition"] == "t-0"
+    assert ctx.cluster.calls == [("kill", 3)]
+    fault.heal(ctx)
+    assert ctx.cluster.calls == [("kill", 3), ("start", 3)]
+    with pytest.raises(FaultFailed, match="u-0"):
+        build(entry("torn-tail", target="3", partition="u-0")).inject(ctx)
+
+
+# ---- leadership ----------------------------------------------------------------------------------
+
+
+def test_successor_is_live_and_in_sync() -> None:
+    rng = random.Random(0)
+    assert choose_successor(STATE, "next", {1, 2, 3}, rng) == 2
+    assert choose_successor(STATE, "next", {1, 3}, rng) is None
+    assert choose_successor(STATE, "3", {1, 2, 3}, rng) is None  # not in sync
+    assert choose_successor(STATE, "2", {1, 2, 3}, rng) == 2
+    assert choose_successor(STATE, "random", {1, 2, 3}, rng) == 2
+
+
+def test_moving_leadership_there_and_back(ctx: Any, entry: Any) -> None:
+    fault = build(entry("move-leadership", partitions="t-0", times=2, interval_ms=0))
+    fault.inject(ctx)
+    moves = fault.detail["moves"]
+    assert [(m["from"], m["to"]) for m in moves] == [(1, 2), (2, 1)]
+    assert moves[0]["to_leader_epoch"] == moves[0]["from_leader_epoch"] + 1
+    assert fault.took_hold is True
+
+
+def test_a_leader_that_the_reassignment_moved_already_is_fine(ctx: Any, entry: Any) -> None:
+    real = ctx.cluster.reassign
+
+    def reassign(assignment: Any) -> None:
+        real(assignment)
+        ctx.cluster.elect_preferred(list(assignment))
+
+    ctx.cluster.reassign = reassign
+    fault = build(entry("move-leadership", partitions=["t-0"]))
+    fault.inject(ctx)
+    assert fault.took_hold is True
+
+
+def test_nobody_to_move_to(ctx: Any, entry: Any) -> None:
+    for node in (2, 3):
+        ctx.cluster.running[node] = False
+    with pytest.raises(FaultFailed, match="no other in-sync"):
+        build(entry("move-leadership", partitions="t-0")).inject(ctx)
+
+
+# ---- zombies -------------------------------------------------------------------------------------
+
+
+def test_a_controller_cut_from_zookeeper(ctx: Any, entry: Any) -> None:
+    fault = build(entry("zombie-controller"))
+    fault.inject(ctx)
+    assert fault.detail["zombie"] == 1
+    assert (fault.detail["controller_epoch"], fault.detail["successor_epoch"]) == (5, 6)
+    assert ctx.cluster.cut == {(1, Link.ZOOKEEPER)}
+    fault.heal(ctx)
+    assert not ctx.cluster.cut
+
+
+def test_a_backlog_is_let_loose_when_the_successor_is_in_office(ctx: Any, entry: Any) -> None:
+    fault = build(entry("zombie-controller", how="pause", backlog=True))
+    fault.inject(ctx)
+    witness = fault.detail["witness"]
+    assert ctx.cluster.calls == [
+        ("disable", witness, Link.CONTROL),
+        ("create_topic", "zombie-e1"),
+        ("pause", 1),
+        ("resume", 1),
+        ("enable", witness, Link.CONTROL),
+    ]
+    assert ctx.cluster.states["zombie-e1", 0].replicas == (1, witness)
+    fault.heal(ctx)
+    assert len(ctx.cluster.calls) == 5
+
+
+def test_no_successor_fails_and_heals(ctx: Any, entry: Any) -> None:
+    ctx.cluster._settle = lambda: None
+    fault = build(entry("zombie-controller", takeover_ms=20, backlog=True))
+    with pytest.raises(FaultFailed, match="another controller"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert not ctx.cluster.cut
+
+
+# ---- churn ---------------------------------------------------------------------------------------
+
+
+def test_topic_churn_creates_and_deletes(ctx: Any, entry: Any) -> None:
+    fault = build(entry("topic-churn", interval_ms=1, keep=1, delete_at_heal=True))
+    fault.inject(ctx)
+    while fault.detail.get("deleted", 0) < 2:
+        ctx.sleep(0.001)
+    fault.heal(ctx)
+    assert fault.detail["turns"] >= 2
+    assert not [tp for tp in ctx.cluster.states if tp[0].startswith("churn-")]
+
+
+def test_controller_churn_gives_zookeeper_back(ctx: Any, entry: Any) -> None:
+    fault = build(entry("controller-churn", interval_ms=1))
+    fault.inject(ctx)
+    while fault.detail["elections"] < 3:
+        ctx.sleep(0.001)
+    fault.heal(ctx)
+    assert not ctx.cluster.cut
+    assert ctx.cluster.the_controller_epoch >= 8
+
+
+def test_leadership_churn_survives_turns_that_fail(ctx: Any, entry: Any) -> None:
+    fault = build(entry("leadership-churn", interval_ms=1, timeout_ms=10))
+    fault.inject(ctx)
+    assert fault.detail["moves"] == 2
+    ctx.cluster.running |= {1: False, 2: False, 3: False}
+    while not fault._background.failures:
+        ctx.sleep(0.001)
+    fault.heal(ctx)
+    assert fault.detail["failed_turns"] >= 1
+
+
+# ---- forged requests -----------------------------------------------------------------------------
+
+TRUE = {
+    "node": 1,
+    "link": Link.CONTROL,
+    "controller_id": 1,
+    "controller_epoch": 5,
+    "broker_epoch": 101,
+    "state": STATE,
+}
+
+
+def test_a_lie_is_one_epoch_off_and_harmful_if_believed() -> None:
+    stale = forge("LEADER_AND_ISR", "stale_controller_epoch", **TRUE)
+    assert stale is not None
+    assert (stale.controller_epoch, stale.broker_epoch) == (4, 101)
+    assert (stale.state.leader, stale.state.leader_epoch) == (2, 5)
+    bounced = forge("STOP_REPLICA", "stale_broker_epoch", **TRUE)
+    assert bounced is not None
+    assert (bounced.controller_epoch, bounced.broker_epoch) == (5, 100)
+    old = forge("LEADER_AND_ISR", "stale_leader_epoch", **TRUE)
+    assert old is not None
+    assert old.state.leader_epoch == 3
+    future = forge("LEADER_AND_ISR", "future_controller_epoch", **TRUE)
+    assert future is not None
+    assert future.controller_epoch == 15
+
+
+def test_lies_that_would_be_lawful_are_not_told() -> None:
+    young = {**TRUE, "state": PartitionState("t", 0, 1, 0, (1, 2), (1, 2), 5, 9)}
+    assert forge("STOP_REPLICA", "stale_leader_epoch", **young) is None  # -1: no epoch given
+    assert forge("UPDATE_METADATA", "stale_leader_epoch", **TRUE) is None
+    assert forge("LEADER_AND_ISR", "stale_broker_epoch", **{**TRUE, "broker_epoch": 0}) is None
+
+
+def test_every_forgery_is_a_row_with_its_answer(ctx: Any, entry: Any) -> None:
+    fault = build(
+        entry("forged-requests", target="1", link=["control", "client"], interval_ms=0, per_round=2)
+    )
+    fault.inject(ctx)
+    fault.heal(ctx)
+    rows = ctx.rows
+    assert (
+        len(rows) == 2 * 2 * 8
+    )  # partitions x links x (api, lie) but UpdateMetadata's leader epoch
+    assert {row["f"] for row in rows} == {"forged"}
+    assert {(r["lie"], r["error"]) for r in rows if r["api"] == "LEADER_AND_ISR"} == {
+        ("stale_controller_epoch", 11),
+        ("stale_broker_epoch", 77),
+        ("stale_leader_epoch", 0),
+    }
+    fenced = [r for r in rows if r["lie"] == "stale_leader_epoch"]
+    assert {(r["api"], r["partition_error"]) for r in fenced} == {
+        ("LEADER_AND_ISR", 11),
+        ("STOP_REPLICA", 74),
+    }
+    assert {r["plane"] for r in rows} == {"control", "data"}
+    assert len({r["op"] for r in rows}) == len(rows)
+    assert fault.detail["answered"] == len(rows)
+
+
+def test_forged_rows_fit_the_schema(ctx: Any, entry: Any) -> None:
+    from checkers.history import problem_with
+
+    build(entry("forged-requests", interval_ms=0)).inject(ctx)
+    assert [problem_with(row) for row in ctx.rows] == [None] * len(ctx.rows)

@@ -1,0 +1,152 @@
+"""KafkaZkClient against a real ZooKeeper."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from nodes.coordination import znodes
+from nodes.coordination.errors import ControllerMoved, ZooKeeperTimeout
+from nodes.coordination.zk import KafkaZkClient
+from nodes.core.assignment import ReplicaAssignment
+from nodes.core.brokers import Broker, EndPoint
+from nodes.core.leader_and_isr import LeaderAndIsr, LeaderIsrAndControllerEpoch
+from nodes.core.types import TopicPartition
+
+T0 = TopicPartition("t", 0)
+TOPIC_ID = UUID(int=7)
+
+
+def broker(broker_id: int, port: int = 9092) -> Broker:
+    return Broker(broker_id, (EndPoint("CLIENT", "PLAINTEXT", "127.0.0.1", port),))
+
+
+def test_makes_chroot_and_top_level_paths(zk, zookeeper, zookeeper_chroot):
+    plain = KafkaZkClient(zookeeper, 6000)
+    plain._session.start()
+    assert plain.path_exists(f"{zookeeper_chroot}/brokers/ids")
+    plain.close()
+    for path in znodes.PERSISTENT_PATHS:
+        assert zk.path_exists(path)
+
+
+def test_no_zookeeper_is_a_time_out():
+    client = KafkaZkClient("127.0.0.1:1", 1000, connection_timeout_ms=200)
+    with pytest.raises(ZooKeeperTimeout, match=r"zookeeper\.connect"):
+        client.start()
+
+
+def test_broker_epoch_is_the_czxid_and_grows(connect):
+    first, second = connect(), connect()
+    epoch = first.register_broker(broker(1))
+    assert first.register_broker(broker(1)) == epoch, "a repeated request finds itself"
+    assert second.get_all_broker_and_epochs_in_cluster() == {1: (broker(1), epoch)}
+    with pytest.raises(NodeExistsError):
+        second.register_broker(broker(1))
+    first.close()
+    assert second.register_broker(broker(1), wait_ms=5000) > epoch
+
+
+def test_election_is_one_multi(connect):
+    one, two = connect(), connect()
+    assert one.get_controller_epoch() is None
+    assert one.register_controller(1) == (1, 1)
+    with pytest.raises(ControllerMoved):
+        two.register_controller(2)
+    assert two.get_controller_id() == 1
+    assert two.get_controller_epoch() == (1, 1)
+    one.delete_controller(1)
+    assert two.register_controller(2) == (2, 2)
+
+
+def test_every_write_of_a_replaced_controller_is_refused(connect):
+    old, new = connect(), connect()
+    _, old_version = old.register_controller(1)
+    state = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1, 2)), 1)
+    old.create_topic_assignment("t", TOPIC_ID, {T0: ReplicaAssignment((1, 2))})
+    assert old.create_topic_partition_states({T0: state}, old_version)[T0].written
+    old.delete_controller(old_version)
+    _, new_version = new.register_controller(2)
+
+    changed = LeaderAndIsr(2, (2,), leader_epoch=1, partition_epoch=0)
+    other = TopicPartition("t", 1)
+    with pytest.raises(ControllerMoved):
+        old.update_leader_and_isr({T0: changed}, 1, old_version)
+    with pytest.raises(ControllerMoved):
+        old.create_topic_partition_states({other: state}, old_version)
+    with pytest.raises(ControllerMoved):
+        old.delete_topic_znode("t", old_version)
+    with pytest.raises(ControllerMoved):
+        old.set_topic_assignment("t", TOPIC_ID, {}, old_version)
+    with pytest.raises(ControllerMoved):
+        old.delete_topic_deletions(["t"], old_version)
+    with pytest.raises(ControllerMoved):
+        old.delete_controller(old_version)
+    assert new.get_topic_partition_states([T0, other]) == {T0: state}
+    assert new.update_leader_and_isr({T0: changed}, 2, new_version)[T0].written == LeaderAndIsr(
+        2, (2,), leader_epoch=1, partition_epoch=1
+    )
+
+
+def test_state_writes_are_conditioned_on_the_partition_epoch(zk):
+    _, version = zk.register_controller(1)
+    zk.create_topic_assignment("t", TOPIC_ID, {T0: ReplicaAssignment((1, 2))})
+    first = LeaderAndIsr(1, (1, 2))
+    zk.create_topic_partition_states({T0: LeaderIsrAndControllerEpoch(first, 1)}, version)
+    shrunk = LeaderAndIsr(1, (1,), partition_epoch=0)
+    write = zk.update_leader_and_isr({T0: shrunk}, 1, version)[T0]
+    assert write.written == LeaderAndIsr(1, (1,), partition_epoch=1)
+    assert write.commit_ms is not None
+    assert zk.update_leader_and_isr({T0: shrunk}, 1, version)[T0].retry
+    gone = TopicPartition("t", 9)
+    assert isinstance(zk.update_leader_and_isr({gone: shrunk}, 1, version)[gone].error, NoNodeError)
+    assert isinstance(zk.get_topic_partition_states_raw([gone])[gone], NoNodeError)
+
+
+def test_many_requests_are_pipelined_in_order(zk):
+    _, version = zk.register_controller(1)
+    partitions = [TopicPartition("wide", p) for p in range(200)]
+    zk.create_topic_assignment(
+        "wide", TOPIC_ID, {tp: ReplicaAssignment((1,)) for tp in partitions}
+    )
+    states = {
+        tp: LeaderIsrAndControllerEpoch(LeaderAndIsr(tp.partition, (1,)), 1) for tp in partitions
+    }
+    assert all(w.written for w in zk.create_topic_partition_states(states, version).values())
+    assert zk.get_topic_partition_states(partitions) == states
+    assert zk.get_topic_partition_count("wide") == 200
+
+
+def test_topics_configs_and_deletion(zk):
+    _, version = zk.register_controller(1)
+    zk.set_or_create_entity_configs("topics", "t", {"retention.ms": "5"})
+    zk.create_topic_assignment("t", TOPIC_ID, {T0: ReplicaAssignment((1, 2), (2,), ())})
+    assert zk.get_topic_configs("t") == {"retention.ms": "5"}
+    assert zk.get_topic_configs("other") == {}
+    assert zk.get_all_topics_in_cluster() == {"t"}
+    found = zk.get_replica_assignment_and_topic_id_for_topics(["t", "nope"])
+    assert [(f.topic, f.topic_id) for f in found] == [("t", TOPIC_ID)]
+    assert found[0].assignment == {T0: ReplicaAssignment((1, 2), (2,), ())}
+    with pytest.raises(NodeExistsError):
+        zk.create_topic_assignment("t", TOPIC_ID, {})
+    zk.create_delete_topic_path("t")
+    assert zk.get_topic_deletions() == {"t"}
+    zk.delete_topic_znode("t", version)
+    zk.delete_topic_configs(["t"], version)
+    zk.delete_topic_deletions(["t"], version)
+    assert not zk.topic_exists("t")
+    assert zk.get_topic_deletions() == set()
+
+
+def test_plain_znodes(zk):
+    assert zk.get_data_and_version("/nothing") == (None, -2)
+    assert zk.conditional_update_path("/nothing", b"x", 0) is None
+    zk.set_or_create("/a/b", b"1")
+    assert zk.get_data_and_version("/a/b") == (b"1", 0)
+    assert zk.conditional_update_path("/a/b", b"2", 0) == 1
+    assert zk.conditional_update_path("/a/b", b"3", 0) is None
+    assert zk.create_or_get_cluster_id("abc") == "abc"
+    assert zk.create_or_get_cluster_id("def") == "abc"
+    assert zk.get_cluster_id() == "abc"

@@ -1,0 +1,155 @@
+"""All logs of a broker: loading, creating, deleting, checkpoints; settings of a log."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
+from nodes.log import LogConfig, LogManager
+from nodes.log.checkpoints import (
+    CheckpointError,
+    read_offsets,
+    read_partition_metadata,
+    topic_id_from_text,
+    topic_id_text,
+    write_offsets,
+)
+from nodes.log.config import LogConfigError
+from nodes.log.manager import LogDirError, partition_of
+from nodes.wire.records import build_batch
+
+NOW_MS = 1_700_000_000_000
+A, B = TopicPartition("a", 0), TopicPartition("b-c", 12)
+ID = uuid.UUID(int=77)
+
+
+def manager(*directories: Path, broker_id: int = 1, now_ms: int = NOW_MS) -> LogManager:
+    made = LogManager(directories, LogConfig(), now_ms=lambda: now_ms, broker_id=broker_id)
+    made.load()
+    return made
+
+
+def test_logs_come_back(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    log = logs.get_or_create(B, LogConfig(), ID)
+    log.append_as_leader(build_batch([(None, b"v", NOW_MS)]), 4)
+    logs.checkpoint_high_watermarks({B: 1, A: 9})
+    logs.close()
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nb-c 12 1\n"
+    again = manager(tmp_path)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    found = again.get(B)
+    assert found is not None
+    assert (found.log_end_offset, found.latest_epoch) == (1, 4)
+    assert again.topic_id(B) == ID
+    assert again.read_high_watermarks() == {B: 1}
+    assert again.get(A) is None
+    assert [log.tp for log in again.all()] == [B]
+
+
+def test_unclean_restart(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    log = logs.get_or_create(A, None, None)
+    log.append_as_leader(build_batch([(None, b"v", NOW_MS)]), 4)
+    logs.checkpoint_recovery_points()
+    again = manager(tmp_path)
+    assert again.all()[0].log_end_offset == 1
+
+
+def test_logs_spread_over_directories(tmp_path: Path) -> None:
+    logs = manager(tmp_path / "1", tmp_path / "2")
+    for partition in range(4):
+        logs.get_or_create(TopicPartition("t", partition), None, None)
+    assert sorted(log.dir.parent.name for log in logs.all()) == ["1", "1", "2", "2"]
+    logs.close()
+    assert len(manager(tmp_path / "1", tmp_path / "2").all()) == 4
+
+
+def test_deletion_frees_the_name_at_once(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.get_or_create(A, LogConfig(file_delete_delay_ms=0), ID).append_as_leader(
+        build_batch([(None, b"v", NOW_MS)]), 0
+    )
+    logs.async_delete(A)
+    logs.async_delete(A)
+    assert logs.get(A) is None
+    assert logs.topic_id(A) is None
+    assert [p.name.endswith("-delete") for p in tmp_path.iterdir() if p.is_dir()] == [True]
+    fresh = logs.get_or_create(A, None, uuid.UUID(int=78))
+    assert fresh.log_end_offset == 0
+    logs.cleanup(lambda tp: 0)
+    assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == ["a-0"]
+
+
+def test_deletion_is_finished_by_the_next_start(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.get_or_create(A, None, ID)
+    logs.async_delete(A)
+    assert manager(tmp_path).all() == []
+    assert [p for p in tmp_path.iterdir() if p.is_dir()] == []
+
+
+def test_topic_ids_must_agree(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.get_or_create(A, None, None)
+    log = logs.get_or_create(A, None, ID)
+    assert read_partition_metadata(log.dir) == ID
+    with pytest.raises(ApiError) as caught:
+        logs.get_or_create(A, None, uuid.UUID(int=1))
+    assert caught.value.error is Errors.INCONSISTENT_TOPIC_ID
+
+
+def test_directory_of_another_broker(tmp_path: Path) -> None:
+    manager(tmp_path, broker_id=1)
+    with pytest.raises(LogDirError, match=r"broker\.id=1, but this broker is 2"):
+        manager(tmp_path, broker_id=2)
+    logs = manager(tmp_path, broker_id=1)
+    logs.claim_cluster("one")
+    with pytest.raises(LogDirError, match=r"cluster\.id=one"):
+        logs.claim_cluster("two")
+
+
+def test_checkpoint_files(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    write_offsets(path, {B: 5, A: 0}, sync=True)
+    assert path.read_text() == "0\n2\na 0 0\nb-c 12 5\n"
+    assert read_offsets(path) == {A: 0, B: 5}
+    for text in ("1\n0\n", "0\n2\na 0 0\n", "0\n1\na 0\n", ""):
+        path.write_text(text)
+        with pytest.raises(CheckpointError, match="offsets"):
+            read_offsets(path)
+
+
+def test_topic_ids_as_kafka_prints_them() -> None:
+    assert topic_id_text(uuid.UUID(int=0)) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert topic_id_from_text(topic_id_text(ID)) == ID
+
+
+def test_directory_names() -> None:
+    assert partition_of("b-c-12") == B
+    for name in ("lost+found", "a-", "-1", "a-x", "a-0.abc-delete"):
+        assert partition_of(name) is None
+
+
+def test_config_overrides() -> None:
+    config = LogConfig.from_overrides(
+        LogConfig(),
+        {"retention.ms": "-1", "unclean.leader.election.enable": "TRUE", "segment.bytes": "2048"},
+    )
+    assert (config.retention_ms, config.unclean_leader_election_enable) == (-1, True)
+    assert config.as_topic_configs()["segment.bytes"] == "2048"
+    assert LogConfig.from_overrides(config, {"segment.jitter.ms": "5"}) == config
+    for name, value, says in (
+        ("retention.ms", "soon", "integers from -1"),
+        ("segment.bytes", "1", "integers from 14"),
+        ("message.timestamp.type", "Never", "CreateTime, LogAppendTime"),
+        ("preallocate", "yes", "true and false"),
+        ("no.such", "1", "unknown topic config"),
+    ):
+        with pytest.raises(LogConfigError, match=says):
+            LogConfig.from_overrides(LogConfig(), {name: value})

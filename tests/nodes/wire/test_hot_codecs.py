@@ -1,0 +1,87 @@
+"""ProduceResponse and FetchResponse by hand, against the general codec."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.codec import WireError, build, decode_response, encode_response
+from nodes.wire.fetch_codec import FetchedPartition, encode_fetch_response
+from nodes.wire.produce_codec import (
+    PartitionResult,
+    decode_produce_response,
+    encode_produce_response,
+)
+
+RESULTS = [
+    PartitionResult("a", 0, 0, 17, -1, 3),
+    PartitionResult("a", 4, 6),
+    PartitionResult("bé", 1, 0, 2**40, 1_700_000_000_000, 0),
+]
+
+
+@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_produce_response_is_what_the_general_codec_writes(version: int, count: int) -> None:
+    results = RESULTS[3 - count :]
+    topics: dict[str, list[dict[str, object]]] = {}
+    for result in results:
+        topics.setdefault(result.topic, []).append(
+            {
+                "index": result.partition,
+                "error_code": result.error,
+                "base_offset": result.base_offset,
+                "log_append_time": result.log_append_time_ms,
+                "log_start_offset": result.log_start_offset,
+            }
+        )
+    answer = build(
+        response_class(ApiKey.PRODUCE, version),
+        responses=[
+            {"name": name, "partition_responses": partitions} for name, partitions in topics.items()
+        ],
+        throttle_time=9,
+    )
+    frame = encode_produce_response(version, 5, results, throttle_ms=9)
+    assert frame == encode_response(ApiKey.PRODUCE, version, 5, answer)
+
+
+@pytest.mark.parametrize("version", range(3, 12))
+def test_produce_response_keeps_milliseconds(version: int) -> None:
+    results = [PartitionResult("t", 0, 0, 5, 1_700_000_000_123, -1)]
+    frame = encode_produce_response(version, 6, results)
+    assert decode_produce_response(version, frame[4:]) == (6, results)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(3, 11), st.binary(max_size=60))
+def test_hostile_produce_responses(version: int, payload: bytes) -> None:
+    with contextlib.suppress(WireError):
+        decode_produce_response(version, payload)
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+def test_fetch_response_is_what_the_general_codec_reads(version: int) -> None:
+    partitions = [
+        FetchedPartition(0, 0, 10, 10, 1, b"records" * 30),
+        FetchedPartition(3, 1, -1, -1, -1, memoryview(b""), 2, (4, 99)),
+    ]
+    frame = encode_fetch_response(
+        version, 8, [("t", partitions), ("u", [])], error=0, session_id=0, throttle_ms=7
+    )
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    correlation_id, answer = decode_response(ApiKey.FETCH, version, frame[4:])
+    assert correlation_id == 8
+    assert encode_response(ApiKey.FETCH, version, 8, answer) == frame
+    first, second = answer.responses[0].partitions
+    assert (first.partition_index, first.high_watermark, first.records) == (0, 10, b"records" * 30)
+    assert int(second.error_code) == 1
+    if version >= 11:
+        assert second.preferred_read_replica == 2
+    if version == 12:
+        assert (second.diverging_epoch.epoch, second.diverging_epoch.end_offset) == (4, 99)
+        assert first.diverging_epoch.epoch == -1
