@@ -12,9 +12,9 @@ Classes of an acknowledged record (acks=1 or all, offset known):
     purged     absent, below the log's start: retention took it
     unread     the partition's final log could not be read: nothing can be said
 
-Classes of the others: ``unacked-landed``/``unacked-missing`` (acks=0: sent, never answered, whatever
-the row's type), ``info-landed``/``info-missing`` (nobody knows), ``failed-landed`` (a definite
-failure that happened all the same), ``failed``, and ``foreign`` (a record that nobody offered).
+Classes of the others: ``unacked-landed``/``unacked-missing`` (acks=0: sent, never answered),
+``info-landed``/``info-missing`` (nobody knows), ``failed-landed`` (a definite failure that happened
+all the same), ``failed``, and ``foreign`` (a record that nobody offered).
 ``twice`` is a flag: at more than one offset.
 
 Unremarkable values are folded into one row for each class, so that what remains is small.

@@ -2,8 +2,8 @@
 
 Measured from the commit, not from the fault: a session timeout dwarfs what control planes change.
 For each commit of a leader: the first produce (acknowledged) and fetch (delivered) that completed
-at the new leader before the next commit. Where a row does not say which broker it talked to, any that
-was *invoked* after the commit counts.
+at the new leader before the next commit. Where a row does not say which broker it talked to, any
+that was *invoked* after the commit counts.
 
 ``held``: acks=all produces under way across a commit of their partition, which is how long a
 partition that was to move kept them in purgatory.

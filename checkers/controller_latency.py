@@ -6,7 +6,8 @@
     send_t ------------------------- round_trip -------------------------> response t
 
 ``wire`` is the network *and* the time unread in the socket while a network thread is frozen by a
-full queue: no broker-side figure shows that, so it is measured from the sender's row to the receiver's.
+full queue: no broker-side figure shows that, so it is measured from the sender's row to the
+receiver's.
 ``probe`` is a harmless request on a clock, counted from when it was planned, so that a late answer
 cannot delay (and flatter) the next; a probe that was never answered counts up to when it was given
 up.

@@ -19,11 +19,13 @@ _NS_PER_MS: Final = 1e6
 
 
 def bucket_of(latency_ns: Column) -> Column:
-    """The bucket of a latency column; a negative latency (clock error) counts as 0."""
+    """The bucket of a latency column (null: null); a negative one (clock error) counts as 0."""
     from pyspark.sql import functions as F
 
     positive = F.greatest(latency_ns, F.lit(0)) + 1
-    return F.floor(F.log2(positive) * PER_OCTAVE).cast("int")
+    # Without the condition: greatest(null, 0) is 0.
+    bucket = F.floor(F.log2(positive) * PER_OCTAVE).cast("int")
+    return F.when(latency_ns.isNotNull(), bucket)
 
 
 @dataclass(slots=True)

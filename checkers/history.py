@@ -147,7 +147,7 @@ _KINDS: Final = (
     ),
     Kind(
         "control_request",
-        "One controller request as the broker (`node`) lived it; `t` is when its response was sent.",
+        "One controller request as the broker (`node`) lived it; `t` is when its response left.",
         {
             "api": "string",
             "version": "int32",
@@ -248,7 +248,7 @@ _KINDS: Final = (
             "id": "string",  # which entry of the plan
             "phase": "string",  # inject | injected | heal | healed | failed
             "nodes": "list<int32>",
-            "took_hold": "bool",  # on injected/healed: was its effect observed? null: not measurable
+            "took_hold": "bool",  # injected/healed: was its effect observed? null: not measurable
             "detail": "string",  # JSON: how symbolic targets were resolved, what was measured
         },
     ),
@@ -274,7 +274,7 @@ _KINDS: Final = (
             **_TP,
             "api": "string",
             "plane": "string",
-            "lie": "string",  # stale_controller_epoch | stale_broker_epoch | stale_leader_epoch | ...
+            "lie": "string",  # stale_controller_epoch | stale_broker_epoch | stale_leader_epoch ...
             "controller_id": "int32",
             "controller_epoch": "int32",
             "broker_epoch": "int64",
@@ -366,7 +366,7 @@ def arrow_schema(kind: str) -> pa.Schema:
 
 
 def spark_ddl(kind: str) -> str:
-    """The Spark schema of a kind as DDL (``reader.schema`` takes it), directory columns included."""
+    """The Spark schema of a kind as DDL (``reader.schema`` takes it), with directory columns."""
 
     def ddl(column_type: str) -> str:
         named = column_type.replace("int64", "bigint").replace("int32", "int")
@@ -385,7 +385,7 @@ _PYTHON_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def problem_with(event: Mapping[str, Any]) -> str | None:
-    """What is wrong with a live event, naming the field and what is allowed; None when it is sound."""
+    """What is wrong with a live event, naming field and what is allowed; None when it is sound."""
     kind = KINDS.get(event.get("f", ""))
     if kind is None:
         return f"field 'f': unknown kind {event.get('f')!r}; allowed: {', '.join(KINDS)}"

@@ -13,8 +13,9 @@ Violations:
 - ``poll-went-back``: a consumer was given an offset again (no reset in between);
 - ``poll-skipped``: a consumer was never given a record between two that it was given.
 
-Counted: duplicates after retries, records that nobody offered. Exempt: topics with unclean elections, compacted, deleted or forged
-ones (`checkers.excuses`), and going back or skipping across a reset that the client reported.
+Counted: duplicates after retries, records that nobody offered. Exempt: topics with unclean
+elections, compacted, deleted or forged ones (`checkers.excuses`), and going back or skipping across
+a reset that the client reported.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def check(history: History) -> Outcome:
 
 
 def _reads(history: History) -> DataFrame:
-    """Answers that name a leader epoch, with ``life`` and ``tainted`` (a forger was there first)."""
+    """Answers that name a leader epoch, with ``life`` and ``tainted`` (a forger was there)."""
     rows = history.frame("metadata").where(
         "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
         "and invoke_t is not null"

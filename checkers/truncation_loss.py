@@ -75,8 +75,8 @@ def _count(history: History, outcome: Outcome) -> None:
             totals[arm, f"{level}_{name}"] += row["n"]
             if name == "unread":
                 outcome.unknowns.append(
-                    f"{arm}, trial {row['trial']}: {row['n']} acknowledged records lie in partitions "
-                    "whose final log could not be read"
+                    f"{arm}, trial {row['trial']}: {row['n']} acknowledged records lie in "
+                    "partitions whose final log could not be read"
                 )
         else:
             key = name.replace("unacked", "acks_0").replace("-", "_")

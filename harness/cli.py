@@ -158,7 +158,7 @@ def plan(
 @app.command()
 def clean() -> None:
     """End what earlier runs left behind (by recorded ids, never by name)."""
-    from harness.runtime import clean as clean_up
+    from harness.runtime.select import clean as clean_up
 
     for line in clean_up():
         typer.echo(line)

@@ -11,7 +11,7 @@ anything is to be run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -85,7 +85,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture
-def play(request: pytest.FixtureRequest) -> Iterator[Any]:
+def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
     """Run one scenario with this session's settings, showing progress; fail by its verdict."""
     from harness.progress import show_progress
     from harness.run import Skipped, run

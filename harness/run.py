@@ -30,7 +30,7 @@ from checkers.verdict import Verdict
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
 from harness.history import FinishReport, finish_trial
-from harness.runtime import get_runtime
+from harness.runtime.select import get_runtime
 from harness.scenarios.base import Scenario, trial_folder
 from harness.settings import Settings
 from harness.sut.protocol import ClockTie

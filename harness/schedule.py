@@ -60,7 +60,7 @@ class Schedule:
         self._threads: list[threading.Thread] = []
 
     def prepare(self) -> None:
-        """Let faults that can (dialling a flood's connections) get ready before the clock starts."""
+        """Let faults get ready that can (a flood dials) before the clock starts."""
         for step in self._steps:
             prepare = getattr(step.fault, "prepare", None)
             if prepare is None:

@@ -146,7 +146,6 @@ class TrialRunner:
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
             final_read(cluster, sorted(self.result.topics))
-            cluster.complete_leadership()
 
     def _chaos(self, schedule: Schedule) -> None:
         end_ns = time.monotonic_ns() + int(self.settings.profile.chaos_s * 1e9)
@@ -187,7 +186,9 @@ class TrialRunner:
         return Schedule(
             plan.build(),
             seed=plan.seed,
-            context_for=lambda rng, stop: cluster.context(store=store, rng=rng, stopping=stop),
+            context_for=lambda rng, stop: cluster.context(
+                store=store, rng=rng, stopping=stop.is_set
+            ),
             record=recorder.event,
             now_ns=time.monotonic_ns,
             on_step=lambda entry, phase: self.progress(f"{entry.fault}: {phase}"),

@@ -107,9 +107,7 @@ class KafkaServer:
             topic_overrides=zk.get_topic_configs,
         )
         groups = GroupCoordinator(config, replica_manager, metadata_cache)
-        replica_manager.on_leadership_change = lambda leaders, followers: (
-            groups.on_leadership_change([p.tp for p in leaders], [p.tp for p in followers])
-        )
+        replica_manager.on_leadership_change = groups.on_leadership_change
         self._start_replication(replica_manager, logs, groups)
 
         broker = _broker(config)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -177,7 +178,12 @@ class Cluster:
     def _finish_watching(self) -> None:
         """Write the leaderships that were overwritten before the watcher could read them."""
         self.watcher.stop()
-        complete(self.watcher, self._layout.zookeeper.workdir / "data" / "version-2", CHROOT)
+        folder = self._layout.zookeeper.workdir / "data" / "version-2"
+        try:
+            complete(self.watcher, folder, CHROOT)
+        except (OSError, ValueError, struct.error) as e:
+            reason = f"its transaction log cannot be read: {e}"
+            self.record("infra", component="zookeeper", reason=reason)
 
     def _watch_health(self, zookeeper: Handle, toxiproxy: Handle) -> None:
         monitor = HealthMonitor(

@@ -72,7 +72,7 @@ def _rows(source: Path, report: FinishReport, rejected: Path) -> Iterator[Row]:
                 else:
                     _reject(line, f"{source.name}: not JSON", report, rejected)
                 continue
-            allowed = _ALLOWED.get(row.get("f")) if isinstance(row, dict) else None
+            allowed = _ALLOWED.get(str(row.get("f"))) if isinstance(row, dict) else None
             if allowed is None or not row.keys() <= allowed:
                 why = problem_with(row) if isinstance(row, dict) else "not an object"
                 _reject(line, f"{source.name}: {why}", report, rejected)

@@ -18,6 +18,8 @@ from harness.sut.protocol import Planes
 
 TOPIC = "kept"
 PARTITIONS = 6
+STEP_MS = 2500
+SESSION_TIMEOUT_MS = 2000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -54,13 +56,14 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     chaos_ms = int(profile.chaos_s * 1000)
-    entries: list[Entry] = []
-    at_ms = 500
     ways = ["kill", "stop", "pause"]
     rng.shuffle(ways)
-    while at_ms + 2500 <= chaos_ms:
+    entries: list[Entry] = []
+    at_ms = 300
+    while at_ms + STEP_MS <= chaos_ms:
         way = ways[len(entries) % len(ways)]
-        down_ms = rng.randint(500, 1500) if way != "pause" else 2500
+        # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch.
+        down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
         entries.append(
             Entry(
                 id=f"{way}-{len(entries)}",
@@ -70,7 +73,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"},
             )
         )
-        at_ms += down_ms + rng.randint(1200, 2000)
+        at_ms += STEP_MS
     return Plan.of(rng.getrandbits(31), entries)
 
 
@@ -87,5 +90,5 @@ BROKER_RESTART = Scenario(
     plan=_plan,
     checks=("truncation-loss", "log", "stale-metadata", "fencing", "controller-latency"),
     leader_changes=True,
-    session_timeout_ms=2000,
+    session_timeout_ms=SESSION_TIMEOUT_MS,
 )

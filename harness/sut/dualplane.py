@@ -70,7 +70,7 @@ class DualPlaneServer:
             # The tree's own sources, wherever the interpreter lives: an image needs no rebuild.
             env={"PYTHONPATH": str(root), "PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1"},
             ports={link.value: address.port for link, address in layout.bind.items()},
-            ready=Ready(pattern=r"started \(kafka\.server\.KafkaServer\)", timeout_s=30.0),
+            ready=Ready(pattern=r"started \(kafka\.server\.KafkaServer\)", timeout_s=60.0),
             mounts=(root / "nodes",),
         )
 

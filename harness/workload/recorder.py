@@ -45,7 +45,7 @@ class LiveRecorder:
         self._thread = threading.Thread(target=self._run, name=f"recorder-{process}", daemon=True)
         self._thread.start()
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """One row of ``kind``; ``t`` is now unless given."""
         if "t" not in fields:
             fields["t"] = time.monotonic_ns()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nodes.api.answers import answer, by_topic, frame_of
+from nodes.api.topic_names import OFFSETS_TOPIC
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.wire.apis import ApiKey
@@ -69,6 +70,9 @@ class ControlApis:
             result = self._services.replica_manager.stop_replicas(request.correlation_id, body)
             error = int(result.error)
             found = {(e.topic, e.partition): int(e.error) for e in result.partition_errors}
+            for (topic, partition), code in found.items():
+                if topic == OFFSETS_TOPIC and not code:
+                    self._services.groups.on_resignation(partition)
         # A request refused as a whole is answered without a list of partitions.
         fields = {
             "error_code": error,

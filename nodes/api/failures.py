@@ -25,7 +25,7 @@ def fail(request: Request, error: int, message: str | None = None) -> None:
     if request.api_key == ApiKey.PRODUCE and request.body.acks == 0:
         request.close_connection()
     elif make is None:
-        answer(request, error_code=error, error_message=message)
+        answer(request, error_code=error)
     else:
         answer(request, **make(request, error, message))
 
@@ -269,6 +269,10 @@ def _describe_groups(request: Request, error: int, _: str | None) -> Fields:
     }
 
 
+def _top_level(_: Request, error: int, message: str | None) -> Fields:
+    return {"error_code": error, "error_message": message}
+
+
 _BUILDERS: Final[dict[int, Callable[[Request, int, str | None], Fields]]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -287,5 +291,8 @@ _BUILDERS: Final[dict[int, Callable[[Request, int, str | None], Fields]]] = {
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
     ApiKey.JOIN_GROUP: _join_group,
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _top_level,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _top_level,
+    ApiKey.DESCRIBE_CLUSTER: _top_level,
 }
-"""APIs whose error is not simply a top-level `error_code`."""
+"""APIs whose error is more than a top-level `error_code`."""

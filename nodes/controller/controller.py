@@ -1,6 +1,6 @@
 """The controller of a broker: candidate, and sometimes the one (Kafka's KafkaController).
 
-    candidate ──/controller was free, is ours──> active ──it is another's, or session over──> candidate
+    candidate ──/controller was free, is ours──> active ──another's, or session over──> candidate
 
 *Election.* One multi creates `/controller` and raises the controller epoch. The new controller
 reads everything from ZooKeeper, opens its channels, tells all brokers who lives, every replica its

@@ -156,8 +156,11 @@ class PartitionStateMachine:
             for tp in valid:
                 states[tp] = target
             return {}
-        self._initialize([tp for tp in valid if states[tp] is PartitionState.NEW])
-        return self._elect([tp for tp in valid if states[tp] is not PartitionState.NEW], strategy)
+        # Told apart beforehand: the first become Online by being initialised.
+        new = [tp for tp in valid if states[tp] is PartitionState.NEW]
+        elected = [tp for tp in valid if states[tp] is not PartitionState.NEW]
+        self._initialize(new)
+        return self._elect(elected, strategy)
 
     # ---- New -> Online ---------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from nodes.groups.timer import Timer
 if TYPE_CHECKING:
     from nodes.config import BrokerConfig
     from nodes.replication.metadata_cache import MetadataCache
+    from nodes.replication.partition import Partition
     from nodes.replication.replica_manager import ReplicaManager
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
@@ -117,15 +118,15 @@ class GroupCoordinator:
         return partition_for(group_id, count or self._config.offsets_topic_num_partitions)
 
     def on_leadership_change(
-        self, leaders: Iterable[TopicPartition], followers: Iterable[TopicPartition]
+        self, leaders: Iterable[Partition], followers: Iterable[Partition]
     ) -> None:
-        """This broker now leads the one and follows (or has lost) the other partitions."""
-        for tp in leaders:
-            if tp.topic == OFFSETS_TOPIC:
-                self.on_election(tp.partition)
-        for tp in followers:
-            if tp.topic == OFFSETS_TOPIC:
-                self.on_resignation(tp.partition)
+        """This broker now leads the one and follows the other partitions."""
+        for partition in leaders:
+            if partition.tp.topic == OFFSETS_TOPIC:
+                self.on_election(partition.tp.partition)
+        for partition in followers:
+            if partition.tp.topic == OFFSETS_TOPIC:
+                self.on_resignation(partition.tp.partition)
 
     def on_election(self, partition: int) -> None:
         """Start to load a partition's groups. A leader of a new epoch keeps what it has loaded."""
@@ -138,6 +139,7 @@ class GroupCoordinator:
         self._loader.schedule(0, lambda: self._load(partition, term))
 
     def on_resignation(self, partition: int) -> None:
+        """Forget a partition's groups; nothing happens when this broker has not led it."""
         with self._lock:
             if self._owned.pop(partition, None) is None:
                 return

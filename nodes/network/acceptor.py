@@ -26,7 +26,8 @@ _PAUSE_S: Final = 0.1
 
 
 class Acceptor:
-    """One listening socket. `bind` and `run` are called once; `stop` from any thread."""
+    """One listening socket. `bind`, `listen` and `run` are called once each, in this
+    order; `stop` from any thread."""
 
     def __init__(
         self,
@@ -69,14 +70,18 @@ class Acceptor:
         self.endpoint = self.endpoint.with_port(sock.getsockname()[1])
         return self.endpoint
 
+    def listen(self) -> None:
+        """From now on connections are taken in (by the backlog, until `run` gets to them)."""
+        assert self._socket is not None, "bind comes first"
+        self._socket.listen(self._backlog)
+
     def run(self) -> None:
-        """Listens and accepts until stopped."""
+        """Accepts until stopped."""
         sock = self._socket
         assert sock is not None, "bind comes first"
         poll = select.poll()
         try:
             sock.setblocking(False)
-            sock.listen(self._backlog)
             poll.register(sock, select.POLLIN)
             poll.register(self._wake_fd, select.POLLIN)
             while self._running:

@@ -1,9 +1,10 @@
 """A network thread (Kafka's Processor): reads requests, queues them, writes answers.
 
 Each turn: take at most 20 new connections, write the answers that are ready, poll for at most
-300 ms, read every ready connection, then queue what the reads completed. Queueing a request blocks while the request queue is full, and the whole thread
-with it, answers and new connections included. That is Kafka's behaviour and the delay that KIP-291
-removes from controllers; nothing here may soften it.
+300 ms, read every ready connection, then queue what the reads completed. Queueing a request blocks
+while the request queue is full, and the whole thread with it, answers and new connections included.
+That is Kafka's behaviour and the delay that KIP-291 removes from controllers; nothing here may
+soften it.
 
 What it costs (a network thread competes with handlers for the interpreter lock, and gives it up at
 every system call): a request is one ``recv`` and one ``send``, with one ``epoll_wait`` for as many

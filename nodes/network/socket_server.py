@@ -216,6 +216,7 @@ class SocketServer:
                 f"{plane}-plane-kafka-network-thread-{self._config.broker_id}-{where}-{processor.id}",
                 processor.run,
             )
+        listener.acceptor.listen()
         start(f"{plane}-plane-kafka-socket-acceptor-{where}-{endpoint.port}", listener.acceptor.run)
 
     def _register_metrics(self, metrics: Metrics, api_name: Callable[[int], str]) -> None:

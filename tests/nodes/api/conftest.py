@@ -51,6 +51,7 @@ class Reply:
     def __init__(self) -> None:
         self._done = threading.Event()
         self.frame: bytes | None = None
+        self.correlation_id = -1
 
     def reply(self, request: Request, frame: bytes | None) -> None:
         self.frame = frame
@@ -121,7 +122,8 @@ class Administration:
     def delete_topics(self, names: Sequence[str]) -> dict[str, TopicResult]:
         for name in names:
             if self.propagates:
-                self._node.update_metadata([_topic(name, [(0, -2, 0)])])
+                gone = [(p, -2, 0) for p in self._node.cache.topics()[name]]
+                self._node.update_metadata([_topic(name, gone)])
         return {name: TopicResult() for name in names}
 
     def create_partitions(
@@ -244,6 +246,7 @@ class Node:
         )
         self._correlation_id = 0
         self.port = 9092
+        self.live_brokers: list[Fields] = []
         self.update_metadata([])
 
     def stop(self) -> None:
@@ -271,6 +274,7 @@ class Node:
     def send_frame(self, frame: bytes, listener: str = "PLAINTEXT") -> Reply:
         header, body = parse(frame)
         reply = Reply()
+        reply.correlation_id = header.correlation_id
         request = Request(
             reply, None, header, body, frame, listener, "data", "127.0.0.1", time.monotonic_ns()
         )
@@ -279,12 +283,11 @@ class Node:
 
     def call(self, api: ApiKey, version: int, **fields: Any) -> Any:
         reply = self.send(api, version, **fields)
-        correlation_id = self._correlation_id
         frame = reply.wait()
         assert frame, "closed, or no response"
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         answered, entity = decode_response(api, version, frame[4:])
-        assert answered == correlation_id
+        assert answered == reply.correlation_id
         return entity
 
     # ---- the controller's orders -----------------------------------------------------------------
@@ -324,27 +327,23 @@ class Node:
         }
         return self.call(ApiKey.LEADER_AND_ISR, version, **(fields | changes))
 
-    def update_metadata(
-        self, topics: Sequence[Fields], *, version: int = 8, **changes: Any
-    ) -> Any:
+    def update_metadata(self, topics: Sequence[Fields], *, version: int = 8, **changes: Any) -> Any:
         fields: Fields = {
             "controller_id": BROKER_ID,
             "controller_epoch": 1,
             "broker_epoch": BROKER_EPOCH,
             "topic_states": topics,
-            "live_brokers": [
-                {
-                    "id_": BROKER_ID,
-                    "endpoints": [
-                        _endpoint("PLAINTEXT", self.port),
-                        _endpoint("CONTROLLER", 9093),
-                    ],
-                    "rack": "r1",
-                },
+            "live_brokers": self.live_brokers
+            or [
+                self.own_broker(),
                 {"id_": 2, "endpoints": [_endpoint("PLAINTEXT", 9094)], "rack": None},
             ],
         }
         return self.call(ApiKey.UPDATE_METADATA, version, **(fields | changes))
+
+    def own_broker(self) -> Fields:
+        endpoints = [_endpoint("PLAINTEXT", self.port), _endpoint("CONTROLLER", 9093)]
+        return {"id_": BROKER_ID, "endpoints": endpoints, "rack": "r1"}
 
     def trace(self, kind: str) -> list[Fields]:
         rows = [json.loads(line) for line in self.trace_path.read_text().splitlines()]

@@ -81,7 +81,9 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)
-def test_is_answered(node: Any, api: ApiKey, version: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_is_answered(
+    node: Any, api: ApiKey, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
     node.lead("t")
     with caplog.at_level(logging.ERROR):
         answer = node.call(api, version, **BODIES.get(api, {}))

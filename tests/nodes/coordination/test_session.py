@@ -9,20 +9,19 @@ import pytest
 
 from nodes.coordination.errors import SessionClosed, SessionExpired
 from nodes.coordination.session import ChangeHandler, ChildChangeHandler, StateHandler
+from nodes.core.brokers import Broker
 
 
 def test_watches_tell_once_per_arming(zk, connect):
     told: SimpleQueue[str] = SimpleQueue()
-    zk.register_znode_change_handler(
-        ChangeHandler(
-            "/x",
-            created=lambda: told.put("created"),
-            deleted=lambda: told.put("deleted"),
-            data_changed=lambda: told.put("changed"),
-        )
+    handler = ChangeHandler(
+        "/x",
+        created=lambda: told.put("created"),
+        deleted=lambda: told.put("deleted"),
+        data_changed=lambda: told.put("changed"),
     )
     other = connect()
-    assert not zk.register_znode_change_handler_and_check_existence(zk._session._change_handlers["/x"])
+    assert not zk.register_znode_change_handler_and_check_existence(handler)
     other.set_or_create("/x", b"1")
     assert told.get(timeout=5) == "created"
     other.set_or_create("/x", b"2")
@@ -104,6 +103,7 @@ def test_expiry_fails_requests_then_tells_then_begins_a_new_session(
 
     zk.register_state_change_handler(StateHandler(before, lambda: events.put("after")))
     other.set_or_create("/x", b"")
+    zk.register_broker(Broker(1, ()))
 
     def request() -> None:
         try:
@@ -116,7 +116,7 @@ def test_expiry_fails_requests_then_tells_then_begins_a_new_session(
     wait_until(lambda: not zk.is_connected)
     thread = threading.Thread(target=request)
     thread.start()
-    wait_until(lambda: not _session_lives(other, old_session), 15)
+    wait_until(lambda: not other.path_exists("/brokers/ids/1"), 15)
     assert events.empty(), "nobody can know yet"
     cuttable_proxy.heal()
     assert {events.get(timeout=10), events.get(timeout=10)} == {"failed", "before"}
@@ -128,16 +128,6 @@ def test_expiry_fails_requests_then_tells_then_begins_a_new_session(
     assert zk.session_id != old_session
     assert zk.path_exists("/x")
     thread.join()
-
-
-def _session_lives(other, session_id: int) -> bool:
-    """Does the server still know a session? Asked of an ephemeral znode of the same age."""
-    import time
-
-    deadline = getattr(_session_lives, "deadline", None)
-    if deadline is None:
-        _session_lives.deadline = time.monotonic() + 2.5
-    return time.monotonic() < _session_lives.deadline
 
 
 def test_closed(connect):

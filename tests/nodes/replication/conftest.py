@@ -393,6 +393,10 @@ class MemoryCluster:
         self.alive.add(broker_id)
         return self.brokers[broker_id]
 
+    def is_running(self, broker: Broker) -> bool:
+        broker_id = broker.manager.broker_id
+        return broker_id in self.alive and self.brokers[broker_id] is broker
+
     def create(self, leader: int = 1, tp: TopicPartition = TP) -> None:
         replicas = tuple(sorted(self.brokers))
         self.controller.states[tp] = State(leader, 0, replicas, 0, replicas)

@@ -1,0 +1,179 @@
+"""One ZooKeeper and one broker in processes of their own, for the length of a ``with``."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from nodes.properties import format_properties
+from nodes.wire.apis import ApiKey, request_class
+from nodes.wire.client import Connection
+from nodes.wire.codec import build, encode_request
+from nodes.wire.records import build_batch
+
+TOPIC = "load"
+_JARS = Path(pyspark.__file__).parent / "jars"
+_PRODUCE_VERSION = 7
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class OneBroker:
+    """Where the broker listens; `control_port` equals `inter_broker_port` in single plane mode."""
+
+    client_port: int
+    inter_broker_port: int
+    control_port: int
+    broker_epoch: int
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        for port in range(20000, 32000):
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port below 32000")
+
+
+@contextmanager
+def one_broker(
+    *, dual: bool, partitions: int, overrides: Mapping[str, str] | None = None
+) -> Iterator[OneBroker]:
+    """A broker with a topic of `partitions` partitions, ready for load."""
+    processes: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory(prefix="biplane-bench-") as scratch:
+        folder = Path(scratch)
+        try:
+            zk_port = free_port()
+            processes.append(_start_zookeeper(folder, zk_port))
+            _wait(lambda: b"Mode" in _srvr(zk_port), "ZooKeeper")
+            ports = _start_broker(folder, zk_port, dual, overrides or {}, processes)
+            with Connection("127.0.0.1", ports["CLIENT"], "bench", 10.0) as client:
+                _create_topic(client, partitions)
+            yield OneBroker(
+                ports["CLIENT"],
+                ports["REPLICATION"],
+                ports["CONTROLLER" if dual else "REPLICATION"],
+                -1,
+            )
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+                try:
+                    process.wait(15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def produce_frame(partition: int, *, value_bytes: int = 1024, acks: int = 1) -> bytes:
+    """A complete Produce request of one record."""
+    batch = build_batch([(None, b"x" * value_bytes, 1)])
+    row = {"index": partition, "records": batch}
+    entity = build(
+        request_class(ApiKey.PRODUCE, _PRODUCE_VERSION),
+        acks=acks,
+        timeout=30000,
+        topic_data=[{"name": TOPIC, "partition_data": [row]}],
+    )
+    return encode_request(entity, 1, "bench")
+
+
+def _start_zookeeper(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    settings = {
+        "dataDir": str(folder / "zookeeper"),
+        "clientPort": str(port),
+        "clientPortAddress": "127.0.0.1",
+        "admin.enableServer": "false",
+        "tickTime": "500",
+        "minSessionTimeout": "1000",
+        "4lw.commands.whitelist": "srvr",
+    }
+    (folder / "zk.properties").write_text(format_properties(settings))
+    flags = ("-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    command = ["java", *flags, "-cp", f"{_JARS}/*", main, str(folder / "zk.properties")]
+    with (folder / "zk.log").open("wb") as output:
+        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+
+def _start_broker(
+    folder: Path,
+    zk_port: int,
+    dual: bool,
+    overrides: Mapping[str, str],
+    processes: list[subprocess.Popen[bytes]],
+) -> dict[str, int]:
+    ports = {}
+    names = ["CLIENT", "REPLICATION", *(["CONTROLLER"] if dual else [])]
+    held = [socket.socket() for _ in names]
+    for name, sock in zip(names, held, strict=True):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ports[name] = free_port()
+        sock.bind(("127.0.0.1", ports[name]))
+    for sock in held:
+        sock.close()
+    settings = {
+        "broker.id": "1",
+        "zookeeper.connect": f"127.0.0.1:{zk_port}",
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "inter.broker.listener.name": "REPLICATION",
+        "log.dirs": str(folder / "logs"),
+        "log.segment.bytes": "268435456",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "auto.create.topics.enable": "false",
+        **({"control.plane.listener.name": "CONTROLLER"} if dual else {}),
+        **overrides,
+    }
+    (folder / "server.properties").write_text(format_properties(settings))
+    command = [sys.executable, "-m", "nodes", str(folder / "server.properties")]
+    output = folder / "broker.log"
+    with output.open("wb") as sink:
+        processes.append(subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT))
+    _wait(lambda: b" started (kafka.server.KafkaServer)" in output.read_bytes(), "the broker")
+    return ports
+
+
+def _create_topic(client: Connection, partitions: int) -> None:
+    topic = {"name": TOPIC, "num_partitions": partitions, "replication_factor": 1}
+    entity = build(
+        request_class(ApiKey.CREATE_TOPICS, 5), topics=[topic], timeout=10000, validate_only=False
+    )
+
+    def created() -> bool:
+        code: Any = client.request(entity).topics[0].error_code
+        return int(code.value) in (0, 36)
+
+    _wait(created, "the topic")
+
+
+def _srvr(port: int) -> bytes:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as sock:
+            sock.sendall(b"srvr")
+            return sock.recv(4096)
+    except OSError:
+        return b""
+
+
+def _wait(condition: Any, what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not become ready within {_PATIENCE_S} s")
+        time.sleep(0.05)

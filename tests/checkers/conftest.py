@@ -1,0 +1,103 @@
+"""What the checkers' tests share: one Spark session, and a way to tell a history in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from checkers.frames import History
+from checkers.history import KINDS, OPERATIONS
+from checkers.session import session
+
+MS = 1_000_000
+SECOND_MS = 1_000
+ARM = "bp-single"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Stopped at the end: Spark would otherwise outlive pytest's captured streams."""
+    found = session()
+    yield found
+    found.stop()
+
+
+class Story:
+    """A history under construction. Times are given in milliseconds, stored in nanoseconds."""
+
+    def __init__(self, arm: str = ARM, trial: int = 0) -> None:
+        self.arm, self.trial = arm, trial
+        self.rows: dict[str, list[dict[str, Any]]] = {}
+        self.run: dict[str, Any] = {
+            "run_id": "r",
+            "scenario": "s",
+            "seed": 1,
+            "arms": {arm: {"sut": "bp", "planes": "single"}},
+            "clock": {"monotonic_minus_wall_ns": 0, "error_ns": 100_000},
+        }
+        self._op = 0
+
+    def add(self, kind: str, t: float, **fields: Any) -> dict[str, Any]:
+        row = {"t": int(t * MS), "process": fields.pop("process", "p"), **fields}
+        for name in ("invoke_t", "planned_t", "receive_t", "enqueue_t", "dequeue_t", "handled_t",
+                     "send_t"):  # fmt: skip
+            if isinstance(row.get(name), int | float):
+                row[name] = int(row[name] * MS)
+        if kind in OPERATIONS:
+            self._op += 1
+            row = {"type": "ok", "op": self._op, "invoke_t": row["t"] - MS, **row}
+        if "topic" in KINDS[kind].columns:
+            row = {"topic": "t", "partition": 0, **row}
+        row |= {"arm": self.arm, "trial": self.trial}
+        self.rows.setdefault(kind, []).append(row)
+        return row
+
+    # -- the words that most tests use ------------------------------------------------------------
+
+    def commit(self, t: float, leader: int, leader_epoch: int, **more: Any) -> None:
+        fields = {"partition_epoch": leader_epoch, "isr": [1, 2, 3], "source": "zk", **more}
+        self.add("leadership", t, leader=leader, leader_epoch=leader_epoch, **fields)
+
+    def read(self, t: float, node: int, leader_epoch: int, **more: Any) -> None:
+        self.add("metadata", t, node=node, leader=1, leader_epoch=leader_epoch, **more)
+
+    def produce(self, t: float, value: int, offset: int | None, acks: int = 1, **more: Any) -> None:
+        self.add("produce", t, value=value, offset=offset, acks=acks, **more)
+
+    def final_log(
+        self, values: dict[int, int], node: int = 1, *, leader: bool = True, **more: Any
+    ) -> None:
+        """``values``: offset -> value. Dense logs only need what they hold."""
+        topic = {k: more.pop(k) for k in ("topic", "partition") if k in more}
+        epoch = more.pop("leader_epoch", 0)
+        for offset, value in values.items():
+            self.add(
+                "log_read", 90_000, node=node, offset=offset, value=value, leader_epoch=epoch,
+                **topic,
+            )  # fmt: skip
+        end = max(values, default=-1) + 1
+        fields = {
+            "log_start_offset": 0, "log_end_offset": end, "high_watermark": end,
+            "is_leader": leader, **more,
+        }  # fmt: skip
+        self.add("log_end", 90_000, node=node, **topic, **fields)
+
+    def handled(self, t: float, node: int, **more: Any) -> None:
+        """A control request whose handling took the millisecond before t."""
+        times = {"receive_t": t - 4, "enqueue_t": t - 3, "dequeue_t": t - 2, "handled_t": t - 1}
+        fields = {
+            "api": "UPDATE_METADATA", "correlation_id": int(t), "client_id": "c", "error": 0,
+            "controller_id": 9, "controller_epoch": 1, "broker_epoch": 50, "own_broker_epoch": 50,
+            "partitions": [], "plane": "data",
+        }  # fmt: skip
+        self.add("control_request", t, node=node, **{**fields, **times, **more})
+
+    def history(self, spark: Any) -> History:
+        return History.of(spark, self.rows, self.run)
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()

@@ -1,0 +1,39 @@
+"""Options are refused by name, with what is allowed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.settings import Settings, SettingsError
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"profile": "weekly"}, "--profile: 'weekly'; allowed: smoke, ci, nightly"),
+        ({"planes": "single,triple"}, "--planes: 'single,triple'; allowed: single, dual, priority"),
+        ({"time_limit_s": 0}, "--time-limit: 0; allowed: 1 to 86400"),
+        ({"rounds": 0}, "--rounds: 0; allowed"),
+        ({"seed": -1}, "--seed: -1; allowed"),
+        ({"sut": " , "}, "--sut"),
+    ],
+)
+def test_a_bad_option_names_itself_and_what_is_allowed(
+    options: dict[str, object], says: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Settings.of(**options)  # type: ignore[arg-type]
+    assert says in str(refused.value)
+
+
+def test_the_time_limit_overrides_the_profile() -> None:
+    settings = Settings.of(profile="ci", time_limit_s=3, planes="dual", seed=5)
+    assert settings.profile.chaos_s == 3
+    assert settings.planes == ("dual",)
+    assert json.loads(json.dumps(settings.to_dict()))["seed"] == 5
+
+
+def test_a_seed_is_drawn_when_none_is_given() -> None:
+    assert Settings.of().seed != Settings.of().seed

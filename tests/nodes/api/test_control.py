@@ -1,0 +1,173 @@
+"""Requests between controller and broker: fencing as a real 3.9 does it, and the evidence left."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from checkers.history import problem_with
+from nodes.core.errors import Errors
+from nodes.wire.apis import ApiKey
+
+STALE_BROKER = Errors.STALE_BROKER_EPOCH
+STALE_CONTROLLER = Errors.STALE_CONTROLLER_EPOCH
+
+
+def partition_errors(answer: Any) -> list[int]:
+    return [int(p.error_code) for topic in answer.topics for p in topic.partition_errors]
+
+
+class TestLeaderAndIsr:
+    @pytest.mark.parametrize(
+        ("changes", "error", "partition_error"),
+        [
+            ({"controller_epoch": 0}, STALE_CONTROLLER, STALE_CONTROLLER),
+            ({"broker_epoch": 99}, STALE_BROKER, STALE_BROKER),
+            ({"broker_epoch": 99, "controller_epoch": 0}, STALE_BROKER, STALE_BROKER),
+            ({"broker_epoch": 101}, 0, 0),
+            ({"broker_epoch": -1}, 0, 0),
+            ({"controller_id": 77}, 0, 0),
+            ({"controller_epoch": 11}, 0, 0),
+            ({"topic_id": uuid.UUID(int=9)}, 0, Errors.INCONSISTENT_TOPIC_ID),
+        ],
+    )
+    def test_fencing(
+        self, node: Any, changes: dict[str, Any], error: int, partition_error: int
+    ) -> None:
+        node.lead("t", topic_id=uuid.UUID(int=1))
+        fields = {"topic_id": uuid.UUID(int=1)} | changes
+        answer = node.leader_and_isr("t", [(0, 1, 1)], **fields)
+        assert answer.error_code == error
+        assert partition_errors(answer) == [partition_error]
+
+    @pytest.mark.parametrize(("leader_epoch", "error"), [(4, 11), (5, 11), (6, 0)])
+    def test_leader_epochs(self, node: Any, leader_epoch: int, error: int) -> None:
+        node.lead("t", leader_epoch=5)
+        answer = node.leader_and_isr("t", [(0, 2, leader_epoch)])
+        assert answer.error_code == 0
+        assert partition_errors(answer) == [error]
+
+    def test_version_4_names_topics(self, node: Any) -> None:
+        answer = node.leader_and_isr("t", [(0, 1, 0), (1, 1, 0)], version=4)
+        rows = [
+            (p.topic_name, p.partition_index, int(p.error_code)) for p in answer.partition_errors
+        ]
+        assert rows == [("t", 0, 0), ("t", 1, 0)]
+
+    def test_a_later_controller_fences_the_earlier(self, node: Any) -> None:
+        node.leader_and_isr("t", [(0, 1, 0)], controller_epoch=11)
+        answer = node.leader_and_isr("t", [(0, 1, 1)], controller_epoch=10)
+        assert answer.error_code == STALE_CONTROLLER
+
+
+class TestUpdateMetadata:
+    @pytest.mark.parametrize(
+        ("changes", "error"),
+        [
+            ({"controller_epoch": 0}, STALE_CONTROLLER),
+            ({"broker_epoch": 99}, STALE_BROKER),
+            ({"broker_epoch": -1}, 0),
+        ],
+    )
+    def test_fencing(
+        self, node: Any, topic_state: Any, changes: dict[str, Any], error: int
+    ) -> None:
+        node.lead("t")
+        answer = node.update_metadata([topic_state("t", [(0, 2, 5)])], **changes)
+        assert answer.error_code == error
+        state = node.cache.partition_state("t", 0)
+        assert state.leader_epoch == (0 if error else 5)
+
+
+class TestStopReplica:
+    @staticmethod
+    def stop(node: Any, leader_epoch: int = 5, **changes: Any) -> Any:
+        rows = [{"partition_index": 0, "leader_epoch": leader_epoch, "delete_partition": False}]
+        fields: dict[str, Any] = {
+            "controller_id": 1,
+            "controller_epoch": 1,
+            "broker_epoch": 100,
+            "topic_states": [{"topic_name": "t", "partition_states": rows}],
+        }
+        return node.call(ApiKey.STOP_REPLICA, 4, **(fields | changes))
+
+    @pytest.mark.parametrize(
+        ("leader_epoch", "error"),
+        [(4, Errors.FENCED_LEADER_EPOCH), (5, 0), (6, 0), (-1, 0), (-2, 0)],
+    )
+    def test_leader_epochs(self, node: Any, leader_epoch: int, error: int) -> None:
+        node.lead("t", leader_epoch=5)
+        answer = self.stop(node, leader_epoch)
+        assert answer.error_code == 0
+        assert [int(p.error_code) for p in answer.partition_errors] == [error]
+
+    @pytest.mark.parametrize(
+        ("changes", "error"),
+        [({"controller_epoch": 0}, STALE_CONTROLLER), ({"broker_epoch": 99}, STALE_BROKER)],
+    )
+    def test_fencing(self, node: Any, changes: dict[str, Any], error: int) -> None:
+        node.lead("t", leader_epoch=5)
+        answer = self.stop(node, **changes)
+        assert answer.error_code == error
+        assert answer.partition_errors == ()
+
+    def test_old_layout(self, node: Any) -> None:
+        node.lead("t")
+        answer = node.call(
+            ApiKey.STOP_REPLICA,
+            1,
+            controller_id=1,
+            controller_epoch=1,
+            broker_epoch=100,
+            delete_partitions=True,
+            topics=[{"name": "t", "partition_indexes": [0]}],
+        )
+        assert [p.error_code for p in answer.partition_errors] == [0]
+        (row,) = [r for r in node.trace("control_request") if r["api"] == "STOP_REPLICA"]
+        assert row["partitions"][0]["leader_epoch"] is None
+
+
+class TestTrace:
+    def test_every_controller_request_leaves_its_whole_way(self, node: Any) -> None:
+        node.lead("t", leader_epoch=3)
+        node.leader_and_isr("t", [(0, 1, 2)], broker_epoch=7)
+        TestStopReplica.stop(node, 2)
+        rows = node.trace("control_request")
+        for row in rows:
+            assert problem_with(row) is None
+            assert row["receive_t"] <= row["handled_t"] <= row["t"]
+            assert row["own_broker_epoch"] == 100
+        _, applied, told, refused, stopped = rows
+        assert [r["api"] for r in rows] == [
+            "UPDATE_METADATA",
+            "LEADER_AND_ISR",
+            "UPDATE_METADATA",
+            "LEADER_AND_ISR",
+            "STOP_REPLICA",
+        ]
+        shown = {"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 3, "error": 0}
+        assert applied["partitions"] == told["partitions"] == [shown]
+        assert (refused["error"], refused["broker_epoch"]) == (77, 7)
+        assert refused["partitions"][0]["error"] == 77
+        assert stopped["error"] == 0
+        assert stopped["partitions"][0]["error"] == Errors.FENCED_LEADER_EPOCH
+        assert applied["client_id"] == "tester"
+        assert (applied["plane"], applied["listener"]) == ("data", "PLAINTEXT")
+
+
+class TestToTheController:
+    def test_controlled_shutdown(self, node: Any) -> None:
+        answer = node.call(ApiKey.CONTROLLED_SHUTDOWN, 3, broker_id=2, broker_epoch=55)
+        rows = [(p.topic_name, p.partition_index) for p in answer.remaining_partitions]
+        assert (answer.error_code, rows) == (0, [("t", 3)])
+        node.call(ApiKey.CONTROLLED_SHUTDOWN, 1, broker_id=2)
+        assert [call[1] for call in node.admin.calls] == [(2, 55), (2, -1)]
+
+    def test_alter_partition(self, node: Any) -> None:
+        fields = {"broker_id": 1, "broker_epoch": 100, "topics": []}
+        assert node.call(ApiKey.ALTER_PARTITION, 3, **fields).error_code == 0
+        node.admin.is_active = False
+        answer = node.call(ApiKey.ALTER_PARTITION, 3, **fields)
+        assert answer.error_code == Errors.NOT_CONTROLLER

@@ -1,0 +1,68 @@
+"""Bytes that no correct client sends: their connection goes, nobody else notices."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", -(2**31)),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 100_000_001),
+        struct.pack(">i", 0),
+        b"\0\0\0\x03abc",
+        struct.pack(">ihi", 6, -5, 1),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_a_bad_frame_closes_its_connection(start: Any, wire: Any, data: bytes) -> None:
+    running = start(socket_request_max_bytes="100000000")
+    bystander, hostile = running.client(), running.client()
+    hostile.send(data)
+    assert hostile.is_closed_by_peer()
+    bystander.send(wire.request(0, 7))
+    assert bystander.answer() == (7).to_bytes(4, "big")
+
+
+def test_half_frames_stall_nobody_and_cost_no_memory(start: Any, wire: Any) -> None:
+    running = start()
+    loris = [running.client() for _ in range(40)]
+    for i, client in enumerate(loris):
+        whole = wire.request(0, i, b"y" * 50)
+        client.send(struct.pack(">i", 100_000_000) if i % 2 else whole[: 1 + i])
+    quick = running.client()
+    for i in range(100):
+        quick.send(wire.request(0, i))
+        assert quick.answer() == i.to_bytes(4, "big")
+    # A frame that comes byte by byte is a frame all the same.
+    rest = wire.request(0, 0, b"y" * 50)[1:]
+    for i in range(len(rest)):
+        loris[0].send(rest[i : i + 1])
+    assert loris[0].answer() == bytes(4) + b"y" * 50
+
+
+def test_answered_at_once_without_a_handler(start: Any, wire: Any) -> None:
+    client = start().client()
+    client.send(wire.request(99, 1) + wire.request(0, 2) + wire.request(99, 3))
+    assert [client.answer() for _ in range(3)] == [b"at once", (2).to_bytes(4, "big"), b"at once"]
+
+
+def test_garbage_of_any_kind_leaves_the_server_alive(start: Any, wire: Any) -> None:
+    running = start()
+    rng = random.Random(291)
+    quick = running.client()
+    for i in range(60):
+        hostile = running.client()
+        hostile.send(rng.randbytes(rng.randrange(1, 400)))
+        if rng.random() < 0.5:
+            hostile.close()
+        quick.send(wire.request(0, i))
+        assert quick.answer() == i.to_bytes(4, "big")

@@ -1,0 +1,82 @@
+"""The bound is exact, and no request is lost, whoever puts and gets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel
+
+
+def a_request(number: int, api_key: int = 0) -> Request:
+    header: Any = SimpleNamespace(
+        api_key=api_key, api_version=0, correlation_id=number, client_id=None, body_offset=0
+    )
+    nobody: Any = None
+    return Request(nobody, None, header, None, b"", "L", "data", "h", 0)
+
+
+@pytest.mark.parametrize("kind", [RequestChannel, PriorityRequestChannel])
+def test_everything_arrives_once(kind: type[RequestChannel]) -> None:
+    channel = kind(7)
+    putters, getters, each = 4, 5, 400
+    seen: list[int] = []
+    largest = 0
+
+    def put(start: int) -> None:
+        nonlocal largest
+        for number in range(start, start + each):
+            channel.put(a_request(number, api_key=number % 9))
+            largest = max(largest, len(channel._requests))
+
+    def get() -> None:
+        while (request := channel.get()) is not None:
+            seen.append(request.correlation_id)
+
+    takers = [threading.Thread(target=get) for _ in range(getters)]
+    givers = [threading.Thread(target=put, args=(i * each,)) for i in range(putters)]
+    for thread in (*takers, *givers):
+        thread.start()
+    for thread in givers:
+        thread.join(20)
+    channel.end_handlers(getters)
+    for thread in takers:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert sorted(seen) == list(range(putters * each))
+    assert largest <= 7
+
+
+def test_a_full_queue_refuses_an_offer_and_blocks_a_put() -> None:
+    channel = RequestChannel(2)
+    assert channel.offer(a_request(0))
+    assert channel.offer(a_request(1))
+    assert not channel.offer(a_request(2))
+    done = threading.Event()
+    blocked = threading.Thread(target=lambda: (channel.put(a_request(3)), done.set()))
+    blocked.start()
+    assert not done.wait(0.05)
+    first = channel.get()
+    assert first is not None
+    assert first.correlation_id == 0
+    assert done.wait(5)
+    blocked.join()
+
+
+def test_a_sleeping_handler_wakes_for_every_request() -> None:
+    """One at a time, so that each put meets a handler that sleeps or is about to."""
+    channel = RequestChannel(10)
+    got: list[Request | None] = []
+    taker = threading.Thread(target=lambda: [got.append(channel.get()) for _ in range(500)])
+    taker.start()
+    for number in range(500):
+        channel.put(a_request(number))
+        deadline = time.monotonic() + 5
+        while len(got) <= number:
+            assert time.monotonic() < deadline
+            time.sleep(0)
+    taker.join(5)

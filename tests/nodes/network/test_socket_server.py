@@ -1,0 +1,282 @@
+"""Planes, order, muting, limits; through real sockets, with an echo in the place of a broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+DUAL = {
+    "listeners": "DATA://127.0.0.1:0,CONTROL://127.0.0.1:0",
+    "control_plane_listener_name": "CONTROL",
+}
+
+
+def test_answers_carry_what_was_sent(start: Any, wire: Any) -> None:
+    client = start().client()
+    for size in (0, 1, 1000, 200_000, 1_000_000):
+        client.send(wire.request(3, size, b"x" * size))
+        assert client.answer() == size.to_bytes(4, "big") + b"x" * size
+
+
+def test_pipelined_requests_are_handled_one_at_a_time_and_in_order(start: Any, wire: Any) -> None:
+    running = start(num_io_threads="4")
+    active, most = 0, 0
+    lock = threading.Lock()
+
+    def handle(req: Any) -> None:
+        nonlocal active, most
+        with lock:
+            active += 1
+            most = max(most, active)
+        time.sleep(0)
+        with lock:
+            active -= 1
+        wire.echo(req)
+
+    running.handle = handle
+    client = running.client()
+    client.send(b"".join(wire.request(0, i) for i in range(200)))
+    assert [int.from_bytes(client.answer(), "big") for _ in range(200)] == list(range(200))
+    assert most == 1
+
+
+def test_a_request_without_answer_lets_the_next_one_in(start: Any, wire: Any) -> None:
+    running = start()
+    running.handle = lambda req: (
+        req.respond_nothing() if req.correlation_id == 1 else wire.echo(req)
+    )
+    client = running.client()
+    client.send(wire.request(0, 1) + wire.request(0, 2))
+    assert client.answer() == (2).to_bytes(4, "big")
+
+
+def test_requests_sent_before_the_client_hung_up_are_still_handled(start: Any, wire: Any) -> None:
+    running = start()
+    seen: list[int] = []
+
+    def handle(req: Any) -> None:
+        seen.append(req.correlation_id)
+        req.respond_nothing()
+
+    running.handle = handle
+    client = running.client()
+    client.send(b"".join(wire.request(0, i) for i in range(50)))
+    client.close()
+    wire.eventually(lambda: seen == list(range(50)))
+    wire.eventually(lambda: running.server.connection_count == 0)
+
+
+def test_times_are_in_order_and_known_when_the_answer_has_left(start: Any, wire: Any) -> None:
+    running = start()
+    sent: list[tuple[int, ...]] = []
+
+    def handle(req: Any) -> None:
+        req.on_sent = lambda ns: sent.append(
+            (req.receive_ns, req.enqueue_ns, req.dequeue_ns, req.handled_ns, ns)
+        )
+        wire.echo(req)
+
+    running.handle = handle
+    client = running.client()
+    client.send(wire.request(0, 1))
+    client.answer()
+    wire.eventually(lambda: bool(sent))
+    receive, enqueue, dequeue, handled, done = sent[0]
+    assert 0 < receive <= dequeue <= handled <= done
+    assert receive <= enqueue <= done
+
+
+def test_the_first_answer_counts(start: Any, wire: Any, caplog: Any) -> None:
+    running = start()
+
+    def twice(req: Any) -> None:
+        req.respond(wire.frame_of(b"first"))
+        req.respond(wire.frame_of(b"second"))
+
+    running.handle = twice
+    client = running.client()
+    client.send(wire.request(0, 1) + wire.request(0, 2))
+    assert [client.answer(), client.answer()] == [b"first", b"first"]
+    assert "answered twice" in caplog.text
+
+
+def test_a_handler_that_raises_costs_its_connection_only(start: Any, wire: Any) -> None:
+    running = start()
+
+    def handle(req: Any) -> None:
+        if req.correlation_id == 1:
+            raise RuntimeError("planted")
+        wire.echo(req)
+
+    running.handle = handle
+    other, victim = running.client(), running.client()
+    victim.send(wire.request(0, 1))
+    assert victim.is_closed_by_peer()
+    other.send(wire.request(0, 2))
+    assert other.answer() == (2).to_bytes(4, "big")
+
+
+class Gate:
+    """A handler that holds data requests until it is opened."""
+
+    def __init__(self, wire: Any) -> None:
+        self.opened = threading.Event()
+        self._wire = wire
+
+    def __call__(self, req: Any) -> None:
+        if req.plane == "data" and req.api_key == 0:
+            self.opened.wait(10)
+        self._wire.echo(req)
+
+
+def fill(running: Any, wire: Any, connections: int) -> list[Any]:
+    clients = [running.client() for _ in range(connections)]
+    for i, client in enumerate(clients):
+        client.send(wire.request(0, i))
+    channel = running.server.data_channel
+    wire.eventually(lambda: channel.size() == channel.capacity)
+    return clients
+
+
+def test_a_full_queue_freezes_a_single_plane(start: Any, wire: Any) -> None:
+    """What KIP-291 is about: the control request is not even read."""
+    running = start(queued_max_requests="5")
+    gate = running.handle = Gate(wire)
+    controller = running.client()
+    clients = fill(running, wire, 12)
+    controller.send(wire.request(4, 777))
+    controller.socket.settimeout(0.3)
+    try:
+        controller.answer()
+        raise AssertionError("a frozen processor has answered")
+    except TimeoutError:
+        pass
+    gate.opened.set()
+    controller.socket.settimeout(5)
+    assert controller.answer() == (777).to_bytes(4, "big")
+    for i, client in enumerate(clients):
+        assert client.answer() == i.to_bytes(4, "big")
+
+
+def test_a_full_queue_does_not_touch_the_control_plane(start: Any, wire: Any) -> None:
+    running = start(queued_max_requests="5", **DUAL)
+    gate = running.handle = Gate(wire)
+    clients = fill(running, wire, 12)
+    controller = running.client("CONTROL")
+    before = time.monotonic()
+    for i in range(20):
+        controller.send(wire.request(4, i))
+        assert controller.answer() == i.to_bytes(4, "big")
+    assert time.monotonic() - before < 1.0
+    assert running.server.data_channel.size() == 5
+    gate.opened.set()
+    assert clients[-1].answer() == (11).to_bytes(4, "big")
+
+
+def test_priority_overtakes_only_what_has_been_read(start: Any, wire: Any) -> None:
+    running = start(queued_max_requests="5", biplane_plane_mode="priority")
+    order: list[int] = []
+    entered, opened = threading.Event(), threading.Event()
+
+    def handle(req: Any) -> None:
+        if req.correlation_id == 0:
+            entered.set()
+            opened.wait(10)
+        order.append(req.correlation_id)
+        wire.echo(req)
+
+    running.handle = handle
+    clients = [running.client() for _ in range(4)]
+    clients[0].send(wire.request(0, 0))
+    entered.wait(5)
+    for i, api_key in ((1, 0), (2, 0), (3, 6)):
+        clients[i].send(wire.request(api_key, i))
+        wire.eventually(lambda i=i: running.server.data_channel.size() == i)
+    opened.set()
+    for client in clients:
+        client.answer()
+    assert order == [0, 3, 1, 2]
+
+
+def test_threads_are_named_as_kafkas(start: Any) -> None:
+    running = start(num_io_threads="2", num_network_threads="2", **DUAL)
+    names = {thread.name for thread in threading.enumerate()}
+    data, control = running.ports["DATA"], running.ports["CONTROL"]
+    assert {
+        f"control-plane-kafka-socket-acceptor-CONTROL-PLAINTEXT-{control}",
+        f"data-plane-kafka-socket-acceptor-DATA-PLAINTEXT-{data}",
+        "control-plane-kafka-network-thread-1-CONTROL-PLAINTEXT-0",
+        "data-plane-kafka-network-thread-1-DATA-PLAINTEXT-1",
+        "data-plane-kafka-network-thread-1-DATA-PLAINTEXT-2",
+        "control-plane-kafka-request-handler-0",
+        "data-plane-kafka-request-handler-0",
+        "data-plane-kafka-request-handler-1",
+    } <= names
+
+
+def test_idle_connections_are_closed_least_recently_used_first(start: Any, wire: Any) -> None:
+    clock = [0]
+    running = start(now_ns=lambda: clock[0] or time.monotonic_ns(), connections_max_idle_ms="60000")
+    idle = running.client()
+    idle.send(wire.request(0, 1))
+    idle.answer()
+    wire.eventually(lambda: running.server.connection_count == 1)
+    clock[0] = time.monotonic_ns() + 61_000_000_000
+    assert idle.is_closed_by_peer()
+
+
+def test_an_address_over_its_limit_is_cut_off(start: Any, wire: Any) -> None:
+    running = start(max_connections_per_ip="2")
+    first, _second = running.client(), running.client()
+    wire.eventually(lambda: running.server.connection_count == 2)
+    assert running.client().is_closed_by_peer()
+    first.send(wire.request(0, 1))
+    assert first.answer() == (1).to_bytes(4, "big")
+
+
+def test_the_broker_wide_limit_makes_new_connections_wait(start: Any, wire: Any) -> None:
+    running = start(max_connections="1")
+    first, second = running.client(), running.client()
+    first.send(wire.request(0, 1))
+    first.answer()
+    second.send(wire.request(0, 2))
+    first.close()
+    assert second.answer() == (2).to_bytes(4, "big")
+
+
+def test_a_slow_reader_holds_up_nobody_and_loses_nothing(start: Any, wire: Any) -> None:
+    running = start()
+    big = 8_000_000
+    running.handle = lambda req: (
+        req.respond(wire.frame_of(b"z" * big)) if req.api_key == 1 else wire.echo(req)
+    )
+    slow, quick = running.client(), running.client()
+    slow.send(wire.request(1, 1) + wire.request(0, 5))
+    for i in range(50):
+        quick.send(wire.request(0, i))
+        quick.answer()
+    assert slow.answer() == b"z" * big
+    assert slow.answer() == (5).to_bytes(4, "big")
+
+
+def test_metrics_count_requests_and_queues(start: Any, wire: Any) -> None:
+    running = start(**DUAL)
+    client = running.client()
+    client.send(wire.request(0, 1))
+    client.answer()
+    name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=0"
+    wire.eventually(lambda: (name, "Value", 1) in list(running.metrics.read()))
+    for prefix in ("", "ControlPlane"):
+        queue = f"kafka.network:type=RequestChannel,name={prefix}RequestQueueSize"
+        assert running.metrics.value(queue) == 0
+
+
+def test_stopping_a_frozen_server_ends(start: Any, wire: Any) -> None:
+    running = start(queued_max_requests="2")
+    gate = running.handle = Gate(wire)
+    fill(running, wire, 6)
+    threading.Timer(0.2, gate.opened.set).start()
+    before = time.monotonic()
+    running.stop()
+    assert time.monotonic() - before < 4

@@ -1,0 +1,148 @@
+"""Kafka's defaults, Kafka's refusals (reference sheet, section 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nodes.config import BrokerConfig, ConfigError
+from nodes.properties import format_properties, parse_properties
+
+BASE = {"broker.id": "1", "zookeeper.connect": "127.0.0.1:2181/kafka"}
+THREE = {
+    **BASE,
+    "listeners": "controller://127.0.0.1:1,REPLICATION://127.0.0.1:2,Client://127.0.0.1:3",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT",
+    "inter.broker.listener.name": "replication",
+}
+
+
+def make(**changes: str) -> BrokerConfig:
+    return BrokerConfig.from_properties({**THREE, **changes})
+
+
+def test_defaults_are_kafkas() -> None:
+    config = BrokerConfig.from_properties(BASE)
+    assert [str(e) for e in config.listeners] == ["PLAINTEXT://:9092"]
+    assert config.advertised_listeners == config.listeners
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+    assert (config.num_network_threads, config.num_io_threads) == (3, 8)
+    assert config.queued_max_requests == 500
+    assert config.zookeeper_connection_timeout_ms == 18000
+    assert config.log_retention_ms == 7 * 24 * 3600 * 1000
+    assert config.plane_mode == "single"
+    assert config.controller_listener_name == "PLAINTEXT"
+
+
+def test_dual_plane_follows_from_the_control_listener_in_any_case() -> None:
+    config = make(**{"control.plane.listener.name": "controller"})
+    assert config.plane_mode == "dual"
+    assert config.control_plane_endpoint is not None
+    assert config.control_plane_endpoint.port == 1
+    assert [e.name for e in config.data_plane_endpoints] == ["REPLICATION", "CLIENT"]
+    assert config.controller_listener_name == "CONTROLLER"
+
+
+def test_priority_is_a_mode_of_one_plane() -> None:
+    assert make(**{"biplane.plane.mode": "priority"}).plane_mode == "priority"
+
+
+def test_unknown_configs_are_kept_aside() -> None:
+    assert make(**{"no.such.config": "1"}).unknown == ("no.such.config",)
+
+
+def test_hosts_and_ports_of_old_configs_still_make_listeners() -> None:
+    config = BrokerConfig.from_properties(
+        {**BASE, "host.name": "h", "port": "7", "advertised.host.name": "a"}
+    )
+    assert str(config.listeners[0]) == "PLAINTEXT://h:7"
+    assert str(config.advertised_listeners[0]) == "PLAINTEXT://a:7"
+
+
+def test_one_port_may_serve_both_address_families() -> None:
+    make(
+        listeners="REPLICATION://127.0.0.1:5,CLIENT://[::1]:5",
+        **{"advertised.listeners": "REPLICATION://127.0.0.1:5"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "config", "says"),
+    [
+        ({"listeners": "nonsense"}, "listeners", "NAME://host:port"),
+        ({"listeners": "://h:1"}, "listeners", "blank"),
+        ({"listeners": "OTHER://h:1"}, "listeners", "CONTROLLER, REPLICATION, CLIENT"),
+        ({"listeners": "REPLICATION://h:1,REPLICATION://h:2"}, "listeners", "different name"),
+        ({"listeners": "REPLICATION://h:1,CLIENT://g:1"}, "listeners", "port 1"),
+        ({"listeners": "REPLICATION://h:70000"}, "listeners", "0 to 65535"),
+        ({"listener.security.protocol.map": "A:TELNET"}, "listener.security.protocol.map", "SSL"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "inter.broker.listener.name", "one of"),
+        ({"inter.broker.listener.name": "NONE"}, "inter.broker.listener.name", "CLIENT"),
+        ({"advertised.listeners": "CLIENT://h:1"}, "inter.broker.listener.name", "CLIENT"),
+        (
+            {"advertised.listeners": "REPLICATION://0.0.0.0:1"},
+            "advertised.listeners",
+            "nonroutable",
+        ),
+        ({"control.plane.listener.name": "OTHER"}, "control.plane.listener.name", "CONTROLLER"),
+        (
+            {"control.plane.listener.name": "replication"},
+            "control.plane.listener.name",
+            "inter-broker",
+        ),
+        (
+            {
+                "control.plane.listener.name": "CONTROLLER",
+                "advertised.listeners": "REPLICATION://h:1",
+            },
+            "control.plane.listener.name",
+            "REPLICATION",
+        ),
+        ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes", "at least 104857600"),
+        ({"replica.fetch.wait.max.ms": "30001"}, "replica.fetch.wait.max.ms", "0 to 30000"),
+        ({"num.io.threads": "0"}, "num.io.threads", "1 to"),
+        ({"num.io.threads": "many"}, "num.io.threads", "not an integer"),
+        ({"delete.topic.enable": "maybe"}, "delete.topic.enable", "true, false"),
+        ({"biplane.plane.mode": "triple"}, "biplane.plane.mode", "priority"),
+        (
+            {"biplane.plane.mode": "priority", "control.plane.listener.name": "CONTROLLER"},
+            "biplane.plane.mode",
+            "one of the two",
+        ),
+        ({"broker.id": "-1"}, "broker.id", "required"),
+        ({"zookeeper.connect": ""}, "zookeeper.connect", "required"),
+        ({"process.roles": "broker"}, "process.roles", "ZooKeeper"),
+    ],
+)
+def test_refusals_name_the_config_and_what_is_allowed(
+    changes: dict[str, str], config: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make(**changes)
+    assert refused.value.config == config
+    assert says in str(refused.value)
+
+
+def test_a_file_is_named_in_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(format_properties({**THREE, "num.io.threads": "-3"}))
+    with pytest.raises(ConfigError, match=str(path)):
+        BrokerConfig.load(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        BrokerConfig.load(tmp_path / "absent")
+
+
+def test_properties_as_java_reads_them() -> None:
+    text = "# c\n! c\n a = 1 \nb:2\nc 3\nd=x\\\n   y\ne=\\u0041\\t\nf\\=g=h\nempty=\na=last\\\\\n"
+    assert parse_properties(text) == {
+        "a": "last\\",
+        "b": "2",
+        "c": "3",
+        "d": "xy",
+        "e": "A",
+        "f=g": "h",
+        "empty": "",
+    }
+    values = {"path": "c:\\x", "line": "a\nb"}
+    assert parse_properties(format_properties(values)) == values
