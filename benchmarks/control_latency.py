@@ -38,7 +38,7 @@ def probes(broker: OneBroker, seconds: float) -> list[int]:
         controller_epoch=1,
         broker_epoch=-1,
         topic_states=[],
-        live_brokers=[{"id": 1, "endpoints": [endpoint, client_endpoint], "rack": None}],
+        live_brokers=[{"id_": 1, "endpoints": [endpoint, client_endpoint], "rack": None}],
     )
     found = []
     with Connection("127.0.0.1", broker.control_port, "bench", 30.0) as connection:

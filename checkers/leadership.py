@@ -88,8 +88,10 @@ def _epochs(history: History) -> DataFrame:
     by_epoch = Window.partitionBy(*TP, "incarnation").orderBy("leader_epoch")
     later = by_epoch.rowsBetween(1, Window.unboundedFollowing)
     seen = seen.withColumn("superseded_t", F.min("committed_t").over(later))
-    last_of_gap = F.least(
-        F.lead("leader_epoch").over(by_epoch) - 1, F.col("leader_epoch") + _WIDEST_GAP
+    next_epoch = F.lead("leader_epoch").over(by_epoch)
+    # The condition matters: least() skips nulls, and the last epoch has no gap to be filled.
+    last_of_gap = F.when(
+        next_epoch.isNotNull(), F.least(next_epoch - 1, F.col("leader_epoch") + _WIDEST_GAP)
     )
     seen = seen.withColumn("_to", F.coalesce(last_of_gap, F.col("leader_epoch")))
     filled = seen.withColumn("_epoch", F.explode(F.sequence("leader_epoch", "_to")))

@@ -108,7 +108,7 @@ class Background:
         self._ctx = cast(Context, _UntilStopped(ctx, self._stop))
         self.turns = 0
         self.failures: list[str] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -119,7 +119,7 @@ class Background:
             except FaultFailed as failure:
                 if not self._stop.is_set():
                     self.failures.append(str(failure))
-            except Exception as error:  # the run's stop signal among them: the thread ends
+            except BaseException as error:  # the run's stop signal among them: the thread ends
                 self.error = error
                 return
             else:

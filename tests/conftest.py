@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import itertools
+import random
 import selectors
 import shutil
 import socket
@@ -27,7 +28,9 @@ _chroots = itertools.count()
 
 def _free_port() -> int:
     """A free port below the ephemeral range, so that no outgoing connection can take it."""
-    for port in range(21000, 32768):
+    ports = list(range(21000, 32768))
+    random.SystemRandom().shuffle(ports)  # test sessions that run at once seek ports, too
+    for port in ports:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

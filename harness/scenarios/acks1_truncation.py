@@ -3,8 +3,8 @@
 Only the demoted leader is flooded (were all flooded, the new leader would be late as well and hide
 the loss). Producers with acks=1 write to the old leader directly, open loop, until it answers
 NOT_LEADER_OR_FOLLOWER. While its LeaderAndIsr waits behind the flood it goes on appending and
-acknowledging; then it truncates. What it appended after the LeaderAndIsr was sent to it is loss that
-the control plane would have avoided.
+acknowledging; then it truncates. What it appended after the LeaderAndIsr was sent to it is loss
+that a control plane of its own would have avoided.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The real kind: the controller is cut from ZooKeeper past its session while its control connections
 live on (or paused past it), so that what it still had to send arrives after its successor's.
-The forged kind: requests with an old controller epoch, broker epoch or leader epoch, on every plane.
-Each must be answered with Kafka's error and change nothing.
+The forged kind: requests with an old controller epoch, broker epoch or leader epoch, on both
+planes. Each must be answered with Kafka's error and change nothing.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Control requests that change nothing: they tell brokers what they have been told already.
 
-- LeaderAndIsr with each partition's current leader epoch: brokers answer 0 at the top and 11 for
-  each partition (an equal epoch is not newer) and leave everything as it is. Safe at any time.
-- UpdateMetadata with the committed state and the registered brokers: answered 0. It is *not* fenced
-by
-  leader epochs, and it replaces the list of live brokers: one that was built before a change and
-  handled after the controller's own would put a broker's metadata back. So it should name topics
-  that nobody checks for staleness, and it has no place in a run in which brokers come and go.
+- LeaderAndIsr with each partition's current leader epoch: a broker that has it answers 0 at the
+  top, 11 for each partition (an equal epoch is not newer), and leaves everything as it is.
+- UpdateMetadata with the registered brokers, and by default no partition: answered 0. It is *not*
+  fenced by leader epochs, so one that named a partition, was built before a move and handled after
+  the controller's own would put a broker's metadata back, and the harness would find what it had
+  done itself. For the same reason it has no place in a run in which brokers come and go: it
+  replaces the list of live brokers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from harness.workload.zk_state import Partition, Snapshot
@@ -38,10 +38,10 @@ def _by_topic(partitions: Sequence[Partition], states: Sequence[dict[str, Any]])
 
 
 def leader_and_isr(snapshot: Snapshot, node: int, client_id: str) -> bytes | None:
-    """The frame for ``node``; None when it has no replica of the topics read."""
-    own = [p for p in snapshot.partitions if node in p.replicas]
-    if not own or node not in snapshot.brokers:
+    """The frame for ``node``, with those partitions that it hosts; None when not registered."""
+    if node not in snapshot.brokers:
         return None
+    own = [p for p in snapshot.partitions if node in p.replicas]
     states = [
         {
             "partition_index": p.partition,
@@ -74,11 +74,13 @@ def leader_and_isr(snapshot: Snapshot, node: int, client_id: str) -> bytes | Non
     return encode_request(request, 0, client_id)
 
 
-def update_metadata(snapshot: Snapshot, node: int, client_id: str) -> bytes | None:
-    """The frame for ``node``; None when it is not registered."""
+def update_metadata(
+    snapshot: Snapshot, node: int, client_id: str, topics: Collection[str] = ()
+) -> bytes | None:
+    """The frame for ``node``, with the partitions of ``topics``; None when it is not registered."""
     if node not in snapshot.brokers:
         return None
-    partitions = snapshot.partitions
+    partitions = [p for p in snapshot.partitions if p.topic in topics]
     states = [
         {
             "partition_index": p.partition,
@@ -116,6 +118,3 @@ def update_metadata(snapshot: Snapshot, node: int, client_id: str) -> bytes | No
         ],
     )
     return encode_request(request, 0, client_id)
-
-
-BUILDERS: Final = {"LEADER_AND_ISR": leader_and_isr, "UPDATE_METADATA": update_metadata}

@@ -15,16 +15,17 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from harness.workload.control_messages import BUILDERS, VERSIONS
+from harness.workload.control_messages import VERSIONS, leader_and_isr, update_metadata
 from harness.workload.lifecycle import Lifecycle
 from harness.workload.links import Channel, Links
 from harness.workload.pacing import Clock
 from harness.workload.recorder import LiveRecorder
 from harness.workload.spec import WorkloadError, WorkloadSpec
-from harness.workload.zk_state import ZkState
+from harness.workload.zk_state import Snapshot, ZkState
 from nodes.wire.apis import ApiKey
 from nodes.wire.codec import WireError, decode_response
 
+APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA")
 PLANES: Final = ("control", "data")
 _CONNECT_S: Final = 20.0
 _CORRELATION_AT: Final = 8
@@ -33,22 +34,24 @@ _I32: Final = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``listeners``: by broker, by plane ("control", "data"), host:port. ``topics``: see
-    `control_messages`. ``rate_per_s``: for each listener."""
+    """``listeners``: by broker, by plane ("control", "data"), host:port. ``topics``: whose
+    partitions LeaderAndIsr names. ``metadata_topics``: whose partitions UpdateMetadata names: only such as
+    nobody moves (see `control_messages`). ``rate_per_s``: for each listener."""
 
     zookeeper: str
     listeners: dict[int, dict[str, str]]
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    metadata_topics: tuple[str, ...] = ()
     rate_per_s: float = 20.0
-    apis: tuple[str, ...] = ("LEADER_AND_ISR", "UPDATE_METADATA")
+    apis: tuple[str, ...] = APIS
     connections: int = 8
     timeout_ms: int = 10_000
 
     def __post_init__(self) -> None:
         for api in self.apis:
-            if api not in BUILDERS:
+            if api not in APIS:
                 raise ValueError(
-                    f"field 'params.apis': {api!r} is not allowed; allowed: {', '.join(BUILDERS)}"
+                    f"field 'params.apis': {api!r} is not allowed; allowed: {', '.join(APIS)}"
                 )
         for planes in self.listeners.values():
             for plane in planes:
@@ -98,7 +101,8 @@ class Prober:
 
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
         self._recorder = recorder
-        state = ZkState(self._params.zookeeper, self._params.topics)
+        topics = dict.fromkeys((*self._params.topics, *self._params.metadata_topics))
+        state = ZkState(self._params.zookeeper, tuple(topics))
         try:
             state.start(_CONNECT_S)
             listeners = self._connect(life)
@@ -164,7 +168,7 @@ class Prober:
         listener.turns += 1
         key = (listener.node, api)
         if key not in self._frames:
-            self._frames[key] = BUILDERS[api](snapshot, listener.node, self._spec.process)
+            self._frames[key] = self._encode(snapshot, listener.node, api)
         frame = self._frames[key]
         if frame is None:
             return
@@ -184,6 +188,11 @@ class Prober:
             planned_t=planned_t,
         )
         self._links.send(channel, bytes(data), _Probe(op, api, planned_t, invoke_t))
+
+    def _encode(self, snapshot: Snapshot, node: int, api: str) -> bytes | None:
+        if api == "LEADER_AND_ISR":
+            return leader_and_isr(snapshot, node, self._spec.process)
+        return update_metadata(snapshot, node, self._spec.process, self._params.metadata_topics)
 
     def _answered(self, channel: Channel, payload: bytes, t: int) -> None:
         sent: _Probe = channel.tag

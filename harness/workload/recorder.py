@@ -46,11 +46,12 @@ class LiveRecorder:
         self._thread.start()
 
     def event(self, kind: str, /, **fields: Any) -> None:
-        """One row of ``kind``; ``t`` is now unless given."""
+        """One row of ``kind``; ``t`` is now and ``process`` this one, unless given."""
         if "t" not in fields:
             fields["t"] = time.monotonic_ns()
+        if "process" not in fields:
+            fields["process"] = self.process
         fields["f"] = kind
-        fields["process"] = self.process
         self._append(orjson.dumps(fields))
 
     def invoke(self, kind: str, op: int, t: int, **fields: Any) -> None:

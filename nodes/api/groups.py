@@ -14,8 +14,7 @@ from nodes.api.failures import fail
 from nodes.api.topic_names import OFFSETS_TOPIC
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.groups.group import JoinResult, SyncResult
-from nodes.groups.membership import JoinRequest
+from nodes.groups.group import JoinRequest, JoinResult, SyncResult
 from nodes.groups.messages import CommittedOffset
 
 if TYPE_CHECKING:

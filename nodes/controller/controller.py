@@ -237,7 +237,11 @@ class KafkaController:
         self._events.start()
 
     def shutdown(self) -> None:
-        """Stop at the end of the current event; `/controller` goes with the session."""
+        """Stop at the end of the current event; `/controller` goes with the session.
+
+        An event that waits for ZooKeeper while it cannot be reached is given up.
+        """
+        self._zk.stop_waiting()
         self._events.close()
         self._active_controller_id, was_active = _NOBODY, self.is_active
         self._resign(was_active=was_active)

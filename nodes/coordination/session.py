@@ -93,6 +93,7 @@ class ZooKeeperSession:
         self._connected = threading.Condition(self._lock)
         self._state = KazooState.LOST
         self._closed = False
+        self._impatient = False
         self._had_session = False
         self._change_handlers: dict[str, ChangeHandler] = {}
         self._child_handlers: dict[str, ChildChangeHandler] = {}
@@ -118,6 +119,18 @@ class ZooKeeperSession:
                 f"zookeeper.connect: no connection to {self._client.hosts} within "
                 f"{self._connection_timeout_ms} ms (zookeeper.connection.timeout.ms)"
             )
+
+    def stop_waiting(self) -> None:
+        """From now on a request that cannot reach ZooKeeper fails with SessionClosed, at once.
+
+        For a broker that shuts down while it is cut off; while connected nothing changes.
+        """
+        with self._lock:
+            self._impatient = True
+            connected = self._state == KazooState.CONNECTED
+            self._connected.notify_all()
+        if not connected:
+            self._fail_waiting(SessionClosed())
 
     def close(self) -> None:
         """End the session: its ephemeral nodes vanish at once. Idempotent."""
@@ -175,18 +188,23 @@ class ZooKeeperSession:
         """Block until ZooKeeper is reached; raise when the session turns out to be over."""
         with self._lock:
             self._connected.wait_for(
-                lambda: self._closed or self._state != KazooState.SUSPENDED,
+                lambda: self._must_not_wait or self._state != KazooState.SUSPENDED
             )
-            if self._closed:
+            if self._must_not_wait:
                 raise SessionClosed
             if self._state == KazooState.LOST:
                 raise SessionExpired
+
+    @property
+    def _must_not_wait(self) -> bool:
+        """Under the lock."""
+        return self._closed or (self._impatient and self._state != KazooState.CONNECTED)
 
     def _send(self, request: Request) -> Future[Any]:
         self._in_flight.acquire()
         future: Future[Any] = Future()
         with self._lock:
-            if self._closed:
+            if self._must_not_wait:
                 self._in_flight.release()
                 raise SessionClosed
             self._waiting.add(future)
@@ -336,8 +354,11 @@ class ZooKeeperSession:
             previous, self._state = self._state, state
             closed = self._closed
             self._connected.notify_all()
+            must_not_wait = self._must_not_wait
         if closed:
             return
+        if must_not_wait:
+            self._fail_waiting(SessionClosed())
         if state == KazooState.LOST:
             log.warning("ZooKeeper session expired")
             self._seen_nodes.clear()

@@ -103,6 +103,10 @@ class KafkaZkClient(ZNodeAccess):
         """End the session; ephemeral znodes go with it. Idempotent."""
         self._session.close()
 
+    def stop_waiting(self) -> None:
+        """Do not wait out disconnections any more: this broker is shutting down."""
+        self._session.stop_waiting()
+
     @property
     def session_id(self) -> int:
         return self._session.session_id

@@ -20,9 +20,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.groups.group import AnswerJoin, AnswerSync, Group, GroupState, JoinResult, SyncResult
+from nodes.groups.group import (
+    AnswerJoin,
+    AnswerSync,
+    Group,
+    GroupState,
+    JoinRequest,
+    JoinResult,
+    SyncResult,
+)
 from nodes.groups.lock import DeferringLock
-from nodes.groups.membership import JoinRequest, Membership
+from nodes.groups.membership import Membership
 from nodes.groups.messages import CommittedOffset
 from nodes.groups.store import (
     OFFSETS_TOPIC,
@@ -43,8 +51,6 @@ if TYPE_CHECKING:
     from nodes.replication.replica_manager import ReplicaManager
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
-
-_NO_GENERATION = -1
 
 
 class GroupOverview(NamedTuple):

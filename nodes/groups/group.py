@@ -51,6 +51,25 @@ Protocols = Sequence[tuple[str, bytes]]
 """Assignment strategies that a member supports, its favourite first, with its metadata for each."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """`requires_member_id`: a member without an id is given one and has to come back with it
+    (KIP-394). `may_skip_assignment`: a returning static leader can be told to leave assignments as
+    they are (KIP-814)."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    requires_member_id: bool
+    may_skip_assignment: bool
+
+
 class JoinResult(NamedTuple):
     error: int
     member_id: str = ""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nodes.core.errors import Errors
@@ -20,9 +19,9 @@ from nodes.groups.group import (
     AnswerSync,
     Group,
     GroupState,
+    JoinRequest,
     JoinResult,
     Member,
-    Protocols,
     SyncResult,
 )
 
@@ -35,29 +34,9 @@ log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
 GROUP_MAX_SIZE_REACHED: Final = 81
 _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-_NO_GENERATION: Final = -1
 
 StoreGroup = Callable[[Group, Mapping[str, bytes], Callable[[Errors], None]], None]
 """Write a group with these assignments; called and calling back without the lock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRequest:
-    """`requires_member_id`: a member without an id is given one and has to come back with it
-    (KIP-394). `may_skip_assignment`: a returning static leader can be told to leave assignments as
-    they are (KIP-814)."""
-
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocol_type: str
-    protocols: Protocols
-    requires_member_id: bool
-    may_skip_assignment: bool
 
 
 class Membership:

@@ -290,6 +290,8 @@ class Log:
         """
         with self._lock:
             if offset >= self.log_end_offset:
+                # An epoch that began here without a record may conflict with the leader's.
+                self._epochs.truncate_from_end(offset)
                 return False
             offset = max(0, offset)
             self._truncations += 1

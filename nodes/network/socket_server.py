@@ -79,6 +79,8 @@ class SocketServer:
         self.quotas = ConnectionQuotas(
             config.max_connections, config.max_connections_per_ip, protected
         )
+        if config.queued_max_request_bytes > 0:
+            log.warning("queued.max.request.bytes is not enforced: requests share no memory pool")
         self._next_processor = 0
         self._control: _PlaneParts | None = None
         if config.control_plane_endpoint is not None:

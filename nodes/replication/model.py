@@ -64,6 +64,11 @@ class FetchParams:
         return self.replica_id >= 0
 
     @property
+    def reads_to_log_end(self) -> bool:
+        """Followers and debugging replicas (-2) read past the high watermark (FetchIsolation)."""
+        return self.replica_id != CONSUMER_REPLICA_ID
+
+    @property
     def only_leader(self) -> bool:
         """Only the leader may serve it (Kafka's fetchOnlyLeader)."""
         return self.is_from_follower or not self.may_read_follower

@@ -268,7 +268,7 @@ class Partition(FollowerPartition):
         records: bytes | memoryview = b""
         if diverging is None:
             readable_end = self._rules.readable_end(
-                params.is_from_follower, high_watermark, log_end
+                params.reads_to_log_end, high_watermark, log_end
             )
             if not log_start <= offset <= log_end:
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
@@ -300,7 +300,7 @@ class Partition(FollowerPartition):
         with self._lock:
             own_log = self._log_for_reading(request.current_leader_epoch, params.only_leader)
             end = self._rules.readable_end(
-                params.is_from_follower, self.high_watermark, own_log.log_end_offset
+                params.reads_to_log_end, self.high_watermark, own_log.log_end_offset
             )
             epoch_end = None
             if request.last_fetched_epoch >= 0:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v4.request import MetadataRequest
 from kio.schema.produce.v7 import response as produce_response
 from kio.schema.produce.v7.request import ProduceRequest
@@ -98,7 +99,7 @@ class Handler(socketserver.BaseRequestHandler):
                         partition_responses=tuple(
                             produce_response.PartitionProduceResponse(
                                 index=p.index,
-                                error_code=self.server.error if p.index == 1 else 0,
+                                error_code=ErrorCode(self.server.error if p.index == 1 else 0),
                                 base_offset=0,
                                 log_append_time=None,
                             )
@@ -153,7 +154,7 @@ def test_error_codes_stand_where_templates_say() -> None:
                 name=TopicName("tøpic"),
                 partition_responses=tuple(
                     produce_response.PartitionProduceResponse(
-                        index=p, error_code=e, base_offset=7, log_append_time=None
+                        index=p, error_code=ErrorCode(e), base_offset=7, log_append_time=None
                     )
                     for p, e in enumerate((0, 6, 3))
                 ),

@@ -1,6 +1,6 @@
 """Network faults against a listener that answers and a proxy that really does what it is told.
 
-The proxy is this test's own (one thread a connection); the fault looks through it with real sockets.
+The proxy is this test's own (one thread); the fault looks through it with real sockets.
 """
 
 from __future__ import annotations

@@ -98,8 +98,10 @@ class TestOtherTopicRequests:
 
     @pytest.mark.parametrize(
         ("name", "legal"),
-        [("a", True), ("a.b-c_D9", True), ("", False), (".", False), ("..", False)]
-        + [("a/b", False), ("é", False), ("x" * 249, True), ("x" * 250, False)],
+        [
+            *((name, True) for name in ("a", "a.b-c_D9", "x" * 249)),
+            *((name, False) for name in ("", ".", "..", "a/b", "é", "x" * 250)),
+        ],
     )
     def test_names(self, name: str, legal: bool) -> None:
         assert is_legal(name) is legal

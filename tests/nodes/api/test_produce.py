@@ -125,7 +125,7 @@ def test_zstd_came_with_version_7() -> None:
     assert validate_records(zstd, 7) == Errors.NONE
 
 
-# ---- the short way ---------------------------------------------------------------------------------
+# ---- the short way -----------------------------------------------------------------------------
 
 names = st.text(min_size=0, max_size=140)
 requests = st.fixed_dictionaries(

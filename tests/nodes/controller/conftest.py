@@ -152,7 +152,9 @@ def _states(requests: list[Any], tp: TopicPartition) -> list[Any]:
 class Node:
     """A broker as the controller's tests need it: session, registration, controller, endpoint."""
 
-    def __init__(self, fake: FakeBroker, zk: KafkaZkClient, trace_path: Path, **configs: str) -> None:
+    def __init__(
+        self, fake: FakeBroker, zk: KafkaZkClient, trace_path: Path, **configs: str
+    ) -> None:
         self.fake, self.zk = fake, zk
         self.trace_path = trace_path
         properties = {

@@ -108,9 +108,7 @@ def test_state_writes_are_conditioned_on_the_partition_epoch(zk):
 def test_many_requests_are_pipelined_in_order(zk):
     _, version = zk.register_controller(1)
     partitions = [TopicPartition("wide", p) for p in range(200)]
-    zk.create_topic_assignment(
-        "wide", TOPIC_ID, {tp: ReplicaAssignment((1,)) for tp in partitions}
-    )
+    zk.create_topic_assignment("wide", TOPIC_ID, {tp: ReplicaAssignment((1,)) for tp in partitions})
     states = {
         tp: LeaderIsrAndControllerEpoch(LeaderAndIsr(tp.partition, (1,)), 1) for tp in partitions
     }

@@ -137,9 +137,7 @@ def test_an_older_partition_epoch_is_passed_over(cluster: MemoryCluster) -> None
     assert seen(broker) == before
 
 
-@pytest.mark.parametrize(
-    ("leader_epoch", "error"), [(1, 74), (2, 0), (3, 0), (-1, 0), (-2, 0)]
-)
+@pytest.mark.parametrize(("leader_epoch", "error"), [(1, 74), (2, 0), (3, 0), (-1, 0), (-2, 0)])
 def test_stop_replica_by_leader_epoch(
     cluster: MemoryCluster, leader_epoch: int, error: int
 ) -> None:
@@ -200,9 +198,7 @@ def test_followers_are_known_by_their_assignment(cluster: MemoryCluster) -> None
     for leader_epoch, error in ((2, 75), (-1, 6)):
         waiter = Waiter()
         request = FetchPartitionRequest(0, 0, 1000, leader_epoch)
-        manager.fetch_messages(
-            FetchParams(replica_id=7, max_wait_ms=0), [(TP, request)], waiter
-        )
+        manager.fetch_messages(FetchParams(replica_id=7, max_wait_ms=0), [(TP, request)], waiter)
         assert waiter.wait()[0][1].error == error
 
 

@@ -140,7 +140,9 @@ def test_acks_one_loss_is_cut_from_the_old_leader(make_cluster: ClusterFactory) 
     (cut,) = old.trace("truncation")
     assert (cut["from_offset"], cut["to_offset"], cut["leader_epoch"]) == (4, 3, 1)
     caught_up(cluster, 1, 3)
-    roles = [(row["role"], row["leader"], row["leader_epoch"]) for row in old.trace("leader_change")]
+    roles = [
+        (row["role"], row["leader"], row["leader_epoch"]) for row in old.trace("leader_change")
+    ]
     assert roles == [("leader", 1, 0), ("follower", 2, 1)]
 
 
@@ -392,9 +394,7 @@ def test_killing_each_leader_in_turn_loses_nothing(make_cluster: ClusterFactory)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_kills_moves_and_cuts_lose_nothing(
-    make_cluster: ClusterFactory, seed: int
-) -> None:
+def test_random_kills_moves_and_cuts_lose_nothing(make_cluster: ClusterFactory, seed: int) -> None:
     """At most one broker is dead or cut off at a time; with two in sync nothing may go."""
     random = Random(seed)
     cluster = make_cluster()

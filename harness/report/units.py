@@ -1,0 +1,78 @@
+"""How numbers are written for people: three significant digits, the unit last, never a false zero.
+
+Everything takes None (not measured) and answers a dash for it. ``ascii_only`` is for terminals.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+NOT_MEASURED: Final = "–"
+_NS_PER_S: Final = 1e9
+
+
+def ms(value: float | None, *, ascii_only: bool = False) -> str:
+    """A duration given in milliseconds, in the unit that suits it: 23 µs, 4.06 ms, 1.57 s."""
+    if value is None or not math.isfinite(value):
+        return "-" if ascii_only else NOT_MEASURED
+    size = abs(value)
+    if size == 0:
+        return "0 ms"
+    if size < 0.9995:
+        return f"{_three(value * 1000)} {'us' if ascii_only else 'µs'}"
+    if size < 999.5:
+        return f"{_three(value)} ms"
+    if size < 119_500:
+        return f"{_three(value / 1000)} s"
+    return f"{_three(value / 60_000)} min"
+
+
+def count(value: float | None, *, ascii_only: bool = False) -> str:
+    """A number of things, its thousands set apart."""
+    if value is None or not math.isfinite(value):
+        return "-" if ascii_only else NOT_MEASURED
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def share(value: float | None, *, ascii_only: bool = False) -> str:
+    """A share of one, as a percentage."""
+    if value is None or not math.isfinite(value):
+        return "-" if ascii_only else NOT_MEASURED
+    if value == 0:
+        return "0 %"
+    return f"{_three(value * 100)} %" if value >= 0.0001 else "< 0.01 %"
+
+
+def times(ratio: float | None, *, ascii_only: bool = False) -> str:
+    """How many times: 576x, 4.2x, 0.75x."""
+    if ratio is None or not math.isfinite(ratio):
+        return "-" if ascii_only else NOT_MEASURED
+    sign = "x" if ascii_only else "×"
+    if ratio >= 9.95:
+        return f"{ratio:,.0f}{sign}"
+    return f"{ratio:.1f}{sign}" if ratio >= 0.95 else f"{ratio:.2g}{sign}"
+
+
+def clock_s(ns: int | None) -> str:
+    """A moment, as seconds and milliseconds from some beginning."""
+    return NOT_MEASURED if ns is None else f"{ns / _NS_PER_S:,.3f} s"
+
+
+def words(number: int, one: str, many: str | None = None) -> str:
+    """1 record, 2 records."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: list[str]) -> str:
+    """a, b and c."""
+    return (
+        names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    )
+
+
+def _three(value: float) -> str:
+    size = abs(value)
+    digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

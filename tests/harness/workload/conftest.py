@@ -1,0 +1,167 @@
+"""A two-broker cluster reduced to its answers: enough for the raw clients, over real sockets.
+
+Both brokers share one idea of the leader unless told otherwise (``told``), so that a test can let one
+of them be behind. Answers are made with the broker's own codec.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socketserver
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.codec import build, encode_response, parse_body, parse_header
+from nodes.wire.records import check_crc, iter_records
+
+TOPIC = "t"
+
+
+class MiniCluster:
+    """``leader``/``leader_epoch``: the truth. ``told[node]``: what that broker answers to Metadata."""
+
+    def __init__(self) -> None:
+        self.leader, self.leader_epoch = 1, 0
+        self.told: dict[int, tuple[int, int]] = {}
+        self.values: list[tuple[int, int]] = []  # (broker, value)
+        self.asked: list[int] = []  # who was asked for metadata
+        self.produce_error = 0
+        self.silent: set[int] = set()
+        self.control: list[tuple[int, Any]] = []
+        self.lock = threading.Lock()
+        self.brokers = {node: MiniBroker(self, node) for node in (1, 2)}
+
+    @property
+    def bootstrap(self) -> dict[int, str]:
+        return {n: "{}:{}".format(*b.server_address[:2]) for n, b in self.brokers.items()}
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.shutdown()
+            broker.server_close()
+
+
+class MiniBroker(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, cluster: MiniCluster, node: int) -> None:
+        super().__init__(("127.0.0.1", 0), MiniHandler)
+        self.cluster, self.node = cluster, node
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+
+class MiniHandler(socketserver.BaseRequestHandler):
+    server: MiniBroker
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                (size,) = struct.unpack(">i", self._exactly(4))
+                frame = self._exactly(size)
+                while self.server.node in self.server.cluster.silent:
+                    time.sleep(0.01)
+                header = parse_header(frame)
+                answer = self._answer(header, parse_body(header, frame))
+                self.request.sendall(
+                    encode_response(
+                        header.api_key,
+                        header.api_version,
+                        header.correlation_id,
+                        build(response_class(header.api_key, header.api_version), **answer),
+                    )
+                )
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.request.recv(size - len(data))
+            if not more:
+                raise OSError
+            data += more
+        return data
+
+    def _answer(self, header: Any, request: Any) -> dict[str, Any]:
+        cluster, node = self.server.cluster, self.server.node
+        with cluster.lock:
+            if header.api_key == ApiKey.METADATA:
+                cluster.asked.append(node)
+                leader, leader_epoch = cluster.told.get(
+                    node, (cluster.leader, cluster.leader_epoch)
+                )
+                known = [t.name for t in request.topics if t.name == TOPIC]
+                return {
+                    "topics": [
+                        {
+                            "name": name,
+                            "partitions": [
+                                {
+                                    "partition_index": 0,
+                                    "leader_id": leader,
+                                    "leader_epoch": leader_epoch,
+                                    "replica_nodes": [1, 2],
+                                    "isr_nodes": [1, 2],
+                                }
+                            ],
+                        }
+                        for name in known
+                    ]
+                }
+            if header.api_key == ApiKey.PRODUCE:
+                return self._produce(request)
+            cluster.control.append((node, request))
+            return {"error_code": 0}
+
+    def _produce(self, request: Any) -> dict[str, Any]:
+        cluster, node = self.server.cluster, self.server.node
+        (topic,) = request.topic_data
+        (partition,) = topic.partition_data
+        assert check_crc(partition.records)
+        (record,) = iter_records(partition.records)
+        error = cluster.produce_error or (0 if node == cluster.leader else 6)
+        if not error:
+            cluster.values.append((node, struct.unpack_from(">q", record.value)[0]))
+        result = {
+            "index": partition.index,
+            "error_code": error,
+            "base_offset": len(cluster.values) - 1 if not error else -1,
+            "log_append_time": -1 if error else 1_700_000_000_000,
+        }
+        return {"responses": [{"name": topic.name, "partition_responses": [result]}]}
+
+
+@pytest.fixture
+def mini() -> Iterator[MiniCluster]:
+    cluster = MiniCluster()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def rows() -> Callable[[Path | str], list[dict[str, Any]]]:
+    def read(path: Path | str) -> list[dict[str, Any]]:
+        text = Path(path).read_bytes() if Path(path).exists() else b""
+        return [json.loads(line) for line in text.splitlines()]
+
+    return read
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    def wait(met: Callable[[], Any], timeout_s: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not met():
+            assert time.monotonic() < deadline, "not in time"
+            time.sleep(0.005)
+
+    return wait

@@ -1,0 +1,239 @@
+"""The small parts that every role stands on."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.history import problem_with
+from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec
+from harness.workload.outcomes import produce_outcome
+from harness.workload.pacing import Clock
+from harness.workload.prober import Params as ProberParams
+from harness.workload.produce_frames import ProduceFrames
+from harness.workload.producer import Params as ProducerParams
+from harness.workload.roles import role
+from harness.workload.values import MIN_BYTES, decode_value, encode_value
+from nodes.wire.codec import parse_body, parse_header
+from nodes.wire.records import check_crc, iter_records
+
+
+def spec(**fields: Any) -> WorkloadSpec:
+    return WorkloadSpec(
+        **{
+            "role": "producer",
+            "process": "p",
+            "output": "x.jsonl",
+            "bootstrap": {1: "127.0.0.1:9092"},
+            "params": {"topics": {"t": 1}},
+            **fields,
+        }
+    )
+
+
+# ---- specs ---------------------------------------------------------------------------------------
+
+
+def test_a_spec_survives_json(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text(spec(params={"topics": {"t": 3}, "acks": 1}).to_json())
+    loaded = WorkloadSpec.load(path)
+    assert loaded == spec(params={"topics": {"t": 3}, "acks": 1})
+    assert loaded.address(1) == ("127.0.0.1", 9092)
+    assert loaded.read_params(ProducerParams).topics == {"t": 3}
+
+
+def test_integer_keys_and_whole_rates_come_back_from_json(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    params = {
+        "zookeeper": "z:1",
+        "listeners": {2: {"control": "127.0.0.1:5"}},
+        "topics": ["t"],
+        "rate_per_s": 5,
+    }
+    path.write_text(spec(role="prober", params=params).to_json())
+    read = WorkloadSpec.load(path).read_params(ProberParams)
+    assert read.listeners == {2: {"control": "127.0.0.1:5"}}
+    assert read.topics == ("t",)
+    assert read.rate_per_s == 5.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"role": "juggler"}, ["role", "juggler", "consumer"]),
+        ({"bootstrap": {1: "nowhere"}}, ["bootstrap", "nowhere", "host:port"]),
+        ({"params": {}}, ["params.topics", "required"]),
+        ({"params": {"topics": {"t": 1}, "akcs": 1}}, ["params.akcs", "unknown", "acks"]),
+        ({"params": {"topics": {"t": 1}, "acks": "all"}}, ["params.acks", "'all'", "int"]),
+        ({"params": {"topics": {"t": 1}, "acks": 2}}, ["params.acks", "2", "-1"]),
+        ({"params": {"topics": {"t": 1}, "value_bytes": 4}}, ["value_bytes", "8"]),
+        (
+            {"role": "direct-producer", "params": {"topic": "t", "target": 9}},
+            ["params.target", "9", "1"],
+        ),
+        (
+            {"role": "prober", "params": {"zookeeper": "z:1", "listeners": {"1": {"moon": "a:1"}}}},
+            ["params.listeners", "moon", "control"],
+        ),
+    ],
+)
+def test_a_bad_spec_is_named(fields: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(WorkloadError) as error:
+        role(spec(**fields))
+    for text in named:
+        assert text in str(error.value)
+
+
+# ---- the recorder --------------------------------------------------------------------------------
+
+
+def test_what_is_recorded_is_in_the_file_in_order(tmp_path: Path, rows: Any) -> None:
+    path = tmp_path / "live" / "p.jsonl"
+    with LiveRecorder(path, "p-1") as recorder:
+        recorder.invoke("produce", 7, 100, topic="t", partition=0, value=3, acks=1)
+        recorder.complete("produce", 7, "ok", 100, 150, topic="t", partition=0, value=3, acks=1)
+        recorder.event("node_event", node=1, event="kill")
+        recorder.event("forged", process="forger", op=1)
+    found = rows(path)
+    assert [row["f"] for row in found] == ["produce", "produce", "node_event", "forged"]
+    assert [problem_with(row) for row in found] == [None] * 4
+    assert (found[1]["invoke_t"], found[1]["t"], found[1]["op"]) == (100, 150, 7)
+    assert found[3]["process"] == "forger"
+
+
+def test_lines_reach_the_file_without_a_flush(tmp_path: Path, rows: Any, wait_until: Any) -> None:
+    with LiveRecorder(tmp_path / "p.jsonl", "p") as recorder:
+        recorder.event("infra", component="worker", reason="r")
+        wait_until(lambda: rows(tmp_path / "p.jsonl"))
+
+
+def test_many_threads_lose_nothing(tmp_path: Path, rows: Any) -> None:
+    with LiveRecorder(tmp_path / "p.jsonl", "p", flush_interval_s=0.001) as recorder:
+
+        def work(base: int) -> None:
+            for op in range(base, base + 2000):
+                recorder.invoke("probe", op, op)
+
+        threads = [threading.Thread(target=work, args=(i * 2000,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(row["op"] for row in rows(tmp_path / "p.jsonl")) == list(range(8000))
+
+
+def test_closing_twice_is_fine(tmp_path: Path) -> None:
+    recorder = LiveRecorder(tmp_path / "p.jsonl", "p")
+    recorder.close()
+    recorder.close()
+
+
+def test_the_hot_path_is_cheap(tmp_path: Path) -> None:
+    with LiveRecorder(tmp_path / "p.jsonl", "producer-1", flush_interval_s=60) as recorder:
+        best_ns = 10**9
+        for _ in range(20):
+            started = time.thread_time_ns()
+            for op in range(500):
+                recorder.complete(
+                    "produce",
+                    op,
+                    "ok",
+                    123_456_789_012,
+                    123_456_789_999,
+                    topic="t",
+                    partition=0,
+                    value=op,
+                    acks=1,
+                    offset=op,
+                    error=0,
+                )
+            best_ns = min(best_ns, (time.thread_time_ns() - started) // 500)
+    assert best_ns < 5_000  # about 600 when nothing else runs
+
+
+# ---- clocks and values ---------------------------------------------------------------------------
+
+
+def test_a_clock_keeps_its_plan_whenever_it_is_asked() -> None:
+    clock = Clock(1000, 0)
+    assert clock.take(-1) is None
+    assert [clock.take(2_500_000) for _ in range(4)] == [0, 1_000_000, 2_000_000, None]
+    assert clock.wait_s(2_500_000, 1.0) == pytest.approx(0.0005)
+
+
+@given(
+    rate=st.floats(1, 10_000),
+    steps=st.lists(st.integers(0, 3_000_000_000), max_size=30),
+    behind_ns=st.integers(0, 1_000_000_000),
+)
+def test_ticks_are_in_order_due_and_never_too_old(
+    rate: float, steps: list[int], behind_ns: int
+) -> None:
+    clock, now, last = Clock(rate, 0, max_behind_ns=behind_ns), 0, -1
+    for step in steps:
+        now += step
+        for _ in range(5):
+            planned = clock.take(now)
+            if planned is None:
+                break
+            assert last < planned <= now
+            assert now - planned <= behind_ns + 1e9 / rate + 1
+            last = planned
+
+
+@given(value=st.integers(-(2**63), 2**63 - 1), size=st.integers(MIN_BYTES, 200))
+def test_values_come_back(value: int, size: int) -> None:
+    data = encode_value(value, size)
+    assert len(data) == size
+    assert decode_value(data) == value
+
+
+@pytest.mark.parametrize("data", [None, b"", b"short", b"12345678x"])
+def test_foreign_records_have_no_value(data: bytes | None) -> None:
+    assert decode_value(data) is None
+
+
+@given(value=st.integers(0, 2**62), timestamp_ms=st.integers(0, 2**42), size=st.integers(8, 300))
+def test_patched_frames_are_sound_requests(value: int, timestamp_ms: int, size: int) -> None:
+    frames = ProduceFrames("t", 3, acks=1, timeout_ms=1000, value_bytes=size, client_id="direct")
+    frames.frame(1, 1)
+    frame = frames.frame(value, timestamp_ms)[4:]
+    header = parse_header(frame)
+    request = parse_body(header, frame)
+    (partition,) = request.topic_data[0].partition_data
+    assert (request.acks, partition.index, header.client_id) == (1, 3, "direct")
+    assert check_crc(partition.records)
+    (record,) = iter_records(partition.records)
+    assert decode_value(record.value) == value
+    assert record.timestamp_ms == timestamp_ms
+
+
+@pytest.mark.parametrize(
+    ("error", "acks", "outcome"),
+    [
+        (0, 1, "ok"),
+        (0, -1, "ok"),
+        (0, 0, "info"),
+        (6, 1, "info"),
+        (7, -1, "info"),
+        (20, -1, "info"),
+        (3, -1, "info"),
+        (19, -1, "fail"),
+        (10, 1, "fail"),
+        (-1, 1, "info"),
+    ],
+)
+def test_outcomes(error: int, acks: int, outcome: str) -> None:
+    assert produce_outcome(error, acks) == outcome
+
+
+def test_specs_are_plain_json() -> None:
+    assert json.loads(spec().to_json())["bootstrap"] == {"1": "127.0.0.1:9092"}

@@ -1,0 +1,274 @@
+"""Every role as the process that a run starts, against brokers that speak the protocol.
+
+Raw clients meet the two mini brokers of conftest; librdkafka's meet its own mock cluster, a foreign
+implementation. (All of them also work against Apache Kafka 3.9.2, which is too slow to start here.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from checkers.history import problem_with
+from harness.workload import WorkloadError, WorkloadSpec, launch
+from harness.workload.control_messages import leader_and_isr, update_metadata
+from harness.workload.zk_state import Broker, Partition, Snapshot, topic_uuid
+from nodes.wire.codec import parse_body, parse_header
+
+
+@pytest.fixture
+def spec(mini: Any, tmp_path: Path) -> Any:
+    def make(role: str, bootstrap: dict[int, str] | None = None, **params: Any) -> WorkloadSpec:
+        return WorkloadSpec(
+            role=role,
+            process=f"{role}-1",
+            output=str(tmp_path / f"{role}-1.jsonl"),
+            bootstrap=bootstrap or mini.bootstrap,
+            params=params,
+        )
+
+    return make
+
+
+def sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    assert [problem_with(row) for row in rows] == [None] * len(rows)
+    return rows
+
+
+def done(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["type"] != "invoke"]
+
+
+# ---- the direct producer -------------------------------------------------------------------------
+
+
+def test_it_stays_until_refused_and_then_follows_the_newer_epoch(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.told[2] = (1, 0)  # broker 2 is behind with its news
+    plan = spec("direct-producer", topic="t", rate_per_s=500, connections=4, first_value=1000)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: len(mini.values) > 20)
+        with mini.lock:
+            mini.leader, mini.leader_epoch = 2, 1
+            mini.told[1] = (1, 0)
+        wait_until(lambda: len([a for a in mini.asked if a == 2]) > 3)
+        with mini.lock:
+            before = len(mini.values)
+            assert {node for node, _ in mini.values} == {1}
+            mini.told.clear()
+        wait_until(lambda: len(mini.values) > before + 20)
+        assert workload.stop() == 0
+    found = done(sound(rows(plan.output)))
+    acked = [row for row in found if row["type"] == "ok"]
+    assert sorted(row["value"] for row in acked) == sorted(value for _, value in mini.values)
+    assert {(row["node"], row["leader_epoch"]) for row in acked} == {(1, 0), (2, 1)}
+    refused = [row for row in found if row["error"] == 6]
+    assert refused
+    assert {row["type"] for row in refused} == {"info"}
+    assert acked[0]["log_append_time_ms"] == 1_700_000_000_000
+    assert len({row["value"] for row in found}) == len(found)
+
+
+def test_a_chosen_broker_is_kept_to_even_if_it_does_not_lead(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("direct-producer", topic="t", target=2, rate_per_s=200, connections=2)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: any(row.get("error") == 6 for row in rows(plan.output)))
+        with mini.lock:
+            mini.leader_epoch = 1  # news that it may follow
+        wait_until(lambda: len(mini.values) > 5)
+    first = min(done(rows(plan.output)), key=lambda row: row["op"])
+    assert (first["node"], first["error"]) == (2, 6)
+
+
+def test_unanswered_produces_are_info_and_the_connection_is_made_anew(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("direct-producer", topic="t", rate_per_s=100, connections=2, timeout_ms=150)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: mini.values)
+        mini.silent.add(1)
+        wait_until(lambda: any(row.get("failure") == "timeout" for row in rows(plan.output)))
+        mini.silent.clear()
+        before = len(mini.values)
+        wait_until(lambda: len(mini.values) > before + 5)
+    lost = [row for row in done(sound(rows(plan.output))) if row.get("failure") == "timeout"]
+    assert {row["type"] for row in lost} == {"info"}
+
+
+# ---- the metadata reader -------------------------------------------------------------------------
+
+
+def test_each_broker_is_asked_for_its_own_idea(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.told[2] = (1, 7)
+    plan = spec("metadata-reader", topics=["t"], rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: len(done(rows(plan.output))) > 10)
+    found = done(sound(rows(plan.output)))
+    assert {(row["node"], row["leader_epoch"]) for row in found} == {(1, 0), (2, 7)}
+    assert {(row["type"], row["leader"], tuple(row["isr"])) for row in found} == {("ok", 1, (1, 2))}
+    assert len({row["read"] for row in found}) == len(found)
+
+
+def test_a_broker_that_is_gone_is_info_and_the_other_goes_on(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("metadata-reader", topics=["t"], rate_per_s=100, timeout_ms=100)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: rows(plan.output))
+        mini.silent.add(1)
+        wait_until(lambda: any(r.get("failure") == "timeout" for r in rows(plan.output)))
+        mini.silent.clear()
+    timeouts = [row for row in done(sound(rows(plan.output))) if row.get("failure")]
+    assert {(row["node"], row["type"]) for row in timeouts} == {(1, "info")}
+
+
+def test_an_unknown_topic_is_a_failed_read(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("metadata-reader", topics=["nope"], rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: done(rows(plan.output)))
+    assert {row["type"] for row in done(sound(rows(plan.output)))} == {"fail"}
+
+
+# ---- librdkafka ----------------------------------------------------------------------------------
+
+
+def test_producer_and_consumer_meet_a_foreign_cluster(
+    spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mock = confluent_kafka.Producer({"test.mock.num.brokers": 2, "bootstrap.servers": "x"})
+    brokers = mock.list_topics(timeout=10).brokers
+    bootstrap = {node: f"{broker.host}:{broker.port}" for node, broker in brokers.items()}
+    produce = spec(
+        "producer", bootstrap, topics={"rd": 2}, rate_per_s=300, first_value=50, value_bytes=20
+    )
+    consume = spec("consumer", bootstrap, topics={"rd": 2}, poll_ms=50)
+    with launch(produce) as producer, launch(consume) as consumer:
+        producer.wait_ready()
+        consumer.wait_ready()
+        wait_until(lambda: len([r for r in rows(consume.output) if r.get("value")]) > 50, 20)
+        assert producer.stop() == 0
+        acked = [row for row in done(sound(rows(produce.output))) if row["type"] == "ok"]
+        wait_until(
+            lambda: len([r for r in rows(consume.output) if r.get("value")]) >= len(acked), 20
+        )
+        assert consumer.stop() == 0
+    read = {
+        (row["partition"], row["offset"]): row["value"]
+        for row in sound(rows(consume.output))
+        if row.get("value") is not None
+    }
+    assert {(row["partition"], row["offset"]): row["value"] for row in acked} == read
+    assert min(read.values()) == 50
+
+
+def test_nobody_there(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = spec("metadata-reader", {1: "127.0.0.1:1"}, topics=["t"])
+    with pytest.raises(WorkloadError, match="not ready within"), launch(plan) as workload:
+        workload.wait_ready(0.5)
+    assert not workload.alive()
+
+
+# ---- the process ---------------------------------------------------------------------------------
+
+
+def test_bad_parameters_end_it_with_words(spec: Any) -> None:
+    plan = spec("metadata-reader", topics=["t"], colour="red")
+    with pytest.raises(WorkloadError, match="colour"), launch(plan) as workload:
+        workload.wait_ready()
+
+
+@pytest.mark.parametrize("how", ["sigterm", "parent dies"])
+def test_it_ends_with_its_parent_and_on_sigterm(
+    spec: Any, how: str, tmp_path: Path, wait_until: Any
+) -> None:
+    plan = spec("metadata-reader", topics=["t"])
+    if how == "sigterm":
+        with launch(plan) as workload:
+            workload.wait_ready()
+            os.kill(workload.pid, signal.SIGTERM)
+            wait_until(lambda: not workload.alive())
+            assert workload.exit_code == 0
+        return
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    code = (
+        "import sys, os; from pathlib import Path; from harness.workload import *;"
+        f"w = launch(WorkloadSpec.load(Path({str(tmp_path / 'plan.json')!r})));"
+        "w.wait_ready(); print(w.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    parent = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+    orphan = int(parent.stdout)
+
+    def gone() -> bool:
+        try:
+            return Path(f"/proc/{orphan}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    wait_until(gone)
+
+
+# ---- probes --------------------------------------------------------------------------------------
+
+SNAPSHOT = Snapshot(
+    1,
+    2,
+    9,
+    {n: Broker(100 + n, (("CLIENT", "PLAINTEXT", "h", 90 + n),), None) for n in (1, 2)},
+    (
+        Partition("t", uuid.UUID(int=5), 0, 1, 3, 8, 4, (1, 2), (1, 2)),
+        Partition("t", uuid.UUID(int=5), 1, 2, 6, 8, 7, (2, 3), (2, 3)),
+    ),
+)
+
+
+def parsed(frame: bytes | None) -> Any:
+    assert frame is not None
+    return parse_body(parse_header(frame[4:]), frame[4:])
+
+
+def test_probes_say_what_is_committed() -> None:
+    request = parsed(leader_and_isr(SNAPSHOT, 1, "probe"))
+    assert (request.controller_id, request.controller_epoch, request.broker_epoch) == (2, 9, 101)
+    (topic,) = request.topic_states
+    assert topic.topic_id == uuid.UUID(int=5)
+    (state,) = topic.partition_states
+    assert (state.leader, state.leader_epoch, state.partition_epoch) == (1, 3, 4)
+    assert leader_and_isr(SNAPSHOT, 3, "probe") is None
+
+
+def test_metadata_probes_name_no_partition_unless_told() -> None:
+    request = parsed(update_metadata(SNAPSHOT, 2, "probe"))
+    assert not request.topic_states
+    assert [broker.id_ for broker in request.live_brokers] == [1, 2]
+    named = parsed(update_metadata(SNAPSHOT, 2, "probe", ["t"]))
+    (topic,) = named.topic_states
+    assert [s.leader_epoch for s in topic.partition_states] == [3, 6]
+    assert list(topic.partition_states[1].offline_replicas) == [3]
+
+
+def test_topic_ids_are_kafkas() -> None:
+    assert topic_uuid("AAAAAAAAAAAAAAAAAAAABQ") == uuid.UUID(int=5)
+    assert topic_uuid(None) == uuid.UUID(int=0)

@@ -1,0 +1,125 @@
+"""AdminManager's validation and what it writes."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from nodes.coordination.admin import AdminManager, NewTopic
+from nodes.core.assignment import ReplicaAssignment
+from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
+
+TOPIC_ID = UUID(int=1)
+
+
+@pytest.fixture
+def admin(zk):
+    def validate(configs):
+        if "bad" in configs:
+            raise ApiError(Errors.INVALID_CONFIG, "bad")
+
+    config = SimpleNamespace(
+        num_partitions=2, default_replication_factor=3, delete_topic_enable=True
+    )
+    return AdminManager(
+        config,
+        zk,
+        alive_brokers=lambda: {1: None, 2: None, 3: None},
+        validate_configs=validate,
+        rng=Random(1),
+        new_topic_id=lambda: TOPIC_ID,
+    )
+
+
+def create(admin, name="t", **fields):
+    return admin.create_topics([NewTopic(name=name, **fields)])[name]
+
+
+def test_defaults(admin, zk):
+    result = create(admin, configs={"retention.ms": "9"})
+    assert (result.error, result.topic_id) == (Errors.NONE, TOPIC_ID)
+    found = zk.get_replica_assignment_and_topic_id_for_topics(["t"])[0]
+    assert found.topic_id == TOPIC_ID
+    assert {tp.partition: a.replicas for tp, a in found.assignment.items()} == result.assignment
+    assert all(sorted(r) == [1, 2, 3] for r in result.assignment.values())
+    assert zk.get_topic_configs("t") == {"retention.ms": "9"}
+
+
+def test_assignment_given(admin, zk):
+    assert create(admin, assignments={0: [3, 1], 1: [1, 2]}).error == Errors.NONE
+    assert zk.get_full_replica_assignment_for_topic("t") == {
+        TopicPartition("t", 0): ReplicaAssignment((3, 1)),
+        TopicPartition("t", 1): ReplicaAssignment((1, 2)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"name": "a b"}, Errors.INVALID_TOPIC_EXCEPTION),
+        ({"name": ".."}, Errors.INVALID_TOPIC_EXCEPTION),
+        ({"name": "x" * 250}, Errors.INVALID_TOPIC_EXCEPTION),
+        ({"num_partitions": 0}, Errors.INVALID_PARTITIONS),
+        ({"replication_factor": 4}, Errors.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": 0}, Errors.INVALID_REPLICATION_FACTOR),
+        ({"assignments": {0: [1]}, "num_partitions": 1}, Errors.INVALID_REQUEST),
+        ({"assignments": {0: [1, 1]}}, Errors.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": {0: [1], 1: [1, 2]}}, Errors.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": {1: [1]}}, Errors.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": {0: []}}, Errors.INVALID_REPLICA_ASSIGNMENT),
+        ({"configs": {"bad": "1"}}, Errors.INVALID_CONFIG),
+        ({"configs": {"retention.ms": None}}, Errors.INVALID_CONFIG),
+    ],
+)
+def test_refusals(admin, zk, fields, error):
+    result = create(admin, **{"name": "t", **fields})
+    assert result.error == error
+    assert result.message
+    assert zk.get_all_topics_in_cluster() == set()
+
+
+def test_existing_colliding_and_dying_topics(admin, zk):
+    assert create(admin, "a.b").error == Errors.NONE
+    assert create(admin, "a.b").error == Errors.TOPIC_ALREADY_EXISTS
+    assert create(admin, "a_b").error == Errors.INVALID_TOPIC_EXCEPTION
+    assert admin.delete_topics(["a.b", "nope"])["a.b"].error == Errors.NONE
+    assert admin.delete_topics(["a.b"])["a.b"].error == Errors.NONE
+    assert admin.delete_topics(["nope"])["nope"].error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+    assert zk.get_topic_deletions() == {"a.b"}
+    assert create(admin, "a.b").error == Errors.TOPIC_ALREADY_EXISTS
+
+
+def test_validate_only_writes_nothing(admin, zk):
+    result = admin.create_topics([NewTopic(name="t")], validate_only=True)["t"]
+    assert (result.error, len(result.assignment)) == (Errors.NONE, 2)
+    assert not zk.topic_exists("t")
+
+
+def test_create_partitions(admin, zk):
+    create(admin, assignments={0: [2, 3]})
+    assert admin.create_partitions("t", 1, None).error == Errors.INVALID_PARTITIONS
+    assert admin.create_partitions("t", 0, None).error == Errors.INVALID_PARTITIONS
+    assert admin.create_partitions("x", 2, None).error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+    bad = Errors.INVALID_REPLICA_ASSIGNMENT
+    for assignment in ([[9, 1]], [[1]], [[1, 2], [2, 3]], [[1, 1]]):
+        assert admin.create_partitions("t", 2, assignment).error == bad
+    assert admin.create_partitions("t", 2, [[1, 2]]).assignment == {0: (2, 3), 1: (1, 2)}
+    grown = admin.create_partitions("t", 4, None)
+    assert (grown.error, grown.topic_id, len(grown.assignment)) == (Errors.NONE, TOPIC_ID, 4)
+    assert zk.get_topic_partition_count("t") == 4
+    moving = ReplicaAssignment((1, 2), (1,))
+    zk.set_topic_assignment("t", TOPIC_ID, {TopicPartition("t", 0): moving})
+    assert admin.create_partitions("t", 9, None).error == Errors.REASSIGNMENT_IN_PROGRESS
+
+
+def test_configs(admin, zk):
+    assert admin.alter_topic_configs("t", {}).error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+    create(admin)
+    assert admin.alter_topic_configs("t", {"bad": ""}).error == Errors.INVALID_CONFIG
+    assert admin.alter_topic_configs("t", {"retention.ms": "1"}).error == Errors.NONE
+    assert admin.topic_configs("t") == {"retention.ms": "1"}
+    assert len(zk.get_children("/config/changes")) == 1
