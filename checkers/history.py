@@ -370,7 +370,7 @@ def spark_ddl(kind: str) -> str:
 
     def ddl(column_type: str) -> str:
         named = column_type.replace("int64", "bigint").replace("int32", "int")
-        return named.replace("bool", "boolean")
+        return named.replace("bool", "boolean").replace("list<", "array<").replace("list<", "array<")
 
     columns = [f"`{n}` {ddl(t)}" for n, t in KINDS[kind].all_columns.items()]
     return ", ".join([*columns, "arm string", "trial int"])

@@ -53,7 +53,7 @@ class LocalStore:
             raise HistoryError(f"{self._path / path}: cannot be read: {error}") from error
 
     def uri(self, path: str) -> str:
-        return (self._path / path).as_uri()
+        return f"file://{self._path / path}"  # not as_uri: Hadoop takes %3D for a name's own
 
 
 class HadoopStore:

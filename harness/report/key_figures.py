@@ -65,11 +65,13 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyFigure:
-    """``path``: check, then names below ``checks.<check>.arms.<arm>``."""
+    """``path``: check, then names below ``checks.<check>.arms.<arm>``. ``compared``: whether its
+    ratio between arms says anything (how often something was tried does not)."""
 
     label: str
     path: tuple[str, ...]
     write: Format
+    compared: bool = True
 
 
 GROUPS: Final[Mapping[str, tuple[KeyFigure, ...]]] = {
@@ -77,14 +79,14 @@ GROUPS: Final[Mapping[str, tuple[KeyFigure, ...]]] = {
         KeyFigure("p50", ("controller-latency", "probe", "p50_ms"), units.ms),
         KeyFigure("p99", ("controller-latency", "probe", "p99_ms"), units.ms),
         KeyFigure("max", ("controller-latency", "probe", "max_ms"), units.ms),
-        KeyFigure("probes", ("controller-latency", "probe", "count"), units.count),
+        KeyFigure("probes", ("controller-latency", "probe", "count"), units.count, False),
         KeyFigure("never answered", ("controller-latency", "probes_unanswered"), units.count),
     ),
     "Control latency: the controller's own requests, there and back": (
         KeyFigure("p50", ("controller-latency", "round_trip", "p50_ms"), units.ms),
         KeyFigure("p99", ("controller-latency", "round_trip", "p99_ms"), units.ms),
         KeyFigure("max", ("controller-latency", "round_trip", "max_ms"), units.ms),
-        KeyFigure("requests", ("controller-latency", "round_trip", "count"), units.count),
+        KeyFigure("requests", ("controller-latency", "round_trip", "count"), units.count, False),
         KeyFigure("sent again", ("controller-latency", "retries"), units.count),
     ),
     "Records lost although acknowledged with acks=1": (
@@ -93,7 +95,7 @@ GROUPS: Final[Mapping[str, tuple[KeyFigure, ...]]] = {
             "avoidable, of those acknowledged", ("truncation-loss", "avoidable_share"), units.share
         ),
         KeyFigure("lawful lag", ("truncation-loss", "lost", "before_commit"), units.count),
-        KeyFigure("acknowledged", ("truncation-loss", "acked_1"), units.count),
+        KeyFigure("acknowledged", ("truncation-loss", "acked_1"), units.count, False),
     ),
     "Stale metadata": (
         KeyFigure(
@@ -116,7 +118,9 @@ GROUPS: Final[Mapping[str, tuple[KeyFigure, ...]]] = {
     ),
 }
 
-_ZERO_WHEN_COUNTED: Final = {("truncation-loss", "lost", "before_commit"): "acked_1"}
+_ZERO_WHEN_COUNTED: Final[Mapping[tuple[str, ...], str]] = {
+    ("truncation-loss", "lost", "before_commit"): "acked_1"
+}
 """Counts that are only written down when there are any, and the sibling that shows it was asked."""
 
 
@@ -169,7 +173,7 @@ def short_names(results: Results) -> dict[str, str]:
     return {arm: arm for arm in arms} if len(systems) > 1 or alike else names
 
 
-# -- in a sentence ----------------------------------------------------------------------------------
+# -- in a sentence --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,14 +260,18 @@ def _longest(results: Results, arm: str, name: str) -> str:
     if not known:
         return f"where time went in {name} was not traced."
     stage = max(known, key=lambda s: known[s])
-    return f"at p99, controller requests in {name} spent most of their time {STAGES[stage]} ({units.ms(known[stage])})."
+    return (
+        f"at p99, controller requests in {name} were longest {STAGES[stage]} "
+        f"({units.ms(known[stage])})."
+    )
 
 
 def _loss(results: Results, arms: tuple[str, str], names: tuple[str, str]) -> Effect:
     question = "avoidable loss"
-    lost = [value(results, arm, ("truncation-loss", "avoidable")) for arm in arms]
+    found = [value(results, arm, ("truncation-loss", "avoidable")) for arm in arms]
     acked = [value(results, arm, ("truncation-loss", "acked_1")) or 0 for arm in arms]
-    if lost[0] is None or lost[1] is None:
+    lost = [n for n in found if n is not None]
+    if len(lost) < len(arms):
         return Effect(question, "unmeasured", _not_measured(results, "truncation-loss"))
     if lost[0] or lost[1]:
         amounts = [

@@ -24,7 +24,7 @@ class Html(str):
     __slots__ = ()
 
 
-Content: TypeAlias = "Html | str | int | float | None | Iterable[Content]"
+Content: TypeAlias = "Html | str | int | float | Iterable[Content] | None"
 
 
 def visible(value: str) -> str:

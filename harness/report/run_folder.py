@@ -103,7 +103,7 @@ class RunFolder:
         rows.sort(key=lambda row: row["t"] or 0)
         return rows
 
-    # -- what every section asks --------------------------------------------------------------------
+    # -- what every section asks ------------------------------------------------------------------
 
     @property
     def arms(self) -> list[str]:

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 100
 _REASONS_SHOWN: Final = 8
+_SIGNS: Final = (
+    ("\N{MULTIPLICATION SIGN}", "x"),
+    ("\N{MICRO SIGN}", "u"),
+    (units.NOT_MEASURED, "-"),
+    ("\n", " "),
+    ("\t", " "),
+)
 _Path = tuple[str, ...]
 _COLUMNS: Final[tuple[tuple[str, _Path, Format], ...]] = (
     ("control p50", ("controller-latency", "probe", "p50_ms"), units.ms),
@@ -48,7 +55,8 @@ def summarise(outcomes: Iterable[Outcome]) -> Iterable[str]:
 
 def describe(results: Mapping[str, Any]) -> Iterable[str]:
     """One judged run (the content of results.json), for `biplane check`."""
-    yield f"{results.get('scenario') or 'a run'} {results.get('run_id') or ''}: {results.get('verdict')}"
+    title = f"{results.get('scenario') or 'a run'} {results.get('run_id') or ''}".strip()
+    yield _plain(f"{title}: {results.get('verdict')}")
     yield from _reasons(results.get("reasons") or [])
     yield ""
     rows: list[Sequence[str]] = [("check", "verdict", "violations", "took")]
@@ -125,6 +133,6 @@ def _aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> Iterator
 
 def _plain(text: str) -> str:
     """One line of ASCII without control characters."""
-    for sign, plain in (("×", "x"), ("µ", "u"), ("–", "-"), ("\n", " "), ("\t", " ")):
+    for sign, plain in _SIGNS:
         text = text.replace(sign, plain)
     return visible(text).encode("ascii", "backslashreplace").decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-NOT_MEASURED: Final = "–"
+NOT_MEASURED: Final = "\N{EN DASH}"
 _NS_PER_S: Final = 1e9
 
 
@@ -48,7 +48,7 @@ def times(ratio: float | None, *, ascii_only: bool = False) -> str:
     """How many times: 576x, 4.2x, 0.75x."""
     if ratio is None or not math.isfinite(ratio):
         return "-" if ascii_only else NOT_MEASURED
-    sign = "x" if ascii_only else "×"
+    sign = "x" if ascii_only else "\N{MULTIPLICATION SIGN}"
     if ratio >= 9.95:
         return f"{ratio:,.0f}{sign}"
     return f"{ratio:.1f}{sign}" if ratio >= 0.95 else f"{ratio:.2g}{sign}"

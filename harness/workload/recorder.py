@@ -5,7 +5,7 @@ writes whatever has gathered with a single O_APPEND write every few milliseconds
 write ends with a line's end. A killed process loses at most that interval, and at most the last
 line of its file is torn (finishing tolerates that).
 
-Cost: about 0.6 us an operation row on the machine that this was tuned on, most of it orjson; see
+Cost: about 1 us an operation row on the machine that this was tuned on, most of it orjson; see
 the test of the hot path.
 """
 

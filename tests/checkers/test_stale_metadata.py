@@ -98,7 +98,9 @@ def test_an_epoch_that_the_watch_may_have_missed_is_not(story: Any, spark: Any) 
     assert not judged(story, spark).counts
 
 
-@pytest.mark.parametrize(("lie", "violations"), [("future_leader_epoch", 0), ("stale_controller_epoch", 1)])
+@pytest.mark.parametrize(
+    ("lie", "violations"), [("future_leader_epoch", 0), ("stale_controller_epoch", 1)]
+)
 def test_a_forged_epoch_is_the_forgers(story: Any, spark: Any, lie: str, violations: int) -> None:
     story.commit(0, 1, 0)
     story.add("forged", 20, node=1, api="UPDATE_METADATA", lie=lie, error=0, leader_epoch=5)

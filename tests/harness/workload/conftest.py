@@ -1,7 +1,7 @@
 """A two-broker cluster reduced to its answers: enough for the raw clients, over real sockets.
 
-Both brokers share one idea of the leader unless told otherwise (``told``), so that a test can let one
-of them be behind. Answers are made with the broker's own codec.
+Both brokers share one idea of the leader unless told otherwise (``told``), so that a test can let
+one of them be behind. Answers are made with the broker's own codec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOPIC = "t"
 
 
 class MiniCluster:
-    """``leader``/``leader_epoch``: the truth. ``told[node]``: what that broker answers to Metadata."""
+    """``leader``, ``leader_epoch``: the truth. ``told[node]``: what that broker answers instead."""
 
     def __init__(self) -> None:
         self.leader, self.leader_epoch = 1, 0
