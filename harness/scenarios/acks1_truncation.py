@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import LOG_APPEND_TIME, Role, Scenario, Stage, Topic, led_by
-from harness.scenarios.request_flood import VICTIM_TOPIC, queue_flood
+from harness.scenarios.request_flood import VICTIM_TOPIC, probes, queue_flood
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -53,7 +53,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     ]
     return [
         *producers,
-        Role(role="prober", process="prober", params={"nodes": [stage.victim], "topics": [TOPIC]}),
+        Role(role="prober", process="prober", params=probes(stage)),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
     ]
 

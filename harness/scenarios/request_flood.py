@@ -35,6 +35,12 @@ def queue_flood(entry_id: str, target: str, at_ms: int, duration_ms: int) -> Ent
     )
 
 
+def probes(stage: Stage) -> dict[str, object]:
+    """Probe the flooded broker with the state of the one partition that never moves: a probe that
+    waits behind the flood must not carry old news of a partition that did."""
+    return {"nodes": [stage.victim], "topics": [VICTIM_TOPIC]}
+
+
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=VICTIM_TOPIC, assignment={0: [stage.victim]}),
@@ -44,7 +50,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 def _workloads(stage: Stage) -> Sequence[Role]:
     return [
-        Role(role="prober", process="prober", params={"nodes": [stage.victim], "topics": [TOPIC]}),
+        Role(role="prober", process="prober", params=probes(stage)),
         Role(
             role="metadata-reader",
             process="metadata-reader",
