@@ -145,7 +145,7 @@ class History:
 
     def _read(self, kind: str) -> DataFrame:
         if not self.has(kind):
-            return self.spark.createDataFrame([], spark_ddl(kind))
+            return self.spark.createDataFrame(_stored_schema(kind).empty_table())
         if kind in self._tables:
             return self.spark.createDataFrame(self._tables[kind])
         assert self._store is not None
@@ -188,22 +188,21 @@ class History:
         then start no job for it), a large one's is persisted."""
         total = sum(self._counts.values()) if self._counts else None
         if total is not None and total <= _PINNED_ROWS:
-            table = frame.toArrow()
-            return (
-                self.spark.createDataFrame(table, frame.schema)
-                if table.num_rows
-                else (self.spark.createDataFrame([], frame.schema))
-            )
+            return self.spark.createDataFrame(frame.toArrow())
         kept = frame.persist()
         self._persisted.append(kept)
         return kept
 
     def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
-        """A small frame made on the driver; ``schema`` is DDL."""
-        names = [part.split()[0] for part in schema.split(", ")]
-        return self.spark.createDataFrame(
-            [tuple(row.get(n) for n in names) for row in rows], schema
-        )
+        """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local
+        table in the plan: no job is needed to read it, and an empty one prunes what joins it."""
+        import pyarrow as pa
+
+        fields = [part.split() for part in schema.split(", ")]
+        types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+        types["array<bigint>"] = pa.list_(pa.int64())
+        layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
+        return self.spark.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
 
     def close(self) -> None:
         """Release what `pin` keeps. The Spark session lives on."""

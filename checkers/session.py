@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,9 @@ SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
 DEFAULT_MASTER: Final = "local[2]"
 DEFAULT_MEMORY: Final = "2g"
+
+# Arrow is used without pandas; Spark's warning about its version is of no concern to a user.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 _SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",

@@ -62,10 +62,22 @@ def choose_successor(
     return next(r for r in order if r in able)
 
 
+Chosen = dict[tuple[str, int], tuple[PartitionState, int]]
+"""By partition: its state before the move, and who is to lead next."""
+
+
 def move(
     ctx: Context, states: list[PartitionState], to: str, rng: random.Random, timeout_ms: int
 ) -> list[dict[str, Any]]:
     """Move what can be moved and see it committed; the moves, as told in ``detail``."""
+    return elect(ctx, reorder(ctx, states, to, rng, timeout_ms), timeout_ms)
+
+
+def reorder(
+    ctx: Context, states: list[PartitionState], to: str, rng: random.Random, timeout_ms: int
+) -> Chosen:
+    """Make another in-sync replica the preferred one. The leader stays, its epoch goes up by one:
+    Kafka ends a reassignment so, and tells every replica."""
     live = set(ctx.view.live_brokers())
     chosen = {
         (s.topic, s.partition): (s, successor)
@@ -74,7 +86,6 @@ def move(
     }
     if not chosen:
         raise FaultFailed(f"no partition can move: no other in-sync live replica ({to!r})")
-    started = ctx.now_ns()
     ctx.admin.reassign(
         {
             tp: [successor, *(r for r in state.replicas if r != successor)]
@@ -83,13 +94,25 @@ def move(
     )
     wait_for(
         ctx,
-        lambda: all(
-            partition_state(ctx.view, *tp).replicas[:1] == (successor,)
-            for tp, (_, successor) in chosen.items()
-        ),
+        lambda: is_reordered(ctx, chosen),
         timeout_ms=timeout_ms,
         what="the reordered assignment is in place",
     )
+    return chosen
+
+
+def is_reordered(ctx: Context, chosen: Chosen) -> bool:
+    """Whether the chosen ones are (still) the preferred replicas."""
+    return all(
+        partition_state(ctx.view, *tp).replicas[:1] == (successor,)
+        for tp, (_, successor) in chosen.items()
+    )
+
+
+def elect(ctx: Context, chosen: Chosen, timeout_ms: int) -> list[dict[str, Any]]:
+    """Elect the preferred leaders and see it committed; the moves, as told in ``detail``."""
+    started = ctx.now_ns()
+    before = {tp: partition_state(ctx.view, *tp) for tp in chosen}
     try:
         ctx.admin.elect_preferred(sorted(chosen))
     except FaultFailed as error:
@@ -111,7 +134,7 @@ def move(
             "partition": f"{topic}-{partition}",
             "from": state.leader,
             "to": successor,
-            "from_leader_epoch": state.leader_epoch,
+            "from_leader_epoch": before[topic, partition].leader_epoch,
             "to_leader_epoch": partition_state(ctx.view, topic, partition).leader_epoch,
             "took_ns": ctx.now_ns() - started,
         }
@@ -137,6 +160,13 @@ class MoveLeadership(BaseFault):
         self.interval_ms = params.integer("interval_ms", 1000)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
         params.done()
+        self._prepared: Chosen | None = None
+
+    def prepare(self, ctx: Context) -> None:
+        """Reorder the replicas before the clock starts, so that the move itself is one election:
+        the demoted leader then has one LeaderAndIsr to wait for, the one that demotes it."""
+        states = find_partitions(self.partitions, ctx)
+        self._prepared = reorder(ctx, states, self.to, ctx.rng, self.timeout_ms)
 
     def apply(self, ctx: Context) -> None:
         moves: list[dict[str, Any]] = []
@@ -144,8 +174,22 @@ class MoveLeadership(BaseFault):
         for turn in range(self.times):
             if turn:
                 ctx.sleep(self.interval_ms / 1000)
-            moves += move(
-                ctx, find_partitions(self.partitions, ctx), self.to, ctx.rng, self.timeout_ms
-            )
+            moves += self._move(ctx)
         self.nodes = sorted({m["from"] for m in moves} | {m["to"] for m in moves})
         self.took_hold = bool(moves)
+
+    def _move(self, ctx: Context) -> list[dict[str, Any]]:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and self._still_holds(ctx, prepared):
+            return elect(ctx, prepared, self.timeout_ms)
+        states = find_partitions(self.partitions, ctx)
+        return move(ctx, states, self.to, ctx.rng, self.timeout_ms)
+
+    def _still_holds(self, ctx: Context, prepared: Chosen) -> bool:
+        """Another entry may have moved the partition meanwhile, or its successor fallen out."""
+        live = set(ctx.view.live_brokers())
+        for tp, (before, successor) in prepared.items():
+            now = partition_state(ctx.view, *tp)
+            if now.leader != before.leader or successor not in now.isr or successor not in live:
+                return False
+        return is_reordered(ctx, prepared)

@@ -45,7 +45,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
                 "target": stage.victim,
                 "acks": 1,
                 "rate_per_s": 100.0,
-                "connections": 64,
+                "connections": 128,
                 "first_value": partition * 1_000_000_000,
             },
         )

@@ -203,7 +203,8 @@ class DirectProducer:
         if self._newer_than is None and all(
             channel.state in ("down", "dialling") for channel in self._data[self.leader]
         ):
-            self._refresh(self.leader_epoch)
+            # It may lead still (or again) when it is back: the epoch need not be a newer one.
+            self._refresh(self.leader_epoch - 1)
 
     # -- following the leader ---------------------------------------------------------------------
 

@@ -34,9 +34,10 @@ _I32: Final = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``listeners``: by broker, by plane ("control", "data"), host:port. ``topics``: whose
-    partitions LeaderAndIsr names. ``metadata_topics``: whose partitions UpdateMetadata names: only such as
-    nobody moves (see `control_messages`). ``rate_per_s``: for each listener."""
+    """``listeners``: by broker, by plane ("control", "data"), host:port; ``rate_per_s``: for each.
+
+    ``topics``: whose partitions LeaderAndIsr names. ``metadata_topics``: whose partitions
+    UpdateMetadata names: only such as nobody moves (see `control_messages`)."""
 
     zookeeper: str
     listeners: dict[int, dict[str, str]]

@@ -86,7 +86,11 @@ class Acceptor:
             poll.register(self._wake_fd, select.POLLIN)
             while self._running:
                 poll.poll()
-                self._accept_all(sock)
+                try:
+                    self._accept_all(sock)
+                except Exception:  # as in Kafka: a listener never ends because of one connection
+                    log.exception("Error while accepting connection on %s", self.endpoint)
+                    time.sleep(_PAUSE_S)
         finally:
             sock.close()
 
@@ -123,11 +127,17 @@ class Acceptor:
             log.info("Rejected connection from %s, address already has too many connections.", host)
             client.close()
             return
-        client.setblocking(False)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._send_buffer_bytes > 0:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        try:
+            client.setblocking(False)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._send_buffer_bytes > 0:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        except OSError as problem:  # it is gone already
+            log.info("Connection from %s went before it was taken in: %s", host, problem)
+            client.close()
+            self._quotas.remove(host)
+            return
         for attempt in range(len(self._processors)):
             processor = self._processors[self._next % len(self._processors)]
             self._next += 1

@@ -7,7 +7,9 @@ Why a checker: kio's native reader trusts an array's length. A frame that claims
 reserve 16 GiB, and where that fails *the process aborts*: no exception reaches Python. The checker
 walks only lengths and counts (no object is made), refuses whatever cannot fit into the frame, and
 so bounds time and memory by the frame's size. It must accept exactly the frames that the native
-reader can read without reading beyond their end.
+reader can read without reading beyond their end, and that hold at most `MAX_ITEMS` array items in
+all: each becomes an object, so that 100 MB of two-byte topic names would cost half a minute of a
+network thread (the native reader keeps the interpreter lock all the while) and gigabytes.
 
 Generated functions::
 
@@ -33,6 +35,10 @@ from nodes.wire.plan import FIXED, FieldPlan, fields_of
 Append: TypeAlias = Callable[[bytes | memoryview], object]
 Write: TypeAlias = Callable[[Append, Any], None]
 Check: TypeAlias = Callable[[bytes | memoryview, int, int], int]
+
+MAX_ITEMS: Final = 500_000
+"""Items of all arrays of one frame, nested ones included: about half a second, and far more than a
+LeaderAndIsr or UpdateMetadata of 50,000 partitions has."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _ZERO_UUID: Final = bytes(16)
@@ -86,6 +92,10 @@ def _too_short(name: str) -> WireError:
     return WireError(f"{name} does not fit into the frame")
 
 
+def _too_many(name: str) -> WireError:
+    return WireError(f"more than {MAX_ITEMS} items by the end of {name}")
+
+
 def _must_not_be_null(name: str) -> WireError:
     return WireError(f"{name} must not be null")
 
@@ -112,6 +122,7 @@ class _Source:
             "epoch_ms": epoch_ms,
             "uuid_bytes": uuid_bytes,
             "too_short": _too_short,
+            "too_many": _too_many,
             "must_not_be_null": _must_not_be_null,
             "WireError": WireError,
             "pack": struct.pack,
@@ -244,7 +255,14 @@ def _tag_default(field: FieldPlan) -> Any:
 @cache
 def checker(entity_class: Any) -> Check:
     """The compiled checker of a class."""
-    source = _Source(entity_class, "buffer, at, end")
+    check = _checker(entity_class)
+    return lambda buffer, at, end: check(buffer, at, end, [MAX_ITEMS])
+
+
+@cache
+def _checker(entity_class: Any) -> Callable[[bytes | memoryview, int, int, list[int]], int]:
+    """The same with what is left of the items, in a list of one that all levels share."""
+    source = _Source(entity_class, "buffer, at, end, room")
     size = 0
     for field in fields_of(entity_class):
         if field.tag is not None:
@@ -261,7 +279,7 @@ def checker(entity_class: Any) -> Check:
     if source.flexible:
         _check_tags(source, entity_class)
     source.add(1, "if at > end:", f"    raise too_short('{source.name}')", "return at")
-    check: Check = source.finish()
+    check: Callable[[bytes | memoryview, int, int, list[int]], int] = source.finish()
     return check
 
 
@@ -310,20 +328,22 @@ def _check_value(source: _Source, indent: int, field: FieldPlan) -> None:
         least = _least_field_size(item, source.flexible)
         source.add(indent, f"if count > (end - at) // {max(1, least)}:")
         source.add(indent + 1, f"raise too_short('{field.name}')")
+        source.add(indent, "room[0] -= count", "if room[0] < 0:")
+        source.add(indent + 1, f"raise too_many('{field.name}')")
         if item.code or _is_fixed(field.entity):
             source.add(indent, f"at += count * {least}")
         elif field.entity:
-            check = source.bind(checker(field.entity))
-            source.add(indent, "for _ in range(count):", f"    at = {check}(buffer, at, end)")
+            check = source.bind(_checker(field.entity))
+            source.add(indent, "for _ in range(count):", f"    at = {check}(buffer, at, end, room)")
         else:
             source.add(indent, "for _ in range(count):")
             _check_value(source, indent + 1, item)
     elif field.entity:
-        check = source.bind(checker(field.entity))
+        check = source.bind(_checker(field.entity))
         if field.nullable:
             source.add(indent, "at += 1", "if buffer[at - 1] != 255:")
             indent += 1
-        source.add(indent, f"at = {check}(buffer, at, end)")
+        source.add(indent, f"at = {check}(buffer, at, end, room)")
     elif field.code:
         source.add(indent, f"at += {struct.calcsize('>' + field.code)}")
     else:

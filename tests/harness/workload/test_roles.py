@@ -109,6 +109,21 @@ def test_unanswered_produces_are_info_and_the_connection_is_made_anew(
     assert {row["type"] for row in lost} == {"info"}
 
 
+def test_a_leader_that_comes_back_with_the_same_epoch_is_taken_again(
+    mini: Any, spec: Any, wait_until: Any
+) -> None:
+    plan = spec("direct-producer", topic="t", rate_per_s=200, connections=1, timeout_ms=50)
+    with launch(plan) as workload:
+        workload.wait_ready()
+        wait_until(lambda: mini.values)
+        mini.silent.add(1)  # its only connection times out: every way to the leader is down
+        asked = len(mini.asked)
+        wait_until(lambda: len(mini.asked) > asked)
+        mini.silent.clear()
+        before = len(mini.values)
+        wait_until(lambda: len(mini.values) > before + 5)
+
+
 # ---- the metadata reader -------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from kio.serial import entity_writer
 from nodes.wire import codec
 from nodes.wire.apis import SUPPORTED, ApiKey, request_class, response_class
 from nodes.wire.codec import UnsupportedVersion, WireError, build
-from nodes.wire.compiled import checker, read_varint, varint, writer
+from nodes.wire.compiled import MAX_ITEMS, checker, read_varint, varint, writer
 from nodes.wire.plan import FieldPlan, fields_of
 
 REQUESTS = [
@@ -210,6 +210,20 @@ def test_huge_array_costs_nothing(count: int) -> None:
     frame = struct.pack(">hhihi", ApiKey.METADATA, 4, 1, -1, count) + b"\0" * 8
     with pytest.raises(WireError):
         codec.parse_body(codec.parse_header(frame), frame)
+
+
+def test_arrays_may_hold_only_so_many_items_in_all() -> None:
+    """Every item would become an object: they would cost gigabytes before a handler saw them."""
+    count = MAX_ITEMS + 1
+    header = struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1)
+    flat = header + struct.pack(">i", count) + bytes(2 * count)
+    header = struct.pack(">hhih", ApiKey.FETCH, 4, 7, -1)
+    topic = struct.pack(">hi", 0, 100) + bytes(16 * 100)
+    nested = header + struct.pack(">iiiibi", -1, 0, 0, 0, 0, count // 100 + 1)
+    nested += topic * (count // 100 + 1)
+    for frame in (flat, nested):
+        with pytest.raises(WireError, match="items"):
+            codec.parse_body(codec.parse_header(frame), frame)
 
 
 def test_huge_varint_array_costs_nothing() -> None:

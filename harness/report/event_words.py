@@ -1,0 +1,187 @@
+"""A row of the history as a sentence, for people who follow a witness.
+
+Fields that the sentence does not use stay visible beside it, so that nothing is interpreted away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from harness.report import units
+
+Event = Mapping[str, Any]
+_COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "op", "invoke_t", "type"})
+
+
+def sentence(event: Event) -> str:
+    """What happened."""
+    teller = _TELLERS.get(str(event.get("f")))
+    return teller(_Fields(event)) if teller else ""
+
+
+def who(event: Event) -> str:
+    """Who wrote the row down, and the broker that it concerns."""
+    process, node = str(event.get("process") or ""), event.get("node")
+    if node is None or process == f"node-{node}":
+        return process
+    return f"{process} (node {node})"
+
+
+def rest(event: Event) -> str:
+    """The fields as they are stored, but for those that every row has."""
+    return ", ".join(f"{k}={_value(v)}" for k, v in event.items() if k not in _COMMON)
+
+
+def error_name(code: int | None) -> str:
+    """Kafka's name of an error code."""
+    if code is None:
+        return "no answer"
+    return _error_names().get(code, f"ERROR_{code}")
+
+
+@cache
+def _error_names() -> dict[int, str]:
+    from kio.schema.errors import ErrorCode
+
+    return {int(error): error.name.upper() for error in ErrorCode}
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}={_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(v) for v in value) + "]"
+    return str(value)
+
+
+class _Fields:
+    """A row's fields by name; one that is absent reads as a question mark."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.event.get(name)
+        return "?" if found is None else found
+
+    def get(self, name: str) -> Any:
+        return self.event.get(name)
+
+    @property
+    def place(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def came_of(self) -> str:
+        """What came of an operation."""
+        error, failure = self.get("error"), self.get("failure")
+        why = error_name(error) if error else str(failure or "no reason given")
+        took = ""
+        if self.get("invoke_t") is not None and self.get("t") is not None:
+            took = f" after {units.ms((self.event['t'] - self.event['invoke_t']) / 1e6)}"
+        if self.type == "ok":
+            return f"ok{took}"
+        if self.type == "fail":
+            return f"failed{took}: {why}"
+        return f"nobody knows what came of it{took}: {why}"
+
+    @property
+    def answer(self) -> str:
+        error = self.get("error")
+        return "accepted" if error == 0 else f"answered {error_name(error)}"
+
+    @property
+    def states(self) -> str:
+        """The partitions that a controller request carried."""
+        found = self.get("partitions") or []
+        parts = [
+            f"{p.get('topic')}-{p.get('partition')}: leader {p.get('leader')} at leader epoch "
+            f"{p.get('leader_epoch')}"
+            for p in found[:3]
+        ]
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        return f" ({'; '.join(parts)}{more})" if parts else ""
+
+
+def _acks(acks: Any) -> str:
+    return "all" if acks == -1 else str(acks)
+
+
+_TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
+    "produce": lambda e: (
+        f"value {e.value} offered to {e.place} with acks={_acks(e.acks)}: {e.came_of}"
+        + (f", at offset {e.offset}" if e.get("offset") is not None and e.type == "ok" else "")
+    ),
+    "fetch": lambda e: (
+        f"consumer was given {e.place} offset {e.offset}: value {e.value}"
+        if e.get("offset") is not None
+        else f"a poll of {e.place} gave nothing: {e.came_of}"
+    ),
+    "metadata": lambda e: (
+        f"node {e.node} told a client: {e.place} is led by {e.leader} at leader epoch "
+        f"{e.leader_epoch}"
+    ),
+    "probe": lambda e: f"probe ({e.api}) on the {e.plane} plane: {e.came_of}",
+    "control_send": lambda e: (
+        f"controller {e.node} sends {e.api} no. {e.correlation_id} to node {e.to}, controller epoch "
+        f"{e.controller_epoch}, attempt {e.attempt}{e.states}"
+    ),
+    "control_response": lambda e: (
+        f"node {e.to} to controller {e.node}, {e.api} no. {e.correlation_id}: "
+        f"{e.get('failure') or e.answer}"
+    ),
+    "control_request": lambda e: (
+        f"node {e.node} handled {e.api} no. {e.correlation_id} of controller {e.controller_id}, "
+        f"controller epoch {e.controller_epoch}, on the {e.plane} plane: {e.answer}{e.states}"
+    ),
+    "leadership": lambda e: (
+        f"committed: {e.place} is led by {e.leader} at leader epoch {e.leader_epoch}, ISR {e.isr}"
+    ),
+    "leader_change": lambda e: (
+        f"node {e.node} becomes {e.role} of {e.place} at leader epoch {e.leader_epoch} (leader "
+        f"{e.leader}), its log ending at {e.log_end_offset}"
+    ),
+    "replica_stop": lambda e: (
+        f"node {e.node} stops its replica of {e.place}"
+        + (" and deletes it" if e.get("delete") else "")
+    ),
+    "truncation": lambda e: (
+        f"node {e.node} cuts {e.place}: offsets {e.to_offset} to "
+        f"{_before(e.get('from_offset'))} are gone from it ({e.reason})"
+    ),
+    "metadata_update": lambda e: (
+        f"node {e.node} learns that {e.place} is led by {e.leader} at leader epoch {e.leader_epoch}"
+    ),
+    "isr_change": lambda e: f"the ISR of {e.place} is {e.isr} at leader epoch {e.leader_epoch}",
+    "controller": lambda e: f"node {e.node} {e.event} as controller, epoch {e.controller_epoch}",
+    "fault": lambda e: f"fault {e.id} ({e.fault}): {e.phase}",
+    "forged": lambda e: (
+        f"forged {e.api} to node {e.node} ({_spaced(e.lie)}), controller epoch "
+        f"{e.controller_epoch}, broker epoch {e.broker_epoch}, {e.place} at leader epoch "
+        f"{e.leader_epoch}: {e.answer}"
+    ),
+    "node_event": lambda e: f"node {e.node}: {e.event}",
+    "phase": lambda e: f"{e.name}: {e.event}",
+    "infra": lambda e: f"{e.component} failed: {e.reason}",
+    "log_read": lambda e: (
+        f"final log of node {e.node}: {e.place} offset {e.offset} holds value {e.value} (leader "
+        f"epoch {e.leader_epoch})"
+    ),
+    "log_end": lambda e: (
+        f"final log of node {e.node}: {e.place} spans {e.log_start_offset} to "
+        f"{_before(e.get('log_end_offset'))}, high watermark {e.high_watermark}"
+        + (", the leader" if e.get("is_leader") else "")
+        + (f", not readable: {e.error}" if e.get("error") else "")
+    ),
+}
+
+
+def _before(end: int | None) -> str:
+    """The last offset below an end that is not included."""
+    return "?" if end is None else f"{end - 1}"
+
+
+def _spaced(name: Any) -> str:
+    return str(name).replace("_", " ")

@@ -1,0 +1,161 @@
+"""Apache Kafka's jars: which versions, where they are looked for, how they are brought.
+
+    BIPLANE_KAFKA_LIBS        a folder of jars (kafka-zk); BIPLANE_KAFKA4_LIBS (kafka-kraft)
+    KAFKA_HOME, --kafka-home  a distribution that is there already: its ``libs``, when it fits
+    .biplane/kafka-<v>/libs   what ``make kafka`` brings from Maven Central
+
+A run never downloads: it names what would mend a lack. `python -m harness.sut.kafka_jars` is the
+download (``make kafka``). Every version is pinned here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.runtime.paths import home
+from harness.runtime.protocol import SetupError
+
+_FETCH_TIMEOUT_S: Final = 900
+_CORE_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+)\.jar$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One line of Kafka that a system under test needs."""
+
+    line: str
+    """What a version must begin with."""
+    pinned: str
+    """What ``make kafka`` brings."""
+    says: str
+    variable: str
+    """The environment variable that names a folder of jars."""
+    logging: Sequence[tuple[str, str, str]] = ()
+    """Coordinates beside Kafka's own: (group, artifact, version)."""
+
+
+ZOOKEEPER_LINE: Final = Release(
+    line="3.9.",
+    pinned="3.9.2",  # the last line with ZooKeeper mode and control.plane.listener.name
+    says="3.9 (ZooKeeper mode)",
+    variable="BIPLANE_KAFKA_LIBS",
+    logging=(("org.slf4j", "slf4j-reload4j", "1.7.36"),),  # of slf4j-api's own line, or no log
+)
+KRAFT_LINE: Final = Release(
+    line="4.",
+    pinned="4.3.1",
+    says="4 (KRaft mode)",
+    variable="BIPLANE_KAFKA4_LIBS",
+)
+
+
+def libs_dir(release: Release) -> Path:
+    """The folder that holds the release's jars. Raises `SetupError` when there is none."""
+    refused: list[str] = []
+    for name, folder in _places(release):
+        found = version_in(folder)
+        if found is not None and found.startswith(release.line):
+            return folder
+        if name is not None:
+            what = "no Kafka" if found is None else f"Kafka {found}"
+            refused.append(f"{name} names {folder}, which holds {what}")
+    also = f" ({'; '.join(refused)})" if refused else ""
+    raise SetupError(
+        f"Apache Kafka {release.says} is not on this machine{also}; bring it with: make kafka "
+        f"(needs Maven and a network), or name a distribution that you have with --kafka-home or "
+        f"KAFKA_HOME, or use --runtime=docker with an image that holds it"
+    )
+
+
+def version_in(libs: Path) -> str | None:
+    """The Kafka that lies in a folder; None when none does."""
+    if not libs.is_dir():
+        return None
+    for jar in sorted(libs.iterdir()):
+        found = _CORE_JAR.fullmatch(jar.name)
+        if found:
+            return found[1]
+    return None
+
+
+def fetched_dir(release: Release) -> Path:
+    return home() / f"kafka-{release.pinned}" / "libs"
+
+
+def _places(release: Release) -> list[tuple[str | None, Path]]:
+    places: list[tuple[str | None, Path]] = []
+    if libs := os.environ.get(release.variable):
+        places.append((release.variable, Path(libs)))
+    if distribution := os.environ.get("KAFKA_HOME"):
+        places.append(("KAFKA_HOME", Path(distribution) / "libs"))
+    return [*places, (None, fetched_dir(release))]
+
+
+# -- make kafka -------------------------------------------------------------------------------------
+
+
+def pom(release: Release) -> str:
+    """A Maven project whose runtime class path is the release."""
+    wanted = [("org.apache.kafka", "kafka_2.13", release.pinned), *release.logging]
+    dependencies = "".join(
+        f"    <dependency><groupId>{g}</groupId><artifactId>{a}</artifactId>"
+        f"<version>{v}</version></dependency>\n"
+        for g, a, v in wanted
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion>\n"
+        "  <groupId>biplane</groupId><artifactId>kafka-jars</artifactId><version>1</version>\n"
+        f"  <packaging>pom</packaging>\n  <dependencies>\n{dependencies}  </dependencies>\n"
+        "</project>\n"
+    )
+
+
+def fetch(release: Release) -> Path:
+    """Bring the pinned jars. Raises `SetupError` with one line of what would mend it."""
+    libs = fetched_dir(release)
+    if version_in(libs) == release.pinned:
+        return libs
+    maven = shutil.which("mvn")
+    otherwise = "or name a distribution that you have with --kafka-home or KAFKA_HOME"
+    if maven is None:
+        raise SetupError(f"no Maven found; install it: apt-get install -y maven; {otherwise}")
+    libs.parent.mkdir(parents=True, exist_ok=True)
+    project = libs.parent / "pom.xml"
+    project.write_text(pom(release))
+    command = [maven, "-B", "-q", "-f", str(project), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SetupError(
+            f"Maven did not finish in {_FETCH_TIMEOUT_S} s; check the network; {otherwise}"
+        ) from None
+    if done.returncode != 0 or version_in(libs) != release.pinned:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        why = said[0] if said else f"it ended with {done.returncode}"
+        raise SetupError(f"Maven could not bring Kafka {release.pinned}: {why}; {otherwise}")
+    return libs
+
+
+def main() -> int:
+    for release in (ZOOKEEPER_LINE, KRAFT_LINE):
+        try:
+            print(f"Kafka {release.pinned}: {fetch(release)}")
+        except SetupError as error:
+            print(f"kafka: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

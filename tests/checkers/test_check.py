@@ -1,0 +1,171 @@
+"""Activity, verdicts, loading, judging a stored run, comparing arms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers import activity
+from checkers.check import check_all, check_run, chosen, run_check
+from checkers.frames import History
+from checkers.history import HistoryError, arrow_schema
+from checkers.outcome import Outcome
+from checkers.run_info import RunInfo
+from checkers.verdict import Results, Verdict, merge, worst_exit_code
+
+pytestmark = pytest.mark.spark
+
+
+def sound(story: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(50, 2, 1)
+    story.produce(20, 1, 0, acks=-1)
+    story.read(60, 1, 1)
+    story.add("fetch", 30, offset=0, value=1, poll=0)
+    story.add("probe", 30, node=1, api="X", plane="data", planned_t=20)
+    story.handled(100, 1)
+    story.final_log({0: 1})
+
+
+def test_activity_of_a_sound_history(story: Any, spark: Any) -> None:
+    sound(story)
+    story.run["expectations"] = {"leader_changes_planned": True, "faults": ["flood"]}
+    for phase in ("injected", "healed"):
+        story.add("fault", 20, fault="flood", id="a", phase=phase, took_hold=phase == "healed")
+    found = activity.check(story.history(spark))
+    assert not found.unknowns
+    assert found.arms[story.arm]["leader_changes"] == 1
+
+
+@pytest.mark.parametrize(
+    "lack", ["operations", "change", "hold", "injected", "infra", "fault", "arm", "failure"]
+)
+def test_a_run_in_which_nothing_happened_is_unknown(story: Any, spark: Any, lack: str) -> None:
+    sound(story)
+    story.run["expectations"] = {"leader_changes_planned": True}
+    if lack == "operations":
+        for kind in ("produce", "fetch", "metadata", "probe"):
+            del story.rows[kind]
+    if lack == "change":
+        story.rows["leadership"].pop()
+    if lack in ("hold", "injected"):
+        phase = "injected" if lack == "hold" else "failed"
+        story.add("fault", 20, fault="flood", id="a", phase=phase, took_hold=False)
+    if lack == "infra":
+        story.add("infra", 20, component="zookeeper", reason="died")
+    if lack == "fault":
+        story.run["expectations"]["faults"] = ["flood"]
+    if lack == "arm":
+        story.run["arms"]["bp-dual"] = {"sut": "bp", "planes": "dual"}
+    if lack == "failure":
+        story.run["trials"] = [{"arm": story.arm, "trial": 0, "failure": "no ZooKeeper"}]
+    found = activity.check(story.history(spark))
+    assert len(found.unknowns) == 1
+    assert found.verdict()[0] == Verdict.UNKNOWN
+
+
+def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:
+    def crash(_history: History) -> Outcome:
+        raise ZeroDivisionError("oh")
+
+    result, _ = run_check(story.history(spark), "log", crash)
+    assert result.verdict is Verdict.UNKNOWN
+    assert "ZeroDivisionError: oh" in result.reasons[0]
+    assert result.required
+
+
+def test_checks_are_chosen_by_name() -> None:
+    assert chosen(["fencing"]) == ["activity", "fencing"]
+    assert chosen(["stale_metadata"]) == ["activity", "stale-metadata"]
+    with pytest.raises(HistoryError, match="truncation-loss"):
+        chosen(["nonsense"])
+
+
+def test_everything_at_once(story: Any, spark: Any) -> None:
+    sound(story)
+    results = check_all(story.history(spark))
+    assert results.verdict is Verdict.VALID, results.reasons
+    story.produce(20, 2, 1, acks=-1)
+    results = check_all(story.history(spark))
+    assert results.verdict is Verdict.INVALID
+    assert results.exit_code == 1
+    assert results.reasons
+
+
+def store(story: Any, folder: Path) -> None:
+    for kind, rows in story.rows.items():
+        target = folder / f"history/f={kind}/arm={story.arm}/trial={story.trial}"
+        target.mkdir(parents=True)
+        plain = [{k: v for k, v in r.items() if k not in ("arm", "trial")} for r in rows]
+        pq.write_table(pa.Table.from_pylist(plain, schema=arrow_schema(kind)), target / "a.parquet")
+    (folder / "run.json").write_text(json.dumps(story.run))
+
+
+def test_a_stored_run_is_judged_and_its_results_are_stored(
+    story: Any, spark: Any, tmp_path: Path
+) -> None:
+    sound(story)
+    store(story, tmp_path)
+    found = check_run(tmp_path, spark=spark)
+    assert found["verdict"] == "valid", found["reasons"]
+    assert Results.load(tmp_path).to_dict() == found
+    assert (tmp_path / "results" / "latency.parquet").exists()
+    uri = check_run(tmp_path.as_uri(), spark=spark, out=tmp_path / "other")
+    assert uri["verdict"] == "valid"
+
+
+def test_bad_histories_are_refused_by_name(story: Any, spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="no folder 'history'"):
+        History.load(tmp_path, spark=spark)
+    (tmp_path / "history/f=nonsense").mkdir(parents=True)
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(HistoryError, match="unknown kind"):
+        History.load(tmp_path, spark=spark)
+    (tmp_path / "history/f=nonsense").rmdir()
+    wrong = tmp_path / "history/f=fault/arm=a/trial=0"
+    wrong.mkdir(parents=True)
+    pq.write_table(pa.table({"t": ["soon"]}), wrong / "a.parquet")
+    with pytest.raises(HistoryError, match="'t': type string"):
+        History.load(tmp_path, spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"seed": "x"}, "seed"),
+        ({"expectations": {"checks": "all"}}, "expectations.checks"),
+        ({"clock": {"error_ns": 1.5}}, "clock.error_ns"),
+        ({"trials": [{"arm": "a"}]}, "trials\\[0\\].trial"),
+        ({"version": 99}, "version"),
+    ],
+)
+def test_bad_run_files_are_refused_by_name(data: dict[str, Any], field: str) -> None:
+    with pytest.raises(HistoryError, match=field):
+        RunInfo.from_dict(data)
+
+
+def test_merging() -> None:
+    valid, invalid, unknown = Verdict.VALID, Verdict.INVALID, Verdict.UNKNOWN
+    assert merge([valid, unknown, invalid]) is invalid
+    assert merge([valid, unknown]) is unknown
+    assert merge([valid]) is valid
+    assert merge([]) is unknown
+    assert worst_exit_code([0, 2, 255, 1]) == 1
+    assert worst_exit_code([0, 2, 255]) == 255
+    assert worst_exit_code([0, 2]) == 2
+    assert worst_exit_code([0, 0]) == 0
+
+
+def test_arms_are_compared(story: Any, spark: Any) -> None:
+    for arm, late in (("bp-single", 100), ("bp-dual", 10)):
+        story.arm = arm
+        story.run["arms"][arm] = {"sut": "bp", "planes": arm.removeprefix("bp-")}
+        story.add("probe", 200, node=1, api="X", plane="data", planned_t=200 - late)
+    results = check_all(story.history(spark), ["controller-latency"])
+    row = results.comparison["bp-single / bp-dual"]["control_p50_ms"]
+    assert row["ratio"] == pytest.approx(10, rel=0.06)
