@@ -2,12 +2,13 @@
 PYTHON  ?= python3
 SEED    ?=
 RUNTIME ?= process
+IMAGES  ?=
 SUT     ?= dualplane
 PROFILE ?= smoke
 BIN     := .venv/bin
 ARGS    ?=
 
-.PHONY: help setup chaos test check lint image kafka clean
+.PHONY: help setup chaos test check lint image compare-runtimes kafka clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +16,9 @@ help: ## list the commands
 setup: ## make .venv/ and .biplane/bin (quick when nothing changed)
 	@PYTHON="$(PYTHON)" bash setup.sh
 
+ifeq ($(RUNTIME),docker)
+chaos: image
+endif
 chaos: setup ## the main job: flood, restart and lie to a real cluster; verdict and HTML report
 	@$(BIN)/pytest harness/ --profile=$(PROFILE) --runtime=$(RUNTIME) --sut=$(SUT) $(if $(SEED),--seed=$(SEED)) $(ARGS)
 
@@ -25,6 +29,15 @@ lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 check: lint test ## what CI runs
+
+kafka: setup ## bring Apache Kafka's jars from Maven Central, for SUT=kafka-zk and SUT=kafka-kraft
+	@$(BIN)/python -m harness.sut.kafka_jars
+
+image: setup ## build what RUNTIME=docker needs; IMAGES=public or local: whose bases (default: what can be had)
+	@IMAGES="$(IMAGES)" $(BIN)/python -m harness.runtime.docker_images
+
+compare-runtimes: image ## one seed and plan in both runtimes: verdicts, faults in time, differences
+	@$(BIN)/python -m harness.compare_runtimes --profile=$(PROFILE) $(if $(SEED),--seed=$(SEED)) $(ARGS)
 
 clean: ## end what earlier runs left behind (by recorded id), remove build products
 	@if [ -x $(BIN)/biplane ]; then $(BIN)/biplane clean; fi

@@ -97,10 +97,12 @@ def definite_failure() -> Column:
     return (F.col("type") == "fail") & ~vague
 
 
-def accounts(history: History) -> DataFrame:
-    """Folded: arm, trial, class, acks, twice, quick (answered before a retry was possible), value
-    (null in folded rows), n; and for single values: offset, final_offset, final_last_offset."""
-    found: DataFrame = history.memo("accounts", lambda: history.pin(_accounts(history)))
+def accounts(history: History) -> list[dict[str, Any]]:
+    """Folded rows: arm, trial, class, acks, twice, quick (answered before a retry was possible),
+    value (None in folded rows), n; for single values offset, final_offset, final_last_offset."""
+    found: list[dict[str, Any]] = history.memo(
+        "accounts", lambda: _accounts(history).toArrow().to_pylist()
+    )
     return found
 
 

@@ -6,18 +6,22 @@ the run was to have:
 - there is no row at all, or no operation succeeded;
 - a fault could not be put in place, was seen not to take hold, or an expected one never came;
 - leadership changes were planned, and no partition changed its leader;
-- something that the run stands on failed (``infra`` rows), or the trial was cut short.
+- something that the run stands on failed (``infra`` rows), or the trial was cut short;
+- a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
+  was taken, a bug of its own. What the others prove was not proved of the system as planned.
 
 This check has no violations.
 """
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.leadership import TP, sightings
+from checkers.leadership import leadership
 from checkers.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -43,8 +47,29 @@ def check(history: History) -> Outcome:
         outcome.unknowns.append(
             f"{row['arm']}, trial {row['trial']}: {row['component']} failed: {row['reason']}"
         )
+    for row in history.rows("node_event"):
+        if row["event"] == "exited":
+            outcome.unknowns.append(
+                f"{row['arm']}, trial {row['trial']}: node {row['node']} ended by itself: "
+                f"{_last_words(row['detail'])}"
+            )
     outcome.unknowns = list(dict.fromkeys(outcome.unknowns))
     return outcome
+
+
+_TELLING: Final = ("Error", "Exception", "ERROR", "FATAL", "refus", "Terminating")
+
+
+def _last_words(detail: str | None) -> str:
+    """Its exit code and the last line of its output that sounds like a reason."""
+    try:
+        facts = json.loads(detail or "{}")
+    except ValueError:
+        facts = {}
+    lines = [line.strip() for line in str(facts.get("output", "")).splitlines() if line.strip()]
+    telling = [ln for ln in lines if any(t in ln for t in _TELLING) and not ln.startswith("at ")]
+    last = (telling or lines or ["it printed nothing"])[-1]
+    return f"exit code {facts.get('exit_code')}, {last[:300]}"
 
 
 def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> None:
@@ -113,24 +138,15 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
 
 
 def _leader_changes(history: History, outcome: Outcome, trials: list[Trial]) -> None:
-    """A partition changed its leader when two different ones were seen in one incarnation."""
+    """A change: an epoch committed with another leader than the one seen before it."""
     seen: dict[Trial, int] = {}
-    if history.has("leadership"):
-        each = (
-            sightings(history)
-            .groupBy(*TP, "incarnation")
-            .agg(
-                F.count_distinct("leader").alias("leaders"),
-                (F.max("leader_epoch") - F.min("leader_epoch")).alias("changes"),
-            )
-        )
-        rows = (
-            each.where("leaders > 1").groupBy("arm", "trial").agg(F.sum("changes").alias("changes"))
-        )
-        for row in rows.collect():
-            seen[row["arm"], row["trial"]] = row["changes"]
-            figures = outcome.arm(row["arm"])
-            figures["leader_changes"] = figures.get("leader_changes", 0) + row["changes"]
+    for key, of in leadership(history).items():
+        for before, epoch in pairwise(of.commits):
+            if before.incarnation == epoch.incarnation and before.leader != epoch.leader:
+                seen[key[:2]] = seen.get(key[:2], 0) + 1
+    for (arm, _), changes in seen.items():
+        figures = outcome.arm(arm)
+        figures["leader_changes"] = figures.get("leader_changes", 0) + changes
     if history.run.leader_changes_planned:
         for arm, trial in trials:
             if not seen.get((arm, trial)):

@@ -15,14 +15,14 @@ Exempt: trials with a fault that was never healed, partitions with an excuse.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.excuses import excuses
 from checkers.histogram import bucket_of, gather
-from checkers.leadership import TP, epochs
+from checkers.leadership import NEVER, TP, Key, leadership
 from checkers.outcome import Outcome
 from checkers.segments import settled
 from checkers.witness import Finding, Pick
@@ -44,7 +44,7 @@ def check(history: History) -> Outcome:
     if not history.has("produce") and not history.has("fetch"):
         return outcome
     if history.has("leadership"):
-        spans = history.pin(_spans(history))
+        spans = _spans(history)
         for kind, name in (("produce", "first_produce"), ("fetch", "first_fetch")):
             if history.has(kind):
                 _first_success(history, outcome, spans, kind, name)
@@ -55,13 +55,18 @@ def check(history: History) -> Outcome:
 
 def _spans(history: History) -> DataFrame:
     """Each commit of another leader, until the next commit: [committed_t, until_t)."""
-    order = Window.partitionBy(*TP, "incarnation").orderBy("leader_epoch")
-    rows = epochs(history).where("committed_t is not null")
-    rows = rows.withColumn("_before", F.lag("leader").over(order))
-    rows = rows.withColumn("until_t", F.coalesce("superseded_t", F.lit(2**62)))
-    moved = F.col("_before").isNotNull() & (F.col("_before") != F.col("leader"))
-    return rows.where(moved & (F.col("leader") >= 0)).select(
-        *TP, F.col("leader_epoch").alias("committed_epoch"), "leader", "committed_t", "until_t"
+    rows = []
+    for key, of in leadership(history).items():
+        for before, epoch in pairwise(of.commits):
+            moved = before.incarnation == epoch.incarnation and before.leader != epoch.leader
+            if moved and epoch.leader is not None and epoch.leader >= 0:
+                row = dict(zip(TP, key, strict=True), committed_epoch=epoch.leader_epoch)
+                row |= {"leader": epoch.leader, "committed_t": epoch.committed_t}
+                rows.append({**row, "until_t": epoch.superseded_t or NEVER})
+    return history.table(
+        rows,
+        "arm string, trial int, topic string, partition int, committed_epoch int, leader int, "
+        "committed_t bigint, until_t bigint",
     )
 
 
@@ -144,17 +149,9 @@ def _never_available(history: History, outcome: Outcome) -> None:
         outcome.add(_stuck(row))
 
 
-def _leaderless(history: History) -> set[tuple[Any, ...]]:
+def _leaderless(history: History) -> set[Key]:
     """Partitions whose last committed state has no leader: no broker could have served them."""
-    if not history.has("leadership"):
-        return set()
-    last = (
-        epochs(history)
-        .where("committed_t is not null")
-        .groupBy(*TP)
-        .agg(F.max_by("leader", F.struct("incarnation", "leader_epoch")).alias("leader"))
-    )
-    return {tuple(r[k] for k in TP) for r in last.where("leader < 0").collect()}
+    return {k for k, of in leadership(history).items() if (of.last.leader or 0) < 0}
 
 
 def _stuck(row: Any) -> Finding:

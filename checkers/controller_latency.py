@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from checkers.histogram import bucket_of, gather
 from checkers.outcome import Outcome
 from checkers.segments import with_segment
+from checkers.spans import earliest, latest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -139,7 +140,8 @@ def _handled(history: History) -> DataFrame:
     stages = F.expr(
         "explode(array("
         "named_struct('stage', 'blocked', 'ns', enqueue_t - receive_t), "
-        "named_struct('stage', 'request_queue', 'ns', dequeue_t - enqueue_t), "
+        # Kafka's request log counts the blocked time in; then there is no enqueue_t.
+        "named_struct('stage', 'request_queue', 'ns', dequeue_t - coalesce(enqueue_t, receive_t)), "
         "named_struct('stage', 'handler', 'ns', handled_t - dequeue_t), "
         "named_struct('stage', 'response', 'ns', t - handled_t)))"
     )
@@ -186,14 +188,18 @@ def _wire(history: History) -> DataFrame:
         F.col("node").alias("controller_id"),
         F.col("to").alias("node"),
         F.col("t").alias("_sent_t"),
+        earliest(F.col("t")).alias("_sent_from"),
     )
     rows = history.frame("control_request").where("receive_t is not null")
-    rows = rows.select(*keys, "controller_id", "node", "plane", "receive_t")
+    rows = rows.withColumn("_receive_by", latest(F.col("receive_t")))
+    rows = rows.select(*keys, "controller_id", "node", "plane", "receive_t", "_receive_by")
     joined = rows.join(sends, [*keys, "controller_id", "node"]).where(
-        (F.col("_sent_t") <= F.col("receive_t"))
+        (F.col("_sent_from") <= F.col("_receive_by"))
         & (F.col("receive_t") - F.col("_sent_t") < WIRE_LIMIT_NS)
     )
-    latest = joined.groupBy(*keys, "controller_id", "node", "plane", "receive_t").agg(
+    last = joined.groupBy(*keys, "controller_id", "node", "plane", "receive_t").agg(
         F.max("_sent_t").alias("_sent_t")
     )
-    return latest.select(*_row("wire", "_sent_t", F.col("receive_t") - F.col("_sent_t")))
+    # Times with an error may stand the wrong way round by less than it.
+    wire = F.greatest(F.col("receive_t") - F.col("_sent_t"), F.lit(0))
+    return last.select(*_row("wire", "_sent_t", wire))

@@ -7,137 +7,145 @@ higher epoch (``send_t``, from `control_send`). A record appended by that broker
 would have been refused, had the broker handled the request on arrival.
 
 A replica that is deleted (StopReplica with delete) loses everything, which is a cut from 0.
+
+Times of rows made from log files have an error (`checkers.spans`): ``cut_t`` is the latest moment
+that it can mean, ``send_t`` comes with its ``send_error_ns``.
+
+Truncations and commits are few, so this is done on the driver, but for the one pass over what the
+controller sent.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from checkers.leadership import TP, epochs
+from checkers.leadership import TP, Key, key_of, leadership
+from checkers.spans import error
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from checkers.frames import History
 
-CUT: Final = [*TP, "node", "cut_t", "to_offset", "from_offset", "cut_epoch"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Node ``node`` lost [to_offset, from_offset) at ``cut_t`` (ns), following in ``cut_epoch``."""
+
+    node: int
+    cut_t: int
+    to_offset: int
+    from_offset: int
+    cut_epoch: int | None
+    led_epoch: int | None = None
+    commit_t: int | None = None
+    send_t: int | None = None
+    send_error_ns: int = 0
 
 
-def cuts(history: History) -> DataFrame:
-    """CUT columns and led_epoch, commit_t, send_t (null when unknown). Small, shared."""
-    found: DataFrame = history.memo("cuts", lambda: history.pin(_cuts(history)))
+def cuts(history: History) -> dict[Key, list[Cut]]:
+    """By partition, in order of time; gathered once a history."""
+    found: dict[Key, list[Cut]] = history.memo("cuts", lambda: _gather(history))
     return found
 
 
-def _cuts(history: History) -> DataFrame:
-    made = _rows(history)
-    led = _led(history)
-    # The last epoch that the broker led before it cut.
-    before = (
-        made.alias("c")
-        .join(
-            led.alias("l"),
-            _same("c", "l", [*TP, "node"])
-            & (F.col("l.leader_epoch") < F.coalesce(F.col("c.cut_epoch"), F.lit(2**31 - 1)))
-            & (F.col("l.since_t") <= F.col("c.cut_t")),
-            "left",
-        )
-        .groupBy(*[F.col(f"c.{name}") for name in CUT])
-        .agg(F.max("l.leader_epoch").alias("led_epoch"))
-    )
-    commits = epochs(history).where("committed_t is not null")
-    committed = (
-        before.alias("c")
-        .join(
-            commits.alias("e"),
-            _same("c", "e", TP)
-            & (F.col("e.leader_epoch") > F.col("c.led_epoch"))
-            & (F.col("e.committed_t") <= F.col("c.cut_t")),
-            "left",
-        )
-        .groupBy(*[F.col(f"c.{name}") for name in [*CUT, "led_epoch"]])
-        .agg(F.min("e.committed_t").alias("commit_t"))
-    )
-    sends = _demotions(history)
-    return (
-        committed.alias("c")
-        .join(
-            sends.alias("s"),
-            _same("c", "s", [*TP, "node"])
-            & (F.col("s.leader_epoch") > F.col("c.led_epoch"))
-            & (F.col("s.t") <= F.col("c.cut_t")),
-            "left",
-        )
-        .groupBy(*[F.col(f"c.{name}") for name in [*CUT, "led_epoch", "commit_t"]])
-        .agg(F.min("s.t").alias("send_t"))
+def _gather(history: History) -> dict[Key, list[Cut]]:
+    bare: dict[Key, list[Cut]] = {}
+    for row in history.rows("truncation"):
+        if row["from_offset"] is not None and row["from_offset"] > row["to_offset"]:
+            cut = Cut(
+                node=row["node"],
+                cut_t=row["t"] + (row["error_ns"] or 0),
+                to_offset=row["to_offset"],
+                from_offset=row["from_offset"],
+                cut_epoch=row["leader_epoch"],
+            )
+            bare.setdefault(key_of(row), []).append(cut)
+    for row in history.rows("replica_stop"):
+        if row["delete"]:
+            cut = Cut(
+                node=row["node"], cut_t=row["t"], to_offset=0, from_offset=2**62, cut_epoch=None
+            )
+            bare.setdefault(key_of(row), []).append(cut)
+    if not bare:
+        return {}
+    led, sent = _led(history, set(bare)), _demotions(history)
+    return {
+        key: sorted((_dated(history, key, cut, led, sent) for cut in of), key=lambda c: c.cut_t)
+        for key, of in bare.items()
+    }
+
+
+_ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]
+"""(partition, node) -> (leader epoch, when in ns, its error in ns)."""
+
+
+def _dated(history: History, key: Key, cut: Cut, led: _ByNode, sent: _ByNode) -> Cut:
+    below = 2**31 if cut.cut_epoch is None else cut.cut_epoch
+    own = [e for e, t, off in led.get((key, cut.node), ()) if e < below and t - off <= cut.cut_t]
+    if not own:
+        return cut
+    led_epoch = max(own)
+    of = leadership(history).get(key)
+    commits = [
+        e.committed_t
+        for e in (of.commits if of is not None else ())
+        if e.leader_epoch > led_epoch and e.committed_t is not None and e.committed_t <= cut.cut_t
+    ]
+    sends = [
+        (t, off)
+        for e, t, off in sent.get((key, cut.node), ())
+        if e > led_epoch and t - off <= cut.cut_t
+    ]
+    send_t, send_error_ns = min(sends, default=(None, 0))
+    return Cut(
+        node=cut.node,
+        cut_t=cut.cut_t,
+        to_offset=cut.to_offset,
+        from_offset=cut.from_offset,
+        cut_epoch=cut.cut_epoch,
+        led_epoch=led_epoch,
+        commit_t=min(commits, default=None),
+        send_t=send_t,
+        send_error_ns=send_error_ns,
     )
 
 
-def _rows(history: History) -> DataFrame:
-    cut = history.frame("truncation").where("from_offset > to_offset")
-    rows = cut.select(
-        *TP,
-        "node",
-        F.col("t").alias("cut_t"),
-        "to_offset",
-        "from_offset",
-        F.col("leader_epoch").alias("cut_epoch"),
-    )
-    dropped = history.frame("replica_stop").where("delete")
-    return rows.unionAll(
-        dropped.select(
-            *TP,
-            "node",
-            F.col("t").alias("cut_t"),
-            F.lit(0).cast("long").alias("to_offset"),
-            F.lit(2**62).cast("long").alias("from_offset"),
-            F.lit(None).cast("int").alias("cut_epoch"),
-        )
-    )
-
-
-def _led(history: History) -> DataFrame:
+def _led(history: History, wanted: set[Key]) -> _ByNode:
     """Which broker led in which epoch: as committed, and as the broker itself said."""
-    by_commit = (
-        epochs(history)
-        .where("leader >= 0")
-        .select(
-            *TP,
-            F.col("leader").alias("node"),
-            "leader_epoch",
-            F.col("committed_t").alias("since_t"),
-        )
-    )
-    by_broker = (
-        history.frame("leader_change")
-        .where("role = 'leader'")
-        .select(*TP, "node", "leader_epoch", F.col("t").alias("since_t"))
-    )
-    both = by_commit.unionAll(by_broker)
-    return both.groupBy(*TP, "node", "leader_epoch").agg(F.min("since_t").alias("since_t"))
+    found: _ByNode = {}
+    for key in wanted:
+        of = leadership(history).get(key)
+        for epoch in of.commits if of is not None else ():
+            if epoch.leader is not None and epoch.committed_t is not None:
+                led = found.setdefault((key, epoch.leader), [])
+                led.append((epoch.leader_epoch, epoch.committed_t, 0))
+    for row in history.rows("leader_change"):
+        if row["role"] == "leader" and key_of(row) in wanted:
+            led = found.setdefault((key_of(row), row["node"]), [])
+            led.append((row["leader_epoch"], row["t"], row["error_ns"] or 0))
+    return found
 
 
-def _demotions(history: History) -> DataFrame:
+def _demotions(history: History) -> _ByNode:
     """Every (partition, broker) to which a LeaderAndIsr with another leader was sent."""
+    if not history.has("control_send"):
+        return {}
     sent = history.frame("control_send").where("api = 'LEADER_AND_ISR'")
     each = sent.select(
-        "arm", "trial", "t", F.col("to").alias("node"), F.explode("partitions").alias("p")
+        *("arm", "trial", "t", error().alias("error")),
+        F.col("to").alias("node"),
+        F.explode("partitions").alias("p"),
     )
-    others = each.where("p.leader != node and p.leader_epoch >= 0")
-    return others.groupBy(
-        "arm",
-        "trial",
-        F.col("p.topic").alias("topic"),
-        F.col("p.partition").alias("partition"),
-        "node",
-        F.col("p.leader_epoch").alias("leader_epoch"),
-    ).agg(F.min("t").alias("t"))
-
-
-def _same(left: str, right: str, names: list[str]) -> F.Column:  # type: ignore[name-defined]
-    condition = F.lit(True)
-    for name in names:
-        condition = condition & (F.col(f"{left}.{name}") == F.col(f"{right}.{name}"))
-    return condition
+    others = each.where("p.leader != node and p.leader_epoch >= 0").select(
+        "arm", "trial", "t", "error", "node", "p.topic", "p.partition", "p.leader_epoch"
+    )
+    found: _ByNode = {}
+    first = others.groupBy(*TP, "node", "leader_epoch").agg(
+        F.min("t").alias("t"), F.min_by("error", "t").alias("error")
+    )
+    for row in first.collect():
+        demoted = found.setdefault((key_of(row), row["node"]), [])
+        demoted.append((row["leader_epoch"], row["t"], row["error"]))
+    return found

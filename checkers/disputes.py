@@ -16,7 +16,7 @@ with only when somebody else decoded a value there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -31,10 +31,12 @@ NO_VALUE: Final = -(2**63)
 _TP: Final = ["arm", "trial", "topic", "partition"]
 
 
-def disputes(history: History) -> DataFrame:
-    """Folded: arm, trial, topic, partition, class (``agreed`` for the rest), offset (null in folded
-    rows), n, read_value, log_value, first_read_t, last_read_t."""
-    found: DataFrame = history.memo("disputes", lambda: history.pin(_disputes(history)))
+def disputes(history: History) -> list[dict[str, Any]]:
+    """Folded rows: arm, trial, topic, partition, class (``agreed`` for the rest), offset (None in
+    folded rows), n, read_value, log_value, first_read_t, last_read_t."""
+    found: list[dict[str, Any]] = history.memo(
+        "disputes", lambda: _disputes(history).toArrow().to_pylist()
+    )
     return found
 
 

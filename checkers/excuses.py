@@ -14,13 +14,12 @@ Judged per (arm, trial, topic, partition); each excuse holds for records offered
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from checkers.leadership import TP, epochs, sightings
+from checkers.leadership import TP, Key, key_of, leadership
 
 if TYPE_CHECKING:
     from checkers.frames import History
@@ -29,7 +28,6 @@ FOREVER: Final = 2**62
 DELETED_EPOCH: Final = -2
 DELETED_LEADER: Final = -2
 _SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch")
-Key = tuple[str, int, str, int]
 
 
 @dataclass(slots=True)
@@ -74,36 +72,29 @@ def _gather(history: History) -> Excuses:
         applied = not row["partition_error"]
         acts = row["api"] in ("LEADER_AND_ISR", "STOP_REPLICA")
         if acts and accepted and applied and row["lie"] not in _SEEN_LIES and row["topic"]:
-            found.add((row["arm"], row["trial"], row["topic"], row["partition"]), "forged", FOREVER)
+            found.add(key_of(row), "forged", FOREVER)
     _deletions(history, found)
     _torn(history, found)
     return found
 
 
 def _deletions(history: History, found: Excuses) -> None:
-    if history.has("replica_stop"):
-        rows = history.frame("replica_stop").where(f"delete and leader_epoch = {DELETED_EPOCH}")
-        _until(found, rows.groupBy(*TP).agg(F.max("t").alias("until")).collect())
+    for row in history.rows("replica_stop"):
+        if row["delete"] and row["leader_epoch"] == DELETED_EPOCH:
+            found.add(key_of(row), "deleted", row["t"])
     if history.has("metadata_update"):
         rows = history.frame("metadata_update").where(f"leader = {DELETED_LEADER}")
-        _until(found, rows.groupBy(*TP).agg(F.max("t").alias("until")).collect())
-    if history.has("leadership"):
-        rows = sightings(history).where("incarnation > 0")
-        # Only the first row of the newest incarnation dates the deletion before it.
-        born = rows.groupBy(*TP, "incarnation").agg(F.min("t").alias("until"))
-        _until(found, born.groupBy(*TP).agg(F.max("until").alias("until")).collect())
-
-
-def _until(found: Excuses, rows: Iterable[Any]) -> None:
-    for row in rows:
-        key = (row["arm"], row["trial"], row["topic"], row["partition"])
-        found.add(key, "deleted", row["until"])
+        for last in rows.groupBy(*TP).agg(F.max("t").alias("t")).collect():
+            found.add(key_of(last), "deleted", last["t"])
+    for key, of in leadership(history).items():
+        for t in of.reborn_t:
+            found.add(key, "deleted", t)
 
 
 def _torn(history: History, found: Excuses) -> None:
     if not found.torn:
         return
-    alone = epochs(history).where("isr_size <= 1").select(*TP).distinct().collect()
-    for row in alone:
-        if (row["arm"], row["trial"]) in found.torn:
-            found.add((row["arm"], row["trial"], row["topic"], row["partition"]), "damage", FOREVER)
+    for key, of in leadership(history).items():
+        alone = any(e.isr_size is not None and e.isr_size <= 1 for e in of.epochs)
+        if alone and key[:2] in found.torn:
+            found.add(key, "damage", FOREVER)

@@ -16,8 +16,9 @@ a trace of a change).
 
 "Had accepted" means: another request with the newer epoch had been *handled* before this one was
 *taken from the queue* (for a forger's rows: answered before it was sent), in the same life of that
-broker. Whoever comes between the two proves nothing. An equal leader epoch is refused with 11 as a
-matter of routine and says nothing either way; an update of metadata is not fenced by leader epochs.
+broker, whatever the error of the rows' times (`checkers.spans`). Whoever comes between the two
+proves nothing. An equal leader epoch is refused with 11 as a matter of routine and says nothing
+either way; an update of metadata is not fenced by leader epochs.
 A StopReplica or a deletion begins the partition's epochs anew.
 
 Controller epochs are taken from requests, not from `leader_change` or `metadata_update` rows: those
@@ -35,6 +36,7 @@ from pyspark.sql import functions as F
 
 from checkers.lives import with_life
 from checkers.outcome import Outcome
+from checkers.spans import earliest, error, latest
 from checkers.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -56,15 +58,17 @@ def check(history: History) -> Outcome:
     outcome = Outcome()
     if not history.has("control_request") and not history.has("forged"):
         return outcome
-    requests = history.memo("requests", lambda: history.pin(_requests(history)))
-    _count(outcome, requests)
-    _exposure(history, outcome, requests)
+    groups = _groups(history)
+    _count(outcome, groups)
+    _exposure(history, outcome, groups)
     seen: set[tuple[Any, ...]] = set()
     for rule, epoch in (("controller", "controller_epoch"), ("broker", "own_broker_epoch")):
-        for row in _accepted_stale(requests, rule, epoch):
-            _add(outcome, seen, _finding(row, rule))
-    for row in _accepted_stale_leader(history):
-        _add(outcome, seen, _finding(row, "leader"))
+        if _may_be_stale(groups, rule, epoch):
+            for row in _accepted_stale(_requests(history), rule, epoch):
+                _add(outcome, seen, _finding(row, rule))
+    if _may_be_stale_leader(history):
+        for row in _accepted_stale_leader(history):
+            _add(outcome, seen, _finding(row, "leader"))
     for row in _applied_though_refused(history):
         outcome.add(_applied_finding(row))
     return outcome
@@ -96,8 +100,8 @@ def _requests(history: History) -> DataFrame:
             "own_broker_epoch",
             "error",
             F.lit(None).cast("string").alias("lie"),
-            F.coalesce("dequeue_t", "receive_t", "t").alias("begin_t"),
-            F.coalesce("handled_t", "t").alias("end_t"),
+            earliest(F.coalesce("dequeue_t", "receive_t", "t")).alias("begin_t"),
+            latest(F.coalesce("handled_t", "t")).alias("end_t"),
             "t",
         )
     )
@@ -125,31 +129,53 @@ def _requests(history: History) -> DataFrame:
     return with_life(history, rows, F.col("begin_t"), F.col("end_t"))
 
 
-def _count(outcome: Outcome, requests: DataFrame) -> None:
-    for row in requests.groupBy("arm", "source", "error", "lie").count().collect():
-        figures = outcome.arm(row["arm"])
-        if row["source"] == "forged":
-            answered = figures.setdefault("forged", {}).setdefault(row["lie"] or "none", {})
-            answered[str(row["error"])] = answered.get(str(row["error"]), 0) + row["count"]
-        else:
-            outcome.looked_at += row["count"]
-            figures["requests"] = figures.get("requests", 0) + row["count"]
-            if row["error"]:
-                refused = figures.setdefault("refused", {})
-                name = str(row["error"])
-                refused[name] = refused.get(name, 0) + row["count"]
-        if row["source"] == "forged":
-            outcome.looked_at += row["count"]
+def _groups(history: History) -> list[dict[str, Any]]:
+    """Requests by what they said and were answered: one pass, from which most runs can be cleared.
+
+    ``first_end_t``, ``first_begin_t`` and ``last_begin_t`` bound the group in time.
+    """
+    names = ["source", "controller_epoch", "broker_epoch", "own_broker_epoch", "error", "lie"]
+    found = (
+        _requests(history)
+        .groupBy(*_ID, *names)
+        .agg(
+            F.count("*").alias("n"),
+            F.min("end_t").alias("first_end_t"),
+            F.max("begin_t").alias("last_begin_t"),
+        )
+    )
+    return list(found.toArrow().to_pylist())
 
 
-def _exposure(history: History, outcome: Outcome, requests: DataFrame) -> None:
+def _count(outcome: Outcome, groups: list[dict[str, Any]]) -> None:
+    for row in groups:
+        outcome.looked_at += row["n"]
+        figures, error = outcome.arm(row["arm"]), str(row["error"])
+        if row["source"] == "forged":
+            answers = figures.setdefault("forged", {}).setdefault(row["lie"] or "none", {})
+            answers[error] = answers.get(error, 0) + row["n"]
+            continue
+        figures["requests"] = figures.get("requests", 0) + row["n"]
+        if row["error"]:
+            refused = figures.setdefault("refused", {})
+            refused[error] = refused.get(error, 0) + row["n"]
+
+
+def _exposure(history: History, outcome: Outcome, groups: list[dict[str, Any]]) -> None:
     """Accepted from an older controller after a newer one had been elected."""
     elected = [r for r in history.rows("controller") if r["event"] == "elected"]
-    for arm in outcome.arms:
-        outcome.arm(arm)["exposure"] = {"accepted": 0}
-    if not elected:
+    for figures in outcome.arms.values():
+        figures["exposure"] = {"accepted": 0}
+    exposed = any(
+        g["error"] == 0
+        and (g["arm"], g["trial"]) == (r["arm"], r["trial"])
+        and g["controller_epoch"] < r["controller_epoch"]
+        and g["last_begin_t"] > r["t"]
+        for g in groups
+        for r in elected
+    )
+    if not exposed:
         return
-    fields = "arm string, trial int, _epoch int, _elected_t bigint"
     table = history.table(
         [
             {
@@ -160,9 +186,9 @@ def _exposure(history: History, outcome: Outcome, requests: DataFrame) -> None:
             }
             for r in elected
         ],
-        fields,
+        "arm string, trial int, _epoch int, _elected_t bigint",
     )
-    taken = requests.where("error = 0").join(F.broadcast(table), ["arm", "trial"])
+    taken = _requests(history).where("error = 0").join(F.broadcast(table), ["arm", "trial"])
     taken = taken.where("_epoch > controller_epoch and _elected_t < begin_t")
     each = taken.groupBy("arm", "trial", "node", *_REQUEST, "begin_t").agg(
         (F.col("begin_t") - F.min("_elected_t")).alias("late_ns")
@@ -181,6 +207,29 @@ def _exposure(history: History, outcome: Outcome, requests: DataFrame) -> None:
 
 
 # -- accepted although stale ---------------------------------------------------------------------
+
+
+def _may_be_stale(groups: list[dict[str, Any]], rule: str, epoch: str) -> bool:
+    """Whether a request not properly refused came after a newer epoch was known, going by the
+    groups' bounds: only then is it worth looking at single requests."""
+    column = "controller_epoch" if rule == "controller" else "broker_epoch"
+    known = [
+        g
+        for g in groups
+        if g["life"] is not None and g[epoch] is not None and (rule == "broker" or g["error"] == 0)
+    ]
+    judged = [
+        g
+        for g in groups
+        if g["error"] not in _LAWFUL_REFUSALS and g[column] is not None and g[column] >= 0
+    ]
+    return any(
+        older[column] < newer[epoch]
+        and older["last_begin_t"] > newer["first_end_t"]
+        and all(older[name] == newer[name] for name in _ID)
+        for newer in known
+        for older in judged
+    )
 
 
 def _accepted_stale(requests: DataFrame, rule: str, epoch: str) -> list[Any]:
@@ -211,53 +260,73 @@ def _accepted_stale(requests: DataFrame, rule: str, epoch: str) -> list[Any]:
     return first.orderBy("begin_t").limit(_SUSPECTS).collect()
 
 
+def _accepted_leader_epochs(history: History) -> DataFrame:
+    """Partitions of accepted LeaderAndIsr and StopReplica requests, one row each."""
+    rows = history.frame("control_request").where("error = 0 and api != 'UPDATE_METADATA'")
+    lived = rows.select(
+        *("arm", "trial", "node", *_REQUEST[:3]),
+        F.lit("control_request").alias("source"),
+        earliest(F.coalesce("dequeue_t", "receive_t", "t")).alias("begin_t"),
+        latest(F.coalesce("handled_t", "t")).alias("end_t"),
+        "t",
+        F.explode("partitions").alias("p"),
+    )
+    lived = lived.select("*", "p.topic", "p.partition", "p.leader_epoch", "p.error").drop("p")
+    forged = (
+        history.frame("forged")
+        .where("type = 'ok' and error = 0 and api != 'UPDATE_METADATA'")
+        .select(
+            *("arm", "trial", "node", *_REQUEST[:3]),
+            F.lit("forged").alias("source"),
+            F.col("invoke_t").alias("begin_t"),
+            F.col("t").alias("end_t"),
+            *("t", "topic", "partition", "leader_epoch"),
+            F.col("partition_error").alias("error"),
+        )
+    )
+    both = lived.unionAll(forged)
+    both = both.where("error = 0 and leader_epoch >= 0 and topic is not null")
+    return with_life(history, both, F.col("begin_t"), F.col("end_t"))
+
+
+def _may_be_stale_leader(history: History) -> bool:
+    """Going by the bounds of each (broker, partition, epoch), as `_may_be_stale` does."""
+    key = [*_ID, "topic", "partition"]
+    rows = _accepted_leader_epochs(history).where("life is not null")
+    applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
+    found = rows.groupBy(*key, "leader_epoch").agg(
+        F.min(applied).alias("known_t"), F.max("begin_t").alias("last_begin_t")
+    )
+    known: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    judged = found.toArrow().to_pylist()
+    for row in judged:
+        if row["known_t"] is not None:
+            of = known.setdefault(tuple(row[k] for k in key[:3] + key[4:]), [])
+            of.append((row["leader_epoch"], row["known_t"]))
+    for row in history.rows("leader_change"):
+        of = known.setdefault(tuple(row[k] for k in key[:3] + key[4:]), [])
+        of.append((row["leader_epoch"], row["t"] + (row["error_ns"] or 0)))
+    return any(
+        epoch > row["leader_epoch"] and known_t < row["last_begin_t"]
+        for row in judged
+        for epoch, known_t in known.get(tuple(row[k] for k in key[:3] + key[4:]), ())
+    )
+
+
 def _accepted_stale_leader(history: History) -> list[Any]:
     """The same by partition, for LeaderAndIsr and StopReplica."""
-    rows = history.frame("control_request").where("error = 0 and api != 'UPDATE_METADATA'")
-    lived = (
-        rows.select(
-            "arm",
-            "trial",
-            "node",
-            *_REQUEST[:3],
-            F.lit("control_request").alias("source"),
-            F.coalesce("dequeue_t", "receive_t", "t").alias("begin_t"),
-            F.coalesce("handled_t", "t").alias("end_t"),
-            "t",
-            F.explode("partitions").alias("p"),
-        )
-        .select("*", "p.topic", "p.partition", "p.leader_epoch", "p.error")
-        .drop("p")
-    )
-    answered = history.frame("forged").where(
-        "type = 'ok' and error = 0 and api != 'UPDATE_METADATA'"
-    )
-    forged = answered.select(
-        "arm",
-        "trial",
-        "node",
-        *_REQUEST[:3],
-        F.lit("forged").alias("source"),
-        F.col("invoke_t").alias("begin_t"),
-        F.col("t").alias("end_t"),
-        "t",
-        "topic",
-        "partition",
-        "leader_epoch",
-        F.col("partition_error").alias("error"),
-    )
-    rows = lived.unionAll(forged).where("error = 0 and leader_epoch >= 0 and topic is not null")
-    rows = with_life(history, rows, F.col("begin_t"), F.col("end_t"))
+    rows = _accepted_leader_epochs(history)
     key = [*_ID, "topic", "partition"]
     applied = rows.where("api = 'LEADER_AND_ISR' and life is not null")
     bound = applied.select(*key, "leader_epoch", "begin_t", "end_t").unionAll(
         _changes(history, key)
     )
-    known = bound.groupBy(*key, F.col("leader_epoch").alias("newer")).agg(
-        F.min(F.struct("end_t", "begin_t")).alias("_first"),
+    known = bound.select(
+        *key,
+        F.col("leader_epoch").alias("newer"),
+        F.col("end_t").alias("known_t"),
+        F.col("begin_t").alias("known_from"),
     )
-    known = known.select("*", "_first.end_t", "_first.begin_t").drop("_first")
-    known = known.withColumnRenamed("end_t", "known_t").withColumnRenamed("begin_t", "known_from")
     found = (
         rows.where("life is not null")
         .join(known, key)
@@ -275,7 +344,12 @@ def _changes(history: History, key: list[str]) -> DataFrame:
     """Epochs that a broker says it applied."""
     rows = history.frame("leader_change").where("leader_epoch >= 0")
     rows = with_life(history, rows, F.col("t"), F.col("t"))
-    return rows.select(*key, "leader_epoch", F.col("t").alias("begin_t"), F.col("t").alias("end_t"))
+    return rows.select(
+        *key,
+        "leader_epoch",
+        earliest(F.col("t")).alias("begin_t"),
+        latest(F.col("t")).alias("end_t"),
+    )
 
 
 def _without_anew(history: History, found: DataFrame) -> DataFrame:
@@ -371,8 +445,8 @@ def _applied_though_refused(history: History) -> list[Any]:
             "client_id",
             "error",
             "t",
-            "dequeue_t",
-            "handled_t",
+            earliest(F.col("dequeue_t")).alias("dequeue_t"),
+            latest(F.col("handled_t")).alias("handled_t"),
             F.explode_outer("partitions").alias("p"),
         )
         .select(
@@ -394,14 +468,14 @@ def _applied_though_refused(history: History) -> list[Any]:
         & (F.col("r.api") == F.col("c.api"))
         & (F.col("r.topic") == F.col("c.topic"))
         & (F.col("r.partition") == F.col("c.partition"))
-        & (F.col("c.change_t") >= F.col("r.dequeue_t"))
-        & (F.col("c.change_t") <= F.col("r.handled_t"))
+        & (F.col("c.change_t") + error("c.change_error") >= F.col("r.dequeue_t"))
+        & (F.col("c.change_t") - error("c.change_error") <= F.col("r.handled_t"))
     )
     hits = (
         each.where(bad)
         .alias("r")
         .join(changes.alias("c"), join)
-        .select("r.*", "c.change_t", "c.kind")
+        .select("r.*", "c.change_t", "c.change_error", "c.kind")
     )
     fine = each.where(~bad).alias("r")
     lawful = hits.alias("c").join(fine, join, "left_anti")
@@ -424,6 +498,7 @@ def _traced_changes(history: History) -> DataFrame:
             "correlation_id",
             F.lit(api).alias("api"),
             F.col("t").alias("change_t"),
+            F.col("error_ns").alias("change_error"),
             F.lit(kind).alias("kind"),
         )
         for kind, api in kinds.items()
@@ -433,7 +508,7 @@ def _traced_changes(history: History) -> DataFrame:
         return history.table(
             [],
             "arm string, trial int, node int, topic string, partition int, correlation_id int, "
-            "api string, change_t bigint, kind string",
+            "api string, change_t bigint, change_error bigint, kind string",
         )
     rows = parts[0]
     for part in parts[1:]:

@@ -7,6 +7,7 @@ operations add up, which is why segments must be disjoint (`checkers.segments`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 PER_OCTAVE: Final = 32
 _NS_PER_MS: Final = 1e6
+
+
+def bucket_number(latency_ns: int) -> int:
+    """The same as `bucket_of`, for one latency on the driver."""
+    return math.floor(math.log2(max(latency_ns, 0) + 1) * PER_OCTAVE)
 
 
 def bucket_of(latency_ns: Column) -> Column:
@@ -38,6 +44,10 @@ class Histogram:
     def add(self, bucket: int, count: int, max_ns: int) -> None:
         self.counts[bucket] = self.counts.get(bucket, 0) + count
         self.max_ns = max(self.max_ns, max_ns)
+
+    def merge(self, other: Histogram) -> None:
+        for bucket, count in other.counts.items():
+            self.add(bucket, count, other.max_ns)
 
     @property
     def count(self) -> int:

@@ -39,6 +39,7 @@ COMMON: Final[Mapping[str, str]] = {
     "process": "string",  # who wrote it down: producer-3, node-1, nemesis, zk-watch
     "node": "int32",  # the broker that it concerns, null when none
     "boot": "int32",  # node events: which start of that node, from 1
+    "error_ns": "int64",  # how far off the row's times may be, either way; null: read off the clock
 }
 PARTITION_COLUMNS: Final = ("arm", "trial")
 """Directory columns. *arm*: what is compared (``dualplane-single``); *trial*: its repetition (int).
@@ -370,7 +371,7 @@ def spark_ddl(kind: str) -> str:
 
     def ddl(column_type: str) -> str:
         named = column_type.replace("int64", "bigint").replace("int32", "int")
-        return named.replace("bool", "boolean").replace("list<", "array<").replace("list<", "array<")
+        return named.replace("bool", "boolean").replace("list<", "array<")
 
     columns = [f"`{n}` {ddl(t)}" for n, t in KINDS[kind].all_columns.items()]
     return ", ".join([*columns, "arm string", "trial int"])

@@ -10,11 +10,16 @@ Evidence: `leadership` rows, whose ``t`` is never before the commit. Three facts
   commit time). An incarnation may have begun as early as the last sighting of the one before.
 - A partition with several incarnations is judged by the watch's rows alone: the order between two
   writers' rows is not sharp enough to tell a late row from a new incarnation.
+
+Commits do not grow with the load, so all of this is plain Python on the driver; what is joined with
+the load is the small table of `epochs_table`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,106 +27,202 @@ if TYPE_CHECKING:
     from checkers.frames import History
 
 TP: Final = ["arm", "trial", "topic", "partition"]
+Key = tuple[str, int, str, int]
+Row = Mapping[str, Any]
+
+ALWAYS: Final = -(2**62)
+NEVER: Final = 2**62
 _WIDEST_GAP: Final = 10_000
 
 
-def sightings(history: History) -> DataFrame:
-    """`leadership` rows with ``incarnation`` (from 0), ``born_after`` (ns, null for the first) and
-    ``incarnations`` (how many the partition had)."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """One committed leader epoch. Times in ns; ``committed_t``, ``leader`` and ``isr_size`` (the
+    smallest seen) are None when it is only implied; ``superseded_t`` is None for the last one.
 
-    rows = history.frame("leadership").where("topic is not null and leader_epoch >= 0")
-    watched = F.max(F.when(F.col("source") == "zk", 1).otherwise(0)).over(Window.partitionBy(*TP))
-    rows = rows.withColumn("_watched", watched)
-    rows = rows.withColumn("_main", (F.col("source") == "zk") | (F.col("_watched") == 0))
-    order = Window.partitionBy(*TP, "_main").orderBy("t", "leader_epoch", "partition_epoch")
-    before = {
-        name: F.lag(name).over(order)
-        for name in ("t", "leader_epoch", "partition_epoch", "commit_ms")
-    }
-    back = (F.col("leader_epoch") < before["leader_epoch"]) | (
-        F.col("partition_epoch") < before["partition_epoch"]
-    )
-    again = (F.col("partition_epoch") == before["partition_epoch"]) & (
-        (F.col("leader_epoch") != before["leader_epoch"])
-        | (F.col("commit_ms") != before["commit_ms"])
-    )
-    reborn = F.col("_main") & F.coalesce(back | again, F.lit(False))
-    rows = rows.withColumn("_reborn", reborn.cast("int"))
-    rows = rows.withColumn("_before_t", F.when(F.col("_reborn") == 1, before["t"]))
-    rows = rows.withColumn("incarnation", F.sum("_reborn").over(order))
-    rows = rows.withColumn("incarnations", F.sum("_reborn").over(Window.partitionBy(*TP)) + 1)
-    # Rows of other writers are only used where there is nothing to be told apart.
-    rows = rows.where(F.col("_main") | (F.col("incarnations") == 1))
-    born = F.max("_before_t").over(Window.partitionBy(*TP, "incarnation"))
-    return rows.withColumn("born_after", born).drop("_watched", "_main", "_reborn", "_before_t")
-
-
-def epochs(history: History) -> DataFrame:
-    """One row per committed leader epoch, seen or implied (shared, small).
-
-    Columns: TP, ``leader_epoch``, ``incarnation``, ``incarnations``, ``committed_t`` (ns, null when
-    implied), ``superseded_t`` (null: the incarnation's last), ``leader`` (null when implied),
-    ``isr_size`` (smallest seen), ``valid_from``/``valid_to`` (ns): a row with this epoch at time t
-    means this incarnation when valid_from <= t < valid_to; the spans of one epoch are disjoint.
+    A row with this epoch at time t means this incarnation when valid_from <= t < valid_to.
     """
-    found: DataFrame = history.memo("epochs", lambda: history.pin(_epochs(history)))
+
+    leader_epoch: int
+    incarnation: int
+    committed_t: int | None = None
+    superseded_t: int | None = None
+    leader: int | None = None
+    isr_size: int | None = None
+    valid_from: int = ALWAYS
+    valid_to: int = NEVER
+
+
+@dataclass(slots=True)
+class Leadership:
+    """One partition's epochs, by incarnation and leader epoch."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    reborn_t: list[int] = field(default_factory=list)
+    """First sighting of each incarnation but the first."""
+
+    @property
+    def incarnations(self) -> int:
+        return len(self.reborn_t) + 1
+
+    @property
+    def newest(self) -> int:
+        """The highest leader epoch of any incarnation."""
+        return max(e.leader_epoch for e in self.epochs)
+
+    @property
+    def last(self) -> Epoch:
+        """What was committed in the end."""
+        return self.epochs[-1]
+
+    @property
+    def commits(self) -> list[Epoch]:
+        """The epochs that were seen."""
+        return [e for e in self.epochs if e.committed_t is not None]
+
+
+def leadership(history: History) -> dict[Key, Leadership]:
+    """Every partition of which leadership was seen; gathered once a history."""
+
+    def gather() -> dict[Key, Leadership]:
+        rows: dict[Key, list[Row]] = {}
+        for row in history.rows("leadership"):
+            known = row["leader_epoch"]
+            if row["topic"] is not None and known is not None and known >= 0:
+                # "Never before the commit" holds for t with its error (`checkers.spans`).
+                seen_t = row["t"] + (row["error_ns"] or 0)
+                rows.setdefault(key_of(row), []).append({**row, "t": seen_t})
+        for of in rows.values():
+            of.sort(key=lambda row: row["t"])
+        return {key: _partition(of) for key, of in rows.items()}
+
+    found: dict[Key, Leadership] = history.memo("leadership", gather)
     return found
 
 
-def _epochs(history: History) -> DataFrame:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+def key_of(row: Any) -> Key:
+    return (row["arm"], row["trial"], row["topic"], row["partition"])
 
-    seen = (
-        sightings(history)
-        .groupBy(*TP, "incarnation", "leader_epoch")
-        .agg(
-            F.min("t").alias("committed_t"),
-            F.min_by("leader", "t").alias("leader"),
-            F.min(F.size("isr")).alias("isr_size"),
-            F.max("incarnations").alias("incarnations"),
-            F.max("born_after").alias("born_after"),
-        )
+
+def _partition(rows: Sequence[Row]) -> Leadership:
+    """``rows`` in order of t."""
+    watched = [r for r in rows if r["source"] == "zk"]
+    lives = _incarnations(watched or rows)
+    if len(lives) == 1:
+        lives = [list(rows)]
+    found = Leadership(reborn_t=[life[0]["t"] for life in lives[1:]])
+    born_after = [ALWAYS] + [life[-1]["t"] for life in lives[:-1]]
+    by_epoch: dict[int, list[Epoch]] = {}
+    for number, life in enumerate(lives):
+        for epoch in _filled(_superseded(_seen(life, number))):
+            dated = replace(epoch, valid_from=born_after[number])
+            by_epoch.setdefault(dated.leader_epoch, []).append(dated)
+    for same in by_epoch.values():
+        ends = [later.valid_from for later in same[1:]] + [NEVER]
+        found.epochs += [replace(e, valid_to=end) for e, end in zip(same, ends, strict=True)]
+    found.epochs.sort(key=lambda e: (e.incarnation, e.leader_epoch))
+    return found
+
+
+def _incarnations(rows: Sequence[Row]) -> list[list[Row]]:
+    ordered = sorted(rows, key=lambda r: (r["t"], r["leader_epoch"], r["partition_epoch"] or 0))
+    lives: list[list[Row]] = [[]]
+    for row in ordered:
+        if lives[-1] and _is_reborn(lives[-1][-1], row):
+            lives.append([])
+        lives[-1].append(row)
+    return lives
+
+
+def _is_reborn(before: Row, row: Row) -> bool:
+    """Within one life of a znode both epochs only grow, the partition epoch with every write."""
+    if row["leader_epoch"] < before["leader_epoch"]:
+        return True
+    versions = (before["partition_epoch"], row["partition_epoch"])
+    if None in versions:
+        return False
+    if versions[0] != versions[1]:
+        return bool(versions[1] < versions[0])
+    moved = row["leader_epoch"] != before["leader_epoch"]
+    stamps = (before["commit_ms"], row["commit_ms"])
+    return moved or (None not in stamps and stamps[0] != stamps[1])
+
+
+def _seen(rows: Iterable[Row], incarnation: int) -> list[Epoch]:
+    found: dict[int, Epoch] = {}
+    for row in rows:  # in order of t: the first sighting dates the commit
+        number, size = row["leader_epoch"], len(row["isr"] or ())
+        known = found.get(number)
+        if known is None:
+            found[number] = Epoch(
+                leader_epoch=number,
+                incarnation=incarnation,
+                committed_t=row["t"],
+                leader=row["leader"],
+                isr_size=size,
+            )
+        else:
+            found[number] = replace(known, isr_size=min(size, known.isr_size or size))
+    return [found[number] for number in sorted(found)]
+
+
+def _superseded(epochs: list[Epoch]) -> list[Epoch]:
+    """Date the end of each by the earliest sighting of any higher one."""
+    earliest: int | None = None
+    dated = []
+    for epoch in reversed(epochs):
+        dated.append(replace(epoch, superseded_t=earliest))
+        assert epoch.committed_t is not None
+        earliest = epoch.committed_t if earliest is None else min(earliest, epoch.committed_t)
+    return dated[::-1]
+
+
+def _filled(epochs: list[Epoch]) -> list[Epoch]:
+    """Add the epochs that were never seen, each over when the next seen one was."""
+    filled: list[Epoch] = []
+    for index, epoch in enumerate(epochs):
+        filled.append(epoch)
+        if index + 1 < len(epochs):
+            gap = range(epoch.leader_epoch + 1, epochs[index + 1].leader_epoch)
+            filled += [
+                replace(epoch, leader_epoch=number, committed_t=None, leader=None, isr_size=None)
+                for number in gap[:_WIDEST_GAP]
+            ]
+    return filled
+
+
+def epochs_table(
+    history: History, over: Mapping[tuple[Key, Epoch], int] | None = None
+) -> DataFrame:
+    """Superseded epochs for joins: TP, leader_epoch, superseded_t, valid_from, valid_to.
+
+    ``over`` may give an earlier ``superseded_t`` for an epoch.
+    """
+    rows = []
+    for key, of in leadership(history).items():
+        for epoch in of.epochs:
+            end = (over or {}).get((key, epoch), epoch.superseded_t)
+            if end is None:
+                continue
+            row = dict(zip(TP, key, strict=True), leader_epoch=epoch.leader_epoch)
+            row |= {"superseded_t": end, "valid_from": epoch.valid_from, "valid_to": epoch.valid_to}
+            rows.append(row)
+    return history.table(
+        rows,
+        "arm string, trial int, topic string, partition int, leader_epoch int, "
+        "superseded_t bigint, valid_from bigint, valid_to bigint",
     )
-    by_epoch = Window.partitionBy(*TP, "incarnation").orderBy("leader_epoch")
-    later = by_epoch.rowsBetween(1, Window.unboundedFollowing)
-    seen = seen.withColumn("superseded_t", F.min("committed_t").over(later))
-    next_epoch = F.lead("leader_epoch").over(by_epoch)
-    # The condition matters: least() skips nulls, and the last epoch has no gap to be filled.
-    last_of_gap = F.when(
-        next_epoch.isNotNull(), F.least(next_epoch - 1, F.col("leader_epoch") + _WIDEST_GAP)
-    )
-    seen = seen.withColumn("_to", F.coalesce(last_of_gap, F.col("leader_epoch")))
-    filled = seen.withColumn("_epoch", F.explode(F.sequence("leader_epoch", "_to")))
-    implied = F.col("_epoch") != F.col("leader_epoch")
-    filled = filled.withColumn("committed_t", F.when(~implied, F.col("committed_t")))
-    filled = filled.withColumn("leader", F.when(~implied, F.col("leader")))
-    filled = filled.withColumn("leader_epoch", F.col("_epoch"))
-    filled = filled.withColumn("valid_from", F.coalesce("born_after", F.lit(-(2**62))))
-    same = Window.partitionBy(*TP, "leader_epoch").orderBy("incarnation")
-    filled = filled.withColumn(
-        "valid_to", F.coalesce(F.lead("valid_from").over(same), F.lit(2**62))
-    )
-    return filled.drop("_epoch", "_to", "born_after")
 
 
 def last_sighting(history: History) -> dict[tuple[str, int], int]:
     """By (arm, trial): until when (ns) leadership was certainly being watched: the last row, or
     the end of a phase in which the harness and its watch were alive."""
-    from pyspark.sql import functions as F
-
-    def find() -> dict[tuple[str, int], int]:
-        rows = (
-            epochs(history).groupBy("arm", "trial").agg(F.max("committed_t").alias("t")).collect()
-        )
-        until = {(r["arm"], r["trial"]): r["t"] or 0 for r in rows}
-        for row in history.rows("phase"):
-            key = (row["arm"], row["trial"])
-            if row["name"] in ("chaos", "heal", "quiesce") and key in until:
-                until[key] = max(until[key], row["t"])
-        return until
-
-    found: dict[tuple[str, int], int] = history.memo("last_sighting", find)
-    return found
+    until: dict[tuple[str, int], int] = {}
+    for row in history.rows("leadership"):
+        key = (row["arm"], row["trial"])
+        until[key] = max(until.get(key, 0), row["t"])
+    for row in history.rows("phase"):
+        key = (row["arm"], row["trial"])
+        if row["name"] in ("chaos", "heal", "quiesce") and key in until:
+            until[key] = max(until[key], row["t"])
+    return until

@@ -71,15 +71,12 @@ def _place(row: Any) -> str:
 
 def _offsets(history: History, outcome: Outcome, known: Excuses) -> None:
     found = disputes(history)
-    totals = found.groupBy("arm", "class").agg(F.sum("n").alias("n")).collect()
-    for row in totals:
+    for row in found:
         outcome.looked_at += row["n"]
         figures = outcome.arm(row["arm"])
         figures["offsets"] = figures.get("offsets", 0) + row["n"]
-    if not any(r["class"] in ("replica-differs", "fetch-disagree") for r in totals):
-        return
-    wanted = found.where("class in ('replica-differs', 'fetch-disagree')")
-    for row in wanted.orderBy(*_TP, "offset").limit(_SUSPECTS).collect():
+    odd = [r for r in found if r["class"] in ("replica-differs", "fetch-disagree")]
+    for row in sorted(odd, key=lambda r: [r[k] for k in (*_TP, "offset")]):
         since = row["first_read_t"] or 0
         if known.of(row["arm"], row["trial"], row["topic"], row["partition"], since) is not None:
             continue
@@ -162,17 +159,20 @@ def _count_hole(history: History, outcome: Outcome, row: Any) -> None:
 
 def _values(history: History, outcome: Outcome) -> None:
     found = accounts(history)
-    for row in found.groupBy("arm", "class", "twice").agg(F.sum("n").alias("n")).collect():
+    for row in found:
         figures = outcome.arm(row["arm"])
         if row["twice"]:
             figures["duplicates"] = figures.get("duplicates", 0) + row["n"]
         if row["class"] == "foreign":
-            figures["foreign_records"] = row["n"]
-    odd = found.where(
-        "value is not null and quick "
-        "and (class = 'failed-landed' or (twice and class != 'foreign'))"
-    )
-    for row in odd.orderBy("value").limit(_SUSPECTS).collect():
+            figures["foreign_records"] = figures.get("foreign_records", 0) + row["n"]
+    odd = [
+        r
+        for r in found
+        if r["value"] is not None
+        and r["quick"]
+        and (r["class"] == "failed-landed" or (r["twice"] and r["class"] != "foreign"))
+    ]
+    for row in sorted(odd, key=lambda r: r["value"]):
         value = row["value"]
         failed = row["class"] == "failed-landed"
         if failed:

@@ -13,8 +13,10 @@ takes time) and measured. Violations:
   was healed and the last leader was committed.
 
 No as-of join: epochs are dense, so "when was e over" is one small table, joined by equality (see
-`checkers.leadership`). A read that showed a higher epoch is evidence of its commit as well, which
-tightens what a late watch says.
+`checkers.leadership`). Spark makes two passes over the reads (what each broker showed, per epoch;
+how old it was); the rest is a matter of brokers, partitions and epochs, and is done on the driver.
+A read that showed a higher epoch is evidence of its commit as well, which tightens what a late
+watch says.
 
 No alarm: epochs that a forged UpdateMetadata with a lie that Kafka cannot see (``forged`` rows that
 are no stale controller or broker epoch) put there; going back across topic incarnations.
@@ -23,13 +25,23 @@ Blind: going back on a topic that was deleted and created again; staleness of de
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.histogram import bucket_of, gather
-from checkers.leadership import TP, epochs, last_sighting
+from checkers.histogram import Histogram, bucket_number, bucket_of, gather
+from checkers.leadership import (
+    TP,
+    Epoch,
+    Key,
+    Leadership,
+    epochs_table,
+    key_of,
+    last_sighting,
+    leadership,
+)
 from checkers.lives import with_life
 from checkers.outcome import Outcome
 from checkers.segments import settled, with_segment
@@ -46,21 +58,31 @@ CONVERGED_NS: Final = 5_000_000_000
 """After healing, when every in-sync set was seen full: metadata must have arrived by then."""
 CONVERGED_UNSURE_NS: Final = 10_000_000_000
 """The same when nobody saw full in-sync sets."""
-_CANDIDATES: Final = 10_000
 _SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch")
+_AGREEABLE_GAP: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one broker showed in one life of one partition's epoch (times in ns)."""
+
+    key: Key
+    node: int
+    life: int | None  # None: the read spans the end of a life, and is compared with nothing
+    leader_epoch: int
+    first_t: int
+    last_invoke_t: int
+    last_t: int
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
+    _propagation(history, outcome, applied(history), "propagation_applied")
     if not history.has("metadata"):
-        _propagation(history, outcome, applied(history), "propagation_applied")
-        outcome.looked_at = 0
         return outcome
     shown = _shown(history)
-    over = _over(history, shown)
-    _staleness(history, outcome, over)
     _propagation(history, outcome, shown, "propagation_shown")
-    _propagation(history, outcome, applied(history), "propagation_applied")
+    _staleness(history, outcome, shown)
     for finding in _violations(history, shown):
         outcome.add(finding)
     if outcome.looked_at and not history.has("leadership"):
@@ -69,15 +91,13 @@ def check(history: History) -> Outcome:
 
 
 def _reads(history: History) -> DataFrame:
-    """Answers that name a leader epoch, with ``life`` and ``tainted`` (a forger was there)."""
+    """Answers that name a leader epoch, with ``tainted``: a forger was there."""
     rows = history.frame("metadata").where(
         "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
         "and invoke_t is not null"
     )
-    rows = with_life(history, rows, F.col("invoke_t"), F.col("t"))
     forged = [
-        {k: row[k] for k in ("arm", "trial", "node", "topic", "partition")}
-        | {"_t": row["invoke_t"]}
+        {k: row[k] for k in (*TP, "node")} | {"_t": row["invoke_t"]}
         for row in history.rows("forged")
         if row["api"] == "UPDATE_METADATA"
         and (row["error"] == 0 or (row["error"] is None and row["type"] == "info"))
@@ -86,76 +106,109 @@ def _reads(history: History) -> DataFrame:
     if not forged:
         return rows.withColumn("tainted", F.lit(False))
     table = history.table(
-        forged, "arm string, trial int, node int, topic string, partition int, _t bigint"
+        forged, "arm string, trial int, topic string, partition int, node int, _t bigint"
     )
-    first = table.groupBy("arm", "trial", "node", "topic", "partition").agg(F.min("_t").alias("_t"))
-    joined = rows.join(F.broadcast(first), ["arm", "trial", "node", "topic", "partition"], "left")
-    tainted = F.coalesce(F.col("t") >= F.col("_t"), F.lit(False))
-    return joined.withColumn("tainted", tainted).drop("_t")
+    first = table.groupBy(*TP, "node").agg(F.min("_t").alias("_t"))
+    joined = rows.join(F.broadcast(first), [*TP, "node"], "left")
+    return joined.withColumn("tainted", F.coalesce(F.col("t") >= F.col("_t"), F.lit(False)))
 
 
-def _shown(history: History) -> DataFrame:
-    """What each broker showed in each life: per epoch the first completion, the last invocation."""
-    keys = ["arm", "trial", "node", "life", "tainted", "topic", "partition", "leader_epoch"]
-    return history.pin(
-        _reads(history)
-        .groupBy(*keys)
-        .agg(
-            F.count("*").alias("reads"),
+def _shown(history: History) -> list[Shown]:
+    """What brokers showed to readers, without what a forger had put there."""
+    rows = _reads(history).where(~F.col("tainted"))
+    rows = with_life(history, rows, F.col("invoke_t"), F.col("t"))
+    found = rows.groupBy(*TP, "node", "life", "leader_epoch").agg(
+        F.min("t").alias("first_t"),
+        F.max("invoke_t").alias("last_invoke_t"),
+        F.max("t").alias("last_t"),
+    )
+    return [_as_shown(row) for row in found.toArrow().to_pylist()]
+
+
+def applied(history: History) -> list[Shown]:
+    """What each broker's metadata cache took in; gathered once a history."""
+
+    def make() -> list[Shown]:
+        if not history.has("metadata_update"):
+            return []
+        rows = history.frame("metadata_update").where("leader_epoch >= 0 and leader >= -1")
+        rows = with_life(history, rows, F.col("t"), F.col("t"))
+        found = rows.groupBy(*TP, "node", "life", "leader_epoch").agg(
             F.min("t").alias("first_t"),
-            F.max("invoke_t").alias("last_invoke_t"),
+            F.max("t").alias("last_invoke_t"),
             F.max("t").alias("last_t"),
         )
+        return [_as_shown(row) for row in found.toArrow().to_pylist()]
+
+    found: list[Shown] = history.memo("applied", make)
+    return found
+
+
+def _as_shown(row: dict[str, Any]) -> Shown:
+    return Shown(
+        key_of(row),
+        row["node"],
+        row["life"],
+        row["leader_epoch"],
+        row["first_t"],
+        row["last_invoke_t"],
+        row["last_t"],
     )
 
 
-def applied(history: History) -> DataFrame:
-    """What each broker's metadata cache took in, in the columns of `_shown`."""
-    rows = history.frame("metadata_update").where("leader_epoch >= 0 and leader >= -1")
-    rows = with_life(history, rows, F.col("t"), F.col("t"))
-    return (
-        rows.groupBy("arm", "trial", "node", "life", "topic", "partition", "leader_epoch")
-        .agg(F.min("t").alias("first_t"))
-        .withColumn("tainted", F.lit(False))
-    )
+def _by_epoch(shown: Iterable[Shown]) -> dict[tuple[Key, int, int], list[Shown]]:
+    """By (partition, node, life), in order of leader epoch."""
+    found: dict[tuple[Key, int, int], list[Shown]] = {}
+    for one in shown:
+        if one.life is not None:
+            found.setdefault((one.key, one.node, one.life), []).append(one)
+    for rows in found.values():
+        rows.sort(key=lambda r: r.leader_epoch)
+    return found
 
 
-def _over(history: History, shown: DataFrame) -> DataFrame:
-    """`epochs` with ``superseded_t`` tightened by what brokers showed."""
-    known = epochs(history)
-    newest = known.groupBy(*TP).agg(F.max("leader_epoch").alias("_newest"))
-    seen = shown.where(~F.col("tainted")).join(F.broadcast(newest), TP)
-    seen = seen.where(F.col("leader_epoch") <= F.col("_newest"))
-    seen = seen.groupBy(*TP, "leader_epoch").agg(F.min("first_t").alias("_shown_t"))
-    joined = known.join(F.broadcast(seen), [*TP, "leader_epoch"], "left")
-    later = (
-        Window.partitionBy(*TP, "incarnation")
-        .orderBy("leader_epoch")
-        .rowsBetween(1, Window.unboundedFollowing)
-    )
-    tighter = F.when(F.col("incarnations") == 1, F.min("_shown_t").over(later))
-    return joined.withColumn("superseded_t", F.least("superseded_t", tighter))
+# -- figures ------------------------------------------------------------------------------------
 
 
-def _staleness(history: History, outcome: Outcome, over: DataFrame) -> None:
+def _tightened(history: History, shown: list[Shown]) -> dict[tuple[Key, Epoch], int]:
+    """Earlier ends of epochs: whoever showed a higher one proves that it had been committed."""
+    known = leadership(history)
+    first: dict[Key, dict[int, int]] = {}
+    for one in shown:
+        of = known.get(one.key)
+        if of is not None and of.incarnations == 1 and one.leader_epoch <= of.newest:
+            epochs = first.setdefault(one.key, {})
+            epochs[one.leader_epoch] = min(one.first_t, epochs.get(one.leader_epoch, one.first_t))
+    over: dict[tuple[Key, Epoch], int] = {}
+    for key, of in known.items():
+        earliest: int | None = None
+        for epoch in reversed(of.epochs):
+            if earliest is not None and (epoch.superseded_t or earliest) >= earliest:
+                over[key, epoch] = earliest
+            here = first.get(key, {}).get(epoch.leader_epoch)
+            if here is not None:
+                earliest = here if earliest is None else min(earliest, here)
+    return over
+
+
+def _staleness(history: History, outcome: Outcome, shown: list[Shown]) -> None:
+    table = epochs_table(history, _tightened(history, shown))
     reads = with_segment(history, _reads(history), F.col("invoke_t"))
-    table = over.select(*TP, "leader_epoch", "superseded_t", "valid_from", "valid_to")
-    joined = reads.alias("r").join(
-        F.broadcast(table).alias("e"),
-        _equal(("r", "e"), [*TP, "leader_epoch"])
-        & (F.col("r.t") >= F.col("e.valid_from"))
-        & (F.col("r.t") < F.col("e.valid_to")),
-        "left",
-    )
-    stale = F.coalesce(F.col("superseded_t") < F.col("invoke_t"), F.lit(False)) & ~F.col("tainted")
+    reads = reads.select(*TP, "leader_epoch", "node", "t", "invoke_t", "segment", "tainted")
+    same = F.lit(True)
+    for name in (*TP, "leader_epoch"):
+        same = same & (F.col(f"r.{name}") == F.col(f"e.{name}"))
+    at = (F.col("r.t") >= F.col("e.valid_from")) & (F.col("r.t") < F.col("e.valid_to"))
+    joined = reads.alias("r").join(F.broadcast(table).alias("e"), same & at, "left")
+    stale = (F.col("superseded_t") < F.col("invoke_t")) & ~F.col("tainted")
     age = F.when(stale, F.col("invoke_t") - F.col("superseded_t"))
     found = (
         joined.select("r.arm", "r.node", "segment", "tainted", age.alias("age_ns"))
         .groupBy("arm", "node", "segment", "tainted", bucket_of(F.col("age_ns")).alias("bucket"))
         .agg(F.count("*").alias("n"), F.max("age_ns").alias("max_ns"))
-        .collect()
+        .toArrow()
     )
-    rows = [row.asDict() for row in found]
+    rows = found.to_pylist()
     outcome.looked_at += sum(r["n"] for r in rows)
     old = [r for r in rows if r["bucket"] is not None]
     _totals(outcome, rows)
@@ -183,91 +236,104 @@ def _totals(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
             figures["stale_share"] = round(figures["stale_reads"] / figures["reads"], 6)
 
 
-def _propagation(history: History, outcome: Outcome, shown: DataFrame, name: str) -> None:
+def _propagation(history: History, outcome: Outcome, shown: list[Shown], name: str) -> None:
     """From the commit of an epoch until each broker had it (or a higher one), in one life.
 
     A broker's first epoch of a life tells nothing: nobody asked it before. ``stale_time_ms`` is
     the sum: how long brokers, partition by partition, were behind.
     """
-    life = Window.partitionBy("arm", "trial", "node", "life", "topic", "partition")
-    order = life.orderBy("leader_epoch")
-    rows = shown.where("life is not null and not tainted")
-    rising = order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    rows = rows.withColumn("first_t", F.min("first_t").over(rising))
-    rows = rows.withColumn("_before", F.lag("leader_epoch").over(order))
-    rows = rows.where("_before is not null and leader_epoch - _before < 10000")
-    rows = rows.withColumn(
-        "leader_epoch", F.explode(F.sequence(F.col("_before") + 1, "leader_epoch"))
-    )
-    commits = epochs(history).where("committed_t is not null and leader >= 0 and incarnations = 1")
-    joined = rows.join(commits.select(*TP, "leader_epoch", "committed_t"), [*TP, "leader_epoch"])
-    late = F.greatest(F.col("first_t") - F.col("committed_t"), F.lit(0))
-    collected = (
-        joined.select("arm", "node", late.alias("late_ns"))
-        .groupBy("arm", "node", bucket_of(F.col("late_ns")).alias("bucket"))
-        .agg(
-            F.count("*").alias("n"), F.max("late_ns").alias("max_ns"), F.sum("late_ns").alias("sum")
-        )
-        .collect()
-    )
-    found = [row.asDict() for row in collected]
-    for (arm,), histogram in gather(found, "arm").items():
-        outcome.arm(arm)[name] = histogram.summary()
-        total = sum(r["sum"] for r in found if r["arm"] == arm)
-        outcome.arm(arm)[name]["stale_time_ms"] = round(total / 1e6, 3)
-    for (arm, node), histogram in gather(found, "arm", "node").items():
-        outcome.arm(arm).setdefault(f"{name}_by_node", {})[str(node)] = histogram.summary()
+    by_node: dict[tuple[str, int], Histogram] = {}
+    total: dict[str, int] = {}
+    known = leadership(history)
+    for (key, node, _), rows in _by_epoch(shown).items():
+        of = known.get(key)
+        if of is None or of.incarnations > 1:
+            continue
+        histogram = by_node.setdefault((key[0], node), Histogram())
+        for late_ns in _delays(of, rows):
+            histogram.add(bucket_number(late_ns), 1, late_ns)
+            total[key[0]] = total.get(key[0], 0) + late_ns
+    for arm in sorted({arm for arm, _ in by_node}):
+        whole = Histogram()
+        for (its_arm, node), histogram in sorted(by_node.items()):
+            if its_arm == arm:
+                whole.merge(histogram)
+                nodes = outcome.arm(arm).setdefault(f"{name}_by_node", {})
+                nodes[str(node)] = histogram.summary()
+        outcome.arm(arm)[name] = whole.summary()
+        outcome.arm(arm)[name]["stale_time_ms"] = round(total.get(arm, 0) / 1e6, 3)
     outcome.figures[name] = [
-        {k: r[k] for k in ("arm", "node", "bucket", "n", "max_ns")} for r in found
+        {"arm": arm, "node": node, "bucket": bucket, "n": n}
+        for (arm, node), histogram in by_node.items()
+        for bucket, n in histogram.counts.items()
     ]
+
+
+def _delays(of: Leadership, rows: list[Shown]) -> Iterable[int]:
+    """For each committed epoch that came while the broker was being asked: how late it was."""
+    arrived: dict[int, int] = {}
+    earliest: int | None = None
+    for before, row in zip([None, *rows[:-1]][::-1], rows[::-1], strict=True):
+        earliest = row.first_t if earliest is None else min(earliest, row.first_t)
+        if before is not None and row.leader_epoch - before.leader_epoch < _AGREEABLE_GAP:
+            for number in range(before.leader_epoch + 1, row.leader_epoch + 1):
+                arrived[number] = earliest
+    for epoch in of.commits:
+        if epoch.leader_epoch in arrived and epoch.leader is not None and epoch.leader >= 0:
+            assert epoch.committed_t is not None
+            yield max(0, arrived[epoch.leader_epoch] - epoch.committed_t)
 
 
 # -- violations ---------------------------------------------------------------------------------
 
 
-def _violations(history: History, shown: DataFrame) -> list[Finding]:
-    """Candidates of all three rules in one query; what is left to decide is decided here."""
-    life = Window.partitionBy("arm", "trial", "node", "life", "topic", "partition")
-    higher = life.orderBy("leader_epoch").rowsBetween(1, Window.unboundedFollowing)
-    node = Window.partitionBy("arm", "trial", "node", "topic", "partition")
-    rows = shown.where(~F.col("tainted"))
-    rows = rows.withColumn(
-        "newer_t", F.when(F.col("life").isNotNull(), F.min("first_t").over(higher))
-    )
-    rows = rows.withColumn("_latest", F.max("last_invoke_t").over(node))
-    known = (
-        epochs(history)
-        .groupBy(*TP)
-        .agg(
-            F.max("leader_epoch").alias("newest"),
-            F.max_by("leader_epoch", F.struct("incarnation", "leader_epoch")).alias("final"),
-            F.max("committed_t").alias("final_t"),
-            F.max("incarnations").alias("incarnations"),
-        )
-    )
-    rows = rows.join(F.broadcast(known), TP, "left")
-    back = (F.col("newer_t") < F.col("last_invoke_t")) & (F.coalesce("incarnations", F.lit(1)) == 1)
-    unknown = F.col("leader_epoch") > F.col("newest")
-    behind = (F.col("last_invoke_t") == F.col("_latest")) & (F.col("leader_epoch") < F.col("final"))
-    rows = rows.withColumn("back", F.coalesce(back, F.lit(False)))
-    rows = rows.withColumn("unknown", F.coalesce(unknown, F.lit(False)))
-    rows = rows.withColumn("behind", F.coalesce(behind, F.lit(False)))
-    rows = rows.where("back or unknown or behind").orderBy("first_t").limit(_CANDIDATES)
+def _violations(history: History, shown: list[Shown]) -> Iterable[Finding]:
+    known = leadership(history)
     until, calm = last_sighting(history), settled(history)
-    findings: list[Finding] = []
-    for row in rows.collect():
-        key = (row["arm"], row["trial"])
-        if row["back"]:
-            findings.append(_went_back(row))
-        if row["unknown"] and row["first_t"] + WATCH_GRACE_NS < until.get(key, 0):
-            findings.append(_never_committed(row))
-        if row["behind"] and key in calm:
-            healed_t, quiet = calm[key]
-            since = max(healed_t, row["final_t"] or 0)
-            since += CONVERGED_NS if quiet else CONVERGED_UNSURE_NS
-            if row["last_invoke_t"] > since:
-                findings.append(_never_converged(row))
-    return findings
+    for (key, _, _), rows in sorted(_by_epoch(shown).items()):
+        of = known.get(key)
+        if of is not None and of.incarnations > 1:
+            continue
+        newer_t: int | None = None
+        for row in reversed(rows):
+            if newer_t is not None and newer_t < row.last_invoke_t:
+                yield _went_back(_describe(row, newer_t=newer_t))
+            newer_t = row.first_t if newer_t is None else min(newer_t, row.first_t)
+    latest: dict[tuple[Key, int], Shown] = {}
+    for row in shown:
+        of = known.get(row.key)
+        if of is None:
+            continue
+        known_until = until.get(row.key[:2], 0)
+        if row.leader_epoch > of.newest and row.first_t + WATCH_GRACE_NS < known_until:
+            yield _never_committed(_describe(row, newest=of.newest))
+        place = (row.key, row.node)
+        if place not in latest or row.last_invoke_t > latest[place].last_invoke_t:
+            latest[place] = row
+    for row in latest.values():
+        last = known[row.key].last
+        if row.leader_epoch >= last.leader_epoch or row.key[:2] not in calm:
+            continue
+        healed_t, quiet = calm[row.key[:2]]
+        since = max(healed_t, last.committed_t or 0)
+        if row.last_invoke_t > since + (CONVERGED_NS if quiet else CONVERGED_UNSURE_NS):
+            yield _never_converged(_describe(row, final=last.leader_epoch))
+
+
+def _describe(row: Shown, **more: int) -> dict[str, Any]:
+    arm, trial, topic, partition = row.key
+    return {
+        "arm": arm,
+        "trial": trial,
+        "topic": topic,
+        "partition": partition,
+        "node": row.node,
+        "leader_epoch": row.leader_epoch,
+        "first_t": row.first_t,
+        "last_t": row.last_t,
+        "last_invoke_t": row.last_invoke_t,
+        **more,
+    }
 
 
 def _where(row: Any, **more: Any) -> dict[str, Any]:
@@ -327,11 +393,3 @@ def _never_converged(row: Any) -> Finding:
             ),
         ),
     )
-
-
-def _equal(sides: tuple[str, str], names: list[str]) -> Any:
-    left, right = sides
-    condition = F.lit(True)
-    for name in names:
-        condition = condition & (F.col(f"{left}.{name}") == F.col(f"{right}.{name}"))
-    return condition

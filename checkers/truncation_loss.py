@@ -16,7 +16,7 @@ Counted, lawful (acks=1), tied to its truncation (`checkers.cuts`):
 - ``between``        after that, but before the demoting LeaderAndIsr was sent to the broker;
 - ``avoidable``      after it was sent: handled on arrival, it would have saved the record. This is
                      the figure that KIP-291 is about;
-- ``edge``           within the clock's error of ``send_t``;  ``undated``: no send or commit known.
+- ``edge``           within the clocks' errors of ``send_t``;  ``undated``: no send or commit known.
 
 When a record was appended is known to a span of time: between invocation and acknowledgement, and
 within its log append time's millisecond, widened by the error of the tie between the clocks. Both
@@ -31,14 +31,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.accounts import accounts, final_leaders
-from checkers.cuts import cuts
+from checkers.cuts import Cut, cuts
 from checkers.disputes import disputes
 from checkers.excuses import Excuses, excuses
+from checkers.leadership import key_of
 from checkers.outcome import Outcome
 from checkers.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from checkers.frames import History
 
@@ -63,109 +64,97 @@ def check(history: History) -> Outcome:
 
 def _count(history: History, outcome: Outcome) -> None:
     """Totals by class; what could not be read makes the check unknown."""
-    rows = accounts(history).groupBy("arm", "trial", "class", "acks").agg(F.sum("n").alias("n"))
     totals: Counter[tuple[str, str]] = Counter()
-    for row in rows.collect():
-        arm, name = row["arm"], row["class"]
-        figures = outcome.arm(arm)
+    unread: Counter[tuple[str, int]] = Counter()
+    for row in accounts(history):
+        arm, name, n = row["arm"], row["class"], row["n"]
         if name in ("present", "moved", "absent", "purged", "unread"):
-            outcome.looked_at += row["n"]
+            outcome.looked_at += n
             level = "acked_all" if row["acks"] == -1 else "acked_1"
-            totals[arm, level] += row["n"]
-            totals[arm, f"{level}_{name}"] += row["n"]
+            totals[arm, level] += n
+            totals[arm, f"{level}_{name}"] += n
             if name == "unread":
-                outcome.unknowns.append(
-                    f"{arm}, trial {row['trial']}: {row['n']} acknowledged records lie in "
-                    "partitions whose final log could not be read"
-                )
+                unread[arm, row["trial"]] += n
         else:
-            key = name.replace("unacked", "acks_0").replace("-", "_")
-            figures[key] = figures.get(key, 0) + row["n"]
+            totals[arm, name.replace("unacked", "acks_0").replace("-", "_")] += n
     for (arm, key), n in sorted(totals.items()):
         outcome.arm(arm)[key] = n
+    for (arm, trial), n in sorted(unread.items()):
+        outcome.unknowns.append(
+            f"{arm}, trial {trial}: {n} acknowledged records lie in partitions whose final log "
+            "could not be read"
+        )
 
 
 # -- acknowledged and gone ----------------------------------------------------------------------
 
 
 def _judge_lost(history: History, outcome: Outcome, known: Excuses) -> None:
-    lost = accounts(history).where("class in ('absent', 'moved') and value is not null")
-    rows = _with_cut(history, lost)
-    traced = _traced(history)
-    unreadable = _unreadable(history)
+    names = ("absent", "moved")
+    lost = [r for r in accounts(history) if r["class"] in names and r["value"] is not None]
     table: Counter[tuple[Any, ...]] = Counter()
-    for row in rows:
-        name = _category(row, known, traced, unreadable)
-        figures = outcome.arm(row["arm"])
-        figures.setdefault("lost", {}).setdefault(name, 0)
-        figures["lost"][name] += 1
-        table[row["arm"], row["trial"], row["topic"], row["partition"], row["cut_node"], name] += 1
-        finding = _finding(row, name)
-        if finding is not None:
-            outcome.add(finding)
-    for arm, figures in outcome.arms.items():
-        lost_1 = figures.get("lost", {})
-        figures["avoidable"] = lost_1.get("avoidable", 0)
-        figures["avoidable_at_most"] = figures["avoidable"] + lost_1.get("edge", 0)
+    if lost:
+        traced, unreadable = _traced(history), _unreadable(history)
+        for row in _operations(history, lost[:_JUDGED]):
+            row["cut"] = cut = _taken_by(history, row)
+            name = _category(row, known, traced, unreadable)
+            kinds = outcome.arm(row["arm"]).setdefault("lost", {})
+            kinds[name] = kinds.get(name, 0) + 1
+            node = None if cut is None else cut.node
+            table[row["arm"], row["trial"], row["topic"], row["partition"], node, name] += 1
+            finding = _finding(row, name)
+            if finding is not None:
+                outcome.add(finding)
+    if len(lost) > _JUDGED:
+        outcome.unknowns.append(f"of {len(lost)} lost records only {_JUDGED} were classified")
+    for figures in outcome.arms.values():
+        kinds = figures.get("lost", {})
+        figures["avoidable"] = kinds.get("avoidable", 0)
+        figures["avoidable_at_most"] = figures["avoidable"] + kinds.get("edge", 0)
         figures["avoidable_share"] = _share(figures["avoidable"], figures.get("acked_1", 0))
         figures["clock_error_ms"] = round(history.run.clock_error_ns / 1e6, 4)
-        if len(rows) >= _JUDGED:
-            outcome.unknowns.append(f"{arm}: more than {_JUDGED} lost records: some unclassified")
-    names = ("arm", "trial", "topic", "partition", "cut_node", "category")
-    outcome.figures["loss"] = [dict(zip(names, k, strict=True), n=n) for k, n in table.items()]
+    fields = ("arm", "trial", "topic", "partition", "node", "category")
+    outcome.figures["loss"] = [dict(zip(fields, k, strict=True), n=n) for k, n in table.items()]
 
 
 def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def _with_cut(history: History, lost: DataFrame) -> list[Any]:
-    """Each lost record with its operation and the truncation that took it, if one did."""
-    if not lost.limit(1).count():
-        return []
-    lost = lost.select("arm", "trial", "value", "class", "final_offset").limit(_JUDGED)
+def _operations(history: History, lost: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The operations of lost values, with the span in which each was appended, in order of t."""
+    schema = "arm string, trial int, value bigint, class string, final_offset bigint"
+    table = history.table(
+        [{k: row[k] for k in ("arm", "trial", "value", "class", "final_offset")} for row in lost],
+        schema,
+    )
     offers = history.frame("produce").where("type = 'ok' and acks != 0 and offset >= 0")
-    ops = offers.join(lost, ["arm", "trial", "value"])
     low, high = _append_span(history)
-    ops = ops.withColumn("append_from", low).withColumn("append_to", high)
-    ops = ops.withColumnRenamed("node", "_node")
-    taken = cuts(history)
-    joined = ops.alias("o").join(
-        taken.alias("c"),
-        (F.col("o.arm") == F.col("c.arm"))
-        & (F.col("o.trial") == F.col("c.trial"))
-        & (F.col("o.topic") == F.col("c.topic"))
-        & (F.col("o.partition") == F.col("c.partition"))
-        & (F.col("o.offset") >= F.col("c.to_offset"))
-        & (F.col("o.offset") < F.col("c.from_offset"))
-        & (F.col("c.cut_t") >= F.col("o.append_from")),
-        "left",
+    rows = offers.join(F.broadcast(table), ["arm", "trial", "value"]).select(
+        *("arm", "trial", "value", "topic", "partition", "offset", "acks", "t", "invoke_t"),
+        *("node", "class", "final_offset"),
+        low.alias("append_from"),
+        high.alias("append_to"),
     )
-    # The broker that acknowledged it, when known; else one that had led; of these the first.
-    rank = (
-        F.when(F.col("_node") == F.col("c.node"), 0)
-        .when(F.col("c.led_epoch").isNotNull(), 1)
-        .otherwise(2)
-    )
-    cut = F.struct(
-        rank.alias("rank"),
-        "c.cut_t",
-        F.col("c.node").alias("node"),
-        "c.cut_epoch",
-        "c.led_epoch",
-        "c.commit_t",
-        "c.send_t",
-    )
-    names = ["arm", "trial", "value", "topic", "partition", "offset", "acks", "t", "invoke_t"]
-    by_op = joined.groupBy(*[F.col(f"o.{n}") for n in names]).agg(
-        F.min(F.when(F.col("c.cut_t").isNotNull(), cut)).alias("cut"),
-        F.max("class").alias("class"),
-        F.max("final_offset").alias("final_offset"),
-        F.max("_node").alias("op_node"),
-        F.max("append_from").alias("append_from"),
-        F.max("append_to").alias("append_to"),
-    )
-    return by_op.select("*", F.col("cut.node").alias("cut_node")).orderBy("t").collect()
+    found: list[dict[str, Any]] = rows.toArrow().to_pylist()
+    return sorted(found, key=lambda row: (row["t"], row["value"]))
+
+
+def _taken_by(history: History, row: dict[str, Any]) -> Cut | None:
+    """The truncation that took a record: of the broker that acknowledged it, when that is known;
+    else of one that had led; of these the first after it was appended."""
+    covering = [
+        cut
+        for cut in cuts(history).get(key_of(row), ())
+        if cut.to_offset <= row["offset"] < cut.from_offset and cut.cut_t >= row["append_from"]
+    ]
+
+    def rank(cut: Cut) -> tuple[int, int]:
+        if cut.node == row["node"]:
+            return (0, cut.cut_t)
+        return (1 if cut.led_epoch is not None else 2, cut.cut_t)
+
+    return min(covering, key=rank, default=None)
 
 
 def _append_span(history: History) -> tuple[Column, Column]:
@@ -195,35 +184,30 @@ def _category(
     if cut is not None:
         return _timing(row, cut)
     torn = known.torn.get(key, set())
-    if torn and (row["op_node"] is None or row["op_node"] in torn):
+    if torn and (row["node"] is None or row["node"] in torn):
         return "damage"
     places = {n for *tp, n in unreadable if tuple(tp) == (*key, row["topic"], row["partition"])}
-    if places and (row["op_node"] is None or row["op_node"] in places):
+    if places and (row["node"] is None or row["node"] in places):
         return "stranded"  # its broker is still down: nothing had to be cut
     if key not in traced:
         return "untraced"
     return "unexplained"
 
 
-def _timing(row: Any, cut: Any) -> str:
-    commit_t, send_t = cut["commit_t"], cut["send_t"]
-    if send_t is not None and row["append_from"] > send_t:
+def _timing(row: Any, cut: Cut) -> str:
+    commit_t, send_t, error = cut.commit_t, cut.send_t, cut.send_error_ns
+    if send_t is not None and row["append_from"] > send_t + error:
         return "avoidable"
     if commit_t is not None and row["append_to"] < commit_t:
         return "before_commit"
     if send_t is None:
         return "undated"
-    return "between" if row["append_to"] <= send_t else "edge"
+    return "between" if row["append_to"] <= send_t - error else "edge"
 
 
 def _traced(history: History) -> set[tuple[str, int]]:
     """Trials whose brokers say when they truncate."""
-    found: set[tuple[str, int]] = set()
-    for kind in _TRACES:
-        if history.has(kind):
-            pairs = history.frame(kind).select("arm", "trial").distinct().collect()
-            found |= {(r["arm"], r["trial"]) for r in pairs}
-    return found
+    return {(r["arm"], r["trial"]) for kind in _TRACES for r in history.rows(kind)}
 
 
 def _unreadable(history: History) -> set[tuple[Any, ...]]:
@@ -250,15 +234,16 @@ def _finding(row: Any, name: str) -> Finding | None:
         says += "it "
     says += f"is at offset {row['final_offset']} in the end" if moved else "is not in the final log"
     at = {"topic": row["topic"], "partition": row["partition"]}
-    cut_t = row["cut"]["cut_t"] if row["cut"] is not None else None
+    cut = row["cut"]
     picks = [
         Pick("produce", {**at, "value": row["value"]}, rows=1),
         Pick("leadership", at, from_t=row["invoke_t"]),
         Pick("log_read", {**at, "offset": row["offset"]}),
         Pick("log_end", {**at, "is_leader": True}, rows=1),
     ]
-    if cut_t is not None:
-        picks.append(Pick("truncation", {**at, "node": row["cut_node"]}, cut_t, cut_t, rows=1))
+    if cut is not None:
+        offsets = {"from_offset": cut.from_offset, "to_offset": cut.to_offset}
+        picks.append(Pick("truncation", {**at, "node": cut.node, **offsets}, rows=1))
     return Finding(rule, says, row["arm"], row["trial"], tuple(picks))
 
 
@@ -268,8 +253,8 @@ def _finding(row: Any, name: str) -> Finding | None:
 def _judge_read(history: History, outcome: Outcome, known: Excuses) -> None:
     if not history.has("fetch"):
         return
-    rows = disputes(history).where("class in ('gone', 'changed')")
-    for row in rows.orderBy("first_read_t").limit(_JUDGED).collect():
+    rows = [r for r in disputes(history) if r["class"] in ("gone", "changed")]
+    for row in sorted(rows, key=lambda r: r["first_read_t"]):
         key = (row["arm"], row["trial"], row["topic"], row["partition"])
         excuse = known.of(*key, row["first_read_t"])
         figures = outcome.arm(row["arm"])

@@ -6,7 +6,7 @@
 #
 # docker_up does nothing when an engine answers already. As root on Debian it installs one, otherwise
 # it fails with one line that says what is missing. docker_down ends only what docker_up started.
-ENGINE=${ENGINE:-$PWD/.biplane/engine}
+ENGINE=${ENGINE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.biplane/engine}
 
 docker_up() {
   docker info >/dev/null 2>&1 && return 0

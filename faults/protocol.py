@@ -39,6 +39,7 @@ class Capability(StrEnum):
     CONTROL_REQUESTS = "control-requests"  # takes LeaderAndIsr & co. over the wire
     LOG_FILES = "log-files"  # its log directory can be reached (torn tails)
     ELECT_LEADERS = "elect-leaders"
+    NETWORK_DETACH = "network-detach"  # runtime: off the network, and on it again
     PACKET_CUTS = "packet-cuts"  # runtime: pairwise packet drops
     RESOURCE_LIMITS = "resource-limits"  # runtime: CPU and memory limits
     BOUNDED_DISK = "bounded-disk"  # runtime: a volume that can be filled
@@ -144,6 +145,58 @@ class Admin(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a broker's place uses at the moment."""
+
+    memory_bytes: int
+    throttled_periods: int
+    """How many scheduling periods it was held back by a CPU limit, since its start."""
+
+
+class Machines(Protocol):
+    """The places where brokers live: what a runtime with containers can do to them. Each method
+    names the capability it takes; without it, it raises `FaultFailed`. What undoes is idempotent.
+    """
+
+    def disconnect(self, node: int) -> None:
+        """Off the network: its connections stall, new ones find nobody. NETWORK_DETACH."""
+        ...
+
+    def reconnect(self, node: int) -> None:
+        """With the address that it had. NETWORK_DETACH."""
+        ...
+
+    def cut(self, node: int, peer: int) -> None:
+        """From now on no packet passes between ``node`` and the listeners of ``peer``: what
+        ``node`` dials there stalls. The other direction is another cut. PACKET_CUTS."""
+        ...
+
+    def mend(self, node: int, peer: int) -> None: ...
+    def reaches(self, node: int, peer: int, timeout_s: float) -> bool:
+        """Whether ``node`` can connect to ``peer``'s inter-broker link. PACKET_CUTS."""
+        ...
+
+    def limit_cpus(self, node: int, cpus: float | None) -> None:
+        """None: what it had at first. RESOURCE_LIMITS."""
+        ...
+
+    def limit_memory(self, node: int, memory_bytes: int | None) -> None:
+        """None: what it had at first. RESOURCE_LIMITS."""
+        ...
+
+    def usage(self, node: int) -> Usage:
+        """RESOURCE_LIMITS."""
+        ...
+
+    def fill_disk(self, node: int) -> int:
+        """Take every free byte of its log directory's disk; returns how many. BOUNDED_DISK."""
+        ...
+
+    def free_disk(self, node: int) -> None: ...
+    def disk_free_bytes(self, node: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAnswer:
     """What a broker answered to a control request."""
 
@@ -207,6 +260,7 @@ class Context(Protocol):
     view: View
     admin: Admin
     control: ControlRequests
+    machines: Machines
     capabilities: frozenset[Capability]
     store: str
     """A folder of this trial for a fault's own live files (flood workers append there)."""

@@ -7,6 +7,9 @@ from typing import Final
 
 from faults.base import BaseFault
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
+from faults.cpu_limit import CpuLimit
+from faults.disconnect import Disconnect
+from faults.disk_full import DiskFull
 from faults.errors import PlanError
 from faults.flood.connections import ConnectionStorm, HeldConnections
 from faults.flood.fetch import FetchFlood
@@ -14,7 +17,9 @@ from faults.flood.metadata import MetadataFlood
 from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
 from faults.leadership import MoveLeadership
+from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
+from faults.packet_cut import PacketCut
 from faults.protocol import Entry
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.torn_tail import TornTail
@@ -41,6 +46,11 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         Toxic,
         LinkDown,
         Isolate,
+        Disconnect,
+        PacketCut,
+        CpuLimit,
+        MemoryLimit,
+        DiskFull,
         TopicChurn,
         LeadershipChurn,
         ControllerChurn,

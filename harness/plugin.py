@@ -10,6 +10,7 @@ anything is to be run.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--sut", default="dualplane", help="systems under test, by comma (default: dualplane)"
     )
+    group.addoption(
+        "--kafka-home", default=None, help="a Kafka distribution to be used, instead of make kafka"
+    )
     group.addoption("--plan", default=None, help="play this plan.json instead of the scenario's")
     group.addoption(
         "--mutants", default="", help="planted bugs for the bundled server, to be found"
@@ -54,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "default")  # a warning must not end a run
     config.stash[_OUTCOMES] = []
     config.stash[_CRASHES] = []
+    if kafka_home := config.getoption("--kafka-home"):
+        os.environ["KAFKA_HOME"] = kafka_home
     try:
         config.stash[_SETTINGS] = _settings(config)
     except SettingsError as error:
@@ -100,12 +106,9 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
                 outcome = run(scenario, settings, progress)
         except Skipped as why:
             pytest.skip(str(why))
-        except (SettingsError, ValueError) as error:
+        except Exception as error:
             if _is_bad_argument(error):
                 pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
-            config.stash[_CRASHES].append(f"{scenario.name}: {error!r}")
-            raise
-        except Exception as error:
             config.stash[_CRASHES].append(f"{scenario.name}: {error!r}")
             raise
         config.stash[_OUTCOMES].append(outcome)
@@ -119,8 +122,12 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
 
 def _is_bad_argument(error: Exception) -> bool:
     from faults.plan import PlanError
+    from harness.runtime.protocol import SetupError
+    from harness.runtime.select import UnknownRuntime
+    from harness.sut.registry import UnknownSystem
 
-    return isinstance(error, SettingsError | PlanError)
+    kinds = (SettingsError, PlanError, SetupError, UnknownRuntime, UnknownSystem)
+    return isinstance(error, kinds)
 
 
 @pytest.hookimpl(trylast=True)

@@ -61,6 +61,8 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
     begun = time.monotonic()
     arms = arms_of(scenario, settings)
+    for arm in arms:
+        arm.sut.prepare()  # what is missing is said before anything is made
     plan = _plan(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
@@ -75,7 +77,7 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     try:
         for index, (arm, trial) in enumerate(interleaved(arms, settings.profile.rounds)):
             where = f"{scenario.name} {arm.label} {index + 1}/{len(arms) * settings.profile.rounds}"
-            with _runtime(settings) as runtime:
+            with _runtime(settings, run_id) as runtime:
                 runner = TrialRunner(
                     scenario,
                     arm,
@@ -167,8 +169,8 @@ def _plan(scenario: Scenario, settings: Settings) -> Plan:
 
 
 @contextmanager
-def _runtime(settings: Settings) -> Iterator[Any]:
-    runtime = get_runtime(settings.runtime)
+def _runtime(settings: Settings, run_id: str) -> Iterator[Any]:
+    runtime = get_runtime(settings.runtime, run_id)
     runtime.prepare()
     try:
         yield runtime
@@ -237,6 +239,7 @@ def _trial_record(trial: TrialResult) -> dict[str, Any]:
         "failure": trial.failure,
         "topics": trial.topics,
         "skipped_faults": trial.skipped_faults,
+        "evidence": trial.evidence,
     }
 
 

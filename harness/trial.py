@@ -19,23 +19,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import orjson
 
 from faults.plan import Plan
-from faults.protocol import FaultFailed, Link
-from harness.clock import tie_clocks
+from faults.protocol import Capability, FaultFailed, Link
+from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
 from harness.runtime.protocol import Runtime
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
-from harness.sut.protocol import Planes, SystemUnderTest
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, SystemUnderTest
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder
 
 Progress = Callable[[str], None]
+
+_BOUNDED_DISK_BYTES: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,8 @@ class TrialResult:
     failure: str | None = None
     topics: dict[str, dict[str, object]] = field(default_factory=dict)
     skipped_faults: list[str] = field(default_factory=list)
+    evidence: dict[str, object] = field(default_factory=dict)
+    """By node: what a system that parses log files says of its reading (how many lines it knew)."""
 
 
 class TrialRunner:
@@ -90,6 +95,7 @@ class TrialRunner:
 
     def run(self) -> TrialResult:
         """Never raises for what happens inside the cluster; KeyboardInterrupt passes through."""
+        first_tie = tie_clocks()
         self.live.mkdir(parents=True, exist_ok=True)
         recorder = LiveRecorder(self.live / "harness.jsonl", "harness")
         cluster = Cluster(
@@ -101,6 +107,7 @@ class TrialRunner:
             rng=random.Random(f"{self.settings.seed}:cluster"),
             overrides=self._overrides(),
             session_timeout_ms=self.scenario.session_timeout_ms,
+            disk_bytes=self._disk_bytes(),
         )
         try:
             self._live(cluster, recorder)
@@ -111,7 +118,7 @@ class TrialRunner:
         finally:
             self.progress("stopping")
             cluster.stop()
-            self._collect_evidence(cluster, recorder)
+            self._collect_evidence(cluster, recorder, first_tie)
             recorder.close()
             self.result.end_t = time.monotonic_ns()
         return self.result
@@ -238,9 +245,11 @@ class TrialRunner:
                     reason=f"workload {process.spec.process} ended with {code}: {words}",
                 )
 
-    def _collect_evidence(self, cluster: Cluster, recorder: LiveRecorder) -> None:
+    def _collect_evidence(
+        self, cluster: Cluster, recorder: LiveRecorder, first_tie: ClockTie
+    ) -> None:
         """Bring the nodes' own rows into the live folder, whatever state the trial ended in."""
-        tie = tie_clocks()
+        tie = widen(first_tie, tie_clocks())  # the clocks may drift apart while a trial lasts
         for node in cluster.node_ids:
             path = self.live / f"node-{node}.jsonl"
             try:
@@ -251,8 +260,16 @@ class TrialRunner:
                 recorder.event(
                     "infra", component="runtime", reason=f"evidence of node {node}: {error}"
                 )
+            summary = cluster.layout(node).dir / EVIDENCE_SUMMARY
+            if summary.exists():
+                self.result.evidence[str(node)] = orjson.loads(summary.read_bytes())
 
     # -- small things ---------------------------------------------------------------------------
+
+    def _disk_bytes(self) -> int | None:
+        """Disks are bounded only where the plan fills one: a run without that is not slowed."""
+        needed = Capability.BOUNDED_DISK in self.plan.needs() & self.runtime.capabilities
+        return _BOUNDED_DISK_BYTES if needed else None
 
     def _overrides(self) -> dict[str, str]:
         overrides = {**self.scenario.overrides, **self.settings.overrides}

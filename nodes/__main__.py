@@ -6,7 +6,9 @@ refused or the start fails; the reason is one line on stderr.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import resource
 import signal
 import sys
 import threading
@@ -49,6 +51,7 @@ def main(arguments: list[str]) -> int:
         stream=sys.stdout, level=logging.INFO, format=_FORMAT, datefmt="%Y-%m-%d %H:%M:%S"
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
+    _raise_file_limit()
     try:
         config = BrokerConfig.load(arguments[0])
     except ConfigError as error:
@@ -57,6 +60,13 @@ def main(arguments: list[str]) -> int:
     for name in config.unknown:
         log.warning("The configuration '%s' was supplied but isn't a known config.", name)
     return _run(config, arguments[0])
+
+
+def _raise_file_limit() -> None:
+    """As many files as may be, as a JVM takes them: connections and segments need one each."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 def _run(config: BrokerConfig, file: str) -> int:

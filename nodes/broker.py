@@ -148,7 +148,9 @@ class KafkaServer:
                 "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
             )
         if config.biplane_metrics_port is not None:
-            server = MetricsServer(self.metrics, config.biplane_metrics_port)
+            server = MetricsServer(
+                self.metrics, config.biplane_metrics_port, config.biplane_metrics_host
+            )
             self._on_stop("metrics", server.close)
         # What exists by now lives as long as the broker: collections need not look at it again,
         # and requests leave no cycles behind, so that collections can be rare.

@@ -190,7 +190,7 @@ class _Export:
 
 
 class MetricsServer:
-    """Serves ``/metrics`` on loopback until closed."""
+    """Serves ``/metrics`` until closed; on loopback, unless ``biplane.metrics.host`` says else."""
 
     def __init__(self, registry: Metrics, port: int, host: str = "127.0.0.1") -> None:
         collectors = CollectorRegistry(auto_describe=False)

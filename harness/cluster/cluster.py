@@ -20,6 +20,7 @@ import random
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ from harness.cluster.errors import ClusterError, StateUnreadable
 from harness.cluster.fleet import NodeFleet
 from harness.cluster.health import HealthMonitor, Watched
 from harness.cluster.layout import CHROOT, plan_layout
+from harness.cluster.machines import NodeMachines
 from harness.cluster.record import Record
 from harness.cluster.txn_log import complete
 from harness.cluster.view import ZookeeperView
@@ -69,7 +71,10 @@ class Cluster:
         rng: random.Random,
         overrides: Mapping[str, str] | None = None,
         session_timeout_ms: int = 6000,
+        disk_bytes: int | None = None,
     ) -> None:
+        """``disk_bytes``: each node's log directory gets a disk of that size, for faults that fill
+        it; only in a runtime with BOUNDED_DISK."""
         self.runtime: Final = runtime
         self.sut: Final = sut
         self.planes: Final = Planes(planes)
@@ -109,10 +114,20 @@ class Cluster:
         self.watcher: Final = LeadershipWatcher(self._client, CHROOT, record)
         self.admin: Final = ClusterAdmin(self.view, self.links)
         self.control: Final = ControlClient(self.view, self.links)
+        self.machines: Final = NodeMachines(
+            runtime,
+            {node: layout.name for node, layout in self._layout.nodes.items()},
+            self._layout.toxiproxy.name,
+            self.links,
+        )
         self.nodes: Final = NodeFleet(
             runtime,
             {
-                node: sut.node_spec(layout, self.planes, overrides or {})
+                node: replace(
+                    sut.node_spec(layout, self.planes, overrides or {}),
+                    disk=sut.log_dir(layout) if disk_bytes else None,
+                    disk_bytes=disk_bytes,
+                )
                 for node, layout in self._layout.nodes.items()
             },
             {node: sut.log_dir(layout) for node, layout in self._layout.nodes.items()},
@@ -190,6 +205,7 @@ class Cluster:
             {
                 "zookeeper": Watched(zookeeper, self._probe_zookeeper),
                 "toxiproxy": Watched(toxiproxy, self.links.check),
+                "runtime": Watched(zookeeper, self.runtime.check),
             },
             self.nodes.note_exits,
             self.record,
@@ -240,6 +256,7 @@ class Cluster:
             view=self.view,
             admin=self.admin,
             control=self.control,
+            machines=self.machines,
             capabilities=self.capabilities,
             store=str(store),
             recorder=self.record,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from faults.protocol import Admin, Capability, ControlRequests, Links, Nodes, View
+from faults.protocol import Admin, Capability, ControlRequests, Links, Machines, Nodes, View
 from harness.cluster.record import Record
 
 _SLICE_S: Final = 0.05
@@ -30,6 +30,7 @@ class ClusterContext:
     view: View
     admin: Admin
     control: ControlRequests
+    machines: Machines
     capabilities: frozenset[Capability]
     store: str
     recorder: Record

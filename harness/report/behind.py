@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harness.report.run_folder import RunFolder
-from harness.report.timeline import Clock, Commit, Key, commits, down_spans
+from harness.report.timeline import Clock, Commit, Key, down_spans
 
 TP = tuple[str, int]
 Span = tuple[int, int]
@@ -28,12 +28,14 @@ class Behind:
     longest_ns: int = 0
 
 
-def behind(folder: RunFolder, clocks: dict[Key, Clock]) -> tuple[dict[Key, dict[int, Behind]], str]:
+def behind(
+    folder: RunFolder, clocks: dict[Key, Clock], commits: dict[Key, list[Commit]]
+) -> tuple[dict[Key, dict[int, Behind]], str]:
     """By trial and broker, and which kind of row it was read from (empty: there was none)."""
     kind, seen = _first_seen(folder)
     down = down_spans(folder)
     found: dict[Key, dict[int, Behind]] = {}
-    for key, of_trial in commits(folder).items():
+    for key, of_trial in commits.items():
         clock = clocks.get(key)
         if clock is None:
             continue

@@ -9,8 +9,9 @@ from typing import Any
 from harness.settings import PROFILES
 
 
-def command(run: Mapping[str, Any]) -> str | None:
-    """`biplane run ...` with every option that differs from its default; None when unknown."""
+def command(run: Mapping[str, Any]) -> list[str] | None:
+    """`biplane run ...` with every option that differs from its default, as words of a shell,
+    quoted; None when it is not known."""
     settings = run.get("settings")
     if not run.get("scenario") or not isinstance(settings, Mapping):
         return None
@@ -28,7 +29,7 @@ def command(run: Mapping[str, Any]) -> str | None:
         words += ["--plan", str(settings["plan"])]
     for name, value in (settings.get("overrides") or {}).items():
         words += ["--config", f"{name}={value}"]
-    return shlex.join(words)
+    return [shlex.quote(word) for word in words]
 
 
 def _profile(profile: Any) -> list[str]:

@@ -29,9 +29,16 @@ def who(event: Event) -> str:
     return f"{process} (node {node})"
 
 
-def rest(event: Event) -> str:
-    """The fields as they are stored, but for those that every row has."""
-    return ", ".join(f"{k}={_value(v)}" for k, v in event.items() if k not in _COMMON)
+def rest(event: Event, zero_t: int) -> str:
+    """The fields as they are stored, but for those that every row has. Moments (names in ``_t``)
+    are seconds since ``zero_t``, as everywhere around."""
+
+    def written(name: str, value: Any) -> str:
+        if name.endswith("_t") and isinstance(value, int):
+            return f"{(value - zero_t) / 1e9:.6f} s"
+        return _value(value)
+
+    return ", ".join(f"{k}={written(k, v)}" for k, v in event.items() if k not in _COMMON)
 
 
 def error_name(code: int | None) -> str:
@@ -125,8 +132,8 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "probe": lambda e: f"probe ({e.api}) on the {e.plane} plane: {e.came_of}",
     "control_send": lambda e: (
-        f"controller {e.node} sends {e.api} no. {e.correlation_id} to node {e.to}, controller epoch "
-        f"{e.controller_epoch}, attempt {e.attempt}{e.states}"
+        f"controller {e.node} sends {e.api} no. {e.correlation_id} to node {e.to}, controller "
+        f"epoch {e.controller_epoch}, attempt {e.attempt}{e.states}"
     ),
     "control_response": lambda e: (
         f"node {e.to} to controller {e.node}, {e.api} no. {e.correlation_id}: "

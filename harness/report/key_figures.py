@@ -41,7 +41,7 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "edge": ("at the edge", "within the clocks' error of that moment: avoidable or not"),
     "between": (
-        "after demotion was committed",
+        "between commit and sending",
         "appended after the next leader was committed, before the LeaderAndIsr was sent",
     ),
     "before_commit": (
@@ -279,7 +279,8 @@ def _loss(results: Results, arms: tuple[str, str], names: tuple[str, str]) -> Ef
         ]
         says = (
             "Acknowledged acks=1 records that a LeaderAndIsr handled on arrival would have saved: "
-            f"{amounts[0]} in {names[0]}, {amounts[1]} in {names[1]}."
+            f"{amounts[0]} in {names[0]}, {amounts[1]} in {names[1]}"
+            f"{_at_most(results, arms, lost)}."
         )
         shares = [n / of if of else 0.0 for n, of in zip(lost, acked, strict=True)]
         if shares[0] >= CLEAR * shares[1] and lost[0]:
@@ -291,6 +292,15 @@ def _loss(results: Results, arms: tuple[str, str], names: tuple[str, str]) -> Ef
         "absent",
         f"No avoidable acks=1 loss in either arm: {_why_no_loss(results, arms, acked)}",
     )
+
+
+def _at_most(results: Results, arms: tuple[str, str], lost: list[float]) -> str:
+    """How many more may have been, within the clocks' error."""
+    most = [value(results, arm, ("truncation-loss", "avoidable_at_most")) for arm in arms]
+    more = [units.count((m or n) - n) for m, n in zip(most, lost, strict=True)]
+    if more == ["0", "0"]:
+        return ""
+    return f" (and at most {more[0]} and {more[1]} more, within the clocks' error)"
 
 
 def _why_no_loss(results: Results, arms: tuple[str, str], acked: list[float]) -> str:
@@ -341,9 +351,9 @@ def _stale(results: Results, arms: tuple[str, str], names: tuple[str, str]) -> E
 
 
 _SUBJECTS: Final = {
-    "controller-latency": "Control latency",
-    "truncation-loss": "Loss",
-    "stale-metadata": "Stale metadata",
+    "controller-latency": "control latency",
+    "truncation-loss": "losses",
+    "stale-metadata": "stale metadata",
 }
 
 
@@ -351,7 +361,7 @@ def _not_measured(results: Results, check: str) -> str:
     """Why there are no figures of a check in both arms."""
     subject, body = _SUBJECTS[check], (results.get("checks") or {}).get(check)
     if body is None:
-        return f"{subject} was not looked at: the scenario does not ask for the check {check}."
+        return f"Not looked at: the scenario does not ask for the check {check}."
     reasons = body.get("reasons") or []
-    why = str(reasons[0]).splitlines()[0] if reasons else "there are no figures of both arms"
-    return f"{subject} was not measured in both arms: {why}"
+    why = str(reasons[0]).splitlines()[0] if reasons else "an arm lacks what they are made of."
+    return f"There are no figures of {subject} to compare: {why}"

@@ -64,7 +64,8 @@ def render(folder: Path) -> str:
     """The page as text."""
     story = Story.of(RunFolder.open(folder))
     sections = [_safely(story, *entry) for entry in _SECTIONS]
-    head = headline(story)  # last, when it is known what could not be read
+    # Last, when it is known what could not be read.
+    head = _safely(story, "verdict", "Verdict", headline)
     title = (
         f"{story.results.get('scenario') or folder.name}: {story.results.get('verdict', 'unknown')}"
     )
@@ -72,8 +73,7 @@ def render(folder: Path) -> str:
         "body",
         tag("a", "Skip to the figures", href="#comparison", class_="skip"),
         head,
-        _contents(),
-        _rounds(story),
+        _contents(story),
         tag("main", sections),
         tag("noscript", note("The pictures need JavaScript; the tables do not.")),
         data(story.figures, "figures"),
@@ -101,9 +101,9 @@ def _safely(story: Story, element_id: str, name: str, make: Callable[[Story], Ht
         return section(element_id, name, why, trace)
 
 
-def _contents() -> Html:
+def _contents(story: Story) -> Html:
     links = [tag("a", name, href=f"#{element_id}") for element_id, name, _ in _SECTIONS]
-    return tag("nav", links, aria_label="contents")
+    return tag("nav", links, _rounds(story), aria_label="contents")
 
 
 def _rounds(story: Story) -> Html | None:

@@ -26,6 +26,7 @@ _INSTANT_NS: Final = 60_000_000
 """A fault that lasts no longer is a mark, not a bar: a move of leadership is over when it began."""
 _LINES_SHOWN: Final = 60
 MOVES: Final = "leader moved"
+DOWN: Final = "node down"
 BROKEN: Final = "violation"
 
 
@@ -39,6 +40,8 @@ class Panel:
     clock: Clock
     faults: Sequence[FaultTime] = ()
     moves: Sequence[Commit] = ()
+    down: Sequence[tuple[int, int, int]] = ()
+    """(node, from t, to t): when a node's process was not serving, whoever ended it."""
     broken: Sequence[tuple[int, str]] = ()
     """(t, what it says) of violations in this trial."""
     traces: list[Figure] = field(default_factory=list)
@@ -46,6 +49,7 @@ class Panel:
 
     def lanes(self) -> list[str]:
         names = list(dict.fromkeys(f.fault for f in self.faults))
+        names += [DOWN] if self.down else []
         names += [MOVES] if self.moves else []
         return names + ([BROKEN] if self.broken else [])
 
@@ -231,19 +235,25 @@ def _lane_traces(panel: Panel, axis: int) -> list[Figure]:
     lasting = [s for s in _spans(panel) if s[2] - s[1] > _INSTANT_NS]
     brief = [s for s in _spans(panel) if s[2] - s[1] <= _INSTANT_NS]
     failed = [f for f in panel.faults if f.failed_t is not None]
-    found = []
-    if lasting:
+    bars = [(b, e, lanes.index(f.fault), "$fault", _says(panel, f, b, e)) for f, b, e in lasting]
+    for node, begin, end in panel.down:
+        until = min(end, panel.clock.end_t)
+        back = f"until {seconds(end):.3f} s" if end <= panel.clock.end_t else "to the end"
+        says = f"<b>node {node}</b> down<br>from {seconds(begin):.3f} s {back}"
+        bars.append((begin, until, lanes.index(DOWN), "$move", says))
+    found: list[Figure] = []
+    if bars:
         found.append(
             {
                 "type": "bar",
                 "orientation": "h",
                 "showlegend": False,
-                "base": [seconds(begin) for _, begin, _ in lasting],
-                "x": [(end - begin) / 1e9 for _, begin, end in lasting],
-                "y": [lanes.index(fault.fault) for fault, _, _ in lasting],
+                "base": [seconds(begin) for begin, *_ in bars],
+                "x": [(end - begin) / 1e9 for begin, end, *_ in bars],
+                "y": [lane for _, _, lane, *_ in bars],
                 "width": 0.5,
-                "marker": {"color": "$fault", "line": {"width": 0}},
-                "hovertext": [_says(panel, *s) for s in lasting],
+                "marker": {"color": [colour for *_, colour, _ in bars], "line": {"width": 0}},
+                "hovertext": [says for *_, says in bars],
                 **common,
             }
         )

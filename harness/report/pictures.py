@@ -63,8 +63,9 @@ def latency_over_time(samples: Sequence[Sample]) -> tuple[Figure, int]:
                 if part:
                     sample.panel.traces.append(_marks(sample.panel, part, group, look))
     panels = [s.panel for s in samples]
-    figure = stacked(panels, _latency_axis(everything), _span(panels))
-    figure["data"] += _legend(samples)
+    span = _span(panels)
+    figure = stacked(panels, _latency_axis(everything), span)
+    figure["data"] += _legend(samples, span[0])
     return figure, dropped
 
 
@@ -157,7 +158,8 @@ def behind_over_time(samples: Sequence[tuple[Panel, Mapping[int, Behind]]]) -> F
         "range": [-0.2, max(2, highest) * 1.1],
         "title": {"text": "partitions behind"},
         "zeroline": False,
-        "tickformat": "d",
+        "tick0": 0,
+        "dtick": max(1, math.ceil(highest / 5)),
     }
     return stacked(panels, axis, _span(panels))
 
@@ -190,13 +192,18 @@ def _says(panel: Panel, x: Latency, group: str) -> str:
     )
 
 
-def _legend(samples: Sequence[Sample]) -> list[Figure]:
+def _legend(samples: Sequence[Sample], begin_s: float) -> list[Figure]:
+    """Of what is in sight: a cluster's start, with requests that nobody took yet, is not."""
     found = []
     if any(s.probes for s in samples):
         found.append(legend_entry("probe", "probes", symbol="circle"))
     if any(s.round_trips for s in samples):
         found.append(legend_entry("controller request", "round trips", symbol="diamond-open"))
-    if any(not x.answered for s in samples for x in (*s.probes, *s.round_trips)):
+    if any(
+        not x.answered and s.panel.clock.seconds(x.at_t) >= begin_s
+        for s in samples
+        for x in (*s.probes, *s.round_trips)
+    ):
         look = {"symbol": "x-thin", "line": {"width": 2, "color": "$bad"}}
         found.append(legend_entry("never answered", "unanswered", **look))
     return found
@@ -219,7 +226,7 @@ def _positive_ms(took_ns: int) -> float:
 
 def _latency_axis(latencies: Sequence[Latency]) -> Figure:
     found = [_positive_ms(x.took_ns) for x in latencies] or [1.0]
-    return {**_log_axis(min(found), max(found)), "title": {"text": "latency"}}
+    return _log_axis(min(found), max(found))
 
 
 def _log_axis(low: float, high: float) -> Figure:

@@ -17,7 +17,13 @@ from urllib.parse import unquote
 from checkers.history import KINDS, arrow_schema
 
 Row = dict[str, Any]
-_KEYS: Final = ("arm", "trial")
+_SHAPES: Final[tuple[Mapping[str, tuple[type, type]], ...]] = (
+    {"arms": (dict, dict), "trials": (list, dict), "settings": (dict, object)},
+    {"entries": (list, dict)},
+    {"arms": (dict, dict), "checks": (dict, dict), "reasons": (list, str)},
+)
+"""Of run.json, plan.json and results.json: fields that everything builds on, as (container, items).
+A file of another hand may have them otherwise; then they are taken as absent, and named."""
 
 
 @dataclass(slots=True)
@@ -42,6 +48,8 @@ class RunFolder:
                 ("results", "nothing was judged: run `biplane check` on this folder"),
             )
         ]
+        for name, part, shapes in zip(("run", "plan", "results"), parts, _SHAPES, strict=True):
+            _hold_to(part, shapes, f"{name}.json", missing)
         return cls(path, parts[0], parts[1], parts[2], missing)
 
     # -- small tables for pictures ----------------------------------------------------------------
@@ -169,6 +177,20 @@ def _json(path: Path, says: str, missing: list[str]) -> dict[str, Any]:
         missing.append(f"{path.name} is not an object: {says}")
         return {}
     return found
+
+
+def _hold_to(
+    part: dict[str, Any], shapes: Mapping[str, tuple[type, type]], file: str, missing: list[str]
+) -> None:
+    """Drop what has not the form that it must have."""
+    for name, (container, item) in shapes.items():
+        value = part.get(name)
+        if value is None:
+            continue
+        items = value.values() if isinstance(value, dict) else value
+        if not isinstance(value, container) or not all(isinstance(i, item) for i in items):
+            missing.append(f"{file}: field {name!r} has not the form that it should have")
+            del part[name]
 
 
 def _list(value: Any) -> list[dict[str, Any]]:

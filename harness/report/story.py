@@ -10,7 +10,7 @@ from harness.report.markup import Html, tag
 from harness.report.panels import Figure
 from harness.report.pictures import colour_of
 from harness.report.run_folder import RunFolder
-from harness.report.timeline import Clock, FaultTime, Key
+from harness.report.timeline import Clock, Commit, FaultTime, Key
 
 
 @dataclass(slots=True)
@@ -21,6 +21,8 @@ class Story:
     names: dict[str, str]
     clocks: dict[Key, Clock]
     faults: dict[Key, list[FaultTime]]
+    commits: dict[Key, list[Commit]]
+    down: dict[tuple[str, int, int], list[tuple[int, int]]]
     figures: dict[str, dict[str, Figure]] = field(default_factory=dict)
 
     @classmethod
@@ -30,6 +32,8 @@ class Story:
             key_figures.short_names(folder.results) or key_figures.short_names(folder.run),
             timeline.clocks(folder),
             timeline.faults(folder),
+            timeline.commits(folder),
+            timeline.down_spans(folder),
         )
 
     @property

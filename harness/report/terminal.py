@@ -24,6 +24,7 @@ _SIGNS: Final = (
     ("\N{MULTIPLICATION SIGN}", "x"),
     ("\N{MICRO SIGN}", "u"),
     (units.NOT_MEASURED, "-"),
+    (units.NO_BREAK, " "),
     ("\n", " "),
     ("\t", " "),
 )
@@ -35,6 +36,9 @@ _COLUMNS: Final[tuple[tuple[str, _Path, Format], ...]] = (
     ("avoidable loss", ("truncation-loss", "avoidable"), units.count),
     ("stale time", ("stale-metadata", "propagation_applied", "stale_time_ms"), units.ms),
 )
+_INSTEAD: Final = "round_trip"
+_MARK: Final = "*"
+_NOTE: Final = f"  {_MARK} of the controller's own requests: nothing was probed"
 
 
 def summarise(outcomes: Iterable[Outcome]) -> Iterable[str]:
@@ -46,6 +50,8 @@ def summarise(outcomes: Iterable[Outcome]) -> Iterable[str]:
     for run in runs:
         rows += _run_rows(run)
     yield from _aligned(rows)
+    if any(not _probed(run.results) and _figure_rows(run.results) for run in runs):
+        yield _NOTE
     for run in runs:
         yield ""
         yield f"{run.scenario}: {run.verdict} ({run.seconds:.0f} s)"
@@ -71,8 +77,10 @@ def describe(results: Mapping[str, Any]) -> Iterable[str]:
     if arms:
         yield ""
         yield from _aligned([("arm", *(c[0] for c in _COLUMNS)), *arms])
+        if not _probed(results):
+            yield _NOTE
     for effect in effects(results):
-        yield from _folded(f"{effect.says}", "- ")
+        yield from _folded(effect.says, "- ")
 
 
 def _run_rows(run: Outcome) -> Iterator[Sequence[str]]:
@@ -84,18 +92,37 @@ def _run_rows(run: Outcome) -> Iterator[Sequence[str]]:
 
 def _figure_rows(results: Mapping[str, Any]) -> list[Sequence[str]]:
     """One row an arm, and one a pair of arms with the ratios between them."""
-    names = short_names(results)
+    names, probed = short_names(results), _probed(results)
+
+    def cell(write: Format, found: float | None, path: _Path) -> str:
+        text = write(found, ascii_only=True)
+        marked = not probed and "probe" in path and found is not None
+        return f"{text}{_MARK}" if marked else text
+
+    def figure(arm: str, path: _Path) -> float | None:
+        return value(results, arm, path if probed else _instead(path))
+
     rows: list[Sequence[str]] = []
     for arm in order_arms(results.get("arms") or {}):
-        cells = [write(value(results, arm, p), ascii_only=True) for _, p, write in _COLUMNS]
-        rows.append((_plain(names[arm]), *cells))
+        cells = [cell(write, figure(arm, p), p) for _, p, write in _COLUMNS]
+        rows.append((names[arm], *cells))
     for a, b in pairs(results):
-        ratios = [
-            units.times(ratio(value(results, a, p), value(results, b, p)), ascii_only=True)
-            for _, p, _ in _COLUMNS
-        ]
-        rows.append((_plain(f"{names[a]} / {names[b]}"), *ratios))
+        cells = [cell(units.times, ratio(figure(a, p), figure(b, p)), p) for _, p, _ in _COLUMNS]
+        rows.append((f"{names[a]} / {names[b]}", *cells))
     return rows
+
+
+def _probed(results: Mapping[str, Any]) -> bool:
+    """Whether control latency comes from probes; else from what the controller happened to send."""
+    arms = results.get("arms") or {}
+    path = ("controller-latency", _INSTEAD, "p50_ms")
+    probe = ("controller-latency", "probe", "p50_ms")
+    found = any(value(results, arm, probe) is not None for arm in arms)
+    return found or all(value(results, arm, path) is None for arm in arms)
+
+
+def _instead(path: _Path) -> _Path:
+    return tuple(_INSTEAD if name == "probe" else name for name in path)
 
 
 def _reasons(reasons: Sequence[str]) -> Iterator[str]:

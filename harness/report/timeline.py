@@ -19,7 +19,8 @@ FAULT_COLUMNS: Final = ("fault", "id", "phase", "nodes", "took_hold", "detail")
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """One trial's milestones, ns of CLOCK_MONOTONIC."""
+    """One trial's milestones, ns of CLOCK_MONOTONIC. ``end_t``: the end of its last phase; what
+    comes later is the cluster being stopped."""
 
     start_t: int
     chaos_t: int | None
@@ -39,17 +40,24 @@ class Clock:
 
 def clocks(folder: RunFolder) -> dict[Key, Clock]:
     """Of every trial that left a milestone, a fault or a node's event."""
-    phases = folder.rows("phase", ("name", "event"))
-    times: dict[Key, list[int]] = {}
+    phases: dict[Key, list[int]] = {}
+    others: dict[Key, list[int]] = {}
     chaos: dict[Key, int] = {}
-    for row in phases:
-        times.setdefault(key_of(row), []).append(row["t"])
+    for row in folder.rows("phase", ("name", "event")):
+        phases.setdefault(key_of(row), []).append(row["t"])
         if row["name"] == "chaos" and row["event"] == "begin":
             chaos.setdefault(key_of(row), row["t"])
     for kind, columns in (("fault", FAULT_COLUMNS), ("node_event", ("node", "event"))):
         for row in folder.rows(kind, columns):
-            times.setdefault(key_of(row), []).append(row["t"])
-    return {k: Clock(min(v), chaos.get(k), max(v)) for k, v in sorted(times.items())}
+            others.setdefault(key_of(row), []).append(row["t"])
+    return {
+        key: Clock(
+            min(phases.get(key, []) + others.get(key, [])),
+            chaos.get(key),
+            max(phases.get(key) or others[key]),
+        )
+        for key in sorted(phases.keys() | others.keys())
+    }
 
 
 def key_of(row: Row) -> Key:

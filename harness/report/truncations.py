@@ -52,7 +52,7 @@ def losses(folder: RunFolder) -> list[Loss]:
     """By arm, trial, partition and broker; the most records first within an arm."""
     found: dict[tuple[Place, int | None], Loss] = {}
     for row in folder.figure("loss"):
-        key = (_place(row), row["cut_node"])
+        key = (_place(row), row["node"])
         loss = found.setdefault(key, Loss(*key))
         loss.by_cause[row["category"]] = loss.by_cause.get(row["category"], 0) + row["n"]
     if found:

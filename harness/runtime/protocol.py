@@ -36,9 +36,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from faults.protocol import Capability
+from faults.protocol import Capability, Usage
 
 
 class RuntimeFailed(Exception):
@@ -118,6 +118,10 @@ class ProcessSpec:
     memory_bytes: int | None = None
     """A limit, where the runtime can set one (Capability RESOURCE_LIMITS)."""
     cpus: float | None = None
+    disk: Path | None = None
+    """A folder below ``workdir`` to be put on a disk of its own, of ``disk_bytes``, where the
+    runtime can do that (Capability BOUNDED_DISK)."""
+    disk_bytes: int | None = None
 
 
 class Handle(Protocol):
@@ -216,6 +220,31 @@ class Runtime(Protocol):
 
     def handles(self) -> Sequence[Handle]: ...
 
+    def check(self) -> None:
+        """Raise when the place itself has failed (an engine died); for the health monitor."""
+        ...
+
     def close(self) -> None:
         """End every process that this runtime started, whatever its state. Idempotent."""
         ...
+
+
+@runtime_checkable
+class Isolation(Protocol):
+    """What a runtime may offer besides (its capabilities say what of it): to act on the place where
+    a process lives, by the process's name. See `faults.protocol.Machines` for what each means."""
+
+    def detach(self, name: str) -> None: ...
+    def attach(self, name: str) -> None: ...
+    def cut(self, name: str, peer: str, ports: Sequence[int]) -> None:
+        """Drop what passes between ``ports`` of ``name`` and ``peer``."""
+        ...
+
+    def mend(self, name: str, peer: str, ports: Sequence[int]) -> None: ...
+    def reaches(self, name: str, address: Address, timeout_s: float) -> bool: ...
+    def limit_cpus(self, name: str, cpus: float | None) -> None: ...
+    def limit_memory(self, name: str, memory_bytes: int | None) -> None: ...
+    def usage(self, name: str) -> Usage: ...
+    def fill_disk(self, name: str) -> int: ...
+    def free_disk(self, name: str) -> None: ...
+    def disk_free_bytes(self, name: str) -> int: ...

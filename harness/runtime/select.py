@@ -1,4 +1,7 @@
-"""Runtimes by name, and ending what earlier runs left behind in any of them."""
+"""Runtimes by name, and ending what earlier runs left behind in any of them.
+
+Each is imported when it is asked for: a run without containers need not load the Docker SDK.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,40 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.runtime import registry
-from harness.runtime.paths import registry_dir
-from harness.runtime.process import ProcessRuntime
+from harness.runtime.paths import engine_records_dir, registry_dir
 from harness.runtime.protocol import Runtime
 
-RUNTIMES: Final[Mapping[str, Callable[[], Runtime]]] = {"process": ProcessRuntime}
+
+def _process(_run: str) -> Runtime:
+    from harness.runtime.process import ProcessRuntime
+
+    return ProcessRuntime()
+
+
+def _docker(run: str) -> Runtime:
+    from harness.runtime.docker import DockerRuntime
+
+    return DockerRuntime(run)
+
+
+RUNTIMES: Final[Mapping[str, Callable[[str], Runtime]]] = {"process": _process, "docker": _docker}
 
 
 class UnknownRuntime(ValueError):
     """The message names what is allowed."""
 
 
-def get_runtime(name: str) -> Runtime:
-    """A new runtime. It serves one cluster; see `Runtime.close`."""
+def get_runtime(name: str, run: str = "") -> Runtime:
+    """A new runtime, for the run of that id. It serves one cluster; see `Runtime.close`."""
     if name not in RUNTIMES:
         raise UnknownRuntime(f"unknown runtime {name!r}; allowed: {', '.join(RUNTIMES)}")
-    return RUNTIMES[name]()
+    return RUNTIMES[name](run)
 
 
 def clean() -> list[str]:
-    """End leftovers, found by recorded id; returns a line for each."""
+    """End leftovers of harnesses that are gone, found by recorded id; returns a line for each."""
+    from harness.runtime import docker_clean
+
     ended = registry.clean(registry_dir())
-    return [f"ended {record.name} (pid {record.pid})" for record in ended]
+    lines = [f"ended {record.name} (pid {record.pid})" for record in ended]
+    return lines + docker_clean.clean(engine_records_dir())

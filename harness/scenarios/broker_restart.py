@@ -19,6 +19,7 @@ from harness.sut.protocol import Planes
 TOPIC = "kept"
 PARTITIONS = 6
 STEP_MS = 2500
+LAG_MS = 400
 SESSION_TIMEOUT_MS = 2000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
@@ -59,22 +60,41 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     ways = ["kill", "stop", "pause"]
     rng.shuffle(ways)
     entries: list[Entry] = []
+    lags: list[Entry] = []
     at_ms = 300
     while at_ms + STEP_MS <= chaos_ms:
         way = ways[len(entries) % len(ways)]
+        target = f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch.
         down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
-        entries.append(
-            Entry(
-                id=f"{way}-{len(entries)}",
-                fault=way,
-                at_ms=at_ms,
-                duration_ms=down_ms,
-                params={"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"},
-            )
-        )
+        entries.append(_entry(f"{way}-{len(entries)}", way, at_ms + LAG_MS, down_ms, target))
+        if way == "kill":
+            lags.append(_lag(f"lag-{len(entries)}", at_ms, target))
         at_ms += STEP_MS
-    return Plan.of(rng.getrandbits(31), entries)
+    return Plan.of(rng.getrandbits(31), entries + lags)
+
+
+def _entry(name: str, fault: str, at_ms: int, duration_ms: int, target: str) -> Entry:
+    return Entry(
+        id=name, fault=fault, at_ms=at_ms, duration_ms=duration_ms, params={"target": target}
+    )
+
+
+def _lag(name: str, at_ms: int, target: str) -> Entry:
+    """Its followers fetch late until it dies: what it has beyond them is what truncation is for,
+    and what an acknowledgement before replication would lose."""
+    return Entry(
+        id=name,
+        fault="toxic",
+        at_ms=at_ms,
+        duration_ms=LAG_MS,
+        params={
+            "target": target,
+            "link": "inter-broker",
+            "kind": "latency",
+            "attributes": {"latency": 2 * LAG_MS},
+        },
+    )
 
 
 BROKER_RESTART = Scenario(

@@ -99,7 +99,7 @@ def _places(release: Release) -> list[tuple[str | None, Path]]:
     return [*places, (None, fetched_dir(release))]
 
 
-# -- make kafka -------------------------------------------------------------------------------------
+# -- make kafka ---------------------------------------------------------------------------------
 
 
 def pom(release: Release) -> str:

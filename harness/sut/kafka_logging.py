@@ -82,12 +82,11 @@ def log4j(detail: Detail) -> str:
         lines += _file("receipts", RECEIPTS)
         lines += _only("receipts", [f"apiKey={api}" for api in CONTROL_APIS])
         lines += _logger("kafka.network.RequestChannel$", "TRACE", "receipts")
-        lines += _logger("kafka.server.KafkaApis", "TRACE", "receipts")
-        # Refusals of an old broker epoch are INFO lines of KafkaApis: not lost by the filter above.
+        # What KafkaApis says at INFO (an old broker epoch refused) goes to the root as well.
         lines += [
-            "log4j.logger.kafka.server.KafkaApis=TRACE, receipts, refusals",
-            *_file("refusals", SERVER),
-            "log4j.appender.refusals.Threshold=INFO",
+            "log4j.logger.kafka.server.KafkaApis=TRACE, receipts",
+            "log4j.appender.stdout.Threshold=INFO",
+            "log4j.appender.server.Threshold=INFO",
         ]
     return "".join(f"{line}\n" for line in lines)
 

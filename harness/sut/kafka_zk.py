@@ -86,4 +86,4 @@ class KafkaZk:
         return layout.dir / "data"
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
-        return read_evidence(layout, clock)
+        return read_evidence(layout, clock, line_of_kafka=ZOOKEEPER_LINE.line)

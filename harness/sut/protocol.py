@@ -16,10 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import Address, ProcessSpec, Programs
+
+EVIDENCE_SUMMARY: Final = "evidence.json"
+"""A file in the node's folder where `SystemUnderTest.evidence` may say what it read and what of it
+it did not know. It becomes part of run.json."""
 
 
 class Planes(StrEnum):

@@ -185,6 +185,7 @@ class AdminManager:
         *,
         validate_only: bool,
     ) -> TopicResult:
+        validate_topic_name(topic)  # it becomes part of a path, perhaps of another znode's
         found = self._zk.get_replica_assignment_and_topic_id_for_topics([topic])
         if not found or not found[0].assignment:
             raise ApiError(

@@ -1,11 +1,15 @@
 """What a leader demands of the batch that a producer sends (Kafka's LogValidator and UnifiedLog).
 
-Since Produce 3 a partition's records are exactly one batch of format 2. One header unpacking and
-one checksum decide; records are looked into only where the topic is compacted (keys are required).
-Sizes in bytes.
+Since Produce 3 a partition's records are exactly one batch of format 2. One header unpacking, one
+checksum and, where the batch is not compressed, a walk over the records' lengths decide: a count
+that the content does not bear out would make every consumer stumble and the log's end jump by up to
+2^31. What is inside of records, and compressed content, is taken on trust (Kafka reads both); only
+a compacted topic's are looked into, for their keys. Sizes in bytes.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from crc32c import crc32c
 
@@ -14,6 +18,7 @@ from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
 from nodes.wire.errors import WireError
 from nodes.wire.records import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_FROM,
     HEADER_SIZE,
@@ -23,6 +28,9 @@ from nodes.wire.records import (
     iter_records,
     read_header,
 )
+
+_MIN_RECORD_SIZE: Final = 6
+"""Attributes, two deltas, two nulls and no headers: a byte each."""
 
 
 def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> BatchHeader:
@@ -59,9 +67,38 @@ def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> Bat
         raise ApiError(Errors.INVALID_RECORD, f"a producer may not write control records to {tp}")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} has no sequence")
+    if not header.attributes & COMPRESSION_MASK and not _holds(data, header.record_count):
+        raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records")
     if "compact" in config.cleanup_policy:
         _require_keys(data, tp)
     return header
+
+
+def _holds(data: bytes, count: int) -> bool:
+    """Whether the lengths of `count` records fill the batch exactly."""
+    at, end = HEADER_SIZE, len(data)
+    try:
+        for _ in range(count):
+            encoded = data[at]
+            at += 1
+            if encoded > 0x7F:
+                encoded &= 0x7F
+                shift = 7
+                while True:
+                    byte = data[at]
+                    at += 1
+                    encoded |= (byte & 0x7F) << shift
+                    if byte < 0x80:
+                        break
+                    shift += 7
+                    if shift > 28:
+                        return False
+            if encoded & 1 or encoded < 2 * _MIN_RECORD_SIZE:  # zigzag: odd is negative
+                return False
+            at += encoded >> 1
+    except IndexError:
+        return False
+    return at == end
 
 
 def _require_keys(data: bytes, tp: TopicPartition) -> None:

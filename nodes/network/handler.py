@@ -6,12 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
-from nodes.network.request_channel import Plane, Request, RequestChannel
+from nodes.network.baton import Baton
+from nodes.network.request_channel import QUICK_APIS, Plane, Request, RequestChannel, Taker
 
 log = logging.getLogger("kafka.server.KafkaRequestHandler")
 
 Handle = Callable[[Request], None]
+
+SHARE: Final = 32
+"""Quick requests that are handled before a network thread may have the baton."""
 
 
 class RequestHandlerPool:
@@ -28,8 +33,10 @@ class RequestHandlerPool:
         handle: Handle,
         count: int,
         prepare: Callable[[], object] | None = None,
+        baton: Baton | None = None,
     ) -> None:
         self._channel = channel
+        self._baton = baton
         self._handle = handle
         self._prepare = prepare
         self._idle_ns = [0] * count
@@ -62,23 +69,50 @@ class RequestHandlerPool:
     def _run(self, index: int) -> None:
         if self._prepare is not None:
             self._prepare()
-        get, handle, now_ns = self._channel.get, self._handle, time.monotonic_ns
-        idle_ns = self._idle_ns
-        free_ns = now_ns()
+        taker, now_ns = Taker(self._channel), time.monotonic_ns
+        baton = self._baton
         while True:
-            request = get()
+            free_ns = now_ns()
+            request = taker.get()
+            self._idle_ns[index] += now_ns() - free_ns
+            if baton is not None and request is not None and request.api_key in QUICK_APIS:
+                if not taker.has_baton:
+                    baton.take()
+                taker.has_baton = False
+                self._handle_quick(taker, baton, request)
+                continue
+            if taker.has_baton:
+                assert baton is not None
+                taker.has_baton = False
+                baton.give()
             if request is None:
                 return
-            dequeue_ns = now_ns()
-            request.dequeue_ns = dequeue_ns
-            idle_ns[index] += dequeue_ns - free_ns
-            try:
-                handle(request)
-            except Exception:
-                log.exception("Exception when handling %r", request)
-                request.close_connection()
-            free_ns = now_ns()
-            # The answer may have left already, and with it the last reader of this field.
-            if not request.handled_ns:
-                request.handled_ns = free_ns
+            taker.hand_on()
+            self._handle_one(request)
             del request
+
+    def _handle_quick(self, taker: Taker, baton: Baton, first: Request) -> None:
+        """Handles a share of quick requests with the baton in hand, and gives it back."""
+        baton.begin_handling()
+        try:
+            request: Request | None = first
+            for _ in range(SHARE):
+                if request is None:
+                    return
+                self._handle_one(request)
+                request = taker.get_one_of(QUICK_APIS)
+            if request is not None:
+                self._handle_one(request)
+        finally:
+            baton.give_after_handling()
+
+    def _handle_one(self, request: Request) -> None:
+        request.dequeue_ns = time.monotonic_ns()
+        try:
+            self._handle(request)
+        except Exception:
+            log.exception("Exception when handling %r", request)
+            request.close_connection()
+        # The answer may have left already, and with it the last reader of this field.
+        if not request.handled_ns:
+            request.handled_ns = time.monotonic_ns()

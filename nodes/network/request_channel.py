@@ -21,13 +21,17 @@ import logging
 import time
 from _thread import LockType, allocate_lock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Literal, Protocol
 
 log = logging.getLogger("kafka.network.RequestChannel")
 
 Plane = Literal["data", "control"]
+
+QUICK_APIS: Final = frozenset({0})
+"""Produce: nothing in it waits for another thread's request, a peer or ZooKeeper, so it may be
+handled with the data plane's baton in hand. acks=all waits in a purgatory, not in a thread."""
 
 CONTROL_APIS: Final = frozenset({4, 5, 6})
 """LeaderAndIsr, StopReplica, UpdateMetadata: what a controller sends to brokers."""
@@ -143,55 +147,59 @@ class Request:
 class RequestChannel:
     """A bounded queue of requests for one plane, first in first out. Safe from any thread.
 
-    Idle handlers each sleep on a lock of their own and are woken one by one, the last to sleep
-    first: a put wakes one only if none is on its way already, and a handler that wakes up to more
-    than one request wakes the next. Waking all that might help costs more than they can give, as
-    each of them wants the interpreter lock.
+    Handlers take requests through a `Taker` each, and only one of them at a time: whoever has the
+    *turn*. The others sleep, each on a lock of its own, and a put wakes one only if nobody has the
+    turn. Handlers that all wake up for a burst cost more than they can give, as each of them wants
+    the interpreter lock. A handler whose request may wait for something hands the turn on first, so
+    no request ever waits for a handler that waits.
 
-    Lost wake-ups cannot happen, because the interpreter lock makes each operation on a deque or
-    list atomic and orders them: a handler enters `_idle` *before* it looks at the requests a last
-    time, a putter appends *before* it looks at `_idle`; so one of the two sees the other.
+    Lost wake-ups cannot happen, because the interpreter lock makes each operation on a deque, list
+    or lock atomic and orders them: a handler enters `_idle` *before* it looks at the requests a
+    last time, a putter appends *before* it looks at `_idle`; so one of the two sees the other.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._requests: deque[Request | None] = deque()
-        self._idle: list[LockType] = []
-        self._waking = False
+        self._idle: list[Taker] = []
+        self._turn = allocate_lock()
+        """Held by the handler that has the turn, or on its behalf while it is being woken."""
         self._slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(capacity):
             self._slots.put(None)
 
     def put(self, request: Request) -> None:
         """Blocks while the queue is full: this is the wait that KIP-291 takes from controllers."""
+        self.wake()
         self._slots.get()
         self._enter(request)
-        if self._idle and not self._waking:
-            self._wake_one()
+        self.wake()
 
     def offer(self, request: Request) -> bool:
-        """A `put` that gives up instead of waiting."""
+        """A `put` that gives up instead of waiting, and leaves it to the caller to `wake` a
+        handler, once for all that it offers."""
         try:
             self._slots.get_nowait()
         except Empty:
             return False
         self._enter(request)
-        if self._idle and not self._waking:
-            self._wake_one()
         return True
 
-    def get(self) -> Request | None:
-        """Blocks for the next request; None tells one handler to end."""
-        requests = self._requests
-        while True:
-            try:
-                request = requests.popleft()
-            except IndexError:
-                self._sleep()
-                continue
-            if request is not None:
-                self._slots.put(None)
-            return request
+    def wake(self, with_baton: bool = False) -> bool:
+        """Has a handler see to what was offered, unless one is at it already.
+
+        `with_baton`: the caller has the data plane's baton, and a handler that is woken has it
+        instead. True when that happened.
+        """
+        while self._requests and self._idle and self._turn.acquire(False):
+            taker = self._idle.pop() if self._requests and self._idle else None
+            if taker is not None:
+                taker.wake(with_baton)
+                return with_baton
+            # Something changed between the two looks. Who changed it may have found the turn taken
+            # by us, so look again.
+            self._turn.release()
+        return False
 
     def size(self) -> int:
         """Requests waiting, never above the capacity (metric RequestQueueSize)."""
@@ -201,8 +209,7 @@ class RequestChannel:
         """Queues one ending for each handler, behind all requests; never blocks."""
         for _ in range(count):
             self._requests.append(None)
-        while self._idle:
-            self._wake_one()
+        self.wake()
 
     def release_putters(self, count: int) -> None:
         """Lets `count` blocked processors go on (at shutdown, when no handler takes any more)."""
@@ -212,30 +219,79 @@ class RequestChannel:
     def _enter(self, request: Request) -> None:
         self._requests.append(request)
 
-    def _wake_one(self) -> None:
-        try:
-            sleeper = self._idle.pop()
-        except IndexError:
-            return
-        self._waking = True
-        sleeper.release()
 
-    def _sleep(self) -> None:
-        """Returns when there may be a request."""
-        sleeper = allocate_lock()
-        sleeper.acquire()
-        self._idle.append(sleeper)
-        if self._requests:
+class Taker:
+    """One handler's way to its channel's requests. Used by that handler's thread alone, except for
+    `wake`, which is for whoever holds the turn and passes it to this handler.
+
+    `has_baton`: it was woken with the data plane's baton in hand. Its handler must give it back.
+    """
+
+    __slots__ = ("_channel", "_has_turn", "_sleep", "has_baton")
+
+    def __init__(self, channel: RequestChannel) -> None:
+        self._channel = channel
+        self._has_turn = False
+        self._sleep: LockType = allocate_lock()
+        self._sleep.acquire()
+        self.has_baton = False
+
+    def get(self) -> Request | None:
+        """Blocks for the next request, and keeps the turn; None tells this handler to end."""
+        channel = self._channel
+        while True:
+            if not self._has_turn:
+                self._await_turn()
             try:
-                self._idle.remove(sleeper)
-            except ValueError:
-                pass  # a putter has it already and releases it
+                request = channel._requests.popleft()
+            except IndexError:
+                self._has_turn = False
+                channel._turn.release()
+                continue
+            if request is None:
+                self.hand_on()
             else:
-                return
-        sleeper.acquire()
-        self._waking = False
-        if len(self._requests) > 1 and self._idle:
-            self._wake_one()
+                channel._slots.put(None)
+            return request
+
+    def get_one_of(self, api_keys: Container[int]) -> Request | None:
+        """The next request, if there is one now and it is of these; for the holder of the turn."""
+        channel = self._channel
+        try:
+            request = channel._requests.popleft()
+        except IndexError:
+            return None
+        if request is None or request.api_key not in api_keys:
+            channel._requests.appendleft(request)
+            return None
+        channel._slots.put(None)
+        return request
+
+    def hand_on(self) -> None:
+        """Gives the turn up; if there is more to do, another handler is woken for it."""
+        if self._has_turn:
+            channel = self._channel
+            self._has_turn = False
+            channel._turn.release()
+            if channel._requests:
+                channel.wake()
+
+    def wake(self, with_baton: bool) -> None:
+        self.has_baton = with_baton
+        self._sleep.release()
+
+    def _await_turn(self) -> None:
+        """Returns with the turn, when there may be a request."""
+        channel = self._channel
+        requests, turn, idle = channel._requests, channel._turn, channel._idle
+        if not (requests and turn.acquire(False)):
+            idle.append(self)
+            if requests and turn.acquire(False):
+                # Only who has the turn takes a sleeper off the list, so we are still on it.
+                idle.remove(self)
+            else:
+                self._sleep.acquire()
+        self._has_turn = True
 
 
 class PriorityRequestChannel(RequestChannel):

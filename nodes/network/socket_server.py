@@ -108,7 +108,12 @@ class SocketServer:
         for parts in (self._data, self._control):
             if parts is not None:
                 parts.pool = RequestHandlerPool(
-                    parts.plane, parts.channel, handle, parts.handlers, self._prepare(parts.plane)
+                    parts.plane,
+                    parts.channel,
+                    handle,
+                    parts.handlers,
+                    self._prepare(parts.plane),
+                    parts.baton if parts.plane == "data" else None,
                 )
 
     def enable_request_processing(self) -> None:

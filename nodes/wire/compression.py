@@ -19,7 +19,7 @@ from typing import Any, Final
 from nodes.wire.errors import WireError
 
 NAMES: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-MAX_OUTPUT_BYTES: Final = 256 << 20
+MAX_OUTPUT_BYTES: Final = 64 << 20
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 
 

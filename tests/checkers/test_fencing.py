@@ -136,3 +136,23 @@ def test_refused_but_applied(story: Any, spark: Any) -> None:
 
 def test_nothing_to_judge_is_unknown(story: Any, spark: Any) -> None:
     assert judged(story, spark).verdict()[0] == "unknown"
+
+
+@pytest.mark.parametrize(("error_ms", "certain"), [(10, True), (60, False)])
+def test_times_with_an_error_must_be_apart_by_more_than_it(
+    story: Any, spark: Any, error_ms: int, certain: bool
+) -> None:
+    """Rows read from log files: 100 and 200 ms, each off by as much as said."""
+    for t, controller_epoch in ((100, 5), (200, 4)):
+        story.handled(t, 1, controller_epoch=controller_epoch, error_ns=error_ms * 1_000_000)
+    assert bool(judged(story, spark).counts) is certain
+
+
+def test_a_change_is_tied_to_its_request_within_the_errors(story: Any, spark: Any) -> None:
+    """Of two requests with one number the accepted one explains the change, were it only near."""
+    asked = {"api": "LEADER_AND_ISR", "correlation_id": 7, "error_ns": 2_000_000}
+    story.handled(100, 1, **asked, partitions=states(1))
+    story.handled(105, 1, **asked, client_id="forger", partitions=states(0, error=11))
+    story.add("leader_change", 102.5, node=1, role="leader", leader=1, leader_epoch=1,
+              controller_epoch=1, correlation_id=7, error_ns=2_000_000)  # fmt: skip
+    assert not judged(story, spark).counts

@@ -93,3 +93,14 @@ def test_quantiles_are_off_by_a_bucket_at_most(latencies: list[int], q: float) -
     found = histogram.quantile_ns(q)
     assert found is not None
     assert found == pytest.approx(exact, rel=0.025, abs=1)
+
+
+def test_a_broker_that_does_not_tell_blocked_time_apart(story: Any, spark: Any) -> None:
+    """Kafka's request log: times with an error, and the queue's time includes the blocked put."""
+    story.add("control_send", 97, node=9, to=1, api="UPDATE_METADATA", correlation_id=100,
+              controller_epoch=1, attempt=1, partitions=[], error_ns=1_000_000)  # fmt: skip
+    story.handled(100, 1, enqueue_t=None, error_ns=1_000_000)
+    figures = controller_latency.check(story.history(spark)).arms[story.arm]
+    assert figures["request_queue"]["max_ms"] == 2
+    assert figures["wire"]["max_ms"] == 0
+    assert "blocked" not in figures

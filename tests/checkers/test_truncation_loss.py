@@ -184,3 +184,15 @@ def test_read_and_gone_is_a_violation(story: Any, spark: Any) -> None:
     story.add("fetch", 52, offset=5, value=9, poll=0)
     story.final_log({0: 7, 1: 99})
     assert judged(story, spark).counts == {"read-then-changed": 1, "read-then-gone": 1}
+
+
+@pytest.mark.parametrize(("append_ms", "category"), [(150, "avoidable"), (125, "edge")])
+def test_a_send_that_is_known_roughly_widens_the_edge(
+    story: Any, spark: Any, append_ms: int, category: str
+) -> None:
+    demotion(story)
+    for row in story.rows["control_send"]:
+        row["error_ns"] = 10_000_000
+    story.produce(180, 7, 12, node=1, invoke_t=30, log_append_time_ms=append_ms)
+    story.final_log({v: v + 100 for v in range(30)}, node=2)
+    assert judged(story, spark).arms[story.arm]["lost"] == {category: 1}

@@ -182,6 +182,33 @@ def test_moving_leadership_there_and_back(ctx: Any, entry: Any) -> None:
     assert fault.took_hold is True
 
 
+def test_a_prepared_move_is_one_election(ctx: Any, entry: Any) -> None:
+    fault = build(entry("move-leadership", partitions="t-0"))
+    fault.prepare(ctx)
+    assert ctx.view.partitions("t")[0].leader == 1
+
+    def reassign(_assignment: Any) -> None:
+        raise AssertionError("the replicas were reordered before")
+
+    ctx.cluster.reassign = reassign
+    fault.inject(ctx)
+    assert [(m["from"], m["to"]) for m in fault.detail["moves"]] == [(1, 2)]
+
+
+def test_a_move_that_was_overtaken_is_prepared_anew(ctx: Any, entry: Any) -> None:
+    first = build(entry("move-leadership", partitions="t-0"))
+    second = build(entry("move-leadership", partitions="t-0"))
+    first.prepare(ctx)
+    second.prepare(ctx)
+    first.inject(ctx)
+    leader = ctx.view.partitions("t")[0].leader
+    second.inject(ctx)
+    (move,) = second.detail["moves"]
+    assert move["from"] == leader
+    assert move["to"] != leader
+    assert ctx.view.partitions("t")[0].leader == move["to"]
+
+
 def test_a_leader_that_the_reassignment_moved_already_is_fine(ctx: Any, entry: Any) -> None:
     real = ctx.cluster.reassign
 

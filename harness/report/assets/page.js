@@ -17,7 +17,7 @@
     return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, painted(v, colour)]));
   };
 
-  const themed = (layout, colour, narrow) => {
+  const themed = (layout, colour, narrow, entries) => {
     const themedLayout = {
       ...layout,
       font: { family: "inherit", size: narrow ? 11 : 12.5, color: colour("fg") },
@@ -46,11 +46,13 @@
       }
     }
     if (narrow) {
-      themedLayout.margin = { ...layout.margin, l: 46, r: 4, b: 76 };
-      themedLayout.legend = { ...layout.legend, x: 0, xanchor: "left", y: 0, yanchor: "top",
-        yref: "container", itemwidth: 30 };
+      // The legend goes below, a line an entry at worst.
+      themedLayout.margin = { ...layout.margin, l: 46, r: 4, b: 52 + 19 * entries };
+      themedLayout.height = layout.height + 19 * entries;
+      themedLayout.legend = { ...layout.legend, x: 0, xanchor: "left", y: 0,
+        yanchor: "bottom", yref: "container", itemwidth: 30 };
       for (const [name, axis] of Object.entries(themedLayout)) {
-        if (/^yaxis/.test(name) && axis.title) themedLayout[name] = { ...axis, title: undefined };
+        if (/^yaxis/.test(name)) themedLayout[name] = { ...axis, title: undefined, automargin: true };
       }
     }
     return themedLayout;
@@ -60,13 +62,15 @@
     const figure = rounds[round] || rounds[""] || rounds[Object.keys(rounds)[0]];
     const colour = palette();
     const narrow = element.clientWidth < 620;
-    const layout = themed(painted(figure.layout, colour), colour, narrow);
+    const entries = figure.data.filter((trace) => trace.showlegend).length;
+    const layout = themed(painted(figure.layout, colour), colour, narrow, entries);
     element.style.minHeight = layout.height + "px";
     return Plotly.react(element, painted(figure.data, colour), layout, {
       responsive: true,
       displaylogo: false,
       displayModeBar: narrow ? false : "hover",
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      // Named one by one: Plotly's own choice has a button that sends the chart to its makers.
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
     });
   };
 

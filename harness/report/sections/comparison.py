@@ -68,7 +68,7 @@ def _sentences(story: Story) -> Html | None:
             tag(
                 "li",
                 tag("span", sign, class_="mark", aria_hidden="true"),
-                tag("span", tag("b", f"{effect.question} ({says}). "), effect.says),
+                tag("span", tag("b", f"{effect.question.capitalize()} ({says}). "), effect.says),
                 class_=f"effect {effect.sign}",
             )
         )

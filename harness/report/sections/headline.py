@@ -37,6 +37,7 @@ def headline(story: Story) -> Html:
             tag("span", verdict, class_="verdict-word"),
         ),
         tag("p", means, class_="means"),
+        _planted(story, verdict),
         _counts(story),
         _reasons(results.get("reasons") or []),
         [note(missing) for missing in story.folder.missing],
@@ -47,13 +48,26 @@ def headline(story: Story) -> Html:
 _SIGN: Final = {"valid": "✓", "invalid": "✗", "unknown": "?"}
 
 
+def _planted(story: Story, verdict: str) -> Html | None:
+    """A run with planted bugs is a test of the harness: say so before anybody is alarmed."""
+    bugs = (story.folder.run.get("settings") or {}).get("mutants") or []
+    if not bugs:
+        return None
+    many = "Bugs were" if len(bugs) > 1 else "A bug was"
+    came = (
+        "an invalid run is what should come of it" if verdict == "invalid" else "it was not found"
+    )
+    names = ", ".join(str(bug) for bug in bugs)
+    return tag("p", f"{many} planted on purpose (", tag("b", names), f"): {came}.")
+
+
 def _counts(story: Story) -> Html | None:
     checks = story.checks()
     broken = sum(sum((check.get("violation_counts") or {}).values()) for check in checks.values())
     if broken:
         return tag("p", tag("a", units.words(broken, "violation"), href="#violations"), " found.")
-    held = [name for name, check in checks.items() if check.get("verdict") == "valid"]
-    return tag("p", f"Held: {units.listed(held)}.") if held else None
+    held = [n for n, c in checks.items() if c.get("verdict") == "valid" and n != "activity"]
+    return tag("p", f"No objection from: {units.listed(held)}.") if held else None
 
 
 def _reasons(reasons: list[str]) -> Html | None:
@@ -95,7 +109,9 @@ def what_was_run(story: Story) -> Html:
     if planted:
         facts.append(("Planted bugs", tag("strong", ", ".join(planted))))
     if repeat:
-        facts.append(("Repeat it", tag("code", repeat, class_="command")))
+        # A line may break between words only: half an option cannot be copied.
+        words = [[tag("span", word), " "] for word in repeat]
+        facts.append(("Repeat it", tag("code", words, class_="command")))
     return section(
         "run",
         "What was run",

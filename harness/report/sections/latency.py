@@ -15,8 +15,7 @@ from harness.report.story import Story, note, section
 
 CHECK: Final = "controller-latency"
 _WHOLE: Final = {"probe": "probe, there and back", "round_trip": "request, there and back"}
-_QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
-_HEAD: Final = ("p50", "p90", "p99", "p99.9", "max")
+_QUANTILES: Final = {"p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
 
 
 def panel(story: Story, arm: str, trial: int) -> Panel | None:
@@ -24,7 +23,7 @@ def panel(story: Story, arm: str, trial: int) -> Panel | None:
     clock = story.clocks.get((arm, trial))
     if clock is None:
         return None
-    moves = [c for c in timeline.commits(story.folder).get((arm, trial), []) if c.moved]
+    moves = [c for c in story.commits.get((arm, trial), []) if c.moved]
     broken = [
         (v["events"][-1]["t"], f"{v['rule']}: {v['says']}")
         for check in story.checks().values()
@@ -38,6 +37,13 @@ def panel(story: Story, arm: str, trial: int) -> Panel | None:
         clock,
         faults=story.faults.get((arm, trial), []),
         moves=moves,
+        down=[
+            (node, begin, end)
+            for (*key, node), spans in story.down.items()
+            if tuple(key) == (arm, trial)
+            for begin, end in spans
+            if begin < clock.end_t  # later on, the cluster is being stopped
+        ],
         broken=broken,
     )
 
@@ -82,6 +88,8 @@ def _over_time(story: Story) -> Html:
         "Latency of each probe and controller request over time, one panel an arm, on a "
         "logarithmic scale. The tables below give the same in figures.",
         "A probe is a harmless control request on a clock, counted from when it was planned. "
+        if any(probes.values())
+        else None,
         "Faults are shaded while they were in place and named in the strip below; ▲ and the dotted "
         "lines mark commits of another leader.",
         f" {dropped:,} of the faster marks are left out." if dropped else None,
@@ -132,13 +140,13 @@ def _stages(story: Story) -> Html:
                 )
     if not rows:
         return note("No controller request was timed.")
-    head = ["", "arm", "requests", *_HEAD, "p50 to p99, log scale"]
-    return table(head, rows, class_="stages", numeric=set(range(2, 8)))
+    head = ["", "arm", "requests", *_QUANTILES, "p50 to p99, log scale"]
+    return table(head, rows, class_="stages", numeric=set(range(2, 7)))
 
 
 def _quantiles(found: Mapping[str, Any]) -> list[Html]:
     cells = [tag("td", units.count(found.get("count")), class_="num")]
-    return cells + [tag("td", units.ms(found.get(q)), class_="num") for q in _QUANTILES]
+    return cells + [tag("td", units.ms(found.get(q)), class_="num") for q in _QUANTILES.values()]
 
 
 def _longest(story: Story) -> float:
@@ -196,7 +204,7 @@ def _segments(story: Story) -> Html:
     if not rows:
         return note("No request could be told apart by faults.")
     return table(
-        ["faults in place", "what", "arm", "requests", *_HEAD], rows, numeric=set(range(3, 9))
+        ["faults in place", "what", "arm", "requests", *_QUANTILES], rows, numeric=set(range(3, 8))
     )
 
 
@@ -220,7 +228,7 @@ def _others(story: Story) -> Html | None:
                         )
     if not rows:
         return None
-    head = ["", "what", "arm", "requests", *_HEAD]
+    head = ["", "what", "arm", "requests", *_QUANTILES]
     return details(
-        "Every stage by API, broker and plane", table(head, rows, numeric=set(range(3, 9)))
+        "Every stage by API, broker and plane", table(head, rows, numeric=set(range(3, 8)))
     )

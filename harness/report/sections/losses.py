@@ -33,9 +33,11 @@ def lost_records(story: Story) -> Html:
 
 
 def _why_not(story: Story) -> str:
-    if CHECK not in story.checks():
+    check = story.checks().get(CHECK)
+    if check is None:
         return "Losses were not looked at: the scenario does not ask for truncation-loss."
-    return "No acknowledged record could be judged."
+    reasons = check.get("reasons") or ["no acknowledged record could be judged"]
+    return f"There are no figures of losses: {str(reasons[0]).splitlines()[0]}"
 
 
 def _causes(story: Story, measured: Mapping[str, Mapping[str, Any]]) -> Html:
@@ -86,6 +88,8 @@ def _row(label: str, means: str, amounts: list[int], broken: bool = False) -> Ht
 
 def _truncations(story: Story) -> Html:
     found = losses(story.folder)
+    order = {arm: place for place, arm in enumerate(story.arms)}
+    found.sort(key=lambda loss: order.get(loss.place[0], len(order)))
     if not found:
         return note("No acknowledged record was lost: there is nothing to tie to a truncation.")
     head = [
@@ -121,7 +125,7 @@ def _loss_rows(story: Story, loss: Loss) -> list[Html]:
         tag("td", trial, class_="num"),
         tag("td", f"{topic}-{partition}"),
         tag("td", causes),
-        tag("td", broker),
+        tag("td", broker, class_="whole"),
     ]
     if not loss.cuts:
         return [tag("tr", first, tag("td", "–", colspan=6))]  # noqa: RUF001
@@ -143,6 +147,6 @@ def _cut_cells(story: Story, arm: str, trial: int, cut: Cut) -> list[Html]:
     amount = cut.from_offset - cut.to_offset
     where = f"{cut.to_offset:,} to {cut.from_offset - 1:,} ({amount:,})"
     return [
-        tag("td", where, title=cut.reason or None),
+        tag("td", where, class_="whole", title=cut.reason or None),
         *(tag("td", t, class_="num") for t in [*times, exposed]),
     ]

@@ -35,7 +35,7 @@ def metadata(story: Story) -> Html:
 
 
 def _picture(story: Story) -> Html:
-    brokers, kind = behind(story.folder, story.clocks)
+    brokers, kind = behind(story.folder, story.clocks, story.commits)
     by_round = {}
     for trial in story.rounds:
         panels = [
@@ -55,8 +55,8 @@ def _picture(story: Story) -> Html:
     return plot(
         "plot-behind",
         "How many partitions each broker was behind in over time, one panel an arm.",
-        "How many partitions of the topics under test each broker was behind in: from the commit of "
-        f"a leader until the broker showed it, {_READ_FROM.get(kind, '')}. Zero is best.",
+        "How many partitions of the topics under test each broker was behind in: from the commit "
+        f"of a leader until the broker showed it, {_READ_FROM.get(kind, '')}. Zero is best.",
     )
 
 

@@ -67,7 +67,7 @@ def _of_check(story: Story, name: str, check: Mapping[str, Any]) -> Html:
             tag(
                 "div",
                 tag("h3", tag("code", rule), f" {units.words(number, 'violation')}{some}"),
-                tag("p", f"{name} holds: {GUARANTEES[rule]}") if rule in GUARANTEES else None,
+                tag("p", f"Broken ({name}): {GUARANTEES[rule]}") if rule in GUARANTEES else None,
                 [_violation(story, v, open_=i == 0) for i, v in enumerate(own)],
                 class_="rule",
             )
@@ -105,7 +105,7 @@ def _witness(story: Story, arm: str, trial: int, events: list[Mapping[str, Any]]
                 tag(
                     "td",
                     tag("span", event_words.sentence(event)),
-                    tag("span", event_words.rest(event), class_="fields"),
+                    tag("span", event_words.rest(event, start_t), class_="fields"),
                     class_="event",
                 ),
             )

@@ -1,10 +1,15 @@
-"""Apache Kafka's log4j files read as history rows."""
+"""Apache Kafka's log4j files read as history rows.
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+lines         log4j lines, torn ones and continuations, and the tally of what was read
+stamps        wall-clock milliseconds -> monotonic nanoseconds with their error
+values        the text that Kafka's generated classes give of themselves
+broker        server.log, controller.log
+state_change  state-change.log
+sends         control-sends.log
+requests      control-requests.log, control-receipts.log
+reader        all of one node's files together
+"""
 
-from harness.sut.protocol import ClockTie, NodeLayout
+from harness.sut.kafka_evidence.reader import read_evidence
 
-
-def read_evidence(layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
-    return iter(())
+__all__ = ["read_evidence"]

@@ -1,9 +1,9 @@
 """log4j files, line by line.
 
-Every file is written with one pattern, ``[%d{ISO8601}] %p [%t] %m (%c)%n``, in UTC. What such a file
-may hold besides whole lines: continuations (a stack trace, a table of configs), a line that kill -9
-cut short, with the next boot's first line glued to it, and a last line without an end. Continuations
-belong to the line before and are skipped; torn lines were never said.
+Every file is written with one pattern, ``[%d{ISO8601}] %p [%t] %m (%c)%n``, in UTC. What such a
+file may hold besides whole lines: continuations (a stack trace, a table of configs), a line that
+kill -9 cut short, with the next boot's first line glued to it, and a last line without an end.
+Continuations belong to the line before and are skipped; torn lines were never said.
 
 Nothing is dropped in silence: `Tally` counts what was read as what, by file, with examples of what
 nobody knows. A file of which nothing can be read is another format: `HistoryError`.
@@ -23,7 +23,8 @@ from typing import Any, Final
 from checkers.history import HistoryError
 
 _HEADER: Final = re.compile(
-    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) \[([^\]]*)\] "
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] "
+    r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL) \[([^\[\]]*)\] "
 )
 _LOGGER: Final = re.compile(r" \(([\w.$]+)\)$")
 _EXAMPLES: Final = 5

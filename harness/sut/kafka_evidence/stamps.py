@@ -1,8 +1,8 @@
 """Wall-clock milliseconds of a log turned into the history's monotonic nanoseconds.
 
 A stamp is a whole millisecond and the event lies somewhere in it, so a row's time is the middle of
-the millisecond and its ``error_ns`` half of one, plus the error of the tie between the clocks. Two
-stamps of one machine never contradict each other by more. What the bound does not hold: the time
+the millisecond and its ``error_ns`` the error of the tie between the clocks, which counts a whole
+millisecond for the resolution. What the bound does not hold: the time
 between the event and the moment the logger looked at the clock. Each parser says which way that
 errs; it is a few microseconds, and more only when the thread is taken off the processor there.
 """
@@ -30,7 +30,7 @@ class Stamps:
 
     @property
     def error_ns(self) -> int:
-        return self.clock.error_ns + _HALF_MS
+        return self.clock.error_ns
 
     def boot(self, wall_ms: int) -> int:
         """Which boot wrote a line; a line before the first start belongs to it."""

@@ -2,8 +2,9 @@
 
     LeaderAndIsrPartitionState(topicName='t', partitionIndex=0, isr=[1, 2], addingReplicas=[])
 
-becomes ``{"topicName": "t", "partitionIndex": 0, "isr": [1, 2], "addingReplicas": []}``. Strings are
-quoted and never escaped (no name in a control request can hold a quote), numbers and ids are bare.
+becomes ``{"topicName": "t", "partitionIndex": 0, "isr": [1, 2], "addingReplicas": []}``. Strings
+are quoted and never escaped (no name in a control request can hold a quote), numbers and ids are
+bare.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_TOKEN: Final = re.compile(r"'([^']*)'|([A-Za-z_]\w*)([(=])|([\[\](){},])|([^\s,\[\](){}=']+)|(\s+)")
+_TOKEN: Final = re.compile(
+    r"'([^']*)'|([A-Za-z_]\w*)([(=])|([\[\](){},])|([^\s,\[\](){}=']+)|(\s+)"
+)
 
 
 def parse_data(text: str) -> dict[str, Any]:

@@ -13,11 +13,21 @@ from faults.protocol import Link
 from harness.runtime.protocol import Address, Programs
 from harness.sut import registry
 from harness.sut.dualplane import DualPlaneServer
+from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, SystemUnderTest
 from nodes.config import BrokerConfig
 from nodes.properties import parse_properties
 
 _CLOCK = ClockTie(monotonic_minus_wall_ns=0, error_ns=0)
+
+
+@pytest.fixture(autouse=True)
+def jars(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every release of Kafka that a system may look for, by name."""
+    for release in (ZOOKEEPER_LINE, KRAFT_LINE):
+        libs = tmp_path_factory.mktemp("libs")
+        (libs / f"kafka_2.13-{release.pinned}.jar").touch()
+        monkeypatch.setenv(release.variable, str(libs))
 
 
 def layout(dir: Path, planes: Planes) -> NodeLayout:

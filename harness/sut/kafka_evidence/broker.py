@@ -1,0 +1,159 @@
+"""``server.log`` and ``controller.log``: boots, registrations, truncations, ISRs, elections.
+
+    starting (kafka.server.KafkaServer)           a boot begins (its number is counted)
+    Kafka version: 3.9.2                          of the line that these parsers are for
+    Registered broker 1 ... (broker epoch): 71    which broker epoch it has from now on
+    [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none
+    [Partition ...] ISR updated to 1,3            isr_change
+    1 successfully elected as the controller      controller, elected
+    Resigned                                      controller, resigned
+
+A truncation's line tells where to, not where from: the log's end is taken from the broker's last
+``leader_change`` for that partition (it appends nothing between following and truncating), and
+after a first cut from that one's own end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.history import HistoryError
+from harness.sut.kafka_evidence.lines import Tally, read_lines
+from harness.sut.kafka_evidence.sends import Failure
+from harness.sut.kafka_evidence.stamps import Stamps
+
+_VERSION: Final = re.compile(r"Kafka version: (\S+)")
+_REGISTERED: Final = re.compile(r"Registered broker \d+ at path .* czxid \(broker epoch\): (\d+)")
+_TRUNCATING: Final = re.compile(
+    r"\[UnifiedLog partition=(\S+)-(\d+), [^\]]*\] Truncating to offset (\d+)"
+)
+_TRUNCATE_FULLY: Final = re.compile(
+    r"\[UnifiedLog partition=(\S+)-(\d+), [^\]]*\] Truncate and start at offset (\d+)"
+)
+_ISR: Final = re.compile(
+    r"\[Partition (\S+)-(\d+) broker=\d+\] ISR updated to ([\d,]*) .*version updated to (\d+)"
+)
+_ELECTED: Final = re.compile(
+    r"\[Controller id=\d+\] \d+ successfully elected as the controller\. Epoch incremented to (\d+)"
+)
+_RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
+_FAILS: Final = re.compile(r".* fails to send request .* to broker \S+ \(id: (\d+) ")
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class ServerLog:
+    """What other files' rows need of ``server.log``. Times are wall ms."""
+
+    starts_ms: list[int] = field(default_factory=list)
+    registered: list[tuple[int, int]] = field(default_factory=list)
+    """(when, broker epoch)."""
+    cuts: list[tuple[int, str, int, int, str]] = field(default_factory=list)
+    """(when, topic, partition, to offset, reason)."""
+    isrs: list[tuple[int, str, int, list[int], int]] = field(default_factory=list)
+    """(when, topic, partition, ISR, partition epoch)."""
+    version: str | None = None
+
+
+def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str) -> ServerLog:
+    """``line_of_kafka``: what its version must begin with; ``start``: the logger and message that
+    begin a boot, as ``message (logger)``. Raises `HistoryError` for another Kafka."""
+    log = ServerLog()
+    for line in read_lines(path, tally):
+        known = "known"
+        if f"{line.message} ({line.logger})" == start:
+            log.starts_ms.append(line.wall_ms)
+        elif found := _VERSION.match(line.message):
+            log.version = found[1]
+            if not found[1].startswith(line_of_kafka):
+                raise HistoryError(
+                    f"{path}: it was written by Kafka {found[1]}; allowed: {line_of_kafka}x"
+                )
+        elif found := _REGISTERED.match(line.message):
+            log.registered.append((line.wall_ms, int(found[1])))
+        elif found := _TRUNCATING.match(line.message) or _TRUNCATE_FULLY.match(line.message):
+            log.cuts.append((line.wall_ms, found[1], int(found[2]), int(found[3]), line.thread))
+        elif found := _ISR.match(line.message):
+            isr = [int(n) for n in found[3].split(",") if n]
+            log.isrs.append((line.wall_ms, found[1], int(found[2]), isr, int(found[4])))
+        else:
+            known = "ignored"
+        tally.count(path.name, known)
+    return log
+
+
+def log_rows(log: ServerLog, stamps: Stamps, changes: Iterable[Row]) -> Iterator[Row]:
+    """`truncation` and `isr_change` rows; ``changes`` are the node's own ``leader_change`` rows."""
+    by_partition: dict[tuple[str, int], list[Row]] = {}
+    for row in changes:
+        by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
+    ends: dict[tuple[str, int, int], int] = {}
+    for wall_ms, topic, partition, to_offset, thread in log.cuts:
+        change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
+        end = change["log_end_offset"] if change else None
+        key = (topic, partition, change["t"] if change else 0)
+        yield stamps.row(
+            "truncation",
+            wall_ms,
+            topic=topic,
+            partition=partition,
+            leader_epoch=change["leader_epoch"] if change else None,
+            from_offset=ends.get(key, end),
+            to_offset=to_offset,
+            reason=f"by {thread}",
+        )
+        ends[key] = to_offset
+    for wall_ms, topic, partition, isr, partition_epoch in log.isrs:
+        change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
+        yield stamps.row(
+            "isr_change",
+            wall_ms,
+            topic=topic,
+            partition=partition,
+            isr=isr,
+            leader_epoch=change["leader_epoch"] if change else None,
+            partition_epoch=partition_epoch,
+        )
+
+
+def _before(changes: list[Row], t: int) -> Row | None:
+    return max((c for c in changes if c["t"] <= t), key=lambda c: int(c["t"]), default=None)
+
+
+def read_controller_log(
+    path: Path, stamps: Stamps, tally: Tally
+) -> tuple[list[Row], list[Failure]]:
+    """`controller` rows, and the send threads' complaints for `read_sends`."""
+    rows: list[Row] = []
+    failures: list[Failure] = []
+    controller_epoch: int | None = None
+    for line in read_lines(path, tally):
+        known = "known"
+        if found := _ELECTED.match(line.message):
+            controller_epoch = int(found[1])
+            rows.append(
+                stamps.row(
+                    "controller", line.wall_ms, event="elected", controller_epoch=controller_epoch
+                )
+            )
+        elif _RESIGNED.match(line.message):
+            if controller_epoch is not None:
+                rows.append(
+                    stamps.row(
+                        "controller",
+                        line.wall_ms,
+                        event="resigned",
+                        controller_epoch=controller_epoch,
+                    )
+                )
+                controller_epoch = None
+        elif found := _FAILS.match(line.message):
+            failures.append(Failure(line.wall_ms, int(found[1]), "disconnect"))
+        else:
+            known = "ignored"
+        tally.count(path.name, known)
+    return rows, failures

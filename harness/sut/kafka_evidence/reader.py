@@ -1,0 +1,48 @@
+"""All files of one node, in the order in which they need each other.
+
+Beside the rows a summary is left in the node's folder: which files, how many of their lines were
+known, ignored, unknown or torn, and the version that the broker said it is. The harness puts it
+into run.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from harness.sut import kafka_logging as files
+from harness.sut.kafka_evidence.broker import log_rows, read_controller_log, read_server_log
+from harness.sut.kafka_evidence.lines import Tally
+from harness.sut.kafka_evidence.requests import BrokerEpochs, read_receipts, read_requests
+from harness.sut.kafka_evidence.sends import read_sends
+from harness.sut.kafka_evidence.stamps import Stamps
+from harness.sut.kafka_evidence.state_change import read_state_changes
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
+
+_START: Final = "starting (kafka.server.KafkaServer)"
+Row = dict[str, Any]
+
+
+def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) -> Iterator[Row]:
+    """History rows of one node over all of its boots. Raises `HistoryError`: see `lines`."""
+    folder, tally = layout.dir, Tally()
+    server = read_server_log(
+        folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=_START
+    )
+    stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
+    changes: list[Row] = []
+    for row in read_state_changes(folder / files.STATE_CHANGE, stamps, tally):
+        if row["f"] == "leader_change":
+            changes.append(row)
+        yield row
+    yield from log_rows(server, stamps, changes)
+    controller, failures = read_controller_log(folder / files.CONTROLLER, stamps, tally)
+    yield from controller
+    yield from read_sends(folder / files.SENDS, stamps, tally, failures)
+    receipts = read_receipts(folder / files.RECEIPTS, tally)
+    epochs = BrokerEpochs(server.registered)
+    yield from read_requests(folder / files.REQUESTS, stamps, tally, epochs, receipts)
+    tally.refuse_strangers(folder)
+    summary = {"version": server.version, "clock_error_ns": clock.error_ns, **tally.to_dict()}
+    (folder / EVIDENCE_SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")

@@ -1,0 +1,44 @@
+"""command: what to type to have the same again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from harness.report.command import command
+from harness.settings import Settings
+
+
+def run_of(settings: Settings) -> dict[str, Any]:
+    return {"scenario": "request-flood", "seed": settings.seed, "settings": settings.to_dict()}
+
+
+def test_defaults_are_left_out() -> None:
+    words = command(run_of(Settings.of(seed=7)))
+    assert words == ["biplane", "run", "request-flood", "--seed", "7", "--profile", "smoke"]
+
+
+def test_everything_else_is_there() -> None:
+    settings = Settings.of(
+        profile="ci",
+        seed=7,
+        time_limit_s=2.5,
+        rounds=3,
+        planes="single,dual",
+        mutants="never-truncate",
+        sut="dualplane,kafka",
+        plan="my plan.json",
+        overrides={"queued.max.requests": "400"},
+    )
+    words = command(run_of(settings))
+    assert words is not None
+    text = " ".join(words)
+    assert shlex.split(text)[5:] == [
+        "--profile", "ci", "--time-limit", "2.5", "--rounds", "3", "--sut", "dualplane,kafka",
+        "--planes", "single,dual", "--mutants", "never-truncate", "--plan", "my plan.json",
+        "--config", "queued.max.requests=400",
+    ]  # fmt: skip
+
+
+def test_a_run_that_says_nothing() -> None:
+    assert command({}) is None

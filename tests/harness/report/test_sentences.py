@@ -1,0 +1,109 @@
+"""key_figures: effects that are there, effects that are not, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.report.key_figures import Effect, effects, pairs, short_names, value
+
+A, B = "dualplane-single", "dualplane-dual"
+
+
+def results(**checks: dict[str, Any]) -> dict[str, Any]:
+    arms = {a: {"sut": "dualplane", "planes": a.removeprefix("dualplane-")} for a in (B, A)}
+    named = {name.replace("_", "-"): {"arms": body} for name, body in checks.items()}
+    return {"arms": arms, "checks": named}
+
+
+def one(found: dict[str, Any], question: str) -> Effect:
+    return next(e for e in effects(found) if e.question == question)
+
+
+def probe(p50: float, p99: float, **stages: float) -> dict[str, Any]:
+    by_stage = {name: {"p99_ms": ms} for name, ms in stages.items()}
+    return {"probe": {"count": 9, "p50_ms": p50, "p99_ms": p99}, **by_stage}
+
+
+def test_single_stands_before_dual() -> None:
+    assert pairs(results()) == [(A, B)]
+    assert short_names(results()) == {A: "single", B: "dual"}
+
+
+def test_systems_are_named_when_there_are_several() -> None:
+    found = results()
+    found["arms"]["kafka-dual"] = {"sut": "kafka", "planes": "dual"}
+    assert short_names(found)["kafka-dual"] == "kafka-dual"
+    assert pairs(found) == [(A, B)]
+
+
+def test_a_latency_effect() -> None:
+    found = one(results(controller_latency={A: probe(200, 700), B: probe(2, 4)}), "control latency")
+    assert found.sign == "seen"
+    assert "100×" in found.says  # noqa: RUF001
+
+
+def test_no_latency_effect_because_nothing_queued() -> None:
+    figures = {A: probe(2, 4, request_queue=0.3), B: probe(2, 4, request_queue=0.2)}
+    activity = {A: {"faults": {"flood-heavy-produce": 1}}}
+    found = one(results(controller_latency=figures, activity=activity), "control latency")
+    assert found.sign == "absent"
+    assert "the flood did not fill the request queue" in found.says
+
+
+def test_no_latency_effect_because_time_went_elsewhere() -> None:
+    figures = {A: probe(50, 90, request_queue=80), B: probe(50, 85, handler=70, request_queue=1)}
+    found = one(results(controller_latency=figures), "control latency")
+    assert found.sign == "absent"
+    assert "longest in its handler" in found.says
+
+
+def test_a_slower_control_plane_is_said_to_be_slower() -> None:
+    found = one(results(controller_latency={A: probe(2, 4), B: probe(4, 40)}), "control latency")
+    assert found.sign == "reverse"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"avoidable": 0, "acked_1": 0}, "nothing was acknowledged with acks=1"),
+        ({"avoidable": 0, "acked_1": 9, "lost": {"before_commit": 4}}, "lawful lag"),
+        ({"avoidable": 0, "acked_1": 9}, "no leader changed"),
+    ],
+)
+def test_no_avoidable_loss_and_why(body: dict[str, Any], words: str) -> None:
+    found = one(results(truncation_loss={A: body, B: body}), "avoidable loss")
+    assert found.sign == "absent"
+    assert words in found.says
+
+
+def test_avoidable_loss() -> None:
+    bodies = {
+        A: {"avoidable": 37, "avoidable_at_most": 39, "acked_1": 812},
+        B: {"avoidable": 0, "avoidable_at_most": 0, "acked_1": 820},
+    }
+    found = one(results(truncation_loss=bodies), "avoidable loss")
+    assert found.sign == "seen"
+    assert "37 of 812 in single, 0 of 820 in dual (and at most 2 and 0 more" in found.says
+
+
+def test_a_check_that_crashed_is_named_as_the_reason() -> None:
+    found = results()
+    found["checks"]["stale-metadata"] = {"arms": {}, "reasons": ["the checker crashed: Boom\nmore"]}
+    effect = one(found, "stale metadata")
+    assert effect.sign == "unmeasured"
+    assert effect.says.endswith("the checker crashed: Boom")
+
+
+def test_stale_time() -> None:
+    bodies = {a: {"propagation_applied": {"stale_time_ms": ms}} for a, ms in ((A, 8530), (B, 347))}
+    found = one(results(stale_metadata=bodies), "stale metadata")
+    assert found.sign == "seen"
+
+
+def test_counts_that_are_only_written_when_there_are_any() -> None:
+    found = results(truncation_loss={A: {"acked_1": 5}, B: {}})
+    path = ("truncation-loss", "lost", "before_commit")
+    assert value(found, A, path) == 0
+    assert value(found, B, path) is None

@@ -1,0 +1,42 @@
+"""event_words: every kind of row has a sentence, also when fields are missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.history import KINDS
+from harness.report.event_words import error_name, rest, sentence, who
+
+SILENT = {"flood"}  # a sample of a counter: its fields say it all
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_can_be_told_without_its_fields(kind: str) -> None:
+    said = sentence({"f": kind, "t": 5, "process": "p"})
+    assert bool(said) != (kind in SILENT)
+
+
+def test_a_produce() -> None:
+    row = {"f": "produce", "t": 5_000_000, "invoke_t": 2_000_000, "type": "ok", "value": 7}
+    row |= {"topic": "t", "partition": 0, "acks": -1, "offset": 3}
+    said = sentence(row).replace("\N{NO-BREAK SPACE}", " ")
+    assert said == "value 7 offered to t-0 with acks=all: ok after 3 ms, at offset 3"
+
+
+def test_nobody_knows() -> None:
+    row = {"f": "produce", "t": 5, "type": "info", "value": 7, "error": 6}
+    assert "nobody knows what came of it: NOT_LEADER_OR_FOLLOWER" in sentence(row)
+
+
+def test_a_refusal_is_named() -> None:
+    row = {"f": "control_request", "t": 5, "node": 2, "api": "LEADER_AND_ISR", "error": 11}
+    assert "answered STALE_CONTROLLER_EPOCH" in sentence(row)
+    assert error_name(None) == "no answer"
+    assert error_name(4242) == "ERROR_4242"
+
+
+def test_who_and_what_else() -> None:
+    row = {"f": "x", "t": 1, "process": "node-2", "node": 2, "receive_t": 2_000_000_000, "isr": [1]}
+    assert who(row) == "node-2"
+    assert who({**row, "process": "forger"}) == "forger (node 2)"
+    assert rest(row, 1_000_000_000) == "receive_t=1.000000 s, isr=[1]"

@@ -1,0 +1,383 @@
+# ruff: noqa: E501  (lines of a log are as long as they are)
+"""Apache Kafka's log lines (as 3.9.2 wrote them, shortened) become history rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.history import HistoryError, problem_with
+from faults.protocol import Link
+from harness.runtime.protocol import Address, Programs
+from harness.sut.kafka_evidence import read_evidence
+from harness.sut.kafka_evidence.lines import Tally, read_lines
+from harness.sut.kafka_evidence.values import parse_data
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
+
+MS = 1_000_000
+NOON_MS = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
+CLOCK = ClockTie(monotonic_minus_wall_ns=-NOON_MS * MS, error_ns=MS)
+HANDLER = "control-plane-kafka-request-handler-0"
+STATE = (
+    "LeaderAndIsrPartitionState(topicName='a-b', partitionIndex=3, controllerEpoch=7, leader=2, "
+    "leaderEpoch=5, isr=[2], partitionEpoch=9, replicas=[1, 2], addingReplicas=[], "
+    "removingReplicas=[], isNew=false, leaderRecoveryState=0)"
+)
+
+
+def log(
+    ms: int,
+    message: str,
+    logger: str = "state.change.logger",
+    thread: str = HANDLER,
+    level: str = "INFO",
+) -> str:
+    second, milli = divmod(ms, 1000)
+    return f"[2026-11-21 12:00:{second:02},{milli:03}] {level} [{thread}] {message} ({logger})"
+
+
+def layout(folder: Path) -> NodeLayout:
+    return NodeLayout(
+        node=1,
+        name="node-1",
+        dir=folder,
+        bind={Link.CLIENT: Address("127.0.0.1", 1)},
+        direct={},
+        advertised={},
+        zookeeper="",
+        programs=Programs(python="python", java="java"),
+        nodes=(1, 2, 3),
+    )
+
+
+def write(folder: Path, file: str, lines: Iterable[str]) -> None:
+    (folder / file).write_text("".join(f"{line}\n" for line in lines))
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found = list(read_evidence(layout(folder), CLOCK, line_of_kafka="3.9."))
+    assert [problem_with(row) for row in found] == [None] * len(found)
+    return found
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / EVIDENCE_SUMMARY).read_text()))
+
+
+def only(folder: Path, kind: str) -> dict[str, Any]:
+    (row,) = [row for row in rows(folder) if row["f"] == kind]
+    return row
+
+
+SERVER = "kafka.server.KafkaServer"
+FOLLOWS = (
+    "[Broker id=1] Follower a-b-3 starts at leader epoch 5 from offset 12 with partition epoch 9 "
+    "and high watermark 8. Current leader is 2. Previous leader Some(2) and previous leader epoch "
+    "was 5."
+)
+DEMOTION = [
+    log(100, "[Broker id=1] Handling LeaderAndIsr request correlationId 4 from controller 3 for 1 partitions"),
+    log(101, f"[Broker id=1] Received LeaderAndIsr request {STATE} correlation id 4 from controller 3 epoch 8"),
+    log(102, FOLLOWS),
+    log(103, "[Broker id=1] Finished LeaderAndIsr request in 3ms correlationId 4 from controller 3 for 1 partitions"),
+]  # fmt: skip
+
+
+def test_a_demotion_and_its_truncation(tmp_path: Path) -> None:
+    write(tmp_path, "state-change.log", DEMOTION)
+    unified = "[UnifiedLog partition=a-b-3, dir=/d] "
+    write(
+        tmp_path,
+        "server.log",
+        [
+            log(10, "starting", SERVER),
+            log(120, unified + "Truncating to offset 10", "kafka.log.UnifiedLog", "F"),
+            log(130, unified + "Truncating to offset 9", "kafka.log.UnifiedLog", "F"),
+            log(140, unified + "Truncating to 9 has no effect as the largest offset in the log is 8"),
+        ],
+    )  # fmt: skip
+    follows, first, second = rows(tmp_path)
+    assert follows == {
+        "f": "leader_change",
+        "t": 102 * MS + MS // 2,
+        "process": "node-1",
+        "node": 1,
+        "boot": 1,
+        "error_ns": MS,
+        "topic": "a-b",
+        "partition": 3,
+        "role": "follower",
+        "leader": 2,
+        "leader_epoch": 5,
+        "controller_epoch": 7,  # of whoever wrote the state, not of the sender
+        "correlation_id": 4,
+        "log_end_offset": 12,
+        "high_watermark": 8,
+    }
+    cuts = [(c["from_offset"], c["to_offset"], c["leader_epoch"]) for c in (first, second)]
+    assert cuts == [(12, 10, 5), (10, 9, 5)]
+
+
+def test_a_leader_its_isr_and_boots(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "state-change.log",
+        [
+            log(
+                2100,
+                "[Broker id=1] Leader a-b-3 with topic id Some(x) starts at leader epoch 6 from "
+                "offset 20 with partition epoch 10, high watermark 19, ISR [1,2], adding replicas "
+                "[] and removing replicas [] . Previous leader None and previous leader epoch was -1.",
+            )
+        ],
+    )
+    isr = "[Partition a-b-3 broker=1] ISR updated to 1 (under-min-isr) and version updated to 11"
+    write(
+        tmp_path,
+        "server.log",
+        [
+            log(0, "starting", SERVER),
+            log(2000, "starting", SERVER),
+            log(2200, isr, "kafka.cluster.Partition"),
+        ],
+    )
+    leads, shrunk = rows(tmp_path)
+    assert (leads["role"], leads["leader"], leads["log_end_offset"], leads["boot"]) == (
+        "leader",
+        1,
+        20,
+        2,
+    )
+    assert (shrunk["isr"], shrunk["leader_epoch"], shrunk["partition_epoch"]) == ([1], 6, 11)
+
+
+def test_metadata_is_there_when_the_update_ends(tmp_path: Path) -> None:
+    state = STATE.replace("LeaderAndIsrPartition", "UpdateMetadataPartition")
+    sent = "UpdateMetadata request sent by controller 3 epoch 8 with correlation id 6"
+    write(
+        tmp_path,
+        "state-change.log",
+        [
+            log(
+                10,
+                f"[Broker id=1] Cached leader info {state} for partition a-b-3 in response to {sent}",
+            ),
+            log(
+                11,
+                f"[Broker id=1] Deleted partition gone-0 from metadata cache in response to {sent}",
+            ),
+            log(15, f"[Broker id=1] Add 1 partitions and deleted 1 partitions from metadata cache in response to {sent}"),
+        ],
+    )  # fmt: skip
+    cached, deleted = rows(tmp_path)
+    assert (cached["t"], cached["leader_epoch"], cached["correlation_id"]) == (
+        15 * MS + MS // 2,
+        5,
+        6,
+    )
+    assert (deleted["topic"], deleted["leader"]) == ("gone", -2)
+
+
+@pytest.mark.parametrize("refused", [None, "all", "one"])
+def test_a_stop_that_was_refused_is_none(tmp_path: Path, refused: str | None) -> None:
+    stop = "StopReplicaPartitionState(partitionIndex=3, leaderEpoch=-2, deletePartition=true)"
+    lines = [
+        log(10, "[Broker id=1] Handling StopReplica request correlationId 9 from controller 3 for 1 partitions"),
+        log(11, f"[Broker id=1] Received StopReplica request {stop} correlation id 9 from controller 3 epoch 8 for partition a-b-3"),
+    ]  # fmt: skip
+    if refused == "all":
+        lines.append(log(12, "[Broker id=1] Ignoring StopReplica request from controller 3 with correlation id 9 since its controller epoch 8 is old. Latest known controller epoch is 9"))  # fmt: skip
+    if refused == "one":
+        lines.append(log(12, "[Broker id=1] Ignoring StopReplica request (delete=true) from controller 3 with correlation id 9 epoch 8 for partition a-b-3 since its associated leader epoch 1 is smaller than the current leader epoch 2"))  # fmt: skip
+    write(tmp_path, "state-change.log", lines)
+    found = rows(tmp_path)
+    assert [(r["f"], r["delete"], r["leader_epoch"]) for r in found] == (
+        [] if refused else [("replica_stop", True, -2)]
+    )
+
+
+COMPLETED = {
+    "requestHeader": {
+        "requestApiKeyName": "LEADER_AND_ISR",
+        "requestApiVersion": 7,
+        "correlationId": 4,
+        "clientId": "3",
+    },
+    "request": {
+        "controllerId": 3,
+        "controllerEpoch": 8,
+        "brokerEpoch": 65,
+        "topicStates": [
+            {
+                "topicName": "a-b",
+                "topicId": "X9",
+                "partitionStates": [{"partitionIndex": 3, "leader": 2, "leaderEpoch": 5}],
+            }
+        ],
+    },
+    "response": {
+        "errorCode": 0,
+        "topics": [{"topicId": "X9", "partitionErrors": [{"partitionIndex": 3, "errorCode": 11}]}],
+    },
+    "totalTimeMs": 30.5,
+    "requestQueueTimeMs": 10.0,
+    "localTimeMs": 20.0,
+    "listener": "CONTROLLER",
+}
+
+
+def test_a_request_as_the_request_logger_tells_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "server.log",
+        [log(5, "Registered broker 1 at path /brokers/ids/1 with addresses: x, czxid (broker epoch): 71",
+             "kafka.zk.KafkaZkClient")],
+    )  # fmt: skip
+    line = log(100, f"Completed request:{json.dumps(COMPLETED)}", "kafka.request.logger",
+               "control-plane-kafka-network-thread-1-ListenerName(CONTROLLER)-PLAINTEXT-0")  # fmt: skip
+    write(tmp_path, "control-requests.log", [line])
+    row = only(tmp_path, "control_request")
+    times = [row[name] for name in ("receive_t", "dequeue_t", "handled_t", "t")]
+    assert times == pytest.approx([70 * MS, 80 * MS, 100 * MS, 100 * MS + MS // 2], abs=1000)
+    assert "enqueue_t" not in row  # nobody tells when a blocked put ended
+    assert (row["plane"], row["broker_epoch"], row["own_broker_epoch"]) == ("control", 65, 71)
+    assert row["partitions"] == [
+        {"topic": "a-b", "partition": 3, "leader": 2, "leader_epoch": 5, "error": 11}
+    ]
+
+
+def test_receipts_bound_receipt_and_dequeue(tmp_path: Path) -> None:
+    line = log(100, f"Completed request:{json.dumps(COMPLETED)}", "kafka.request.logger")
+    write(tmp_path, "control-requests.log", [line])
+    header = "RequestHeader(apiKey=LEADER_AND_ISR, apiVersion=7, clientId=3, correlationId=4, headerVersion=2) -- x"
+    write(
+        tmp_path,
+        "control-receipts.log",
+        [
+            log(68, f"Processor 0 received request: {header}", "kafka.network.RequestChannel$"),
+            log(79, f"[KafkaApi-1] Handling request:{header}", "kafka.server.KafkaApis"),
+        ],
+    )
+    row = only(tmp_path, "control_request")
+    assert (row["receive_t"], row["dequeue_t"]) == (68 * MS + MS // 2, 79 * MS + MS // 2)
+
+
+def send(ms: int, correlation_id: int, controller_epoch: int = 8) -> str:
+    state = f"LeaderAndIsrTopicState(topicName='a-b', topicId=X9, partitionStates=[{STATE}])"
+    data = f"LeaderAndIsrRequestData(controllerId=1, controllerEpoch={controller_epoch}, brokerEpoch=65, topicStates=[{state}], liveLeaders=[])"  # fmt: skip
+    header = f"RequestHeader(apiKey=LEADER_AND_ISR, apiVersion=7, clientId=1, correlationId={correlation_id}, headerVersion=2)"  # fmt: skip
+    return log(
+        ms,
+        f"[Controller id=1, targetBrokerId=2] Sending LEADER_AND_ISR request with header {header} and timeout 30000 to node 2: {data}",
+        "org.apache.kafka.clients.NetworkClient",
+        "Controller-1-to-broker-2-send-thread",
+        "DEBUG",
+    )  # fmt: skip
+
+
+def test_sends_retries_and_answers(tmp_path: Path) -> None:
+    header = "RequestHeader(apiKey=LEADER_AND_ISR, apiVersion=7, clientId=1, correlationId=5, headerVersion=2)"
+    write(
+        tmp_path,
+        "control-sends.log",
+        [
+            send(10, 4),
+            send(200, 5),
+            log(220, f"[Controller id=1, targetBrokerId=2] Received LEADER_AND_ISR response from node 2 for request with header {header}: LeaderAndIsrResponseData(errorCode=0, topics=[])", "org.apache.kafka.clients.NetworkClient"),
+            send(300, 6),
+        ],
+    )  # fmt: skip
+    fails = "[RequestSendThread controllerId=1] Controller 1 epoch 8 fails to send request (type: x) to broker 127.0.0.1:5 (id: 2 rack: null). Reconnecting to broker."
+    write(tmp_path, "controller.log", [log(90, fails, "kafka.controller.RequestSendThread")])
+    found = rows(tmp_path)
+    said = [
+        (r["f"], r["correlation_id"], r.get("attempt"), r.get("error"), r.get("failure"))
+        for r in found
+    ]
+    assert said == [
+        ("control_send", 4, 1, None, None),
+        ("control_response", 4, None, None, "disconnect"),
+        ("control_send", 5, 2, None, None),
+        ("control_response", 5, None, 0, None),
+        ("control_send", 6, 1, None, None),  # asked again, answered before: no retry
+    ]  # fmt: skip
+    assert found[0]["partitions"] == [
+        {"topic": "a-b", "partition": 3, "leader": 2, "leader_epoch": 5}
+    ]
+    assert found[3]["send_t"] == 200 * MS + MS // 2
+
+
+def test_elected_and_resigned(tmp_path: Path) -> None:
+    elected = "[Controller id=1] 1 successfully elected as the controller. Epoch incremented to 4 and epoch zk version is now 4"
+    controller = "kafka.controller.KafkaController"
+    resigned = log(90, "[Controller id=1] Resigned", controller)
+    write(tmp_path, "controller.log", [resigned, log(91, elected, controller), resigned])
+    found = [(r["f"], r["event"], r["controller_epoch"]) for r in rows(tmp_path)]
+    assert found == [("controller", "elected", 4), ("controller", "resigned", 4)]
+
+
+# -- what is not as it should be ------------------------------------------------------------------
+
+
+def test_torn_lines_and_continuations_are_told_apart(tmp_path: Path) -> None:
+    whole = log(10, "one"), log(30, "three")
+    torn = log(20, "two")[:35]
+    (tmp_path / "x.log").write_text(
+        f"{whole[0]}\n\tat kafka.Kafka(Kafka.scala)\n{torn}{whole[1]}\n{torn}"
+    )
+    tally = Tally()
+    events = list(read_lines(tmp_path / "x.log", tally))
+    assert [(e.message, e.wall_ms - NOON_MS) for e in events] == [("one", 10), ("three", 30)]
+    assert tally.counts["x.log"] == {"continuation": 1, "torn": 2}
+
+
+def test_lines_of_another_format_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "state-change.log", ["12:00:00.010 INFO  hello"])
+    with pytest.raises(HistoryError, match=r"state-change\.log, line 1: .*allowed: lines of log4j"):
+        rows(tmp_path)
+
+
+def test_lines_of_another_kafka_are_refused(tmp_path: Path) -> None:
+    version = log(1, "Kafka version: 2.8.0", "org.apache.kafka.common.utils.AppInfoParser")
+    write(tmp_path, "server.log", [version])
+    with pytest.raises(HistoryError, match=r"written by Kafka 2\.8\.0; allowed: 3\.9\.x"):
+        rows(tmp_path)
+    write(tmp_path, "server.log", [])
+    write(tmp_path, "state-change.log", [log(i, f"[Broker id=1] Novel {i}") for i in range(20)])
+    with pytest.raises(HistoryError, match=r"20 of 20 lines are not as Kafka 3\.9 writes them"):
+        rows(tmp_path)
+
+
+def test_a_few_unknown_lines_are_counted_with_examples(tmp_path: Path) -> None:
+    write(tmp_path, "state-change.log", [*DEMOTION, log(200, "[Broker id=1] Novel")])
+    assert len(rows(tmp_path)) == 1
+    said = summary(tmp_path)
+    assert said["lines"]["state-change.log"] == {"known": 3, "ignored": 1, "unknown": 1}
+    assert said["unknown"] == {"state-change.log": ["[Broker id=1] Novel"]}
+
+
+def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
+    assert rows(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("A()", {}),
+        ("A(x=null, y=-1, z=true)", {"x": None, "y": -1, "z": True}),
+        ("A(h='127.0.0.1', l=[1, 2], b=[B(i=X-_9), B(i='')])",
+         {"h": "127.0.0.1", "l": [1, 2], "b": [{"i": "X-_9"}, {"i": ""}]}),
+    ],
+)  # fmt: skip
+def test_generated_text_is_read_back(text: str, value: dict[str, Any]) -> None:
+    assert parse_data(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "A(", "A(x)", "A(x=1", "[1", "A(x=[1)"])
+def test_text_that_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"unreadable|not an object"):
+        parse_data(text)

@@ -1,0 +1,89 @@
+"""Where Kafka's jars come from, what its brokers are told, and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.runtime.protocol import SetupError
+from harness.sut import kafka_jars
+from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir, pom, version_in
+from harness.sut.kafka_logging import OVERRIDE, Detail, detail_of, log4j
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_jars, "home", lambda: tmp_path / "home")
+    for name in ("BIPLANE_KAFKA_LIBS", "KAFKA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def kafka(folder: Path, version: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / f"kafka_2.13-{version}.jar").touch()
+    (folder / f"kafka-clients-{version}.jar").touch()
+    return folder
+
+
+def test_without_jars_one_line_says_what_would_mend_it() -> None:
+    with pytest.raises(SetupError, match=r"make kafka .*--kafka-home.*--runtime=docker") as refused:
+        libs_dir(ZOOKEEPER_LINE)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_distribution_is_used_when_it_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libs = kafka(tmp_path / "dist" / "libs", "3.9.1")
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path / "dist"))
+    assert libs_dir(ZOOKEEPER_LINE) == libs
+    assert version_in(libs) == "3.9.1"
+
+
+def test_a_distribution_of_another_version_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka(tmp_path / "dist" / "libs", "4.0.0")
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path / "dist"))
+    with pytest.raises(SetupError, match=r"KAFKA_HOME names .*, which holds Kafka 4\.0\.0"):
+        libs_dir(ZOOKEEPER_LINE)
+    fetched = kafka(kafka_jars.fetched_dir(ZOOKEEPER_LINE), ZOOKEEPER_LINE.pinned)
+    assert libs_dir(ZOOKEEPER_LINE) == fetched
+
+
+def test_fetching_without_maven_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_jars.shutil, "which", lambda _: None)
+    with pytest.raises(SetupError, match="apt-get install -y maven; or name a distribution"):
+        kafka_jars.fetch(ZOOKEEPER_LINE)
+
+
+def test_versions_are_pinned_in_the_project_that_maven_gets() -> None:
+    text = pom(ZOOKEEPER_LINE)
+    assert f"<version>{ZOOKEEPER_LINE.pinned}</version>" in text
+    assert "slf4j-reload4j" in text
+
+
+def test_the_detail_is_an_override_that_the_broker_never_sees() -> None:
+    assert detail_of({"a": "b"}) == (Detail.REQUESTS, {"a": "b"})
+    assert detail_of({OVERRIDE: "quiet", "a": "b"}) == (Detail.QUIET, {"a": "b"})
+    with pytest.raises(SetupError, match="allowed: quiet, requests, receipts"):
+        detail_of({OVERRIDE: "loud"})
+
+
+@pytest.mark.parametrize(
+    ("detail", "loggers"),
+    [
+        (Detail.QUIET, set()),
+        (Detail.REQUESTS, {"kafka.request.logger"}),
+        (
+            Detail.RECEIPTS,
+            {"kafka.request.logger", "kafka.network.RequestChannel$", "kafka.server.KafkaApis"},
+        ),
+    ],
+)
+def test_a_timed_run_builds_no_text_for_every_request(detail: Detail, loggers: set[str]) -> None:
+    dear = {"kafka.request.logger", "kafka.network.RequestChannel$", "kafka.server.KafkaApis"}
+    names = [line.partition("=")[0] for line in log4j(detail).splitlines()]
+    assert {n.removeprefix("log4j.logger.") for n in names} & dear == loggers
+    assert len(names) == len(set(names)), "of two lines with one name log4j takes the last"

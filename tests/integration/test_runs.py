@@ -1,0 +1,118 @@
+"""Whole runs on real clusters: planted bugs are found with a witness, sound servers are not
+accused, and a run that proves nothing says so.
+
+Each run is as short as its point allows. Spark is started once, in this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.verdict import Verdict
+from faults.plan import Plan
+from faults.protocol import Entry
+from harness.run import Outcome, run
+from harness.runtime.paths import registry_dir
+from harness.scenarios import SCENARIOS
+from harness.settings import Settings
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+KILL_FIRST = 3
+"""A seed whose broker-restart plan begins with a kill of a leader that its followers lag behind."""
+
+
+def nothing(_where: str, _what: str) -> None:
+    pass
+
+
+def play(
+    scenario: str, store: Path, progress: Callable[[str, str], None] = nothing, **options: Any
+) -> Outcome:
+    settings = Settings.of(store=store, planes="dual", **{"seed": KILL_FIRST, **options})
+    return run(SCENARIOS[scenario], settings, progress)
+
+
+def rules_of(outcome: Outcome, check: str) -> set[str]:
+    return set(outcome.results["checks"][check]["violation_counts"])
+
+
+def witnesses(outcome: Outcome, check: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = outcome.results["checks"][check]["violations"]
+    return found
+
+
+def test_the_kill_comes_first_with_this_seed(tmp_path: Path) -> None:
+    from harness.run import _plan
+
+    settings = Settings.of(store=tmp_path, seed=KILL_FIRST, time_limit_s=4)
+    plan = _plan(SCENARIOS["broker-restart"], settings)
+    assert [entry.fault for entry in plan.entries] == ["toxic", "kill"]
+
+
+def test_a_zombie_is_refused_and_a_sound_server_is_not_accused(tmp_path: Path) -> None:
+    outcome = play("zombie-controller", tmp_path, time_limit_s=6)
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
+    refused = outcome.results["checks"]["fencing"]["arms"]["dualplane-dual"]["refused"]
+    assert refused["11"] > 0  # STALE_CONTROLLER_EPOCH
+    assert refused["77"] > 0  # STALE_BROKER_EPOCH
+    for name in ("run.json", "plan.json", "results.json", "report.html"):
+        assert (outcome.folder / name).stat().st_size > 0
+
+
+def test_a_server_that_obeys_zombies_is_invalid(tmp_path: Path) -> None:
+    outcome = play(
+        "zombie-controller", tmp_path, time_limit_s=6, mutants="skip-controller-epoch-check"
+    )
+    assert outcome.verdict is Verdict.INVALID, outcome.reasons
+    assert "stale-controller-epoch-accepted" in rules_of(outcome, "fencing")
+    events = witnesses(outcome, "fencing")[0]["events"]
+    assert len(events) >= 2
+    assert [e["t"] for e in events] == sorted(e["t"] for e in events)
+
+
+@pytest.mark.parametrize("mutant", ["ack-before-replication", "never-truncate"])
+def test_a_server_that_loses_or_keeps_too_much_is_invalid(tmp_path: Path, mutant: str) -> None:
+    outcome = play("broker-restart", tmp_path, time_limit_s=4, mutants=mutant)
+    assert outcome.verdict is Verdict.INVALID, outcome.reasons
+    assert rules_of(outcome, "truncation-loss") | rules_of(outcome, "log")
+
+
+def test_a_run_in_which_no_leader_changed_is_unknown(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    few = {"target": "not-controller", "connections": 8, "partitions": 2}
+    flood = Entry(id="flood", fault="flood-heavy-produce", at_ms=100, duration_ms=1000, params=few)
+    Plan.of(1, [flood]).save(plan)
+    outcome = play("request-flood", tmp_path, time_limit_s=2, plan=plan)
+    assert outcome.verdict is Verdict.UNKNOWN
+    reasons = " ".join(outcome.reasons)
+    assert "leader" in reasons
+    assert "flood" in reasons  # eight connections cannot fill a queue of five hundred
+
+
+def test_a_toxiproxy_that_dies_makes_the_run_unknown_and_keeps_the_history(
+    tmp_path: Path,
+) -> None:
+    killed: list[int] = []
+
+    def kill_toxiproxy(_where: str, what: str) -> None:
+        if what.startswith("chaos") and not killed:
+            for record in registry_dir().glob("*.json"):
+                entry = json.loads(record.read_text())
+                if entry["owner_pid"] == os.getpid() and "toxiproxy" in entry["name"]:
+                    killed.append(entry["pid"])
+                    os.kill(entry["pid"], signal.SIGKILL)
+
+    outcome = play("broker-restart", tmp_path, kill_toxiproxy, time_limit_s=3)
+    assert killed
+    assert outcome.verdict is Verdict.UNKNOWN, outcome.reasons
+    assert "toxiproxy" in " ".join(outcome.reasons)
+    assert (outcome.folder / "history" / "f=produce").is_dir()
+    assert (outcome.folder / "report.html").is_file()
