@@ -4,7 +4,7 @@ The final log of a partition is its leader's at the final read (``log_read`` of 
 ``log_end`` says ``is_leader``). One scan and one hash aggregation by value over offers and final
 records, on primitives only (strings in aggregates make Spark sort): no join of two large tables.
 
-Classes of an acknowledged record (acks=1 or all, offset known):
+Classes of an acknowledged record (acks=1 or all; where its offset is unknown, any will do):
 
     present    in the final log at its offset
     moved      in the final log, but elsewhere only
@@ -109,7 +109,7 @@ def accounts(history: History) -> list[dict[str, Any]]:
 def _accounts(history: History) -> DataFrame:
     place = F.xxhash64("topic", "partition")
     leaders = leaders_table(history).withColumn("_place", place)
-    acked = (F.col("type") == "ok") & (F.col("acks") != 0) & (F.col("offset") >= 0)
+    acked = (F.col("type") == "ok") & (F.col("acks") != 0)
     outcome = F.when(acked, 4).when(definite_failure(), 2).when(F.col("acks") == 0, 1).otherwise(3)
     nothing = F.lit(None).cast("long")
     offers = (
@@ -121,7 +121,7 @@ def _accounts(history: History) -> DataFrame:
             "value",
             outcome.alias("_outcome"),
             F.col("acks").alias("_acks"),
-            F.when(acked, F.col("offset")).alias("_offset"),
+            F.when(acked & (F.col("offset") >= 0), F.col("offset")).alias("_offset"),
             place.alias("_place"),
             (F.col("t") - F.col("invoke_t")).alias("_took"),
             nothing.alias("_final"),
@@ -194,10 +194,10 @@ def _class() -> Column:
         F.col("final_offset"), F.col("final_last_offset")
     )
     acked = (
-        F.when(landed & at_home & (in_place | among), "present")
+        F.when(landed & at_home & (in_place | among | F.col("offset").isNull()), "present")
         .when(landed, "moved")
         .when(F.col("log_end").isNull(), "unread")
-        .when(F.col("offset") < F.col("log_start"), "purged")
+        .when(F.coalesce("offset", F.lit(-1)) < F.col("log_start"), "purged")
         .otherwise("absent")
     )
     return (

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _ROWS_LIMIT: Final = 2_000_000
 _FOOTERS_READ: Final = 200
-_PINNED_ROWS: Final = 200_000
 
 
 class History:
@@ -58,7 +57,6 @@ class History:
         self._frames: dict[str, DataFrame] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
-        self._persisted: list[DataFrame] = []
 
     # -- making one -----------------------------------------------------------------------------
 
@@ -183,16 +181,6 @@ class History:
             self._memo[name] = make()
         return self._memo[name]
 
-    def pin(self, frame: DataFrame) -> DataFrame:
-        """Compute a small aggregate once. A tiny history's becomes a local table (later queries
-        then start no job for it), a large one's is persisted."""
-        total = sum(self._counts.values()) if self._counts else None
-        if total is not None and total <= _PINNED_ROWS:
-            return self.spark.createDataFrame(frame.toArrow())
-        kept = frame.persist()
-        self._persisted.append(kept)
-        return kept
-
     def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
         """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local
         table in the plan: no job is needed to read it, and an empty one prunes what joins it."""
@@ -205,10 +193,9 @@ class History:
         return self.spark.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
 
     def close(self) -> None:
-        """Release what `pin` keeps. The Spark session lives on."""
-        for frame in self._persisted:
-            frame.unpersist()
-        self._persisted.clear()
+        """Forget what was shared between checks. The Spark session lives on."""
+        self._memo.clear()
+        self._frames.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -125,6 +125,9 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         "spark.log.level": "ERROR",
     }
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if small else ["-XX:+UseParallelGC"]
+    # With C1 alone the cache is 48 MB by default, which one long session fills; then nothing more
+    # is compiled.
+    flags.append("-XX:ReservedCodeCacheSize=192m")
     dump = os.environ.get("BIPLANE_CDS_DUMP")
     if dump:
         flags.append(f"-XX:ArchiveClassesAtExit={dump}")

@@ -128,7 +128,7 @@ def _operations(history: History, lost: list[dict[str, Any]]) -> list[dict[str, 
         [{k: row[k] for k in ("arm", "trial", "value", "class", "final_offset")} for row in lost],
         schema,
     )
-    offers = history.frame("produce").where("type = 'ok' and acks != 0 and offset >= 0")
+    offers = history.frame("produce").where("type = 'ok' and acks != 0")
     low, high = _append_span(history)
     rows = offers.join(F.broadcast(table), ["arm", "trial", "value"]).select(
         *("arm", "trial", "value", "topic", "partition", "offset", "acks", "t", "invoke_t"),
@@ -143,10 +143,16 @@ def _operations(history: History, lost: list[dict[str, Any]]) -> list[dict[str, 
 def _taken_by(history: History, row: dict[str, Any]) -> Cut | None:
     """The truncation that took a record: of the broker that acknowledged it, when that is known;
     else of one that had led; of these the first after it was appended."""
+    offset = row["offset"]
+
+    def covers(cut: Cut) -> bool:
+        unknown = offset is None or offset < 0  # acknowledged, but nobody was told where
+        return unknown or cut.to_offset <= offset < cut.from_offset
+
     covering = [
         cut
         for cut in cuts(history).get(key_of(row), ())
-        if cut.to_offset <= row["offset"] < cut.from_offset and cut.cut_t >= row["append_from"]
+        if covers(cut) and cut.cut_t >= row["append_from"]
     ]
 
     def rank(cut: Cut) -> tuple[int, int]:

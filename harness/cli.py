@@ -1,4 +1,4 @@
-"""The command line: `biplane run | check | report | plan | scenarios | clean`.
+"""The command line: `biplane run | compare | check | report | plan | scenarios | clean`.
 
 Thin over `harness.run` and `checkers.check`; heavy imports happen inside the commands, so that
 `--help` answers at once. Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a crash
@@ -7,16 +7,18 @@ of biplane itself.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-import click
 import typer
 
-BAD_ARGUMENTS: Final = 254
+from harness.refusals import BAD_ARGUMENTS, is_refusal
+
 CRASH: Final = 255
+_UsageError: Any = typer.BadParameter.__base__  # typer carries a click of its own
 
 app = typer.Typer(
     name="biplane",
@@ -51,6 +53,7 @@ def run(
     sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
     plan: Annotated[Path | None, typer.Option(help="Play this plan.json")] = None,
     mutants: Annotated[str, typer.Option(help="Planted bugs for the bundled server")] = "",
+    kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
     ] = None,
@@ -64,6 +67,7 @@ def run(
     from harness.scenarios import SCENARIOS
     from harness.settings import Settings
 
+    _use_kafka(kafka_home)
     settings = Settings.of(
         profile=profile,
         seed=seed,
@@ -79,7 +83,7 @@ def run(
     )
     for name in names or []:
         if name not in SCENARIOS:
-            raise click.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
+            raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
     typer.echo(f"seed {settings.seed}, profile {settings.profile.name}, store {settings.store}")
     outcomes = []
     with show_progress(sys.stdout) as progress:
@@ -118,9 +122,75 @@ def check(
 @app.command()
 def report(folder: Folder) -> None:
     """Write a run's report.html (again) from its results.json."""
+    from checkers.history import HistoryError
     from harness.run import write_report
 
+    if not (folder / "run.json").is_file():
+        raise HistoryError(f"{folder}: it has no run.json; allowed: a run's folder")
     typer.echo(str(write_report(folder)))
+
+
+@app.command()
+def compare(
+    sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
+    planes: Annotated[str, typer.Option(help="Plane modes, by comma")] = "single,dual",
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="Repeatable (default: the two that have a flood)")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="smoke, ci or nightly")] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds to add; 0 writes the page again")] = 3,
+    seed: Annotated[int | None, typer.Option(help="Of the first round")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds of chaos a trial")] = None,
+    runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
+    store: Annotated[Path, typer.Option(help="Where comparisons are kept")] = Path("store"),
+    into: Annotated[Path | None, typer.Option(help="Continue this comparison's folder")] = None,
+    kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
+    ] = None,
+) -> None:
+    """Play the same scenarios in several arms, in turn, and lay the figures side by side."""
+    import time
+
+    from checkers.verdict import worst_exit_code
+    from harness.compare import play_comparison
+
+    _use_kafka(kafka_home)
+    folder = into or store / "compare" / time.strftime("%Y%m%dT%H%M%S")
+    outcomes, page = play_comparison(
+        folder,
+        sut=sut,
+        planes=planes,
+        scenarios=scenario,
+        profile=profile,
+        rounds=rounds,
+        seed=seed,
+        time_limit_s=time_limit,
+        runtime=runtime,
+        overrides=_overrides(config or []),
+    )
+    typer.echo(page.read_text())
+    typer.echo(f"page: {page}")
+    raise typer.Exit(worst_exit_code(o.verdict.exit_code for o in outcomes))
+
+
+@app.command()
+def differences(
+    store: Annotated[Path, typer.Argument(help="Where runs of two systems lie")],
+    notes: Annotated[Path, typer.Option(help="What explains differences, as TOML")] = Path(
+        "docs/kafka-differences.toml"
+    ),
+    out: Annotated[Path, typer.Option(help="The page")] = Path("docs/kafka-differences.md"),
+) -> None:
+    """Lay two systems side by side, scenario by scenario, and explain where they differ."""
+    from harness.compare.differences import load_notes, write_differences
+
+    typer.echo(str(write_differences(store, load_notes(notes), out)))
+
+
+def _use_kafka(kafka_home: Path | None) -> None:
+    if kafka_home is not None:
+        os.environ["KAFKA_HOME"] = str(kafka_home.absolute())
 
 
 @app.command()
@@ -169,7 +239,7 @@ def _overrides(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise click.BadParameter(f"--config {pair!r}; allowed: name=value")
+            raise typer.BadParameter(f"--config {pair!r}; allowed: name=value")
         overrides[name.strip()] = value.strip()
     return overrides
 
@@ -182,28 +252,18 @@ def main() -> None:
 def _main() -> int:
     try:
         code = app(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except click.ClickException as error:
+    except typer.Exit as done:
+        return int(done.exit_code)
+    except _UsageError as error:
         error.show()
         return BAD_ARGUMENTS
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         print("biplane: stopped; what was recorded is kept", file=sys.stderr)
         return 2
     except Exception as error:
-        if _is_users(error):
+        if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)
             return BAD_ARGUMENTS
         traceback.print_exc()
         return CRASH
     return code if isinstance(code, int) else 0
-
-
-def _is_users(error: Exception) -> bool:
-    """Whether the error says what the user can mend: bad options, plans, histories, setup."""
-    from checkers.history import HistoryError
-    from faults.plan import PlanError
-    from harness.runtime.protocol import SetupError
-    from harness.settings import SettingsError
-
-    return isinstance(error, HistoryError | PlanError | SettingsError | SetupError)

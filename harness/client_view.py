@@ -43,6 +43,8 @@ END: Final = "<!-- end of client view -->"
 TOPIC: Final = "seen"
 NODE: Final = 1
 _DISK_BYTES: Final = 96 << 20
+_SEGMENT_BYTES: Final = 1 << 20
+_VALUE_BYTES: Final = 64 * 1024
 _SESSION_MS: Final = 4_000
 _PATIENCE_S: Final = 1.5
 _LACKS: Final = "(lacks it)"
@@ -79,7 +81,7 @@ class Client:
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
         self._frames = ProduceFrames(
-            TOPIC, 0, acks=1, timeout_ms=1000, value_bytes=64 * 1024, client_id="client-view"
+            TOPIC, 0, acks=1, timeout_ms=1000, value_bytes=_VALUE_BYTES, client_id="client-view"
         )
         self._socket: socket.socket | None = None
         self._value = 0
@@ -144,7 +146,7 @@ def look(runtime_name: str, folder: Path, names: Sequence[str]) -> dict[tuple[st
     )
     found: dict[tuple[str, str], Seen] = {}
     with cluster:
-        cluster.admin.create_topic(TOPIC, {0: [NODE]}, {})
+        cluster.admin.create_topic(TOPIC, {0: [NODE]}, {"segment.bytes": str(_SEGMENT_BYTES)})
         for name in names:
             print(f"{runtime_name}: {name}", file=sys.stderr, flush=True)
             for way, seen in _look_at(cluster, folder, name).items():
@@ -180,7 +182,7 @@ def _look_at(cluster: Cluster, folder: Path, name: str) -> dict[str, Seen]:
         if fault is not None:
             fault.inject(context)
         for way, client in clients.items():
-            opened[way] = client.produce()
+            opened[way] = _insist(client) if fault_name == "disk-full" else client.produce()
             fresh = Client(cluster.address(NODE, Link.CLIENT, direct=ways[way]))
             new[way] = fresh.connect() or fresh.produce()
             fresh.close()
@@ -195,6 +197,15 @@ def _look_at(cluster: Cluster, folder: Path, name: str) -> dict[str, Seen]:
         seen[way] = Seen(open=opened[way], new=new[way], healed=after)
         client.close()
     return seen
+
+
+def _insist(client: Client) -> str:
+    """A full disk is met when the space that the segment has reserved is used up."""
+    for _ in range(2 * _SEGMENT_BYTES // _VALUE_BYTES):
+        word = client.produce()
+        if word != "acknowledged":
+            break
+    return word
 
 
 def _settled(client: Client) -> str:

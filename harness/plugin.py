@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness.refusals import BAD_ARGUMENTS, is_refusal
 from harness.settings import PROFILES, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _OUTCOMES: Final = pytest.StashKey[list["Outcome"]]()
 _CRASHES: Final = pytest.StashKey[list[str]]()
 _SETTINGS: Final = pytest.StashKey[Settings]()
-BAD_ARGUMENTS: Final = 254
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,7 +107,7 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
         except Skipped as why:
             pytest.skip(str(why))
         except Exception as error:
-            if _is_bad_argument(error):
+            if is_refusal(error):
                 pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
             config.stash[_CRASHES].append(f"{scenario.name}: {error!r}")
             raise
@@ -118,16 +118,6 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
             pytest.fail(f"{outcome.verdict}:\n{reasons}\n  report: {report}", pytrace=False)
 
     return play_scenario
-
-
-def _is_bad_argument(error: Exception) -> bool:
-    from faults.plan import PlanError
-    from harness.runtime.protocol import SetupError
-    from harness.runtime.select import UnknownRuntime
-    from harness.sut.registry import UnknownSystem
-
-    kinds = (SettingsError, PlanError, SetupError, UnknownRuntime, UnknownSystem)
-    return isinstance(error, kinds)
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,6 +15,7 @@ evidence is on disk before a checker starts, and a checker that crashes makes th
 from __future__ import annotations
 
 import json
+import os
 import platform
 import random
 import time
@@ -32,8 +33,8 @@ from harness.clock import tie_clocks, widen
 from harness.history import FinishReport, finish_trial
 from harness.runtime.select import get_runtime
 from harness.scenarios.base import Scenario, trial_folder
-from harness.settings import Settings
-from harness.sut.protocol import ClockTie
+from harness.settings import Settings, SettingsError
+from harness.sut.protocol import ClockTie, HasPlantedBugs, SystemUnderTest
 from harness.sut.registry import get as get_sut
 from harness.trial import Arm, TrialResult, TrialRunner
 
@@ -145,13 +146,19 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
         for planes in wanted:
             if planes not in sut.plane_modes:
                 lacking.append(f"{name} has no {planes} planes")
-        if settings.mutants and name != "dualplane":
-            lacking.append(f"{name} has no planted bugs")
-            continue
+        _check_mutants(settings, sut)
         arms += [Arm(sut=sut, planes=planes) for planes in offered]
     if not arms:
         raise Skipped(f"{scenario.name}: {'; '.join(lacking)}")
     return arms
+
+
+def _check_mutants(settings: Settings, sut: SystemUnderTest) -> None:
+    known = sut.planted_bugs if isinstance(sut, HasPlantedBugs) else frozenset()
+    for name in settings.mutants:
+        if name not in known:
+            allowed = ", ".join(sorted(known)) or f"none: {sut.name} has no planted bugs"
+            raise SettingsError(f"--mutants: {name!r}; allowed: {allowed}")
 
 
 def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
@@ -227,6 +234,7 @@ def _run_record(
         "machine": {
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.release()}",
+            "processors": os.cpu_count(),
             "biplane": metadata.version("biplane"),
         },
     }

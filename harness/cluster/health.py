@@ -26,9 +26,10 @@ _PROBE_FAILURES: Final = 3  # in a row
 
 @dataclass(slots=True)
 class Watched:
-    """A service: its process, and a probe that raises when it does not answer."""
+    """A service: its process (None: it is not ours), and a probe that raises when it does not
+    answer."""
 
-    handle: Handle
+    handle: Handle | None
     probe: Callable[[], None]
     failures: int = field(default=0)
 
@@ -71,7 +72,7 @@ class HealthMonitor:
                 log.exception("looking for nodes that ended failed")
 
     def _look(self, component: str, watched: Watched, *, probe: bool) -> None:
-        if not watched.handle.alive:
+        if watched.handle is not None and not watched.handle.alive:
             self._fail(component, f"exited with {watched.handle.exit_code}")
         elif probe:
             try:

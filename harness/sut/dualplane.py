@@ -18,6 +18,7 @@ from faults.protocol import Capability
 from harness.runtime.protocol import ProcessSpec, Ready, Role, SetupError
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+from nodes.mutants import MUTANTS
 
 _TRACE: Final = "trace.jsonl"
 _ROW_START: Final = b'{"f":'
@@ -38,6 +39,7 @@ class DualPlaneServer:
         }
     )
     plane_modes: Final = frozenset(Planes)
+    planted_bugs: Final = frozenset(MUTANTS)
 
     def prepare(self) -> None:
         _source_root()

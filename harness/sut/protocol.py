@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import Address, ProcessSpec, Programs
@@ -129,4 +129,14 @@ class SystemUnderTest(Protocol):
 
         A torn last line (the node was killed) is left out; other damage raises ``HistoryError``
         naming file and line."""
+        ...
+
+
+@runtime_checkable
+class HasPlantedBugs(Protocol):
+    """A system that can be made wrong on purpose, so that checkers can be shown to find it."""
+
+    @property
+    def planted_bugs(self) -> frozenset[str]:
+        """Names that ``--mutants`` takes."""
         ...

@@ -1,9 +1,9 @@
 """One data-plane thread at a time, network threads and request handlers alike.
 
-The problem: a thread gives the interpreter lock away at every ``recv``, ``send`` and ``pwrite``. With
-two or more of them awake, each such call hands the lock to somebody else and then waits a whole
-switch interval to get it back: two network threads are slower than one, by almost half, and so is
-one with a handler beside it. They cannot run Python at the same time anyway. So the data plane's
+The problem: a thread gives the interpreter lock away at every ``recv``, ``send`` and ``pwrite``.
+With two or more of them awake, each such call hands the lock to somebody else and then waits a
+whole switch interval to get it back: two network threads are slower than one, by almost half, and
+so is one with a handler beside it. They cannot run Python at the same time anyway. So the data plane's
 threads pass a baton: a network thread holds it while it works through its ready connections, never
 while it waits (for events, or for room in the request queue); a handler holds it while it works
 through a share of quick requests, never for a request that may wait for anything. The control
@@ -40,11 +40,14 @@ class Baton:
     def give(self) -> None:
         self._baton.release()
 
-    def offer(self) -> None:
-        if self._gate.locked():
-            self._baton.release()
-            with self._gate:
-                self._baton.acquire()
+    def offer(self) -> bool:
+        """Lets a waiting thread go first; False when there was none."""
+        if not self._gate.locked():
+            return False
+        self._baton.release()
+        with self._gate:
+            self._baton.acquire()
+        return True
 
     # ---- for handlers ----------------------------------------------------------------------------
     def begin_handling(self) -> None:

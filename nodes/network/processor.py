@@ -105,6 +105,8 @@ class Processor:
         self._epoll.register(self._wake_fd, select.EPOLLIN | select.EPOLLET)
         self._passes_baton = plane == "data"
         self._offered_quick = False
+        self._is_busy = False
+        """There was something to do in this turn."""
         self._polling = False
         """Waits for events, or is about to."""
         self._asleep = False
@@ -176,6 +178,7 @@ class Processor:
         if self._replies:
             self._write_replies()
         events = self._poll()
+        self._is_busy = bool(events or self._replies)
         if self._again:
             again, self._again = self._again, {}
             for connection in again:
@@ -194,6 +197,10 @@ class Processor:
 
     def _poll(self) -> list[tuple[int, int]]:
         """Waits for events, without the baton, unless there is something to do at once."""
+        if self._is_busy and self._baton.offer():
+            # The plane is busy, and so is this thread: it waited for the baton, which costs less
+            # than to be woken by the first event only to queue for it.
+            return self._epoll.poll(0)
         self._baton.give()
         try:
             self._polling = self._asleep = True

@@ -196,3 +196,14 @@ def test_a_send_that_is_known_roughly_widens_the_edge(
     story.produce(180, 7, 12, node=1, invoke_t=30, log_append_time_ms=append_ms)
     story.final_log({v: v + 100 for v in range(30)}, node=2)
     assert judged(story, spark).arms[story.arm]["lost"] == {category: 1}
+
+
+@pytest.mark.parametrize("offset", [None, -1])
+def test_an_acknowledgement_without_an_offset_is_one_all_the_same(
+    story: Any, spark: Any, offset: int | None
+) -> None:
+    story.commit(0, 1, 0)
+    story.produce(10, 1, offset, acks=-1)
+    story.produce(10, 2, offset, acks=-1)
+    story.final_log({5: 1})
+    assert judged(story, spark).counts == {"acked-all-lost": 1}

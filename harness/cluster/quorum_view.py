@@ -1,0 +1,167 @@
+"""The cluster's state where there is no ZooKeeper: asked of the brokers themselves, past every proxy.
+
+A broker tells what it has read of the metadata log, which may be old; so everybody that answers is
+asked, and of a partition the newest leader epoch counts. The active controller and its epoch come
+from DescribeQuorum. What nobody tells is -1: partition epochs and the controller that wrote a state.
+
+Faults and the harness use this to aim and to wait. What was committed when is evidence of another
+kind: the metadata log itself, read after the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kio.schema.describe_quorum.v0 import request as quorum_request
+from kio.schema.describe_quorum.v0 import response as quorum_response
+from kio.serial import entity_reader
+from kio.static.primitive import i32
+from kio.schema.types import TopicName
+
+from faults.protocol import PartitionState
+from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request
+from harness.cluster.errors import StateUnreadable
+from harness.cluster.state import Registration, Topic
+from nodes.wire.apis import ApiKey
+from nodes.wire.client import Connection, WireClientError
+from nodes.wire.codec import WireError
+
+_TIMEOUT_S: Final = 3.0
+_METADATA_TOPIC: Final = "__cluster_metadata"
+_UNKNOWN: Final = -1
+
+
+class QuorumView:
+    """Implements `faults.protocol.View` and what else the cluster asks of `ZookeeperView`.
+
+    ``addresses``: each node's client listener, past its proxy. Stateless; thread-safe.
+    """
+
+    def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        self._addresses = dict(addresses)
+
+    def controller(self) -> int | None:
+        quorum = self._quorum()
+        return None if quorum is None or quorum[0] < 0 else quorum[0]
+
+    def controller_epoch(self) -> int:
+        quorum = self._quorum()
+        return 0 if quorum is None else quorum[1]
+
+    def broker_epoch(self, node: int) -> int | None:
+        """Not told by any answer: 0 for a broker that is registered and not fenced."""
+        return 0 if node in self.live_brokers() else None
+
+    def live_brokers(self) -> Sequence[int]:
+        """As most of those that answer say: a broker that was cut off believes old things."""
+        answers = list(self._metadata([]).values())
+        said = [{int(b.node_id) for b in answer.brokers} for answer in answers]
+        return sorted(
+            node for node in self._addresses if 2 * sum(node in s for s in said) > len(said)
+        )
+
+    def registrations(self) -> Mapping[int, Registration]:
+        return {}
+
+    def topics(self, topic: str | None = None) -> Sequence[Topic]:
+        newest: dict[str, dict[int, PartitionState]] = {}
+        for state in self.partitions(topic):
+            newest.setdefault(state.topic, {})[state.partition] = state
+        moving = self._moving(newest)
+        return [
+            Topic(
+                name=name,
+                topic_id=self.topic_id(name),
+                replicas={p: state.replicas for p, state in sorted(states.items())},
+                moving=name in moving,
+            )
+            for name, states in sorted(newest.items())
+        ]
+
+    def partitions(self, topic: str | None = None) -> Sequence[PartitionState]:
+        found: dict[tuple[str, int], PartitionState] = {}
+        wanted = None if topic is None else [{"name": topic}]
+        for answer in self._metadata(wanted).values():
+            for each in answer.topics:
+                for partition in each.partitions:
+                    state = _state(str(each.name), partition)
+                    key = (state.topic, state.partition)
+                    if key not in found or found[key].leader_epoch < state.leader_epoch:
+                        found[key] = state
+        return [found[key] for key in sorted(found)]
+
+    def topic_id(self, topic: str) -> str | None:
+        return None
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def _metadata(self, topics: list[dict[str, Any]] | None) -> dict[int, Any]:
+        """By node, the answers of those that gave one; `StateUnreadable` when nobody did."""
+        entity = request(ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+        answers: dict[int, Any] = {}
+        why = "no node is known"
+        for node, address in self._addresses.items():
+            try:
+                answers[node] = ask(address, entity, _TIMEOUT_S)
+            except NoAnswer as error:
+                why = str(error)
+        if not answers:
+            raise StateUnreadable(f"no broker answered: {why}")
+        return answers
+
+    def _moving(self, topics: Mapping[str, Any]) -> set[str]:
+        """Topics with a reassignment under way."""
+        entity = request(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=3000)
+        for address in self._addresses.values():
+            try:
+                answer = ask(address, entity, _TIMEOUT_S)
+            except NoAnswer:
+                continue
+            return {str(t.name) for t in answer.topics} & set(topics)
+        return set()
+
+    def _quorum(self) -> tuple[int, int] | None:
+        """(active controller, its epoch), of the newest answer."""
+        newest: tuple[int, int] | None = None
+        for address in self._addresses.values():
+            found = describe_quorum(address, _TIMEOUT_S)
+            if found is not None and (newest is None or found[1] > newest[1]):
+                newest = found
+        return newest
+
+
+def describe_quorum(address: tuple[str, int], timeout_s: float) -> tuple[int, int] | None:
+    """(leader, leader epoch) of the metadata log as one node tells; None when it does not."""
+    entity = quorum_request.DescribeQuorumRequest(
+        topics=(
+            quorum_request.TopicData(
+                topic_name=TopicName(_METADATA_TOPIC),
+                partitions=(quorum_request.PartitionData(partition_index=i32(0)),),
+            ),
+        )
+    )
+    try:
+        with Connection(*address, CLIENT_ID, timeout_s) as connection:
+            payload = connection.request_raw(entity)
+        # A correlation id and an empty tagged section come before the body.
+        body, _ = entity_reader(quorum_response.DescribeQuorumResponse)(payload, 5)
+        partition = body.topics[0].partitions[0]
+    except (WireClientError, WireError, OSError, ValueError, IndexError):
+        return None
+    if int(body.error_code) or int(partition.error_code):
+        return None
+    return int(partition.leader_id), int(partition.leader_epoch)
+
+
+def _state(topic: str, partition: Any) -> PartitionState:
+    return PartitionState(
+        topic=topic,
+        partition=int(partition.partition_index),
+        leader=int(partition.leader_id),
+        leader_epoch=int(partition.leader_epoch),
+        isr=tuple(int(n) for n in partition.isr_nodes),
+        replicas=tuple(int(n) for n in partition.replica_nodes),
+        controller_epoch=_UNKNOWN,
+        partition_epoch=_UNKNOWN,
+    )

@@ -1,0 +1,133 @@
+"""The figures of one round: per arm, from what the run stored.
+
+Latencies are taken from every probe of the history, not from a checker's histogram, so that idle
+and flooded can be told apart by the moment: *idle* is the last seconds before the first fault,
+*flooded* is while a flood was in place. Everything else is the checkers' own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+
+IDLE_NS: Final = 4_000_000_000
+Values = dict[str, float | None]
+Path_ = tuple[str, ...]
+
+RESULTS: Final[Mapping[str, Path_]] = {
+    "avoidable": ("truncation-loss", "avoidable"),
+    "edge": ("truncation-loss", "lost", "edge"),
+    "before_commit": ("truncation-loss", "lost", "before_commit"),
+    "acked_1": ("truncation-loss", "acked_1"),
+    "stale_share": ("stale-metadata", "stale_share"),
+    "staleness_p99_ms": ("stale-metadata", "staleness", "p99_ms"),
+    "stale_time_ms": ("stale-metadata", "propagation_shown", "stale_time_ms"),
+    "propagation_p50_ms": ("stale-metadata", "propagation_applied", "p50_ms"),
+    "propagation_p99_ms": ("stale-metadata", "propagation_applied", "p99_ms"),
+    "round_trip_p50_ms": ("controller-latency", "round_trip", "p50_ms"),
+    "round_trip_p99_ms": ("controller-latency", "round_trip", "p99_ms"),
+    "round_trip_max_ms": ("controller-latency", "round_trip", "max_ms"),
+    "first_produce_p50_ms": ("availability", "first_produce", "p50_ms"),
+    "first_produce_max_ms": ("availability", "first_produce", "max_ms"),
+}
+"""Figure -> check and names below ``checks.<check>.arms.<arm>``."""
+_COUNTS: Final = frozenset({"edge", "before_commit"})
+"""Only written down when there are any; 0 when the check said anything of the arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One arm in one round of one scenario. ``probes``: flooded latencies, ms, ascending."""
+
+    scenario: str
+    number: int
+    arm: str
+    verdict: str
+    values: Values
+    probes: Sequence[float]
+
+
+def read_round(folder: Path, scenario: str, number: int) -> list[Round]:
+    """Every arm of one run."""
+    results = json.loads((folder / "results.json").read_text())
+    found = []
+    for arm in results["arms"]:
+        idle, flooded = _probes(folder, arm)
+        values: Values = {name: _figure(results, arm, path) for name, path in RESULTS.items()}
+        for name in _COUNTS:
+            if values[name] is None and values["acked_1"] is not None:
+                values[name] = 0.0
+        for label, sample in (("idle", idle), ("flooded", flooded)):
+            values[f"{label}_p50_ms"] = quantile(sample, 0.5)
+            values[f"{label}_p99_ms"] = quantile(sample, 0.99)
+            values[f"{label}_max_ms"] = max(sample, default=None)
+        values["flood_per_s"] = _flood_rate(folder, arm)
+        values["cut_records"] = _cut_records(folder, arm)
+        found.append(Round(scenario, number, arm, str(results["verdict"]), values, flooded))
+    return found
+
+
+def quantile(ascending: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least ``share`` of the sample does not exceed."""
+    if not ascending:
+        return None
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)]
+
+
+def _figure(results: Mapping[str, Any], arm: str, path: Path_) -> float | None:
+    check = (results.get("checks") or {}).get(path[0]) or {}
+    found: Any = (check.get("arms") or {}).get(arm)
+    for name in path[1:]:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if is_number else None
+
+
+def _rows(folder: Path, kind: str, arm: str, columns: Iterable[str]) -> list[dict[str, Any]]:
+    """Rows of a kind in an arm; none when there is no such table."""
+    path = folder / "history" / f"f={kind}" / f"arm={arm}"
+    if not path.is_dir():
+        return []
+    rows: list[dict[str, Any]] = (
+        ds.dataset(path, format="parquet").to_table(columns=list(columns)).to_pylist()
+    )
+    return rows
+
+
+def _probes(folder: Path, arm: str) -> tuple[list[float], list[float]]:
+    """Latencies (ms, ascending) of probes planned when nothing was wrong, and during a flood."""
+    faults = _rows(folder, "fault", arm, ("t", "fault", "phase"))
+    injected = [r["t"] for r in faults if r["phase"] == "inject"]
+    first = min(injected, default=None)
+    floods = [r for r in faults if str(r["fault"]).startswith("flood")]
+    begun = min((r["t"] for r in floods if r["phase"] == "injected"), default=None)
+    ended = max((r["t"] for r in floods if r["phase"] == "heal"), default=None)
+    idle, flooded = [], []
+    for row in _rows(folder, "probe", arm, ("planned_t", "t")):
+        planned, latency = row["planned_t"], (row["t"] - row["planned_t"]) / 1e6
+        if first is not None and first - IDLE_NS <= planned < first - latency * 1e6:
+            idle.append(latency)
+        elif begun is not None and ended is not None and begun <= planned < ended:
+            flooded.append(latency)
+    return sorted(idle), sorted(flooded)
+
+
+def _flood_rate(folder: Path, arm: str) -> float | None:
+    """Requests a second that the flood got answered, while it lasted."""
+    rows = _rows(folder, "flood", arm, ("completed", "interval_ns"))
+    busy = [r for r in rows if r["completed"]]
+    time_ns = sum(r["interval_ns"] or 0 for r in busy)
+    return sum(r["completed"] for r in busy) * 1e9 / time_ns if time_ns else None
+
+
+def _cut_records(folder: Path, arm: str) -> float | None:
+    """Records that brokers said they cut off, by their own lines."""
+    rows = _rows(folder, "truncation", arm, ("from_offset", "to_offset"))
+    known = [r for r in rows if r["from_offset"] is not None]
+    return float(sum(max(0, r["from_offset"] - r["to_offset"]) for r in known))

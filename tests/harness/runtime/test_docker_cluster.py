@@ -1,0 +1,124 @@
+"""A whole cluster in containers, the faults that only they have, and the table of the docs."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.history import problem_with
+from faults.protocol import Capability, Entry, FaultFailed
+from faults.registry import build
+from harness.client_view import BEGIN, END, Seen, look, table, write_into
+from harness.cluster.cluster import Cluster
+from harness.runtime.docker import DockerRuntime
+from harness.runtime.process import ProcessRuntime
+from harness.sut.dualplane import DualPlaneServer
+from harness.sut.protocol import ClockTie
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.cluster,
+    pytest.mark.usefixtures("engine"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: cuts and disks need root"),
+]
+
+
+class Rows(list[dict[str, Any]]):
+    """A history in memory; every event must fit the schema."""
+
+    def record(self, kind: str, /, **fields: Any) -> None:
+        row = {"f": kind, "t": time.monotonic_ns(), "process": "test", **fields}
+        assert problem_with(row) is None, problem_with(row)
+        self.append(row)
+
+
+def test_faults_of_containers_on_a_cluster(home: Path, tmp_path: Path) -> None:
+    rows = Rows()
+    cluster = Cluster(
+        DockerRuntime(),
+        DualPlaneServer(),
+        "dual",
+        dir=tmp_path / "cluster",
+        record=rows.record,
+        rng=random.Random(1),
+        session_timeout_ms=3000,
+        disk_bytes=32 << 20,
+    )
+    entries = [
+        ("packet-cut", {"target": "1", "peers": "2", "direction": "out"}),
+        ("cpu-limit", {"target": "2", "cpus": 0.01}),
+        ("memory-limit", {"target": "3"}),
+        ("disk-full", {"target": "1"}),
+        ("disconnect", {"target": "controller", "until_unregistered": True}),
+    ]
+    with cluster:
+        cluster.admin.create_topic("t", {0: [1, 2, 3]}, {})
+        context = cluster.context(store=tmp_path / "faults", stopping=lambda: False)
+        for number, (name, params) in enumerate(entries):
+            fault = build(Entry(id=f"f{number}", fault=name, at_ms=0, duration_ms=0, params=params))
+            fault.inject(context)
+            assert fault.took_hold, name
+            if name == "packet-cut":
+                assert not cluster.machines.reaches(1, 2, 0.5)
+                assert cluster.machines.reaches(2, 1, 2.0)  # the other way stands
+                assert cluster.machines.reaches(1, 3, 2.0)
+            if name == "disk-full":
+                cluster.nodes.kill(1)
+            fault.heal(context)
+            fault.heal(context)
+            if not cluster.nodes.is_running(1):
+                cluster.nodes.start(1)
+            assert cluster.wait_full_isr(["t"], 30), name
+        evidence = [
+            list(DualPlaneServer().evidence(cluster.layout(node), _any_tie()))
+            for node in cluster.node_ids
+        ]
+    assert all(evidence)
+    assert {row["boot"] for row in evidence[0]} >= {1, 2}  # what was said before kill -9 as well
+    assert not [row for row in rows if row["f"] == "infra"]
+
+
+def test_a_runtime_without_them_says_what_it_lacks(tmp_path: Path) -> None:
+    cluster = Cluster(
+        ProcessRuntime(),
+        DualPlaneServer(),
+        "dual",
+        dir=tmp_path / "cluster",
+        record=Rows().record,
+        rng=random.Random(1),
+    )
+    try:
+        with pytest.raises(FaultFailed, match="the process runtime lacks network-detach"):
+            cluster.machines.disconnect(1)
+        assert Capability.PACKET_CUTS not in cluster.capabilities
+    finally:
+        cluster.stop()
+
+
+def test_what_a_client_sees(home: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    found = look("docker", tmp_path, ["none", "pause", "toxic reset_peer", "disconnect"])
+    well = Seen(open="acknowledged", new="acknowledged", healed="acknowledged")
+    assert found["none", "direct"] == found["none", "proxy"] == well
+    assert found["pause", "direct"] == Seen(open="silence", new="silence", healed="acknowledged")
+    assert found["toxic reset_peer", "proxy"].open == "reset"
+    assert found["toxic reset_peer", "direct"] == well
+    assert found["disconnect", "direct"].open == "silence"
+    assert found["disconnect", "direct"].healed == "acknowledged"
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write_into(page, table({"docker": found}))
+    text = page.read_text()
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "| pause | direct | silence | silence | acknowledged |" in text
+
+
+def _any_tie() -> ClockTie:
+    return ClockTie(monotonic_minus_wall_ns=0, error_ns=0)
