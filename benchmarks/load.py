@@ -3,9 +3,9 @@
 ``python -m benchmarks.load '{"port": 9092, "connections": 64, "seconds": 5, ...}'`` dials all
 connections first, sends the same frame over each of them with `in_flight` requests outstanding,
 and prints one line of JSON: requests completed per second in the measured part (after the warm-up)
-and the answers' latencies. It reads answers by size only; the first bytes are for the caller to check
-(`sample`, hex). On a machine with two cores its own cost decides what a broker can show, so its
-usual round is a ``recv``, a ``send`` and little else.
+and the answers' latencies. It reads answers by size only; the first bytes are for the caller to
+check (`sample`, hex). On a machine with two cores its own cost decides what a broker can show, so
+its usual round is a ``recv``, a ``send`` and little else.
 """
 
 from __future__ import annotations

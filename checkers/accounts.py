@@ -197,7 +197,7 @@ def _class() -> Column:
         F.when(landed & at_home & (in_place | among | F.col("offset").isNull()), "present")
         .when(landed, "moved")
         .when(F.col("log_end").isNull(), "unread")
-        .when(F.coalesce("offset", F.lit(-1)) < F.col("log_start"), "purged")
+        .when(F.coalesce("offset", F.lit(0)) < F.col("log_start"), "purged")
         .otherwise("absent")
     )
     return (

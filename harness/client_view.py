@@ -248,14 +248,14 @@ def table(found: Mapping[str, Mapping[tuple[str, str], Seen]]) -> list[str]:
                     _cell({r: getattr(s, field, None) for r, s in zip(found, seen, strict=True)})
                     for field in ("open", "new", "healed")
                 ]
-                lines.append(f"| {name} | {way} | " + " | ".join(cells) + " |")
+                can = [r for r, s in zip(found, seen, strict=True) if s and s.open != _LACKS]
+                only = "" if len(can) == len(found) else f" ({', '.join(can)} only)"
+                lines.append(f"| {name}{only} | {way} | " + " | ".join(cells) + " |")
     return lines
 
 
 def _cell(words: Mapping[str, str | None]) -> str:
     known = {runtime: word for runtime, word in words.items() if word and word != _LACKS}
-    if len(known) < len(words):
-        return "; ".join(f"{word} ({runtime} only)" for runtime, word in known.items())
     if len(set(known.values())) == 1:
         return next(iter(known.values()))
     return "; ".join(f"{runtime}: {word}" for runtime, word in known.items())

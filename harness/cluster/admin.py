@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from faults.protocol import FaultFailed, Link, Links
 from harness.cluster.ask import NoAnswer, ask, error_name, request
-from harness.cluster.view import ZookeeperView
+from harness.cluster.view import StateView
 from nodes.wire.apis import ApiKey
 
 _TIMEOUT_S: Final = 30.0
@@ -38,7 +38,7 @@ Outcome = tuple[str, int, str | None]
 class ClusterAdmin:
     """Implements `faults.protocol.Admin`. Stateless, thread-safe."""
 
-    def __init__(self, view: ZookeeperView, links: Links) -> None:
+    def __init__(self, view: StateView, links: Links) -> None:
         self._view = view
         self._links = links
 

@@ -2,7 +2,8 @@
 
     harness ── Cluster ──┬── nodes    start, stop, kill, pause (fleet)
                          ├── links    toxiproxy: every listener and ZooKeeper session apart
-                         ├── view     committed state, read from the real ZooKeeper
+                         ├── view     committed state, read from the real ZooKeeper (or, where a
+                         │            system has none, asked of the brokers)
                          ├── admin    topics, elections, reassignments
                          ├── control  speaks as a controller
                          └── watchers leadership rows, registrations, infra and exit events
@@ -36,9 +37,10 @@ from harness.cluster.fleet import NodeFleet
 from harness.cluster.health import HealthMonitor, Watched
 from harness.cluster.layout import CHROOT, plan_layout
 from harness.cluster.machines import NodeMachines
+from harness.cluster.quorum_view import QuorumView
 from harness.cluster.record import Record
 from harness.cluster.txn_log import complete
-from harness.cluster.view import ZookeeperView
+from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.links import ToxiproxyLinks
 from harness.runtime.protocol import Address, Handle, Runtime
@@ -50,6 +52,15 @@ _ASK_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.05
 # The watching session should outlast any stall of a flooded machine.
 _WATCH_SESSION_S: Final = 30.0
+
+
+class _Zookeeper:
+    """What the harness has of ZooKeeper, where a system keeps its state there."""
+
+    def __init__(self, client: KazooClient, record: Record) -> None:
+        self.client: Final = client
+        self.view: Final = ZookeeperView(client, CHROOT)
+        self.watcher: Final = LeadershipWatcher(client, CHROOT, record)
 
 
 class Cluster:
@@ -87,8 +98,6 @@ class Cluster:
         if self.planes not in sut.plane_modes:
             allowed = ", ".join(sorted(sut.plane_modes))
             raise ClusterError(f"{sut.name} has no plane mode {self.planes}; allowed: {allowed}")
-        if Capability.ZOOKEEPER not in sut.capabilities:
-            raise ClusterError(f"{sut.name} keeps no state in ZooKeeper, where this cluster reads")
         runtime.prepare()
         self._support, extras = sut.support_specs(
             SupportLayout(dir=self.dir, programs=runtime.programs, nodes=self._ids), runtime
@@ -102,16 +111,22 @@ class Cluster:
             session_timeout_ms=session_timeout_ms,
             extras=extras,
         )
-        self._client: Final = KazooClient(
-            hosts=str(self._layout.zookeeper_address), timeout=_WATCH_SESSION_S
-        )
         self.links: Final = ToxiproxyLinks(
             self._layout.toxiproxy_api,
             self._layout.proxies,
             bind_host=runtime.bind_host(self._layout.toxiproxy.name),
         )
-        self.view: Final = ZookeeperView(self._client, CHROOT)
-        self.watcher: Final = LeadershipWatcher(self._client, CHROOT, record)
+        address = self._layout.zookeeper_address
+        self._zookeeper: Final = (
+            None
+            if address is None
+            else _Zookeeper(KazooClient(hosts=str(address), timeout=_WATCH_SESSION_S), record)
+        )
+        self.view: Final[StateView] = (
+            self._zookeeper.view
+            if self._zookeeper
+            else QuorumView({n: at.direct[Link.CLIENT] for n, at in self._layout.nodes.items()})
+        )
         self.admin: Final = ClusterAdmin(self.view, self.links)
         self.control: Final = ControlClient(self.view, self.links)
         self.machines: Final = NodeMachines(
@@ -164,16 +179,16 @@ class Cluster:
     def _start(self) -> None:
         self.sut.prepare()
         self.dir.mkdir(parents=True, exist_ok=True)
-        zookeeper = self.runtime.spawn(self._layout.zookeeper)
+        service = self._layout.zookeeper
+        zookeeper = None if service is None else self.runtime.spawn(service)
         toxiproxy = self.runtime.spawn(self._layout.toxiproxy)
         for handle in [self.runtime.spawn(spec) for spec in self._support]:
             handle.wait_ready()
         toxiproxy.wait_ready()
         self.links.open()
-        zookeeper.wait_ready()
-        self._connect()
-        self.watcher.start()
-        self._cleanup.callback(self._finish_watching)
+        if zookeeper is not None and self._zookeeper is not None:
+            zookeeper.wait_ready()
+            self._watch_zookeeper(self._zookeeper)
         self._watch_health(zookeeper, toxiproxy)
         try:
             for node in self._ids:
@@ -184,18 +199,22 @@ class Cluster:
             raise ClusterError(str(e)) from e
         self.wait_formed(_FORMED_TIMEOUT_S)
 
-    def _connect(self) -> None:
-        self._cleanup.callback(self._client.close)
-        self._cleanup.callback(self._client.stop)
-        self._client.start(timeout=_WATCH_SESSION_S)
-        self._client.ensure_path(CHROOT)
+    def _watch_zookeeper(self, zookeeper: _Zookeeper) -> None:
+        """Connect and watch: from here on nothing is committed unseen."""
+        self._cleanup.callback(zookeeper.client.close)
+        self._cleanup.callback(zookeeper.client.stop)
+        zookeeper.client.start(timeout=_WATCH_SESSION_S)
+        zookeeper.client.ensure_path(CHROOT)
+        zookeeper.watcher.start()
+        self._cleanup.callback(self._finish_watching, zookeeper.watcher)
 
-    def _finish_watching(self) -> None:
+    def _finish_watching(self, watcher: LeadershipWatcher) -> None:
         """Write the leaderships that were overwritten before the watcher could read them."""
-        self.watcher.stop()
+        watcher.stop()
+        assert self._layout.zookeeper is not None
         folder = self._layout.zookeeper.workdir / "data" / "version-2"
         try:
-            complete(self.watcher, folder, CHROOT)
+            complete(watcher, folder, CHROOT)
         except (OSError, ValueError, struct.error) as e:
             reason = f"its transaction log cannot be read: {e}"
             self.record("infra", component="zookeeper", reason=reason)
@@ -215,6 +234,7 @@ class Cluster:
 
     def _probe_zookeeper(self) -> None:
         address = self._layout.zookeeper_address
+        assert address is not None
         if four_letter_word(address.host, address.port, "ruok", _ASK_TIMEOUT_S) != "imok":
             raise ClusterError("no 'imok' from ZooKeeper")
 
@@ -231,8 +251,9 @@ class Cluster:
 
     @property
     def zookeeper(self) -> str:
-        """Connect string past every proxy, chroot included."""
-        return f"{self._layout.zookeeper_address}{CHROOT}"
+        """Connect string past every proxy, chroot included; empty when there is none."""
+        address = self._layout.zookeeper_address
+        return "" if address is None else f"{address}{CHROOT}"
 
     def layout(self, node: int) -> NodeLayout:
         return self._layout.nodes[node]
@@ -287,7 +308,9 @@ class Cluster:
                     idea = cluster_idea(address, _ASK_TIMEOUT_S)
                 except NoAnswer:
                     return False
-                return idea.brokers == everyone and idea.controller == controller
+                # Without ZooKeeper clients are told of any broker: it passes requests on.
+                told = idea.controller == controller or self._zookeeper is None
+                return idea.brokers == everyone and told
 
             self.wait_until(f"node {node} to know all nodes and the controller", agrees, timeout_s)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from faults.protocol import ControlAnswer, Link, Links, PartitionState
 from harness.cluster import state
 from harness.cluster.ask import request
-from harness.cluster.view import ZookeeperView
+from harness.cluster.view import StateView
 from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, ConnectionFailed, RequestTimedOut
 from nodes.wire.codec import WireError
@@ -31,7 +31,7 @@ class ControlClient:
 
     def __init__(
         self,
-        view: ZookeeperView,
+        view: StateView,
         links: Links,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:

@@ -22,7 +22,7 @@ from faults.protocol import FaultFailed, Link, Links
 from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.record import Record
-from harness.cluster.view import ZookeeperView
+from harness.cluster.view import StateView
 from harness.runtime.protocol import Handle, ProcessSpec, Runtime, StartFailed
 from harness.runtime.readiness import tail
 
@@ -41,7 +41,7 @@ class NodeFleet:
         specs: Mapping[int, ProcessSpec],
         log_dirs: Mapping[int, Path],
         *,
-        view: ZookeeperView,
+        view: StateView,
         links: Links,
         record: Record,
         session_timeout_ms: int,

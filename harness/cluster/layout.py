@@ -24,9 +24,10 @@ TOXIPROXY: Final = "toxiproxy"
 class ClusterLayout:
     """Specs of the two services, a layout a node, and the proxies between them."""
 
-    zookeeper: ProcessSpec
+    zookeeper: ProcessSpec | None
+    """None when the system has no ZooKeeper; its address then as well."""
     toxiproxy: ProcessSpec
-    zookeeper_address: Address
+    zookeeper_address: Address | None
     toxiproxy_api: Address
     proxies: Mapping[tuple[int, Link], tuple[Address, Address]]
     """(node, link) -> (where the proxy listens, what it leads to)."""
@@ -44,9 +45,12 @@ def plan_layout(
     extras: Mapping[str, str],
 ) -> ClusterLayout:
     """Allocate every port. Nodes have a CONTROL listener with dual planes only."""
-    zookeeper = runtime.zookeeper_spec(ZOOKEEPER, dir / ZOOKEEPER)
+    zookeeper: ProcessSpec | None = None
+    zookeeper_address: Address | None = None
+    if Capability.ZOOKEEPER in sut.capabilities:
+        zookeeper = runtime.zookeeper_spec(ZOOKEEPER, dir / ZOOKEEPER)
+        zookeeper_address = Address(runtime.address(ZOOKEEPER), zookeeper.ports["client"])
     toxiproxy = runtime.toxiproxy_spec(TOXIPROXY, dir / TOXIPROXY)
-    zookeeper_address = Address(runtime.address(ZOOKEEPER), zookeeper.ports["client"])
     proxies: dict[tuple[int, Link], tuple[Address, Address]] = {}
 
     def proxy(node: int, link: Link, upstream: Address) -> Address:
@@ -58,21 +62,31 @@ def plan_layout(
     listeners = [Link.INTER_BROKER, Link.CLIENT]
     if planes is Planes.DUAL:
         listeners.insert(0, Link.CONTROL)
+    names = {node: f"node-{node}" for node in nodes}
+    directs = {
+        node: {
+            link: Address(runtime.address(name), runtime.allocate_port(name)) for link in listeners
+        }
+        for node, name in names.items()
+    }
+    peers = {
+        node: {link: proxy(node, link, address) for link, address in direct.items()}
+        for node, direct in directs.items()
+    }
     layouts = {}
-    for node in nodes:
-        name = f"node-{node}"
-        ports = {link: runtime.allocate_port(name) for link in listeners}
-        direct = {link: Address(runtime.address(name), port) for link, port in ports.items()}
+    for node, name in names.items():
+        direct = directs[node]
         zookeeper_way = ""
-        if Capability.ZOOKEEPER in sut.capabilities:
+        if zookeeper_address is not None:
             zookeeper_way = f"{proxy(node, Link.ZOOKEEPER, zookeeper_address)}{CHROOT}"
         layouts[node] = NodeLayout(
             node=node,
             name=name,
             dir=dir / name,
-            bind={link: Address(runtime.bind_host(name), port) for link, port in ports.items()},
+            bind={link: Address(runtime.bind_host(name), a.port) for link, a in direct.items()},
             direct=direct,
-            advertised={link: proxy(node, link, address) for link, address in direct.items()},
+            advertised=peers[node],
+            peers=peers,
             zookeeper=zookeeper_way,
             programs=runtime.programs,
             nodes=tuple(nodes),

@@ -10,14 +10,12 @@ kind: the metadata log itself, read after the run.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kio.schema.describe_quorum.v0 import request as quorum_request
-from kio.schema.describe_quorum.v0 import response as quorum_response
+from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse
 from kio.serial import entity_reader
-from kio.static.primitive import i32
-from kio.schema.types import TopicName
 
 from faults.protocol import PartitionState
 from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request
@@ -28,8 +26,22 @@ from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
 
 _TIMEOUT_S: Final = 3.0
-_METADATA_TOPIC: Final = "__cluster_metadata"
+_METADATA_TOPIC: Final = b"__cluster_metadata"
 _UNKNOWN: Final = -1
+
+
+def _describe_quorum_frame() -> bytes:
+    """DescribeQuorum v0 for the metadata log. Nodes do not serve this API, so the wire layer has
+    no place for it; the one frame that is ever needed is written out here."""
+    client_id = CLIENT_ID.encode()
+    header = struct.pack(">hhih", 55, 0, 1, len(client_id)) + client_id + b"\0"
+    topic = bytes([len(_METADATA_TOPIC) + 1]) + _METADATA_TOPIC
+    partition = struct.pack(">i", 0) + b"\0"
+    body = b"\2" + topic + b"\2" + partition + b"\0" + b"\0"
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+_DESCRIBE_QUORUM: Final = _describe_quorum_frame()
 
 
 class QuorumView:
@@ -133,19 +145,11 @@ class QuorumView:
 
 def describe_quorum(address: tuple[str, int], timeout_s: float) -> tuple[int, int] | None:
     """(leader, leader epoch) of the metadata log as one node tells; None when it does not."""
-    entity = quorum_request.DescribeQuorumRequest(
-        topics=(
-            quorum_request.TopicData(
-                topic_name=TopicName(_METADATA_TOPIC),
-                partitions=(quorum_request.PartitionData(partition_index=i32(0)),),
-            ),
-        )
-    )
     try:
         with Connection(*address, CLIENT_ID, timeout_s) as connection:
-            payload = connection.request_raw(entity)
+            payload = connection.send_raw(_DESCRIBE_QUORUM)
         # A correlation id and an empty tagged section come before the body.
-        body, _ = entity_reader(quorum_response.DescribeQuorumResponse)(payload, 5)
+        body, _ = entity_reader(DescribeQuorumResponse)(payload, 5)
         partition = body.topics[0].partitions[0]
     except (WireClientError, WireError, OSError, ValueError, IndexError):
         return None

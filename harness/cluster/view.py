@@ -8,17 +8,24 @@ client is).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from faults.protocol import PartitionState
+from faults.protocol import PartitionState, View
 from harness.cluster import state
 from harness.cluster.errors import StateUnreadable
 
 _TIMEOUT_S: Final = 15.0
+
+
+class StateView(View, Protocol):
+    """What the cluster asks besides what faults may ask."""
+
+    def registrations(self) -> Mapping[int, state.Registration]: ...
+    def topics(self, topic: str | None = None) -> Sequence[state.Topic]: ...
 
 
 class ZookeeperView:

@@ -201,6 +201,9 @@ class DockerHandle:
                         self._kill_directly()
                 if not self._await_gone(_KILL_TIMEOUT_S):
                     raise RuntimeFailed(f"{self.spec.name} outlived its SIGKILL")
+            if self._container is not None and self.starts:
+                with suppress(EngineFailed):  # its address goes with it: not at some later moment
+                    self._await_stopped()
             self.paused = False
             self._fetch_output()
 

@@ -91,6 +91,37 @@ def log4j(detail: Detail) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def log4j2() -> str:
+    """log4j 2 properties (Kafka 4). There are no control requests: two files say everything."""
+    lines = ["status=error", "rootLogger.level=INFO"]
+    for name, file in (("server", SERVER), ("state", STATE_CHANGE)):
+        lines += [
+            f"appender.{name}.type=File",
+            f"appender.{name}.name={name}",
+            f"appender.{name}.fileName=${{sys:kafka.logs.dir}}/{file}",
+            *_layout2(name),
+        ]
+    lines += ["appender.stdout.type=Console", "appender.stdout.name=stdout", *_layout2("stdout")]
+    lines += [
+        "rootLogger.appenderRef.stdout.ref=stdout",
+        "rootLogger.appenderRef.server.ref=server",
+    ]
+    lines += [
+        "logger.state.name=state.change.logger",
+        "logger.state.level=TRACE",
+        "logger.state.additivity=false",
+        "logger.state.appenderRef.state.ref=state",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _layout2(name: str) -> list[str]:
+    return [
+        f"appender.{name}.layout.type=PatternLayout",
+        f"appender.{name}.layout.pattern=[%d{{yyyy-MM-dd HH:mm:ss,SSS}}] %p [%t] %m (%c)%n",
+    ]
+
+
 _SEND_VERBS: Final = ("Sending", "Received")
 
 

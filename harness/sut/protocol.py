@@ -66,6 +66,8 @@ class NodeLayout:
     nodes: tuple[int, ...]
     """Ids of all nodes of the cluster."""
     session_timeout_ms: int = 6000
+    peers: Mapping[int, Mapping[Link, Address]] = field(default_factory=dict)
+    """What every node of the cluster, itself included, advertises: by node and link."""
     extras: Mapping[str, str] = field(default_factory=dict)
     """What `SystemUnderTest.support_specs` decided for all nodes (a KRaft quorum's addresses)."""
 

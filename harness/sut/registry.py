@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.sut.dualplane import DualPlaneServer
+from harness.sut.kafka_kraft import KafkaKraft
 from harness.sut.kafka_zk import KafkaZk
 from harness.sut.protocol import SystemUnderTest
 
 SYSTEMS: Final[Mapping[str, Callable[[], SystemUnderTest]]] = {
     DualPlaneServer.name: DualPlaneServer,
     KafkaZk.name: KafkaZk,
+    KafkaKraft.name: KafkaKraft,
 }
 
 

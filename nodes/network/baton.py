@@ -3,11 +3,12 @@
 The problem: a thread gives the interpreter lock away at every ``recv``, ``send`` and ``pwrite``.
 With two or more of them awake, each such call hands the lock to somebody else and then waits a
 whole switch interval to get it back: two network threads are slower than one, by almost half, and
-so is one with a handler beside it. They cannot run Python at the same time anyway. So the data plane's
-threads pass a baton: a network thread holds it while it works through its ready connections, never
-while it waits (for events, or for room in the request queue); a handler holds it while it works
-through a share of quick requests, never for a request that may wait for anything. The control
-plane's threads have no part in this and so compete for the interpreter with one thread at most.
+so is one with a handler beside it. They cannot run Python at the same time anyway. So the data
+plane's threads pass a baton: a network thread holds it while it works through its ready
+connections, never while it waits (for events, or for room in the request queue); a handler holds it
+while it works through a share of quick requests, never for a request that may wait for anything.
+The control plane's threads have no part in this and so compete for the interpreter with one thread
+at most.
 
 Fair by a gate: whoever waits for the baton holds the gate, and a thread that gave the baton back
 must pass that gate before it can take it again.

@@ -10,6 +10,6 @@ requests      control-requests.log, control-receipts.log
 reader        all of one node's files together
 """
 
-from harness.sut.kafka_evidence.reader import read_evidence
+from harness.sut.kafka_evidence.reader import read_evidence, read_kraft_evidence
 
-__all__ = ["read_evidence"]
+__all__ = ["read_evidence", "read_kraft_evidence"]

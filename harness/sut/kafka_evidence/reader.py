@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from harness.sut import kafka_logging as files
-from harness.sut.kafka_evidence.broker import log_rows, read_controller_log, read_server_log
+from harness.sut.kafka_evidence.broker import (
+    ServerLog,
+    log_rows,
+    read_controller_log,
+    read_server_log,
+)
 from harness.sut.kafka_evidence.lines import Tally
 from harness.sut.kafka_evidence.requests import BrokerEpochs, read_receipts, read_requests
 from harness.sut.kafka_evidence.sends import read_sends
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.state_change import read_state_changes
+from harness.sut.metadata_log import FOLDER as METADATA_FOLDER
+from harness.sut.metadata_log import Elected, read_metadata_log
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
+_KRAFT_START: Final = "Starting controller (kafka.server.ControllerServer)"
 _START: Final = "starting (kafka.server.KafkaServer)"
 Row = dict[str, Any]
 
@@ -43,6 +52,55 @@ def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) ->
     receipts = read_receipts(folder / files.RECEIPTS, tally)
     epochs = BrokerEpochs(server.registered)
     yield from read_requests(folder / files.REQUESTS, stamps, tally, epochs, receipts)
+    _finish(folder, tally, server, clock)
+
+
+def read_kraft_evidence(
+    layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str, data: Path
+) -> Iterator[Row]:
+    """The same of a node without ZooKeeper: ``data`` holds its copy of the metadata log.
+
+    Every node tells what its own copy holds, so a commit is told more than once, with one time.
+    """
+    folder, tally = layout.dir, Tally()
+    server = read_server_log(
+        folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=_KRAFT_START
+    )
+    stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
+    changes = [
+        row
+        for row in read_state_changes(folder / files.STATE_CHANGE, stamps, tally)
+        if row["f"] == "leader_change"
+    ]
+    yield from changes
+    yield from log_rows(server, stamps, changes)
+    for event in read_metadata_log(data / METADATA_FOLDER):
+        if isinstance(event, Elected):
+            if event.controller == layout.node:
+                yield stamps.row(
+                    "controller",
+                    event.wall_ms,
+                    event="elected",
+                    controller_epoch=event.controller_epoch,
+                )
+        else:
+            yield stamps.row(
+                "leadership",
+                event.wall_ms,
+                topic=event.topic,
+                partition=event.partition,
+                leader=event.leader,
+                leader_epoch=event.leader_epoch,
+                partition_epoch=event.partition_epoch,
+                isr=list(event.isr),
+                source="controller",
+                commit_ms=event.wall_ms,
+            )
+    _finish(folder, tally, server, clock)
+
+
+def _finish(folder: Path, tally: Tally, server: ServerLog, clock: ClockTie) -> None:
+    """Refuse what was not understood, and say what was."""
     tally.refuse_strangers(folder)
     summary = {"version": server.version, "clock_error_ns": clock.error_ns, **tally.to_dict()}
     (folder / EVIDENCE_SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel
+from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel, Taker
 
 
 def a_request(number: int, api_key: int = 0) -> Request:
@@ -34,7 +34,10 @@ def test_everything_arrives_once(kind: type[RequestChannel]) -> None:
             largest = max(largest, len(channel._requests))
 
     def get() -> None:
-        while (request := channel.get()) is not None:
+        taker = Taker(channel)
+        while (request := taker.get()) is not None:
+            if request.correlation_id % 3:
+                taker.hand_on()  # as for a request that may wait
             seen.append(request.correlation_id)
 
     takers = [threading.Thread(target=get) for _ in range(getters)]
@@ -60,7 +63,7 @@ def test_a_full_queue_refuses_an_offer_and_blocks_a_put() -> None:
     blocked = threading.Thread(target=lambda: (channel.put(a_request(3)), done.set()))
     blocked.start()
     assert not done.wait(0.05)
-    first = channel.get()
+    first = Taker(channel).get()
     assert first is not None
     assert first.correlation_id == 0
     assert done.wait(5)
@@ -71,7 +74,8 @@ def test_a_sleeping_handler_wakes_for_every_request() -> None:
     """One at a time, so that each put meets a handler that sleeps or is about to."""
     channel = RequestChannel(10)
     got: list[Request | None] = []
-    taker = threading.Thread(target=lambda: [got.append(channel.get()) for _ in range(500)])
+    hand = Taker(channel)
+    taker = threading.Thread(target=lambda: [got.append(hand.get()) for _ in range(500)])
     taker.start()
     for number in range(500):
         channel.put(a_request(number))
@@ -80,3 +84,66 @@ def test_a_sleeping_handler_wakes_for_every_request() -> None:
             assert time.monotonic() < deadline
             time.sleep(0)
     taker.join(5)
+
+
+def test_a_handler_that_waits_hands_its_turn_on() -> None:
+    """Two handlers, the first stuck in its request: the second gets the next one."""
+    channel = RequestChannel(10)
+    stuck, got = threading.Event(), threading.Event()
+
+    def handle() -> None:
+        taker = Taker(channel)
+        while (request := taker.get()) is not None:
+            taker.hand_on()
+            if request.correlation_id:
+                got.set()
+            else:
+                stuck.wait(10)
+
+    handlers = [threading.Thread(target=handle) for _ in range(2)]
+    for handler in handlers:
+        handler.start()
+    channel.put(a_request(0))
+    channel.put(a_request(1))
+    assert got.wait(5)
+    stuck.set()
+    channel.end_handlers(2)
+    for handler in handlers:
+        handler.join(5)
+        assert not handler.is_alive()
+
+
+def test_only_requests_of_the_asked_kinds_are_taken_without_waiting() -> None:
+    channel = RequestChannel(10)
+    taker = Taker(channel)
+    for number, api_key in enumerate((0, 0, 3, 0)):
+        assert channel.offer(a_request(number, api_key))
+    first = taker.get()
+    assert first is not None
+    second = taker.get_one_of({0})
+    assert second is not None
+    assert taker.get_one_of({0}) is None
+    assert channel.size() == 2
+    third = taker.get()
+    assert third is not None
+    assert [r.correlation_id for r in (first, second, third)] == [0, 1, 2]
+
+
+def test_a_woken_handler_gets_the_baton_only_if_nobody_is_at_it() -> None:
+    channel = RequestChannel(10)
+    got = threading.Event()
+    taker = Taker(channel)
+    handler = threading.Thread(target=lambda: (taker.get(), got.set()))
+    handler.start()
+    deadline = time.monotonic() + 5
+    while not channel._idle:
+        assert time.monotonic() < deadline
+        time.sleep(0)
+    assert not channel.wake(with_baton=True)  # nothing to do
+    channel.offer(a_request(0))
+    assert channel.wake(with_baton=True)
+    assert got.wait(5)
+    handler.join(5)
+    assert taker.has_baton
+    channel.offer(a_request(1))
+    assert not channel.wake(with_baton=True)

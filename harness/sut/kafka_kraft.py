@@ -1,0 +1,121 @@
+"""Apache Kafka 4 in KRaft mode: no ZooKeeper, no controller's requests to brokers.
+
+Every node is broker and controller at once (``process.roles=broker,controller``), three voters in
+all, so that what happens to a node happens to a controller: killing, pausing or cutting off the
+active controller is killing, pausing or cutting off a node. The controller listener is the node's
+CONTROL link, behind a proxy like the others; voters and brokers reach each other through it. There
+is one plane mode: metadata have had a listener of their own from the start.
+
+What it lacks, scenarios are told by its capabilities: no ZooKeeper, no requests of a controller to
+a broker. Leadership comes from the metadata log itself (`metadata_log`), truncations and the
+brokers' own idea from their log4j files, whose lines are those of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from faults.protocol import Capability, Link
+from harness.runtime.protocol import ProcessSpec, Ready, Role
+from harness.sut.broker_properties import LISTENER_NAMES, broker_properties, render
+from harness.sut.kafka_evidence import read_kraft_evidence
+from harness.sut.kafka_jars import KRAFT_LINE, libs_dir, version_in
+from harness.sut.kafka_logging import detail_of, log4j2
+from harness.sut.kafka_zk import JVM
+from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+
+_CLUSTER_ID: Final = "cluster_id"
+_ZOOKEEPER_ONLY: Final = (
+    "broker.id",
+    "zookeeper.connect",
+    "zookeeper.session.timeout.ms",
+    "control.plane.listener.name",
+)
+
+
+class KafkaKraft:
+    """See the module and `harness.sut.protocol.SystemUnderTest`."""
+
+    name: Final = "kafka-kraft"
+    capabilities: Final = frozenset(
+        {
+            Capability.CONTROLLED_STOP,
+            Capability.LINKS,
+            Capability.LOG_FILES,
+            Capability.ELECT_LEADERS,
+        }
+    )
+    plane_modes: Final = frozenset({Planes.DUAL})
+
+    def prepare(self) -> None:
+        libs_dir(KRAFT_LINE)
+
+    def version(self) -> str:
+        return version_in(libs_dir(KRAFT_LINE)) or "unknown"
+
+    def support_specs(
+        self, layout: SupportLayout, ports: Ports
+    ) -> tuple[Sequence[ProcessSpec], Mapping[str, str]]:
+        unique = uuid.uuid5(uuid.NAMESPACE_URL, str(layout.dir))
+        cluster_id = base64.urlsafe_b64encode(unique.bytes).rstrip(b"=").decode()
+        return (), {_CLUSTER_ID: cluster_id}
+
+    def node_spec(
+        self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
+    ) -> ProcessSpec:
+        _, own = detail_of(overrides)
+        libs = libs_dir(KRAFT_LINE)
+        java = (
+            layout.programs.java,
+            *JVM,
+            f"-Dkafka.logs.dir={layout.dir}",
+            f"-Dlog4j2.configurationFile=file:{layout.dir}/log4j2.properties",
+            *("-cp", f"{libs}/*"),
+        )
+        properties = str(layout.dir / "server.properties")
+        cluster_id = layout.extras.get(_CLUSTER_ID, "")
+        return ProcessSpec(
+            name=layout.name,
+            role=Role.NODE,
+            argv=(*java, "kafka.Kafka", properties),
+            first=(*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", properties),
+            workdir=layout.dir,
+            files={
+                "server.properties": render(_config(layout), own),
+                "log4j2.properties": log4j2(),
+            },
+            ports={link.value: address.port for link, address in layout.bind.items()},
+            ready=Ready(pattern=r"Kafka Server started \(kafka\.server\.KafkaRaft", timeout_s=60.0),
+            mounts=(libs,),
+        )
+
+    def log_dir(self, layout: NodeLayout) -> Path:
+        return layout.dir / "data"
+
+    def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
+        return read_kraft_evidence(
+            layout, clock, line_of_kafka=KRAFT_LINE.line, data=self.log_dir(layout)
+        )
+
+
+def _config(layout: NodeLayout) -> dict[str, str]:
+    config = broker_properties(layout, Planes.DUAL)
+    for name in _ZOOKEEPER_ONLY:
+        config.pop(name, None)
+    voters = {node: links[Link.CONTROL] for node, links in sorted(layout.peers.items())}
+    beat_ms = max(100, layout.session_timeout_ms // 5)
+    return config | {
+        "process.roles": "broker,controller",
+        "node.id": str(layout.node),
+        "controller.listener.names": LISTENER_NAMES[Link.CONTROL],
+        "controller.quorum.voters": ",".join(f"{node}@{at}" for node, at in voters.items()),
+        # A broker is fenced after the time in which ZooKeeper would end its session.
+        "broker.session.timeout.ms": str(layout.session_timeout_ms),
+        "broker.heartbeat.interval.ms": str(beat_ms),
+        "log.cleaner.dedupe.buffer.size": "2097152",
+        "share.coordinator.state.topic.replication.factor": str(min(3, len(layout.nodes))),
+    }
