@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from checkers.histogram import bucket_of, gather
 from checkers.outcome import Outcome
-from checkers.segments import with_segment
+from checkers.segments import QUIET, with_segment
 from checkers.spans import earliest, latest
 
 if TYPE_CHECKING:
@@ -90,8 +90,16 @@ def check(history: History) -> Outcome:
 
 def _figures(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
     outcome.looked_at = sum(r["n"] for r in rows)
-    for (arm, stage), histogram in gather(rows, "arm", "stage").items():
-        outcome.arm(arm)[stage] = histogram.summary()
+    faulted = {r["arm"] for r in rows if r["stage"] == "probe" and r["segment"] != QUIET}
+
+    def stage_of(row: dict[str, Any]) -> str:
+        """Probes tell what faults do: those sent while none was in place are the floor beside."""
+        idle = row["stage"] == "probe" and row["segment"] == QUIET and row["arm"] in faulted
+        return "probe_idle" if idle else str(row["stage"])
+
+    named = [{**row, "figure": stage_of(row)} for row in rows]
+    for (arm, figure), histogram in gather(named, "arm", "figure").items():
+        outcome.arm(arm)[figure] = histogram.summary()
     for dimension in ("api", "plane", "node", "segment"):
         for (arm, stage, value), histogram in gather(rows, "arm", "stage", dimension).items():
             if value is not None:

@@ -75,11 +75,14 @@ class KeyFigure:
 
 
 GROUPS: Final[Mapping[str, tuple[KeyFigure, ...]]] = {
-    "Control latency: probes on a clock": (
+    "Control latency: probes on a clock, while faults were in place": (
         KeyFigure("p50", ("controller-latency", "probe", "p50_ms"), units.ms),
         KeyFigure("p99", ("controller-latency", "probe", "p99_ms"), units.ms),
         KeyFigure("max", ("controller-latency", "probe", "max_ms"), units.ms),
         KeyFigure("probes", ("controller-latency", "probe", "count"), units.count, False),
+        KeyFigure(
+            "p50 without a fault", ("controller-latency", "probe_idle", "p50_ms"), units.ms, False
+        ),
         KeyFigure("never answered", ("controller-latency", "probes_unanswered"), units.count),
     ),
     "Control latency: the controller's own requests, there and back": (

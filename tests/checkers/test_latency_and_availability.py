@@ -39,9 +39,11 @@ def test_latencies_fall_into_fault_segments(story: Any, spark: Any) -> None:
         story.add("fault", t, fault="kill", id="b", phase=phase)
     for t in (500, 1500, 2500, 3500, 4500):
         story.add("probe", t, node=1, api="X", plane="data", planned_t=t - 10)
-    figures = controller_latency.check(story.history(spark)).arms[story.arm]["probe_by_segment"]
-    counts = {name: figure["count"] for name, figure in figures.items()}
+    figures = controller_latency.check(story.history(spark)).arms[story.arm]
+    counts = {name: figure["count"] for name, figure in figures["probe_by_segment"].items()}
     assert counts == {"none": 2, "flood": 1, "flood+kill": 1, "kill": 1}
+    assert figures["probe"]["count"] == 3  # what the faults did to probes,
+    assert figures["probe_idle"]["count"] == 2  # and the floor beside it
 
 
 def test_availability_counts_from_the_commit_at_the_new_leader(story: Any, spark: Any) -> None:
