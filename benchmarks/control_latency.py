@@ -2,29 +2,72 @@
 
 A valid no-op UpdateMetadata (no topics, this broker alive) is sent on a clock, 50 a second, to the
 listener that a controller would use, and counted from its planned time, so that a late answer
-cannot flatter the next. Meanwhile `--connections` produce as fast as they are answered. Single and
-dual plane take turns; the ratio is what to trust.
+cannot flatter the next. States of the data plane:
+
+    idle         nothing else
+    load         64 connections, one partition x 1 KiB, acks=1, one request in flight each
+    flood-1k     640 connections (above queued.max.requests), 20 partitions x 1 KiB, acks=1
+    flood-10k    the same x 10 KiB: what makes Apache Kafka's single plane wait longest
+
+Single and dual plane take turns in each state, round by round; the ratios are what to trust. The
+floods step back as those of the harness do, and the prober has the priority that it has there.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
+import threading
 import time
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Final
 
-from benchmarks.load import LoadSpec
+from benchmarks.canary import canary
+from benchmarks.load import LoadSpec, result, running
 from benchmarks.one_broker import OneBroker, one_broker, produce_frame
+from harness.workload.priority import prefer_this_thread
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
 from nodes.wire.codec import build
 
-_INTERVAL_NS = 20_000_000
+_INTERVAL_NS: Final = 20_000_000
+_PARTITIONS: Final = 20
+_ALL: Final = tuple(range(_PARTITIONS))
+STATES: Final[dict[str, tuple[int, list[bytes]]]] = {
+    "idle": (0, []),
+    "load": (64, [produce_frame(partition) for partition in _ALL]),
+    "flood-1k": (640, [produce_frame(*_ALL)]),
+    "flood-10k": (640, [produce_frame(*_ALL, value_bytes=10 * 1024)]),
+}
+_SMALL_LOGS: Final = {
+    "log.segment.bytes": str(8 << 20),
+    "log.retention.bytes": str(16 << 20),
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "0",
+}
+"""So that floods of some hundred MB a second do not fill the disk."""
 
 
 def probes(broker: OneBroker, seconds: float) -> list[int]:
-    """Round trips in nanoseconds from each probe's planned time, sorted."""
+    """Round trips in nanoseconds from each probe's planned time."""
+    found: list[int] = []
+    problems: list[Exception] = []
+
+    def run() -> None:
+        prefer_this_thread()
+        try:
+            _probe(broker, seconds, found)
+        except Exception as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=run, name="prober")
+    thread.start()
+    thread.join()
+    if problems:
+        raise problems[0]
+    return found
+
+
+def _probe(broker: OneBroker, seconds: float, found: list[int]) -> None:
     endpoint = {
         "port": broker.inter_broker_port,
         "host": "127.0.0.1",
@@ -40,7 +83,6 @@ def probes(broker: OneBroker, seconds: float) -> list[int]:
         topic_states=[],
         live_brokers=[{"id_": 1, "endpoints": [endpoint, client_endpoint], "rack": None}],
     )
-    found = []
     with Connection("127.0.0.1", broker.control_port, "bench", 30.0) as connection:
         connection.request(entity)
         planned_ns = time.monotonic_ns()
@@ -52,49 +94,76 @@ def probes(broker: OneBroker, seconds: float) -> list[int]:
             connection.request(entity)
             found.append(time.monotonic_ns() - planned_ns)
             planned_ns += _INTERVAL_NS
-    return sorted(found)
 
 
-def measure(broker: OneBroker, connections: int, seconds: float) -> tuple[list[int], list[int]]:
-    idle = probes(broker, seconds)
+def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], float]:
+    """The probes' round trips in one state, and the requests per second of its load."""
+    connections, frames = STATES[state]
+    if not connections:
+        return probes(broker, seconds), 0.0
     spec = LoadSpec(
         port=broker.client_port,
         connections=connections,
-        seconds=seconds + 1.0,
-        frames_hex=[produce_frame(partition).hex() for partition in range(8)],
+        seconds=seconds + 0.3,
+        frames_hex=[frame.hex() for frame in frames],
+        step_back=state.startswith("flood"),
     )
-    command = [sys.executable, "-m", "benchmarks.load", spec.argument()]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as load:
-        time.sleep(0.8)
-        loaded = probes(broker, seconds)
-        load.wait(60)
-    return idle, loaded
+    with running(spec) as load:
+        time.sleep(spec.warmup_seconds)
+        found = probes(broker, seconds)
+        return found, result(load)["per_second"]
 
 
 def quantile_ms(values: list[int], q: float) -> float:
-    return values[min(len(values) - 1, int(q * len(values)))] / 1e6
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] / 1e6
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--connections", type=int, default=64)
-    options.add_argument("--seconds", type=float, default=2.5)
+    options.add_argument("--seconds", type=float, default=2.0)
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--states", default=",".join(STATES))
     chosen = options.parse_args()
-    p99 = {}
-    for name, dual in (("single", False), ("dual", True)):
-        with one_broker(dual=dual, partitions=8) as broker:
-            for state, values in zip(
-                ("idle", "loaded"),
-                measure(broker, chosen.connections, chosen.seconds),
-                strict=True,
-            ):
-                p99[name, state] = quantile_ms(values, 0.99)
-                print(
-                    f"{name:6} {state:6} p50 {quantile_ms(values, 0.5):7.2f} ms   "
-                    f"p99 {quantile_ms(values, 0.99):7.2f} ms   max {values[-1] / 1e6:7.2f} ms"
-                )
-    print(f"single / dual, loaded p99: {p99['single', 'loaded'] / p99['dual', 'loaded']:.1f}")
-    print(f"dual, loaded / idle p99: {p99['dual', 'loaded'] / p99['dual', 'idle']:.1f}")
+    states = chosen.states.split(",")
+    found: dict[tuple[str, str], list[int]] = {}
+    with ExitStack() as stack:
+        brokers = {
+            name: stack.enter_context(
+                one_broker(dual=dual, partitions=_PARTITIONS, overrides=_SMALL_LOGS)
+            )
+            for name, dual in (("single", False), ("dual", True))
+        }
+        for _ in range(chosen.rounds):
+            for state in states:
+                for name, broker in brokers.items():
+                    with canary() as machine:
+                        values, rate = measure(broker, state, chosen.seconds)
+                    found.setdefault((name, state), []).extend(values)
+                    print(
+                        f"{name:6} {state:9} {_row(values)}   load {rate:8,.0f}/s   {machine}",
+                        flush=True,
+                    )
+    print("all rounds:")
+    for (name, state), values in found.items():
+        print(f"{name:6} {state:9} {_row(values)}")
+    for state in states:
+        p50, p99 = (
+            quantile_ms(found["single", state], q) / quantile_ms(found["dual", state], q)
+            for q in (0.5, 0.99)
+        )
+        print(f"{state:9} single / dual: p50 {p50:6.1f}   p99 {p99:6.1f}")
+    for state in states:
+        if "idle" in states and state != "idle":
+            over = quantile_ms(found["dual", state], 0.99) / quantile_ms(
+                found["dual", "idle"], 0.99
+            )
+            print(f"{state:9} dual p99 / idle dual p99: {over:.1f}")
+
+
+def _row(values: list[int]) -> str:
+    p50, p99 = quantile_ms(values, 0.5), quantile_ms(values, 0.99)
+    return f"p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   max {max(values) / 1e6:7.2f} ms"
 
 
 if __name__ == "__main__":

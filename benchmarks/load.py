@@ -1,6 +1,6 @@
 """A load generator that costs little: raw sockets, pre-encoded requests, one process.
 
-``python -m benchmarks.load '{"port": 9092, "connections": 64, "seconds": 5, ...}'`` dials all
+``python -m benchmarks.load`` takes a `LoadSpec` as JSON on its standard input, dials all
 connections first, sends the same frame over each of them with `in_flight` requests outstanding,
 and prints one line of JSON: requests completed per second in the measured part (after the warm-up)
 and the answers' latencies. It reads answers by size only; the first bytes are for the caller to
@@ -15,11 +15,16 @@ import json
 import select
 import socket
 import struct
+import subprocess
 import sys
 import time
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from faults.flood.priority import step_back
 
 _SIZE = struct.Struct(">i")
 
@@ -35,34 +40,53 @@ class LoadSpec:
     seconds: float = 4.0
     warmup_seconds: float = 0.5
     frames_hex: list[str] = field(default_factory=list)
-
-    def argument(self) -> str:
-        return json.dumps(asdict(self))
+    step_back: bool = False
 
 
 class _Client:
     """One connection: counts answers as they come in and keeps its requests in flight."""
 
-    __slots__ = ("buffer", "frame", "recv", "send", "sent_ns", "socket", "unsent")
+    __slots__ = ("buffer", "frame", "poll", "recv", "send", "sent_ns", "socket", "unsent")
 
-    def __init__(self, spec: LoadSpec, frame: bytes) -> None:
+    def __init__(self, spec: LoadSpec, frame: bytes, poll: select.epoll) -> None:
         self.socket = socket.create_connection((spec.host, spec.port), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.recv = self.socket.recv
         self.send = self.socket.send
         self.frame = frame
+        self.poll = poll
         self.buffer = b""
-        self.unsent = b""
+        self.unsent: memoryview | None = None
         self.sent_ns = 0
+        poll.register(self.socket, select.EPOLLIN)
 
     def request(self, count: int) -> None:
-        data = self.unsent + self.frame * count
+        """Sends `count` requests, as far as there is room; the rest waits for it."""
         self.sent_ns = time.monotonic_ns()
-        try:
-            self.unsent = data[self.send(data) :]
-        except BlockingIOError:
-            self.unsent = data
+        if self.unsent is not None:
+            self.unsent = memoryview(bytes(self.unsent) + self.frame * count)
+            return
+        self._send(memoryview(self.frame * count))
+
+    def go_on(self) -> None:
+        """There is room again."""
+        if self.unsent is not None:
+            self._send(self.unsent)
+
+    def left_over(self, sent: int) -> None:
+        """`frame` was sent by somebody else, as far as `sent`."""
+        self.unsent = memoryview(self.frame)[sent:]
+        self.poll.modify(self.socket, select.EPOLLIN | select.EPOLLOUT)
+
+    def _send(self, data: memoryview) -> None:
+        waited = self.unsent is not None
+        with suppress(BlockingIOError):
+            data = data[self.send(data) :]
+        self.unsent = data if data else None
+        if waited != bool(data):
+            events = select.EPOLLIN | select.EPOLLOUT if data else select.EPOLLIN
+            self.poll.modify(self.socket, events)
 
     def count_answers(self, data: bytes) -> int:
         """Whole answers in what has come so far."""
@@ -83,39 +107,30 @@ def run(spec: LoadSpec) -> dict[str, Any]:
     clients: dict[int, _Client] = {}
     poll = select.epoll()
     for index in range(spec.connections):
-        client = _Client(spec, frames[index % len(frames)])
+        client = _Client(spec, frames[index % len(frames)], poll)
         clients[client.socket.fileno()] = client
-        # Level-triggered, and never for room to send: a request is small and the one before it was
-        # answered, so there is room; where there is not, the next round tries again.
-        poll.register(client.socket, select.EPOLLIN)
     gc.collect()
     gc.disable()
-    start_ns = time.monotonic_ns()
-    measured_ns = start_ns + int(spec.warmup_seconds * 1e9)
+    print("dialled", flush=True)
+    clock_ns = time.monotonic_ns
+    now_ns = clock_ns()
+    measured_ns = now_ns + int(spec.warmup_seconds * 1e9)
     end_ns = measured_ns + int(spec.seconds * 1e9)
     completed = errors = 0
     latencies = array("q")
     sample = b""
-    cut_short: list[_Client] = []
     for client in clients.values():
         client.request(spec.in_flight)
-        if client.unsent:
-            cut_short.append(client)
-    clock_ns = time.monotonic_ns
-    now_ns = start_ns
     while now_ns < end_ns and clients:
-        if cut_short:
-            still = cut_short
-            cut_short = []
-            for client in still:
-                client.request(0)
-                if client.unsent:
-                    cut_short.append(client)
-        events = poll.poll(0.002 if cut_short else 0.1)
+        events = poll.poll(0.1)
         now_ns = clock_ns()
         is_measured = now_ns >= measured_ns
-        for fd, _ in events:
+        for fd, mask in events:
             client = clients[fd]
+            if mask & select.EPOLLOUT:
+                client.go_on()
+                if mask == select.EPOLLOUT:
+                    continue
             try:
                 data = client.recv(65536)
             except ConnectionError:
@@ -138,19 +153,16 @@ def run(spec: LoadSpec) -> dict[str, Any]:
             if is_measured:
                 completed += answers
                 latencies.append(now_ns - client.sent_ns)
-            if answers > 1 or client.unsent:
+            if answers > 1 or client.unsent is not None:
                 client.request(answers)
-            else:
-                frame = client.frame
-                client.sent_ns = clock_ns()
-                try:
-                    sent = client.send(frame)
-                except BlockingIOError:
-                    sent = 0
-                if sent != len(frame):
-                    client.unsent = frame[sent:]
-            if client.unsent:
-                cut_short.append(client)
+                continue
+            client.sent_ns = clock_ns()
+            try:
+                sent = client.send(client.frame)
+            except BlockingIOError:
+                sent = 0
+            if sent != len(client.frame):
+                client.left_over(sent)
     ordered = sorted(latencies)
     count = len(ordered)
     return {
@@ -163,5 +175,42 @@ def run(spec: LoadSpec) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def running(spec: LoadSpec) -> Iterator[subprocess.Popen[str]]:
+    """The load in a process of its own, from the moment when all its connections are dialled;
+    `result` waits for it. It is a session of its own, so that it can step back (as floods do)."""
+    command = [sys.executable, "-m", "benchmarks.load"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(asdict(spec)))
+        process.stdin.close()
+        if process.stdout.readline() != "dialled\n":
+            raise ConnectionError(f"the load could not connect to port {spec.port}")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+def result(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Waits for a load to end by itself, and what it says then."""
+    assert process.stdout is not None
+    found: dict[str, Any] = json.loads(process.stdout.readline())
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps(run(LoadSpec(**json.loads(sys.argv[1])))), flush=True)
+    loaded = LoadSpec(**json.loads(sys.stdin.read()))
+    if loaded.step_back:
+        step_back()
+    print(json.dumps(run(loaded)), flush=True)

@@ -1,68 +1,100 @@
 """``python -m benchmarks.produce_throughput``: produce requests per second of one broker.
 
 64 connections, one request in flight each, 1 KiB, acks=1, the whole path with its log; the load
-runs in a process of its own on the same machine. Single and dual plane take turns, so that a noisy
-machine harms both alike; trust the ratio more than the figures.
+runs in a process of its own on the same machine. The arms take turns, so that a noisy machine harms
+all alike: single and dual plane, and one network and one handler thread instead of two and four.
+Trust the ratios, and the broker's CPU per request, more than the rates; the canary says how much of
+its cores the machine gave.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import subprocess
-import sys
-from typing import Any
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from benchmarks.load import LoadSpec
-from benchmarks.one_broker import one_broker, produce_frame
+from benchmarks.canary import canary
+from benchmarks.load import LoadSpec, result, running
+from benchmarks.one_broker import OneBroker, one_broker, produce_frame
+
+ONE_THREAD_EACH: Final = {"num.network.threads": "1", "num.io.threads": "1"}
+ARMS: Final[dict[str, tuple[bool, dict[str, str]]]] = {
+    "single": (False, {}),
+    "dual": (True, {}),
+    "dual-1-1": (True, ONE_THREAD_EACH),
+}
 
 
-def measure(port: int, *, connections: int, in_flight: int, seconds: float, parts: int) -> Any:
-    spec = LoadSpec(
-        port=port,
-        connections=connections,
-        in_flight=in_flight,
-        seconds=seconds,
-        frames_hex=[produce_frame(partition).hex() for partition in range(parts)],
-    )
-    command = [sys.executable, "-m", "benchmarks.load", spec.argument()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    return json.loads(done.stdout)
+@dataclass
+class Figures:
+    rates: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
+
+
+def measure(broker: OneBroker, spec: LoadSpec) -> tuple[Any, float]:
+    """What the load says, and the broker's CPU microseconds per request."""
+    with running(spec) as load:
+        time.sleep(spec.warmup_seconds)
+        start, before = time.monotonic(), broker.cpu_s()
+        time.sleep(spec.seconds * 0.9)
+        spent, elapsed = broker.cpu_s() - before, time.monotonic() - start
+        said = result(load)
+    return said, spent / elapsed / said["per_second"] * 1e6
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--connections", type=int, default=64)
     options.add_argument("--in-flight", type=int, default=1)
-    options.add_argument("--seconds", type=float, default=2.5)
-    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--seconds", type=float, default=1.5)
+    options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--partitions", type=int, default=8)
     options.add_argument("--override", action="append", default=[], metavar="CONFIG=VALUE")
     chosen = options.parse_args()
     overrides = dict(entry.split("=", 1) for entry in chosen.override)
-    rates: dict[str, list[float]] = {"single": [], "dual": []}
-    with (
-        one_broker(dual=False, partitions=chosen.partitions, overrides=overrides) as single,
-        one_broker(dual=True, partitions=chosen.partitions, overrides=overrides) as dual,
-    ):
+    found = {name: Figures() for name in ARMS}
+    with ExitStack() as stack:
+        brokers = {
+            name: stack.enter_context(
+                one_broker(dual=dual, partitions=chosen.partitions, overrides=own | overrides)
+            )
+            for name, (dual, own) in ARMS.items()
+        }
         for _ in range(chosen.rounds):
-            for name, broker in (("single", single), ("dual", dual)):
-                result = measure(
-                    broker.client_port,
+            for name, broker in brokers.items():
+                spec = LoadSpec(
+                    port=broker.client_port,
                     connections=chosen.connections,
                     in_flight=chosen.in_flight,
                     seconds=chosen.seconds,
-                    parts=chosen.partitions,
+                    frames_hex=[produce_frame(i).hex() for i in range(chosen.partitions)],
                 )
-                rates[name].append(result["per_second"])
+                with canary() as machine:
+                    said, cpu_us = measure(broker, spec)
+                found[name].rates.append(said["per_second"])
+                found[name].cpu_us.append(cpu_us)
                 print(
-                    f"{name:6} {result['per_second']:9,.0f} requests/s   "
-                    f"p50 {result['p50_ms']:.2f} ms   p99 {result['p99_ms']:.2f} ms   "
-                    f"errors {result['errors']}"
+                    f"{name:9} {said['per_second']:8,.0f} requests/s   broker {cpu_us:5.1f} us CPU "
+                    f"each   p50 {said['p50_ms']:5.2f} p99 {said['p99_ms']:5.2f} ms   "
+                    f"errors {said['errors']}   {machine}",
+                    flush=True,
                 )
-    single_rate, dual_rate = (statistics.median(rates[name]) for name in ("single", "dual"))
-    print(f"dual / single: {dual_rate / single_rate:.2f}")
+    base = found["single"]
+    for name, figures in found.items():
+        print(
+            f"{name:9} median {statistics.median(figures.rates):8,.0f} requests/s, best "
+            f"{max(figures.rates):8,.0f}; broker {statistics.median(figures.cpu_us):5.1f} us each; "
+            f"to single, round by round: rate {ratio(figures.rates, base.rates):.2f}, "
+            f"CPU {ratio(figures.cpu_us, base.cpu_us):.2f}"
+        )
+
+
+def ratio(values: list[float], to: list[float]) -> float:
+    """The median of the rounds' ratios: both sides of each saw the same machine."""
+    return statistics.median(a / b for a, b in zip(values, to, strict=True))
 
 
 if __name__ == "__main__":

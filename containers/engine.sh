@@ -37,19 +37,19 @@ docker_up() {
       rm -f "$file"
     fi
   done
-  setsid nohup dockerd >"$ENGINE/log" 2>&1 </dev/null &
-  pid=$!
+  setsid --fork nohup dockerd >"$ENGINE/log" 2>&1 </dev/null
   for _ in $(seq 150); do
     if docker info >/dev/null 2>&1; then
-      echo "$pid" >"$ENGINE/pid"
+      cp /var/run/docker.pid "$ENGINE/pid"
       return 0
     fi
-    kill -0 "$pid" 2>/dev/null || break
+    grep -qs 'failed to start daemon' "$ENGINE/log" && break
     sleep 0.2
   done
   echo "engine: dockerd did not come up; the end of its log:" >&2
   tail -n 5 "$ENGINE/log" >&2
-  kill "$pid" 2>/dev/null
+  pid=$(cat /var/run/docker.pid 2>/dev/null) \
+    && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] && kill "$pid"
   return 1
 }
 

@@ -144,6 +144,9 @@ def compare(
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
     store: Annotated[Path, typer.Option(help="Where comparisons are kept")] = Path("store"),
     into: Annotated[Path | None, typer.Option(help="Continue this comparison's folder")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the page here too, to stand alone")
+    ] = None,
     kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
@@ -168,6 +171,7 @@ def compare(
         time_limit_s=time_limit,
         runtime=runtime,
         overrides=_overrides(config or []),
+        out=out,
     )
     typer.echo(page.read_text())
     typer.echo(f"page: {page}")

@@ -24,11 +24,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from checkers.history import VERSION
 from checkers.verdict import Verdict
 from faults.plan import Plan
+from faults.protocol import Capability
 from harness.clock import tie_clocks, widen
 from harness.history import FinishReport, finish_trial
 from harness.runtime.select import get_runtime
@@ -227,7 +228,7 @@ def _run_record(
             for arm in arms
         },
         "expectations": {
-            "checks": list(scenario.checks),
+            "checks": _checks(scenario, arms),
             "leader_changes_planned": scenario.leader_changes,
             "faults": sorted({entry.fault for entry in plan.entries}),
         },
@@ -238,6 +239,17 @@ def _run_record(
             "biplane": metadata.version("biplane"),
         },
     }
+
+
+_CONTROL_CHECKS: Final = frozenset({"fencing", "controller-latency"})
+
+
+def _checks(scenario: Scenario, arms: list[Arm]) -> list[str]:
+    """The scenario's checks but for those that judge what none of the systems has: where no broker
+    takes a controller's requests there is nothing to fence and nothing to time."""
+    if any(Capability.CONTROL_REQUESTS in arm.sut.capabilities for arm in arms):
+        return list(scenario.checks)
+    return [name for name in scenario.checks if name not in _CONTROL_CHECKS]
 
 
 def _trial_record(trial: TrialResult) -> dict[str, Any]:

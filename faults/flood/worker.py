@@ -28,6 +28,7 @@ from typing import Final
 import orjson
 
 from faults.flood.engine import Counters, Engine
+from faults.flood.priority import step_back
 from faults.flood.requests import templates
 from faults.flood.spec import FloodSpec
 
@@ -175,6 +176,7 @@ def main(argv: list[str]) -> int:
         if failure is not None:
             print(f"flood {spec.id} on node {spec.node}: {failure}", file=sys.stderr)
             return 1
+        step_back()
         _say("ready")
         deadline = time.monotonic() + spec.start_wait_ms / 1000
         while not parent.begun and not parent.over and time.monotonic() < deadline:

@@ -219,16 +219,14 @@ class Cluster:
             reason = f"its transaction log cannot be read: {e}"
             self.record("infra", component="zookeeper", reason=reason)
 
-    def _watch_health(self, zookeeper: Handle, toxiproxy: Handle) -> None:
-        monitor = HealthMonitor(
-            {
-                "zookeeper": Watched(zookeeper, self._probe_zookeeper),
-                "toxiproxy": Watched(toxiproxy, self.links.check),
-                "runtime": Watched(zookeeper, self.runtime.check),
-            },
-            self.nodes.note_exits,
-            self.record,
-        )
+    def _watch_health(self, zookeeper: Handle | None, toxiproxy: Handle) -> None:
+        watched = {
+            "toxiproxy": Watched(toxiproxy, self.links.check),
+            "runtime": Watched(None, self.runtime.check, tries=1),
+        }
+        if zookeeper is not None:
+            watched["zookeeper"] = Watched(zookeeper, self._probe_zookeeper)
+        monitor = HealthMonitor(watched, self.nodes.note_exits, self.record)
         monitor.start()
         self._cleanup.callback(monitor.stop)
 

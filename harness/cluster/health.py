@@ -31,6 +31,9 @@ class Watched:
 
     handle: Handle | None
     probe: Callable[[], None]
+    tries: int = _PROBE_FAILURES
+    """How many probes in a row must fail. 1: no load makes it slow, a failure is its end; it is
+    looked at once more when the monitor stops, however short the run was."""
     failures: int = field(default=0)
 
 
@@ -55,6 +58,12 @@ class HealthMonitor:
         self._thread.start()
 
     def stop(self) -> None:
+        """Idempotent."""
+        if self._stopped.is_set():
+            return
+        for component, watched in self._services.items():
+            if watched.tries == 1 and component not in self.failed:
+                self._look(component, watched, probe=True)
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -80,7 +89,7 @@ class HealthMonitor:
                 watched.failures = 0
             except Exception as e:
                 watched.failures += 1
-                if watched.failures >= _PROBE_FAILURES:
+                if watched.failures >= watched.tries:
                     self._fail(component, f"does not answer: {e}")
 
     def _fail(self, component: str, reason: str) -> None:

@@ -1,8 +1,8 @@
-"""The cluster's state where there is no ZooKeeper: asked of the brokers themselves, past every proxy.
+"""The cluster's state where there is no ZooKeeper: asked of the brokers, past every proxy.
 
 A broker tells what it has read of the metadata log, which may be old; so everybody that answers is
 asked, and of a partition the newest leader epoch counts. The active controller and its epoch come
-from DescribeQuorum. What nobody tells is -1: partition epochs and the controller that wrote a state.
+from DescribeQuorum. What nobody tells is -1: partition epochs, and who wrote a state.
 
 Faults and the harness use this to aim and to wait. What was committed when is evidence of another
 kind: the metadata log itself, read after the run.
@@ -62,8 +62,13 @@ class QuorumView:
         return 0 if quorum is None else quorum[1]
 
     def broker_epoch(self, node: int) -> int | None:
-        """Not told by any answer: 0 for a broker that is registered and not fenced."""
-        return 0 if node in self.live_brokers() else None
+        """Not told by any answer: 0 for a broker that is registered and not fenced.
+
+        Where nobody answers nobody serves: then it counts as not registered."""
+        try:
+            return 0 if node in self.live_brokers() else None
+        except StateUnreadable:
+            return None
 
     def live_brokers(self) -> Sequence[int]:
         """As most of those that answer say: a broker that was cut off believes old things."""

@@ -94,31 +94,102 @@ TABLES: Final[Mapping[str, tuple[str, tuple[Line, ...]]]] = {
 
 def write_page(comparison: Comparison) -> Path:
     """Write (again) the page of a stored comparison; answers its path."""
-    rounds = [
-        one
-        for entry in comparison.runs
-        for one in read_round(
-            comparison.folder / entry["folder"], entry["scenario"], entry["round"]
-        )
-    ]
+    rounds = _all_rounds(comparison)
     path = comparison.folder / PAGE
     path.write_text(render(comparison, rounds))
     (comparison.folder / PICTURE).write_text(latency_svg([r for r in rounds if r.probes]))
     return path
 
 
-def render(comparison: Comparison, rounds: Sequence[Round]) -> str:
+def publish(comparison: Comparison, out: Path) -> Path:
+    """The page as ``out``, to stand alone: its picture beside it, no links into a store."""
+    rounds = _all_rounds(comparison)
+    picture = out.with_suffix(".svg")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(render(comparison, rounds, picture=picture.name, published=True))
+    picture.write_text(latency_svg([r for r in rounds if r.probes]))
+    return out
+
+
+def render(
+    comparison: Comparison,
+    rounds: Sequence[Round],
+    *,
+    picture: str = PICTURE,
+    published: bool = False,
+) -> str:
     """The page's text."""
     arms = _arms(comparison, rounds)
     lines = [f"# {_title(comparison)}", "", *_how(comparison, rounds), ""]
-    lines += [f"![Control requests under a flood, every round]({PICTURE})", ""]
+    lines += [f"![Control requests under a flood, every round]({picture})", ""]
     for title, (says, table) in TABLES.items():
         body = [row for line in table if (row := _row(line, arms, rounds)) is not None]
         if body:
             lines += [f"## {title}", "", says, "", *_header(arms), *body, ""]
             lines += [*_sentences(title, table[0], arms, rounds), ""]
-    lines += ["## Rounds", "", *_runs(comparison), ""]
+    if same := _undecided(arms, rounds):
+        lines += ["## Where the rounds show no difference", "", *same, ""]
+    lines += ["## What stands behind the figures", "", *_BEHIND, ""]
+    lines += ["## Rounds", "", *_runs(comparison, published), ""]
+    if published:
+        lines += ["## To repeat it", "", *_repeat(comparison), ""]
     return "\n".join(lines)
+
+
+_BEHIND: Final = (
+    "- The flood: 640 connections, dialled beforehand, each with one produce request of 20 "
+    "partitions in flight, acks=1, at one broker whose queue holds 500 requests. Fewer "
+    "connections, lighter requests or acks=all with replicas leave the queue half empty and show "
+    "nothing.",
+    "- With one queue a control request waits for the whole of it: queued requests over requests "
+    "handled a second. What is left with a queue of its own is the request's own work and the "
+    "competition for processors.",
+    "- The controller's own requests go to all brokers, two of which are not flooded: their "
+    "medians say little.",
+    "- Idle tails are the machine's: brokers run in small, freshly started virtual machines "
+    "(384 MiB, first-tier compiler only) and share the processors with the load and each other.",
+    "- A lost record is one that was acknowledged and is not in the final log. Each one was found "
+    "in a range that its broker said it had truncated; a run with one that was not is `invalid`. "
+    "Brokers cut more than was acknowledged: answers that never arrived.",
+    "- Appended when: the record's own log append time, milliseconds, tied to the monotonic clock "
+    "with its error (run.json); what lies within the error of the sending is counted apart.",
+)
+
+
+def _undecided(arms: Sequence[str], rounds: Sequence[Round]) -> list[str]:
+    """Figures of which the rounds do not all say the same, for each pair of arms."""
+    found = []
+    for title, (_, table) in TABLES.items():
+        for line in table:
+            for a, b in compared(arms):
+                left, right = _values(line, a, rounds), _values(line, b, rounds)
+                both = [(left[n], right[n]) for n in left.keys() & right.keys()]
+                agreed = all(x > y for x, y in both) or all(x < y for x, y in both)
+                if len(both) > 1 and not agreed:
+                    pair = f"{_short(arms, a)} and {_short(arms, b)}"
+                    found.append(f"- {title}: {line.label} ({pair}).")
+    return found
+
+
+def _repeat(comparison: Comparison) -> list[str]:
+    scenarios = " ".join(f"--scenario={name}" for name in comparison.scenarios)
+    seed = min(int(entry["seed"]) for entry in comparison.runs)
+    return [
+        "```",
+        "make setup kafka",
+        f"biplane compare --sut={','.join(comparison.suts)} "
+        f"--planes={','.join(comparison.planes)} {scenarios} --rounds={comparison.rounds} "
+        f"--seed={seed} --into=store/compare/again --out=docs/again.md",
+        "```",
+    ]
+
+
+def _all_rounds(comparison: Comparison) -> list[Round]:
+    rounds: list[Round] = []
+    for entry in comparison.runs:
+        folder = comparison.folder / entry["folder"]
+        rounds += read_round(folder, entry["scenario"], entry["round"])
+    return rounds
 
 
 def _title(comparison: Comparison) -> str:
@@ -233,12 +304,13 @@ def _agreement(
     return "the rounds do not agree on a difference"
 
 
-def _runs(comparison: Comparison) -> list[str]:
-    lines = ["| round | scenario | seed | verdict | report |", "|---|---|---|---|---|"]
+def _runs(comparison: Comparison, published: bool) -> list[str]:
+    lines = ["| round | scenario | seed | verdict | run |", "|---|---|---|---|---|"]
     for entry in comparison.runs:
-        report = f"[report]({entry['folder']}/report.html)"
+        folder = str(entry["folder"])
+        run = Path(folder).name if published else f"[report]({folder}/report.html)"
         lines.append(
             f"| {entry['round'] + 1} | {entry['scenario']} | {entry['seed']} | "
-            f"{entry['verdict']} | {report} |"
+            f"{entry['verdict']} | {run} |"
         )
     return lines

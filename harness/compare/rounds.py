@@ -139,9 +139,10 @@ def play_comparison(
     time_limit_s: float | None,
     runtime: str,
     overrides: dict[str, str],
+    out: Path | None = None,
 ) -> tuple[list[Outcome], Path]:
     """Begin or continue a comparison and write its page: what the command does."""
-    from harness.compare.page import write_page
+    from harness.compare.page import publish, write_page
     from harness.progress import show_progress
 
     settings = Settings.of(
@@ -173,4 +174,5 @@ def play_comparison(
         raise SettingsError("--rounds: 0; allowed: at least 1 for a comparison without runs")
     with show_progress(sys.stdout) as progress:
         outcomes = play_rounds(comparison, settings, rounds, progress)
-    return outcomes, write_page(comparison)
+    page = write_page(comparison)
+    return outcomes, page if out is None else publish(comparison, out)

@@ -69,7 +69,10 @@ def clean(folder: Path) -> list[str]:
             lines.append(f"containers of {len(orphans)} runs could not be looked for: {e}")
         return lines
     for _ in range(_PASSES):
-        removed, failures = _one_pass(client)
+        try:
+            removed, failures = _one_pass(client)
+        except EngineFailed as e:
+            removed, failures = [], [str(e)]
         lines += removed
         quiet = 0 if removed or failures else quiet + 1
         if quiet >= (_QUIET_PASSES if orphans or lines else 1):

@@ -54,6 +54,8 @@ KRAFT_LINE: Final = Release(
     pinned="4.3.1",
     says="4 (KRaft mode)",
     variable="BIPLANE_KAFKA4_LIBS",
+    # slf4j 1.7 to log4j 2, of the version that Kafka brings: without it nothing is logged.
+    logging=(("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),),
 )
 
 

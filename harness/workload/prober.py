@@ -19,6 +19,7 @@ from harness.workload.control_messages import VERSIONS, leader_and_isr, update_m
 from harness.workload.lifecycle import Lifecycle
 from harness.workload.links import Channel, Links
 from harness.workload.pacing import Clock
+from harness.workload.priority import prefer_this_thread
 from harness.workload.recorder import LiveRecorder
 from harness.workload.spec import WorkloadError, WorkloadSpec
 from harness.workload.zk_state import Snapshot, ZkState
@@ -113,6 +114,7 @@ class Prober:
                     raise WorkloadError(f"workload {self._spec.process!r}: there is no controller")
                 self._links.step(0.01)
             life.ready()
+            prefer_this_thread()
             while not life.over:
                 self._serve(listeners, state)
         finally:

@@ -20,13 +20,13 @@ class LeaderEpochCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         entries = read_leader_epochs(path)
+        self._set(entries)
+
+    def _set(self, entries: list[tuple[int, int]]) -> None:
         self._leader_epochs = [leader_epoch for leader_epoch, _ in entries]
         self._start_offsets = [offset for _, offset in entries]
-
-    @property
-    def latest(self) -> int | None:
+        self.latest = self._leader_epochs[-1] if entries else None
         """The newest leader epoch known."""
-        return self._leader_epochs[-1] if self._leader_epochs else None
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -87,6 +87,5 @@ class LeaderEpochCache:
             self._replace([])
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
-        self._leader_epochs = [leader_epoch for leader_epoch, _ in entries]
-        self._start_offsets = [offset for _, offset in entries]
+        self._set(entries)
         write_leader_epochs(self._path, entries)

@@ -215,14 +215,15 @@ class Log:
         return None if first_offset < 0 else AppendInfo(first_offset, last_offset, -1, False)
 
     def _write(self, data: bytes, last_offset: int, max_timestamp_ms: int) -> None:
+        config = self.config
         segment = self._segments[-1]
         end = segment.size_bytes + len(data)
-        if end > self.config.segment_bytes and segment.size_bytes:
+        if end > config.segment_bytes and segment.size_bytes:
             segment = self._roll()
             end = len(data)
         try:
-            if self.config.preallocate:
-                segment.allocate(end, self.config.segment_bytes)
+            if end > segment.allocated_bytes and config.preallocate:
+                segment.allocate(end, config.segment_bytes)
             segment.append(data, last_offset, max_timestamp_ms)
         except OSError as error:
             raise ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error

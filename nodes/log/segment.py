@@ -69,7 +69,7 @@ class Segment:
         self.size_bytes = 0
         self.max_timestamp_ms = -1
         self.file = SegmentFile(self.path)
-        self._allocated_bytes = os.fstat(self.file.fd).st_size
+        self.allocated_bytes = os.fstat(self.file.fd).st_size
         self._index_interval_bytes = index_interval_bytes
         self._unindexed_bytes = 0
         self._offsets = array("q")
@@ -86,14 +86,14 @@ class Segment:
 
     def allocate(self, upto_bytes: int, limit_bytes: int) -> None:
         """Makes room for `upto_bytes`, in doubling steps that end at the segment's limit."""
-        if upto_bytes <= self._allocated_bytes:
+        if upto_bytes <= self.allocated_bytes:
             return
-        step = min(max(self._allocated_bytes, _FIRST_ALLOCATION_BYTES), _LARGEST_ALLOCATION_BYTES)
-        wanted = max(upto_bytes, min(self._allocated_bytes + step, limit_bytes))
+        step = min(max(self.allocated_bytes, _FIRST_ALLOCATION_BYTES), _LARGEST_ALLOCATION_BYTES)
+        wanted = max(upto_bytes, min(self.allocated_bytes + step, limit_bytes))
         os.posix_fallocate(
-            self.file.fd, self._allocated_bytes, max(1, wanted - self._allocated_bytes)
+            self.file.fd, self.allocated_bytes, max(1, wanted - self.allocated_bytes)
         )
-        self._allocated_bytes = wanted
+        self.allocated_bytes = wanted
 
     def append(self, data: bytes, last_offset: int, max_timestamp_ms: int) -> None:
         """Writes whole batches at the end; a failed write leaves the segment as it was."""
@@ -102,15 +102,23 @@ class Segment:
         written = os.pwrite(self.file.fd, data, position)
         while written < size:
             written += os.pwrite(self.file.fd, data[written:], position + written)
-        self._note(position, size, last_offset, max_timestamp_ms)
+        self.max_timestamp_ms = max(self.max_timestamp_ms, max_timestamp_ms)
+        if self._unindexed_bytes > self._index_interval_bytes:
+            self._index(position, last_offset)
+        self._unindexed_bytes += size
+        self.size_bytes = position + size
+        self.next_offset = last_offset + 1
+
+    def _index(self, position: int, last_offset: int) -> None:
+        self._offsets.append(last_offset)
+        self._positions.append(position)
+        self._timestamps.append(self.max_timestamp_ms)
+        self._unindexed_bytes = 0
 
     def _note(self, position: int, size: int, last_offset: int, max_timestamp_ms: int) -> None:
         self.max_timestamp_ms = max(self.max_timestamp_ms, max_timestamp_ms)
         if self._unindexed_bytes > self._index_interval_bytes:
-            self._offsets.append(last_offset)
-            self._positions.append(position)
-            self._timestamps.append(self.max_timestamp_ms)
-            self._unindexed_bytes = 0
+            self._index(position, last_offset)
         self._unindexed_bytes += size
         self.size_bytes = position + size
         self.next_offset = last_offset + 1
@@ -181,7 +189,7 @@ class Segment:
     def _cut(self, position: int) -> None:
         # The cut bytes must read as zeros when space is allocated again: ftruncate sees to that.
         os.ftruncate(self.file.fd, position)
-        self._allocated_bytes = self.size_bytes = position
+        self.allocated_bytes = self.size_bytes = position
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:], self._positions[keep:], self._timestamps[keep:]
         start = self._positions[-1] if keep else 0
@@ -214,7 +222,7 @@ class Segment:
             self._note(position, header.size_bytes, header.last_offset, header.max_timestamp)
         torn = data[at:].rstrip(b"\0")
         os.ftruncate(self.file.fd, self.size_bytes)
-        self._allocated_bytes = self.size_bytes
+        self.allocated_bytes = self.size_bytes
         return len(torn)
 
     def _valid_batch(self, data: bytes, at: int, verify: bool) -> BatchHeader | None:
@@ -245,7 +253,7 @@ class Segment:
         except (OSError, struct.error):
             return False
         self._forget()
-        self.size_bytes = self._allocated_bytes = os.fstat(self.file.fd).st_size
+        self.size_bytes = self.allocated_bytes = os.fstat(self.file.fd).st_size
         if len(times) != len(offsets) + 1 or offsets != sorted(offsets):
             return False
         if offsets and offsets[-1][1] >= self.size_bytes:
@@ -262,9 +270,9 @@ class Segment:
 
     def seal(self) -> None:
         """Cuts preallocated space off and writes the indexes; appending afterwards is allowed."""
-        if self._allocated_bytes != self.size_bytes:
+        if self.allocated_bytes != self.size_bytes:
             os.ftruncate(self.file.fd, self.size_bytes)
-            self._allocated_bytes = self.size_bytes
+            self.allocated_bytes = self.size_bytes
         base = self.base_offset
         entries = list(zip(self._offsets, self._positions, self._timestamps, strict=True))
         write_bytes_atomically(

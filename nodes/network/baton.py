@@ -13,60 +13,81 @@ at most.
 Fair by a gate: whoever waits for the baton holds the gate, and a thread that gave the baton back
 must pass that gate before it can take it again.
 
+The baton guards no data, only the time of the others. So nobody waits for it for long: a handler
+that got stuck (in the disk, behind a lock) loses it. The waiting thread makes a new one and says so
+(`on_stuck`, for other handlers to be woken), and the old one is of no use to anybody any more.
+
 A handler's answers would wake network threads, only to let them queue for the baton; so their
 wake-ups wait until the handler gives the baton back (`put_off`).
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock, get_ident
+from _thread import LockType, allocate_lock, get_ident
 from collections.abc import Callable
+from typing import Final
+
+PATIENCE_S: Final = 0.01
+"""Ten times what a handler's share takes: longer is stuck."""
 
 
 class Baton:
-    """`take` and `give` frame the work; `offer` in between lets a waiting thread go first."""
+    """`take` frames the work: what it returns is the baton, and whoever has that gives it back by
+    releasing it. `offer` in between lets a waiting thread go first."""
 
-    __slots__ = ("_baton", "_gate", "_handler", "_put_off")
+    __slots__ = ("_baton", "_gate", "_handling", "_patience_s", "on_stuck")
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self._gate = allocate_lock()
         self._baton = allocate_lock()
-        self._handler = 0
-        self._put_off: list[Callable[[], None]] = []
+        self._handling: tuple[int, list[Callable[[], None]]] = (0, [])
+        """The handler that has the baton (0: none has) and the calls it is to make."""
+        self.on_stuck: Callable[[], None] | None = None
 
-    def take(self) -> None:
+    def take(self) -> LockType:
         with self._gate:
-            self._baton.acquire()
+            baton = self._baton
+            if not baton.acquire(True, self._patience_s):
+                baton = allocate_lock()
+                baton.acquire()
+                self._baton = baton
+                if self.on_stuck is not None:
+                    self.on_stuck()
+            return baton
 
-    def give(self) -> None:
-        self._baton.release()
+    def is_wanted(self) -> bool:
+        """Whether another thread waits for it."""
+        return self._gate.locked()
 
-    def offer(self) -> bool:
-        """Lets a waiting thread go first; False when there was none."""
+    def offer(self, baton: LockType) -> LockType:
+        """Lets a waiting thread go first."""
         if not self._gate.locked():
-            return False
-        self._baton.release()
-        with self._gate:
-            self._baton.acquire()
-        return True
+            return baton
+        baton.release()
+        return self.take()
 
     # ---- for handlers ----------------------------------------------------------------------------
-    def begin_handling(self) -> None:
-        """The calling thread has the baton and is a handler: calls can be put off."""
-        self._handler = get_ident()
+    def begin_handling(self) -> list[Callable[[], None]]:
+        """The calling thread has the baton and is a handler: calls can be put off. They are in the
+        list for `give_after_handling`."""
+        calls: list[Callable[[], None]] = []
+        self._handling = (get_ident(), calls)
+        return calls
 
-    def give_after_handling(self) -> None:
+    def give_after_handling(self, baton: LockType, calls: list[Callable[[], None]]) -> None:
         """Gives the baton back, then makes the calls that were put off meanwhile."""
-        self._handler = 0
-        calls, self._put_off = self._put_off, []
-        self._baton.release()
+        if self._handling[1] is calls:
+            self._handling = (0, [])
+        baton.release()
         for call in calls:
             call()
 
     def put_off(self, call: Callable[[], None]) -> bool:
-        """True if the calling thread is a handler with the baton: `call` is made once it has given
-        it back. Otherwise nothing is done."""
-        if self._handler != get_ident():
+        """True if the calling thread is a handler with the baton: `call` is made once the baton has
+        been given back. Otherwise nothing is done."""
+        handler, calls = self._handling
+        if handler != get_ident():
             return False
-        self._put_off.append(call)
+        calls.append(call)
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from _thread import LockType
 from collections.abc import Callable
 from typing import Final
 
@@ -15,8 +16,8 @@ log = logging.getLogger("kafka.server.KafkaRequestHandler")
 
 Handle = Callable[[Request], None]
 
-SHARE: Final = 32
-"""Quick requests that are handled before a network thread may have the baton."""
+SHARE_NS: Final = 500_000
+"""How long quick requests are handled before a network thread may have the baton."""
 
 
 class RequestHandlerPool:
@@ -75,36 +76,30 @@ class RequestHandlerPool:
             free_ns = now_ns()
             request = taker.get()
             self._idle_ns[index] += now_ns() - free_ns
+            held, taker.baton = taker.baton, None
             if baton is not None and request is not None and request.api_key in QUICK_APIS:
-                if not taker.has_baton:
-                    baton.take()
-                taker.has_baton = False
-                self._handle_quick(taker, baton, request)
+                self._handle_quick(taker, request, baton, held or baton.take())
                 continue
-            if taker.has_baton:
-                assert baton is not None
-                taker.has_baton = False
-                baton.give()
+            if held is not None:
+                held.release()
             if request is None:
                 return
             taker.hand_on()
             self._handle_one(request)
             del request
 
-    def _handle_quick(self, taker: Taker, baton: Baton, first: Request) -> None:
+    def _handle_quick(self, taker: Taker, request: Request, baton: Baton, held: LockType) -> None:
         """Handles a share of quick requests with the baton in hand, and gives it back."""
-        baton.begin_handling()
+        calls = baton.begin_handling()
         try:
-            request: Request | None = first
-            for _ in range(SHARE):
-                if request is None:
+            self._handle_one(request)
+            end_ns = request.dequeue_ns + SHARE_NS
+            while (more := taker.get_one_of(QUICK_APIS)) is not None:
+                self._handle_one(more)
+                if more.dequeue_ns > end_ns and baton.is_wanted():
                     return
-                self._handle_one(request)
-                request = taker.get_one_of(QUICK_APIS)
-            if request is not None:
-                self._handle_one(request)
         finally:
-            baton.give_after_handling()
+            baton.give_after_handling(held, calls)
 
     def _handle_one(self, request: Request) -> None:
         request.dequeue_ns = time.monotonic_ns()

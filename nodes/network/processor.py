@@ -23,6 +23,7 @@ import select
 import socket
 import threading
 import time
+from _thread import LockType
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -87,6 +88,8 @@ class Processor:
         self._parse = parse
         self._quotas = quotas
         self._baton = baton
+        self._held: LockType
+        """The baton as `run` took it."""
         self._max_request_bytes = max_request_bytes
         self._max_idle_ns = max_idle_ms * 1_000_000 if max_idle_ms >= 0 else None
         self._next_expiry_ns = 0
@@ -161,7 +164,7 @@ class Processor:
 
     # ---- the thread ------------------------------------------------------------------------------
     def run(self) -> None:
-        self._baton.take()
+        self._held = self._baton.take()
         try:
             while self._running:
                 try:
@@ -170,7 +173,7 @@ class Processor:
                     log.exception("Processor %d got uncaught exception.", self.id)
             self._close_all()
         finally:
-            self._baton.give()
+            self._held.release()
 
     def _turn(self) -> None:
         if not self._accepted.empty():
@@ -186,7 +189,7 @@ class Processor:
                     self._advance(connection)
         for start in range(0, len(events), SHARE):
             if start:
-                self._baton.offer()
+                self._held = self._baton.offer(self._held)
             self._take_in(events[start : start + SHARE])
         if self._received:
             self._enqueue_received()
@@ -197,11 +200,12 @@ class Processor:
 
     def _poll(self) -> list[tuple[int, int]]:
         """Waits for events, without the baton, unless there is something to do at once."""
-        if self._is_busy and self._baton.offer():
+        if self._is_busy and self._baton.is_wanted():
+            self._held = self._baton.offer(self._held)
             # The plane is busy, and so is this thread: it waited for the baton, which costs less
             # than to be woken by the first event only to queue for it.
             return self._epoll.poll(0)
-        self._baton.give()
+        self._held.release()
         try:
             self._polling = self._asleep = True
             if self._again or self._replies or not self._running or not self._accepted.empty():
@@ -213,7 +217,7 @@ class Processor:
             self.idle_ns += time.monotonic_ns() - start_ns
             return events
         finally:
-            self._baton.take()
+            self._held = self._baton.take()
 
     def _take_in(self, events: list[tuple[int, int]]) -> None:
         connections = self._connections
@@ -302,8 +306,8 @@ class Processor:
         if self._offered_quick:
             # A handler that has to be woken gets the baton with it and does all of these, while
             # this thread waits: two hand-overs of the interpreter for as many requests as came.
-            if self._channel.wake(with_baton=True):
-                self._baton.take()
+            if self._channel.wake(self._held):
+                self._held = self._baton.take()
         else:
             self._channel.wake()
 
@@ -337,9 +341,9 @@ class Processor:
         if self._passes_baton and request.api_key in QUICK_APIS:
             self._offered_quick = True
         if not self._channel.offer(request):
-            self._baton.give()
+            self._held.release()
             self._channel.put(request)
-            self._baton.take()
+            self._held = self._baton.take()
         request.enqueue_ns = time.monotonic_ns()
 
     # ---- writing ---------------------------------------------------------------------------------

@@ -185,21 +185,30 @@ class RequestChannel:
         self._enter(request)
         return True
 
-    def wake(self, with_baton: bool = False) -> bool:
+    def wake(self, baton: LockType | None = None) -> bool:
         """Has a handler see to what was offered, unless one is at it already.
 
-        `with_baton`: the caller has the data plane's baton, and a handler that is woken has it
-        instead. True when that happened.
+        `baton`: the caller has the data plane's, and a handler that is woken gets it. True when
+        that happened.
         """
-        while self._requests and self._idle and self._turn.acquire(False):
-            taker = self._idle.pop() if self._requests and self._idle else None
+        while self._requests and self._idle and (turn := self._turn).acquire(False):
+            try:
+                taker = self._idle.pop() if self._requests else None
+            except IndexError:
+                taker = None
             if taker is not None:
-                taker.wake(with_baton)
-                return with_baton
+                taker.wake(turn, baton)
+                return baton is not None
             # Something changed between the two looks. Who changed it may have found the turn taken
             # by us, so look again.
-            self._turn.release()
+            turn.release()
         return False
+
+    def take_turn_away(self) -> None:
+        """The handler that has the turn is stuck: another one may have it. From now on that
+        handler, should it ever go on, takes nothing more without asking."""
+        self._turn = allocate_lock()
+        self.wake()
 
     def size(self) -> int:
         """Requests waiting, never above the capacity (metric RequestQueueSize)."""
@@ -224,29 +233,29 @@ class Taker:
     """One handler's way to its channel's requests. Used by that handler's thread alone, except for
     `wake`, which is for whoever holds the turn and passes it to this handler.
 
-    `has_baton`: it was woken with the data plane's baton in hand. Its handler must give it back.
+    `baton`: the data plane's, if it was woken with it. Its handler must give it back.
     """
 
-    __slots__ = ("_channel", "_has_turn", "_sleep", "has_baton")
+    __slots__ = ("_channel", "_sleep", "_turn", "baton")
 
     def __init__(self, channel: RequestChannel) -> None:
         self._channel = channel
-        self._has_turn = False
+        self._turn: LockType | None = None
         self._sleep: LockType = allocate_lock()
         self._sleep.acquire()
-        self.has_baton = False
+        self.baton: LockType | None = None
 
     def get(self) -> Request | None:
         """Blocks for the next request, and keeps the turn; None tells this handler to end."""
         channel = self._channel
         while True:
-            if not self._has_turn:
+            if self._turn is not channel._turn:
+                self._drop_turn()
                 self._await_turn()
             try:
                 request = channel._requests.popleft()
             except IndexError:
-                self._has_turn = False
-                channel._turn.release()
+                self._drop_turn()
                 continue
             if request is None:
                 self.hand_on()
@@ -255,8 +264,10 @@ class Taker:
             return request
 
     def get_one_of(self, api_keys: Container[int]) -> Request | None:
-        """The next request, if there is one now and it is of these; for the holder of the turn."""
+        """The next request, if there is one now, it is of these, and we still have the turn."""
         channel = self._channel
+        if self._turn is not channel._turn:
+            return None
         try:
             request = channel._requests.popleft()
         except IndexError:
@@ -269,29 +280,41 @@ class Taker:
 
     def hand_on(self) -> None:
         """Gives the turn up; if there is more to do, another handler is woken for it."""
-        if self._has_turn:
-            channel = self._channel
-            self._has_turn = False
-            channel._turn.release()
-            if channel._requests:
-                channel.wake()
+        self._drop_turn()
+        if self._channel._requests:
+            self._channel.wake()
 
-    def wake(self, with_baton: bool) -> None:
-        self.has_baton = with_baton
+    def wake(self, turn: LockType, baton: LockType | None) -> None:
+        self._turn = turn
+        self.baton = baton
         self._sleep.release()
+
+    def _drop_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.release()
 
     def _await_turn(self) -> None:
         """Returns with the turn, when there may be a request."""
         channel = self._channel
-        requests, turn, idle = channel._requests, channel._turn, channel._idle
-        if not (requests and turn.acquire(False)):
-            idle.append(self)
-            if requests and turn.acquire(False):
-                # Only who has the turn takes a sleeper off the list, so we are still on it.
+        requests, idle = channel._requests, channel._idle
+        turn = channel._turn
+        if requests and turn.acquire(False):
+            self._turn = turn
+            return
+        idle.append(self)
+        turn = channel._turn
+        if requests and turn.acquire(False):
+            try:
                 idle.remove(self)
+            except ValueError:
+                # Only who has the turn takes a sleeper off the list: it was taken away from
+                # somebody, who is waking us at this moment.
+                turn.release()
             else:
-                self._sleep.acquire()
-        self._has_turn = True
+                self._turn = turn
+                return
+        self._sleep.acquire()
 
 
 class PriorityRequestChannel(RequestChannel):

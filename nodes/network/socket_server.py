@@ -91,6 +91,7 @@ class SocketServer:
             config.queued_max_requests
         )
         self._data = _PlaneParts("data", channel, config.num_io_threads)
+        self._data.baton.on_stuck = channel.take_turn_away
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)
         self._register_metrics(metrics, api_name)

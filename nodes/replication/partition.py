@@ -192,7 +192,9 @@ class Partition(FollowerPartition):
         """Applies the commit rule; true when the high watermark moved. Needs the lock."""
         isr_state = self.isr_state
         followers = self.followers
-        if len(isr_state.isr) < self.min_isr:
+        size = len(isr_state.isr)
+        # Nearly all partitions need one replica, and as the leader counts that needs no more looks.
+        if size < own_log.config.min_insync_replicas and size < self.min_isr:
             return False
         if not followers:
             committed = own_log.log_end_offset

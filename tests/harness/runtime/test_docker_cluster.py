@@ -106,7 +106,7 @@ def test_what_a_client_sees(home: Path, tmp_path: Path) -> None:
     well = Seen(open="acknowledged", new="acknowledged", healed="acknowledged")
     assert found["none", "direct"] == found["none", "proxy"] == well
     assert found["pause", "direct"] == Seen(open="silence", new="silence", healed="acknowledged")
-    assert found["toxic reset_peer", "proxy"].open == "reset"
+    assert found["toxic reset_peer", "proxy"].new == "reset"
     assert found["toxic reset_peer", "direct"] == well
     assert found["disconnect", "direct"].open == "silence"
     assert found["disconnect", "direct"].healed == "acknowledged"

@@ -108,7 +108,7 @@ def test_an_engine_that_dies(door: Door, home: Path, tmp_path: Path) -> None:
         said.set()
 
     door.shut()
-    monitor = HealthMonitor({"runtime": Watched(None, runtime.check)}, list, record)
+    monitor = HealthMonitor({"runtime": Watched(None, runtime.check, tries=1)}, list, record)
     monitor.start()
     assert said.wait(20)
     monitor.stop()
@@ -127,3 +127,22 @@ def test_an_engine_that_dies(door: Door, home: Path, tmp_path: Path) -> None:
     assert not record_file.exists()
     label = {"label": "biplane.run=dying"}
     assert not connect().api.containers(all=True, filters=label)
+
+
+def test_a_run_too_short_for_the_next_look(door: Door, home: Path) -> None:
+    """The monitor looks once more when it is stopped."""
+    runtime = DockerRuntime("short")
+    runtime.prepare()
+    rows: list[object] = []
+    monitor = HealthMonitor(
+        {"runtime": Watched(None, runtime.check, tries=1)},
+        list,
+        lambda _kind, /, **fields: rows.append(fields["component"]),
+    )
+    monitor.start()
+    door.shut()
+    monitor.stop()
+    monitor.stop()
+    assert rows == ["runtime"]
+    door.open()
+    runtime.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,8 @@ from harness.runtime.protocol import Address, Programs
 from harness.sut import registry
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE
-from harness.sut.protocol import ClockTie, NodeLayout, Planes, SystemUnderTest
+from harness.sut.kafka_kraft import KafkaKraft
+from harness.sut.protocol import ClockTie, NodeLayout, Planes, SupportLayout, SystemUnderTest
 from nodes.config import BrokerConfig
 from nodes.properties import parse_properties
 
@@ -62,7 +64,9 @@ def test_a_node_accepts_what_is_written_for_it(tmp_path: Path, planes: Planes) -
     assert not broker.unknown if hasattr(broker, "unknown") else True
 
 
-@pytest.mark.parametrize("name", registry.SYSTEMS)
+@pytest.mark.parametrize(
+    "name", [n for n in registry.SYSTEMS if Planes.SINGLE in registry.get(n).plane_modes]
+)
 def test_planes_differ_by_the_control_listener_alone(name: str, tmp_path: Path) -> None:
     sut = registry.get(name)
     single = config(sut, tmp_path, Planes.SINGLE, {})
@@ -110,3 +114,21 @@ def test_an_unknown_system_is_named() -> None:
 def test_wall_clock_times_are_tied_to_the_monotonic_clock() -> None:
     tie = ClockTie(monotonic_minus_wall_ns=-5_000_000, error_ns=1)
     assert tie.monotonic_ns(12.5) == 7_500_000
+
+
+def test_kraft_has_voters_behind_proxies_and_no_zookeeper(tmp_path: Path) -> None:
+    place = layout(tmp_path, Planes.DUAL)
+    peers = {node: {Link.CONTROL: Address("127.0.0.1", 21_000 + node)} for node in place.nodes}
+    sut = KafkaKraft()
+    support = SupportLayout(dir=tmp_path, programs=place.programs, nodes=place.nodes)
+    _, extras = sut.support_specs(support, None)  # type: ignore[arg-type]
+    place = dataclasses.replace(place, peers=peers, extras=extras)
+    spec = sut.node_spec(place, Planes.DUAL, {"num.io.threads": "1"})
+    written = parse_properties(spec.files["server.properties"])
+    voters = "1@127.0.0.1:21001,2@127.0.0.1:21002,3@127.0.0.1:21003"
+    assert written["controller.quorum.voters"] == voters
+    assert written["broker.session.timeout.ms"] == "4000"
+    assert written["num.io.threads"] == "1"
+    assert not [name for name in written if "zookeeper" in name or name == "broker.id"]
+    assert extras["cluster_id"] in spec.first
+    assert len(extras["cluster_id"]) == 22

@@ -104,6 +104,8 @@ def test_create_partitions(admin, zk):
     assert admin.create_partitions("t", 1, None).error == Errors.INVALID_PARTITIONS
     assert admin.create_partitions("t", 0, None).error == Errors.INVALID_PARTITIONS
     assert admin.create_partitions("x", 2, None).error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+    for name in ("", "..", "../t", "t/partitions", "t/partitions/0/state"):  # no path but its own
+        assert admin.create_partitions(name, 2, None).error == Errors.INVALID_TOPIC_EXCEPTION
     bad = Errors.INVALID_REPLICA_ASSIGNMENT
     for assignment in ([[9, 1]], [[1]], [[1, 2], [2, 3]], [[1, 1]]):
         assert admin.create_partitions("t", 2, assignment).error == bad

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +101,24 @@ def test_bad_batches_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     shifted = batch(b"v", base_offset=5)
     assert error_of(lambda: log.append_as_leader(shifted, 0)) is Errors.INVALID_RECORD
     assert (log.log_end_offset, log.latest_epoch) == (0, None)
+
+
+def recounted(good: bytes, count: int) -> bytes:
+    """The same batch with another number of records, consistent but for its content."""
+    changed = bytearray(good)
+    struct.pack_into(">i", changed, 23, count - 1)
+    struct.pack_into(">i", changed, 57, count)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 2**31 - 1])
+def test_records_must_be_as_many_as_the_batch_says(log: Log, count: int) -> None:
+    """Or one small batch would move the log's end by two thousand million."""
+    good = batch(b"a", b"b" * 300, b"c")
+    bad = recounted(good, count)
+    assert error_of(lambda: log.append_as_leader(bad, 0)) is Errors.INVALID_RECORD
+    assert log.append_as_leader(recounted(good, 3), 0).last_offset == 2
 
 
 def test_compacted_topics_need_keys(tmp_path: Path) -> None:

@@ -129,21 +129,46 @@ def test_only_requests_of_the_asked_kinds_are_taken_without_waiting() -> None:
     assert [r.correlation_id for r in (first, second, third)] == [0, 1, 2]
 
 
-def test_a_woken_handler_gets_the_baton_only_if_nobody_is_at_it() -> None:
-    channel = RequestChannel(10)
-    got = threading.Event()
-    taker = Taker(channel)
-    handler = threading.Thread(target=lambda: (taker.get(), got.set()))
-    handler.start()
+def asleep(channel: RequestChannel, count: int = 1) -> None:
     deadline = time.monotonic() + 5
-    while not channel._idle:
+    while len(channel._idle) < count:
         assert time.monotonic() < deadline
         time.sleep(0)
-    assert not channel.wake(with_baton=True)  # nothing to do
+
+
+def test_a_woken_handler_gets_the_baton_only_if_nobody_is_at_it() -> None:
+    channel, baton = RequestChannel(10), threading.Lock()
+    taker = Taker(channel)
+    handler = threading.Thread(target=taker.get)
+    handler.start()
+    asleep(channel)
+    assert not channel.wake(baton)  # nothing to do
     channel.offer(a_request(0))
-    assert channel.wake(with_baton=True)
-    assert got.wait(5)
+    assert channel.wake(baton)
     handler.join(5)
-    assert taker.has_baton
+    assert taker.baton is baton
     channel.offer(a_request(1))
-    assert not channel.wake(with_baton=True)
+    assert not channel.wake(baton)
+
+
+def test_a_stuck_handler_loses_its_turn() -> None:
+    """It keeps what it has; another one goes on, and then it takes its place in the line again."""
+    channel = RequestChannel(10)
+    stuck, other = Taker(channel), Taker(channel)
+    channel.offer(a_request(0))
+    assert stuck.get() is not None
+    got: list[Request | None] = []
+    handler = threading.Thread(target=lambda: got.append(other.get()))
+    handler.start()
+    asleep(channel)
+    channel.put(a_request(1))
+    channel.put(a_request(2))
+    assert not got
+    channel.take_turn_away()
+    handler.join(5)
+    assert [request.correlation_id for request in got if request] == [1]
+    assert stuck.get_one_of({0}) is None
+    other.hand_on()
+    last = stuck.get()
+    assert last is not None
+    assert last.correlation_id == 2

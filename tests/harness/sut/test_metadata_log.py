@@ -1,0 +1,78 @@
+"""KRaft's metadata log: partitions' states after each record, elections, torn tails."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from harness.sut.metadata_log import Committed, Elected, read_metadata_log
+from nodes.wire.records import build_batch
+
+TOPIC_ID = bytes(range(16))
+
+
+def i32s(*values: int) -> bytes:
+    return bytes([len(values) + 1]) + struct.pack(f">{len(values)}i", *values)
+
+
+def message(kind: int, body: bytes, version: int = 0) -> bytes:
+    return bytes([1, kind, version]) + body
+
+
+def topic(name: str) -> bytes:
+    return message(2, bytes([len(name) + 1]) + name.encode() + TOPIC_ID + b"\0")
+
+
+def partition(leader: int, *isr: int) -> bytes:
+    body = struct.pack(">i", 4) + TOPIC_ID + i32s(1, 2, 3) + i32s(*isr) + i32s() + i32s()
+    return message(3, body + struct.pack(">iii", leader, 0, 0) + b"\0")
+
+
+def change(tags: dict[int, bytes]) -> bytes:
+    tagged = b"".join(bytes([tag, len(body)]) + body for tag, body in tags.items())
+    return message(5, struct.pack(">i", 4) + TOPIC_ID + bytes([len(tags)]) + tagged)
+
+
+def write(folder: Path, *batches: bytes) -> Path:
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    return folder
+
+
+def batch(at: int, *values: bytes) -> bytes:
+    return build_batch([(None, value, 1000 + at) for value in values], base_offset=at)
+
+
+def test_states_follow_the_records(tmp_path: Path) -> None:
+    leader, isr = {1: struct.pack(">i", 2)}, {0: i32s(2)}
+    log = write(
+        tmp_path,
+        batch(0, topic("t"), partition(1, 1, 2, 3)),
+        batch(2, change(isr)),
+        batch(3, message(17, b"\0"), change(leader)),
+        batch(5, message(9, TOPIC_ID + b"\0"), change(leader)),
+    )
+    assert list(read_metadata_log(log)) == [
+        Committed(1000, "t", 4, 1, 0, 0, (1, 2, 3)),
+        Committed(1002, "t", 4, 1, 0, 1, (2,)),
+        Committed(1003, "t", 4, 2, 1, 2, (2,)),
+    ]
+
+
+def test_a_control_batch_elects(tmp_path: Path) -> None:
+    key, value = struct.pack(">hh", 0, 2), struct.pack(">hi", 0, 3)
+    control = build_batch([(key, value, 5)], leader_epoch=9, attributes=0x20)
+    assert list(read_metadata_log(write(tmp_path, control))) == [Elected(5, 3, 9)]
+
+
+def test_a_torn_tail_ends_the_log(tmp_path: Path) -> None:
+    whole = batch(0, topic("t"), partition(1, 1))
+    log = write(tmp_path, whole, batch(2, change({0: i32s(2)}))[:-3])
+    assert len(list(read_metadata_log(log))) == 1
+
+
+def test_a_record_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    log = write(tmp_path, batch(0, partition(1, 1)[:20]))
+    with pytest.raises(ValueError, match="a metadata record cannot be read"):
+        list(read_metadata_log(log))

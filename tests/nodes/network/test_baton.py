@@ -1,0 +1,65 @@
+"""The baton goes round, never gets lost, and is not waited for when its holder is stuck."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from nodes.network.baton import Baton
+
+
+def test_one_at_a_time_and_everybody_gets_it() -> None:
+    baton = Baton(patience_s=10)
+    inside = 0
+    turns = [0] * 4
+
+    def work(index: int) -> None:
+        nonlocal inside
+        held = baton.take()
+        for _ in range(200):
+            inside += 1
+            assert inside == 1
+            turns[index] += 1
+            inside -= 1
+            held = baton.offer(held)
+        held.release()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert turns == [200] * 4
+
+
+def test_a_stuck_holder_is_passed_over() -> None:
+    baton = Baton()
+    stuck = []
+    baton.on_stuck = lambda: stuck.append(True)
+    lost = baton.take()
+    start = time.monotonic()
+    held = baton.take()
+    assert time.monotonic() - start < 1
+    assert stuck == [True]
+    lost.release()  # it comes back at last, and gives back what nobody wants
+    held.release()
+    baton.take().release()
+    assert stuck == [True]
+
+
+def test_only_the_handler_with_the_baton_can_put_calls_off() -> None:
+    baton = Baton()
+    made: list[int] = []
+    assert not baton.put_off(lambda: made.append(0))
+    held = baton.take()
+    calls = baton.begin_handling()
+    assert baton.put_off(lambda: made.append(1))
+    answers: list[bool] = []
+    other = threading.Thread(target=lambda: answers.append(baton.put_off(lambda: made.append(2))))
+    other.start()
+    other.join(5)
+    assert answers == [False]
+    assert made == []
+    baton.give_after_handling(held, calls)
+    assert made == [1]
+    assert not baton.put_off(lambda: made.append(3))
