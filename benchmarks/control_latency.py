@@ -1,8 +1,9 @@
 """``python -m benchmarks.control_latency``: a control request's round trip, idle and under load.
 
-A valid no-op UpdateMetadata (no topics, this broker alive) is sent on a clock, 50 a second, to the
+A valid no-op UpdateMetadata (no topics, this broker alive) is sent on a clock, 40 a second, to the
 listener that a controller would use, and counted from its planned time, so that a late answer
-cannot flatter the next. States of the data plane:
+cannot flatter the next. They take turns on 16 connections, so that one that waits for half a second
+does not hold up the others either. States of the data plane:
 
     idle         nothing else
     load         64 connections, one partition x 1 KiB, acks=1, one request in flight each
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -29,7 +31,8 @@ from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
 from nodes.wire.codec import build
 
-_INTERVAL_NS: Final = 20_000_000
+_CONNECTIONS: Final = 16
+_INTERVAL_NS: Final = 25_000_000
 _PARTITIONS: Final = 20
 _ALL: Final = tuple(range(_PARTITIONS))
 STATES: Final[dict[str, tuple[int, list[bytes]]]] = {
@@ -51,23 +54,28 @@ def probes(broker: OneBroker, seconds: float) -> list[int]:
     """Round trips in nanoseconds from each probe's planned time."""
     found: list[int] = []
     problems: list[Exception] = []
+    start_ns = time.monotonic_ns() + 50_000_000
+    end_ns = start_ns + int(seconds * 1e9)
 
-    def run() -> None:
+    def run(index: int) -> None:
         prefer_this_thread()
+        planned = range(start_ns + index * _INTERVAL_NS, end_ns, _CONNECTIONS * _INTERVAL_NS)
         try:
-            _probe(broker, seconds, found)
+            _probe(broker, planned, found)
         except Exception as problem:
             problems.append(problem)
 
-    thread = threading.Thread(target=run, name="prober")
-    thread.start()
-    thread.join()
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(_CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if problems:
         raise problems[0]
     return found
 
 
-def _probe(broker: OneBroker, seconds: float, found: list[int]) -> None:
+def _probe(broker: OneBroker, planned: Iterable[int], found: list[int]) -> None:
     endpoint = {
         "port": broker.inter_broker_port,
         "host": "127.0.0.1",
@@ -84,16 +92,12 @@ def _probe(broker: OneBroker, seconds: float, found: list[int]) -> None:
         live_brokers=[{"id_": 1, "endpoints": [endpoint, client_endpoint], "rack": None}],
     )
     with Connection("127.0.0.1", broker.control_port, "bench", 30.0) as connection:
-        connection.request(entity)
-        planned_ns = time.monotonic_ns()
-        end_ns = planned_ns + int(seconds * 1e9)
-        while planned_ns < end_ns:
+        for planned_ns in planned:
             wait_ns = planned_ns - time.monotonic_ns()
             if wait_ns > 0:
                 time.sleep(wait_ns / 1e9)
             connection.request(entity)
             found.append(time.monotonic_ns() - planned_ns)
-            planned_ns += _INTERVAL_NS
 
 
 def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], float]:

@@ -203,7 +203,10 @@ class TrialRunner:
 
     def _launch(self, cluster: Cluster, stage: Stage, stack: ExitStack) -> list[WorkloadProcess]:
         running = []
+        takes_control = Capability.CONTROL_REQUESTS in cluster.capabilities
         for index, role in enumerate(self.scenario.workloads(stage)):
+            if role.role == "prober" and not takes_control:
+                continue  # nobody there to be asked as a controller would ask
             process = launch(self._workload_spec(cluster, role, index))
             stack.callback(process.stop)
             running.append(process)

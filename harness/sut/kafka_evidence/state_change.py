@@ -68,7 +68,8 @@ _KNOWN: Final = re.compile(
     r"(Finished|Handling|Completed|Ignoring|Skipped the become-|Stopped fetchers|Updating log|"
     r"Updating PartitionFetchState|Sending |Sent |Received response|Changed |Initiated state|"
     r"Found deleted partitions|Started |Failed |Deleted \d|Error while|Not sending|"
-    r"Leader not yet assigned|Transitioning \d|Creating new partition|Received update metadata request with correlation id|Cannot )"
+    r"Leader not yet assigned|Received update metadata request with correlation id|Cannot |"
+    r"Transitioning \d|Creating new partition)"
 )
 _DELETED_LEADER: Final = -2
 Row = dict[str, Any]
