@@ -65,6 +65,7 @@ class Log:
         self.dir = directory
         self.tp = tp
         self.config = config
+        self._stamps_time = config.is_log_append_time
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
@@ -157,7 +158,7 @@ class Log:
             first_offset = self.log_end_offset
             last_offset = first_offset + header.last_offset_delta
             head = _REWRITTEN.pack(first_offset, header.length, leader_epoch)
-            if self.config.is_log_append_time:
+            if self._stamps_time:
                 append_time_ms = max_timestamp_ms = self._now_ms()
                 changed = bytearray(data)
                 changed[:16] = head
@@ -170,7 +171,8 @@ class Log:
             self._write(stamped, last_offset, max_timestamp_ms)
             if header.producer_id >= 0:
                 self._producers.record(header, first_offset, max_timestamp_ms)
-        return AppendInfo(first_offset, last_offset, append_time_ms, False)
+        # As AppendInfo(...), in a third of the time; the class is known to have these four fields.
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, append_time_ms, False))
 
     def _duplicate(self, first_offset: int, last_offset: int, timestamp_ms: int) -> AppendInfo:
         append_time_ms = timestamp_ms if self.config.is_log_append_time else -1
@@ -389,6 +391,7 @@ class Log:
     def update_config(self, config: LogConfig) -> None:
         """New settings take effect with the next append or cleanup."""
         self.config = config
+        self._stamps_time = config.is_log_append_time
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
         """Applies retention by time and by size; returns how many segments went.

@@ -20,7 +20,7 @@ from typing import Final
 
 from nodes.network.request_channel import Request
 
-_SIZE: Final = struct.Struct(">i")
+SIZE: Final = struct.Struct(">i")
 
 
 class InvalidFrame(Exception):
@@ -39,12 +39,16 @@ class Connection:
         "outbox",
         "pending",
         "readable",
+        "recv_into",
+        "send",
         "sending",
         "socket",
     )
 
     def __init__(self, sock: socket.socket, host: str, now_ns: int) -> None:
         self.socket = sock
+        self.recv_into = sock.recv_into
+        self.send = sock.send
         self.fd = sock.fileno()
         self.host = host
         self.pending = bytearray()
@@ -77,7 +81,7 @@ class Connection:
 
 def frame_size(data: bytes | bytearray | memoryview, max_bytes: int) -> int:
     """The size that a frame's first four bytes claim; raises InvalidFrame."""
-    size: int = _SIZE.unpack_from(data)[0]
+    size: int = SIZE.unpack_from(data)[0]
     if not 0 <= size <= max_bytes:
         raise InvalidFrame(f"size {size} is not within 0 and {max_bytes}")
     return size

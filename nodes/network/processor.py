@@ -30,7 +30,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from nodes.network.baton import Baton
-from nodes.network.connection import Connection, InvalidFrame, frame_size
+from nodes.network.connection import SIZE, Connection, InvalidFrame
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import QUICK_APIS, Plane, Request, RequestChannel
 from nodes.network.request_times import RequestTimes
@@ -277,7 +277,7 @@ class Processor:
             return None
         scratch = self._scratch
         try:
-            count = connection.socket.recv_into(scratch)
+            count = connection.recv_into(scratch)
         except BlockingIOError:
             connection.readable = False
             return None
@@ -288,12 +288,11 @@ class Processor:
         # none if its edge was reported with these bytes: then read on, until the end shows.
         if count < SCRATCH_BYTES and not connection.hung_up:
             connection.readable = False
-        if pending:
-            pending += scratch[:count]
-            return connection.next_frame(self._max_request_bytes)
-        if count >= 4 and frame_size(scratch, self._max_request_bytes) + 4 == count:
-            return bytes(scratch[4:count])
-        connection.pending += scratch[:count]
+        if not pending and 4 <= count <= self._max_request_bytes:
+            (size,) = SIZE.unpack_from(scratch)
+            if size == count - 4:
+                return scratch[4:count].tobytes()
+        pending += scratch[:count]
         return connection.next_frame(self._max_request_bytes)
 
     def _enqueue_received(self) -> None:
@@ -363,7 +362,7 @@ class Processor:
 
     def _send(self, connection: Connection, frame: bytes, request: Request | None) -> None:
         try:
-            count = connection.socket.send(frame)
+            count = connection.send(frame)
         except BlockingIOError:
             count = 0
         except OSError:
