@@ -1,12 +1,15 @@
-"""``python -m benchmarks.history_recording``: what an operation's history costs a client.
+"""``python -m benchmarks.history_recording``: what writing an operation down costs.
 
-One invocation and one completion through `LiveRecorder`, its writing thread included: CPU of the
-whole process per operation, beside a loop that does the same without recording. In turns.
+One process records produce operations (an invocation and a completion each) through
+`harness.workload.recorder.LiveRecorder`, as workloads do, into a file that is thrown away. The arms
+take turns: the recorder, the same rows through the standard library's JSON, and the loop alone,
+which is taken off the others. CPU time of the whole process counts, so the writing thread's too.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
@@ -15,53 +18,68 @@ from pathlib import Path
 
 from harness.workload.recorder import LiveRecorder
 
+Arm = Callable[[int, Path], None]
+
+
+def recorder(operations: int, path: Path) -> None:
+    with LiveRecorder(path, "bench") as live:
+        for op in range(operations):
+            live.invoke("produce", op, op, topic="t", partition=0, value=op, acks=1, node=1)
+            live.complete(
+                "produce", op, "ok", op, op, topic="t", partition=0, value=op, acks=1,
+                node=1, error=0, offset=op, log_append_time_ms=op,
+            )  # fmt: skip
+
+
+def standard_json(operations: int, path: Path) -> None:
+    with path.open("w") as file:
+        for op in range(operations):
+            row = {"f": "produce", "process": "bench", "op": op, "topic": "t", "partition": 0}
+            row |= {"value": op, "acks": 1, "node": 1}
+            file.write(json.dumps({**row, "type": "invoke", "t": op}) + "\n")
+            done = {"type": "ok", "invoke_t": op, "t": op, "error": 0, "offset": op}
+            file.write(json.dumps({**row, **done, "log_append_time_ms": op}) + "\n")
+
+
+def nothing(operations: int, path: Path) -> None:
+    for _ in range(operations):
+        pass
+
+
+ARMS: dict[str, Arm] = {"recorder": recorder, "json": standard_json, "loop": nothing}
+
+
+def cost_us(arm: Arm, operations: int) -> tuple[float, float]:
+    """(CPU microseconds an operation, bytes an operation)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "live.jsonl"
+        before = time.process_time()
+        arm(operations, path)
+        spent = time.process_time() - before
+        size = path.stat().st_size if path.exists() else 0
+    return spent / operations * 1e6, size / operations
+
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--operations", type=int, default=100_000)
-    options.add_argument("--rounds", type=int, default=5)
-    chosen = options.parse_args()
-    found: dict[str, list[float]] = {"recorded": [], "not recorded": []}
-    with tempfile.TemporaryDirectory(prefix="biplane-bench-") as scratch:
-        for index in range(chosen.rounds):
-            path = Path(scratch) / f"{index}.jsonl"
-            found["recorded"].append(_recorded(path, chosen.operations))
-            found["not recorded"].append(_bare(chosen.operations))
-    for name, values in found.items():
-        print(f"{name:13} {statistics.median(values):6.2f} us CPU per operation")
-    cost = statistics.median(
-        a - b for a, b in zip(found["recorded"], found["not recorded"], strict=True)
-    )
-    print(f"the history of an operation costs {cost:.2f} us")
-
-
-def _recorded(path: Path, operations: int) -> float:
-    with LiveRecorder(path, "bench") as recorder:
-        invoke, complete = recorder.invoke, recorder.complete
-
-        def operation(op: int) -> None:
-            t = time.monotonic_ns()
-            invoke("produce", op, t, topic="load", partition=op & 7, value=op, acks=1)
-            complete("produce", op, "ok", t, time.monotonic_ns(), offset=op)
-
-        # The writer must have caught up before the clock stops: its work is part of the price.
-        return _cpu_us(operation, operations, recorder.flush)
-
-
-def _bare(operations: int) -> float:
-    def operation(_op: int) -> None:
-        time.monotonic_ns()
-        time.monotonic_ns()
-
-    return _cpu_us(operation, operations, lambda: None)
-
-
-def _cpu_us(operation: Callable[[int], None], count: int, finish: Callable[[], object]) -> float:
-    start = time.process_time()
-    for op in range(count):
-        operation(op)
-    finish()
-    return (time.process_time() - start) / count * 1e6
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operations", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    costs: dict[str, list[float]] = {name: [] for name in ARMS}
+    sizes: dict[str, float] = {}
+    for _ in range(options.rounds):
+        for name, arm in ARMS.items():
+            spent, sizes[name] = cost_us(arm, options.operations)
+            costs[name].append(spent)
+    floor = statistics.median(costs["loop"])
+    medians = {name: statistics.median(costs[name]) - floor for name in ("recorder", "json")}
+    for name, median in medians.items():
+        low, high = min(costs[name]), max(costs[name])
+        print(
+            f"{name:9} {median:6.2f} us CPU an operation [{low:.2f}, {high:.2f}], "
+            f"two rows, {sizes[name]:.0f} bytes"
+        )
+    print(f"json / recorder: {medians['json'] / medians['recorder']:.1f}")
 
 
 if __name__ == "__main__":
