@@ -17,7 +17,6 @@ room in their socket, and bytes that are no frame, or that cannot be parsed, clo
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import select
@@ -26,7 +25,7 @@ import threading
 import time
 from _thread import LockType
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -35,7 +34,6 @@ from nodes.network.connection import SIZE, Connection, InvalidFrame
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import QUICK_APIS, Plane, Request, RequestChannel
 from nodes.network.request_times import RequestTimes
-from nodes.network.send_ring import MAX_ENTRIES, MAX_FRAME_BYTES, SendRing
 
 log = logging.getLogger("kafka.network.Processor")
 
@@ -45,9 +43,6 @@ SCRATCH_BYTES: Final = 128 * 1024
 
 SHARE: Final = 32
 """Connections that are read before another network thread may have the baton."""
-
-_MIN_BY_RING: Final = 4
-"""Fewer answers than these are sent one by one."""
 
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _HUNG_UP: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -105,11 +100,6 @@ class Processor:
         self._received: list[tuple[Connection, bytes, int]] = []
         """Whole frames of this turn and when they were complete."""
         self._replies: deque[tuple[Request, bytes | None]] = deque()
-        self._ring = SendRing.open() if plane == "data" else None
-        self._outgoing: list[tuple[Connection, bytes, Request]] = []
-        """Answers for the ring, sent at the end of the turn at the latest."""
-        self._laid_down: list[tuple[Connection, bytes, Request]] = []
-        """Those that are in the ring."""
         self._accepted: SimpleQueue[tuple[socket.socket, str]] = SimpleQueue()
         self._accept_slots = threading.Semaphore(CONNECTION_QUEUE_SIZE)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -203,8 +193,6 @@ class Processor:
             self._take_in(events[start : start + SHARE])
         if self._received:
             self._enqueue_received()
-        if self._outgoing:
-            self._send_outgoing()
         if self._max_idle_ns is not None:
             self._expire()
         if self._quotas.exceeded(self.listener):
@@ -220,13 +208,7 @@ class Processor:
         self._held.release()
         try:
             self._polling = self._asleep = True
-            if (
-                self._again
-                or self._replies
-                or self._outgoing
-                or not self._running
-                or not self._accepted.empty()
-            ):
+            if self._again or self._replies or not self._running or not self._accepted.empty():
                 self._polling = self._asleep = False
                 return self._epoll.poll(0)
             start_ns = time.monotonic_ns()
@@ -323,11 +305,8 @@ class Processor:
         if self._offered_quick:
             # A handler that has to be woken gets the baton with it and does all of these, while
             # this thread waits: two hand-overs of the interpreter for as many requests as came.
-            self._lay_down_outgoing()
             if self._channel.wake(self._held):
-                results = self._submit() if self._laid_down else ()
                 self._held = self._baton.take()
-                self._outgoing_sent(results)
         else:
             self._channel.wake()
 
@@ -361,8 +340,6 @@ class Processor:
         if self._passes_baton and request.api_key in QUICK_APIS:
             self._offered_quick = True
         if not self._channel.offer(request):
-            if self._outgoing:
-                self._send_outgoing()
             self._held.release()
             self._channel.put(request)
             self._held = self._baton.take()
@@ -371,65 +348,17 @@ class Processor:
     # ---- writing ---------------------------------------------------------------------------------
     def _write_replies(self) -> None:
         replies = self._replies
-        count = len(replies)
-        by_ring = self._ring is not None and count >= _MIN_BY_RING
-        for _ in range(count):
+        for _ in range(len(replies)):
             request, frame = replies.popleft()
             connection: Connection = request.connection
             if connection.fd < 0:
                 continue
             if frame:
-                if by_ring and len(frame) <= MAX_FRAME_BYTES:
-                    self._outgoing.append((connection, frame, request))
-                    if len(self._outgoing) == MAX_ENTRIES:
-                        self._send_outgoing()
-                else:
-                    self._send(connection, frame, request)
+                self._send(connection, frame, request)
             elif frame is None:
                 self._close(connection)
             else:
                 self._finished(connection, request)
-
-    def _send_outgoing(self) -> None:
-        """Sends what the ring is for, without the baton."""
-        self._lay_down_outgoing()
-        if self._laid_down:
-            self._held.release()
-            results = self._submit()
-            self._held = self._baton.take()
-            self._outgoing_sent(results)
-
-    def _lay_down_outgoing(self) -> None:
-        """From here to `_submit` no connection may be closed: its descriptor could come anew."""
-        outgoing, self._outgoing = self._outgoing, []
-        ring = self._ring
-        if ring is not None:
-            for answer in outgoing:
-                fd = answer[0].fd
-                if fd >= 0:
-                    ring.add(fd, answer[1])
-                    self._laid_down.append(answer)
-
-    def _submit(self) -> Sequence[int]:
-        assert self._ring is not None
-        try:
-            return self._ring.submit()
-        except OSError as problem:
-            log.error("Processor %d sends without io_uring from now on: %s", self.id, problem)
-            self._ring = None
-            # What became of them is not known; nothing may be sent twice.
-            return [-errno.ECONNABORTED] * len(self._laid_down)
-
-    def _outgoing_sent(self, results: Sequence[int]) -> None:
-        laid_down, self._laid_down = self._laid_down, []
-        for (connection, frame, request), result in zip(laid_down, results, strict=True):
-            if result == len(frame):
-                self._finished(connection, request)
-            elif result >= 0 or result == -errno.EAGAIN:
-                connection.outbox = memoryview(frame)[max(0, result) :]
-                connection.sending = request
-            else:
-                self._close(connection)
 
     def _send(self, connection: Connection, frame: bytes, request: Request | None) -> None:
         try:
@@ -515,7 +444,5 @@ class Processor:
             sock, host = self._accepted.get()
             sock.close()
             self._quotas.remove(host)
-        if self._ring is not None:
-            self._ring.close()
         self._epoll.close()
         os.close(self._wake_fd)
