@@ -8,7 +8,7 @@ PROFILE ?= smoke
 BIN     := .venv/bin
 ARGS    ?=
 
-.PHONY: help setup chaos test check lint image compare-runtimes kafka clean
+.PHONY: help setup chaos test check lint image kafka-images compare-runtimes kafka clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ kafka: setup ## bring Apache Kafka's jars from Maven Central, for SUT=kafka-zk a
 
 image: setup ## build what RUNTIME=docker needs; IMAGES=public or local: whose bases (default: what can be had)
 	@IMAGES="$(IMAGES)" $(BIN)/python -m harness.runtime.docker_images
+
+kafka-images: image ## Apache Kafka in images, for SUT=kafka-zk and SUT=kafka-kraft with RUNTIME=docker
+	@IMAGES="$(IMAGES)" $(BIN)/python -m harness.sut.kafka_images
 
 compare-runtimes: image ## one seed and plan in both runtimes: verdicts, faults in time, differences
 	@$(BIN)/python -m harness.compare_runtimes --profile=$(PROFILE) $(if $(SEED),--seed=$(SEED)) $(ARGS)

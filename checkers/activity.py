@@ -5,6 +5,7 @@ the run was to have:
 
 - there is no row at all, or no operation succeeded;
 - a fault could not be put in place, was seen not to take hold, or an expected one never came;
+- a flood set in and did not last: it died, stalled or ran thin on the way (`checkers.floods`);
 - leadership changes were planned, and no partition changed its leader;
 - something that the run stands on failed (``infra`` rows), or the trial was cut short;
 - a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.floods import broken_off, floods
 from checkers.leadership import leadership
 from checkers.outcome import Outcome
 
@@ -42,6 +44,7 @@ def check(history: History) -> Outcome:
             outcome.unknowns.append(f"{arm}: the run was to have this arm; there is no trial of it")
     _operations(history, outcome, trials)
     _faults(history, outcome, trials)
+    _floods(history, outcome)
     _leader_changes(history, outcome, trials)
     for row in history.rows("infra"):
         outcome.unknowns.append(
@@ -135,6 +138,26 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
             known = {row["fault"] for row in history.rows("fault") if row["arm"] == arm}
             if name not in held.get((arm, trial), set()) and name not in known:
                 outcome.unknowns.append(f"{arm}, trial {trial}: fault {name} never came")
+
+
+def _floods(history: History, outcome: Outcome) -> None:
+    """What every flood reached, and whether it did to its end."""
+    for flood in floods(history):
+        seconds = (flood.to_t - flood.from_t) / 1e9
+        completed = flood.completed(end=flood.to_t)
+        outcome.arm(flood.arm).setdefault("floods", []).append(
+            {
+                "id": flood.id,
+                "trial": flood.trial,
+                "node": flood.node,
+                "seconds": round(seconds, 3),
+                "completed": completed,
+                "completed_per_s": round(completed / seconds, 1) if seconds > 0 else None,
+                "fewest_connections": flood.fewest_connections(),
+            }
+        )
+    for flood, why in broken_off(history):
+        outcome.unknowns.append(f"{flood.arm}, trial {flood.trial}: {why}")
 
 
 def _leader_changes(history: History, outcome: Outcome, trials: list[Trial]) -> None:

@@ -3,7 +3,12 @@
 Measured from the commit, not from the fault: a session timeout dwarfs what control planes change.
 For each commit of a leader: the first produce (acknowledged) and fetch (delivered) that completed
 at the new leader before the next commit. Where a row does not say which broker it talked to, any
-that was *invoked* after the commit counts.
+that was *invoked* after the commit counts. Produces with acks=1 and with acks=all apart as well:
+the latter wait for followers, whose fetches no control plane carries.
+
+``leader_ready``: until the new leader said that it leads. What comes between that and the first
+produce is the client's way to find out, and the data plane. Every figure is told by segment as well
+(which faults were in place at the commit), since leaders also move when nothing is wrong.
 
 ``held``: acks=all produces under way across a commit of their partition, which is how long a
 partition that was to move kept them in purgatory.
@@ -16,15 +21,15 @@ Exempt: trials with a fault that was never healed, partitions with an excuse.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
 
 from checkers.excuses import excuses
-from checkers.histogram import bucket_of, gather
-from checkers.leadership import NEVER, TP, Key, leadership
+from checkers.histogram import Histogram, bucket_number
+from checkers.leadership import NEVER, TP, Key, key_of, leadership
 from checkers.outcome import Outcome
-from checkers.segments import settled
+from checkers.segments import QUIET, segments, settled, windows
 from checkers.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -37,6 +42,15 @@ SETTLED_UNSURE_NS: Final = 15_000_000_000
 ATTEMPTS: Final = 10
 ATTEMPTS_OVER_NS: Final = 3_000_000_000
 _SUSPECTS: Final = 10_000
+_LEVELS: Final = {1: "acks_1", -1: "acks_all"}
+
+
+class Late(NamedTuple):
+    """How long after a commit something first happened."""
+
+    key: Key
+    committed_t: int
+    late_ns: int
 
 
 def check(history: History) -> Outcome:
@@ -48,6 +62,8 @@ def check(history: History) -> Outcome:
         for kind, name in (("produce", "first_produce"), ("fetch", "first_fetch")):
             if history.has(kind):
                 _first_success(history, outcome, spans, kind, name)
+        if history.has("leader_change"):
+            _leader_ready(history, outcome, spans)
     if history.has("produce"):
         _never_available(history, outcome)
     return outcome
@@ -82,30 +98,74 @@ def _first_success(
     )
     served = at_leader & (F.col("t") < F.col("until_t"))
     held = (F.col("acks") == -1) & (F.col("invoke_t") < F.col("committed_t"))
-    first = joined.groupBy(*TP, "committed_epoch", "committed_t").agg(
+    found = joined.groupBy(*TP, "committed_t", "acks").agg(
         F.min(F.when(served, F.col("t"))).alias("first_t"),
         F.count(F.when(held, 1)).alias("held"),
         F.max(F.when(held, F.col("t") - F.col("invoke_t"))).alias("held_ns"),
     )
-    first = first.withColumn("late_ns", F.col("first_t") - F.col("committed_t"))
-    found = first.groupBy("arm", bucket_of(F.col("late_ns")).alias("bucket")).agg(
-        F.count("*").alias("n"),
-        F.max("late_ns").alias("max_ns"),
-        F.sum("held").alias("held"),
-        F.max("held_ns").alias("held_ns"),
-    )
-    rows_found = [row.asDict() for row in found.collect()]
-    timed = [r for r in rows_found if r["bucket"] is not None]
-    outcome.looked_at += sum(r["n"] for r in timed)
-    for (arm,), histogram in gather(timed, "arm").items():
-        outcome.arm(arm)[name] = histogram.summary()
-    if kind == "produce":
-        for row in rows_found:
+    by_acks: dict[tuple[Key, int], dict[int, int]] = {}
+    for row in found.toArrow().to_pylist():
+        if row["first_t"] is not None:
+            firsts = by_acks.setdefault((key_of(row), row["committed_t"]), {})
+            firsts[row["acks"]] = row["first_t"] - row["committed_t"]
+        if kind == "produce":
             figures = outcome.arm(row["arm"])
             figures["held"] = figures.get("held", 0) + row["held"]
             longest = max(figures.get("held_longest_ms", 0.0), (row["held_ns"] or 0) / 1e6)
             figures["held_longest_ms"] = round(longest, 3)
-    outcome.figures[name] = [{k: r[k] for k in ("arm", "bucket", "n", "max_ns")} for r in timed]
+    outcome.looked_at += len(by_acks)
+    soonest = [Late(key, t, min(of.values())) for (key, t), of in by_acks.items()]
+    _summarise(history, outcome, name, soonest)
+    if kind == "produce":
+        for level, label in _LEVELS.items():
+            late = [Late(k, t, of[level]) for (k, t), of in by_acks.items() if level in of]
+            _summarise(history, outcome, f"{name}_{label}", late)
+
+
+def _leader_ready(history: History, outcome: Outcome, spans: DataFrame) -> None:
+    """From the commit to the new leader's own word that it leads in that epoch."""
+    rows = history.frame("leader_change").where("role = 'leader'")
+    rows = rows.select(*TP, "node", "leader_epoch", "t")
+    spans = spans.select(*TP, "committed_t", "committed_epoch", F.col("leader").alias("led_by"))
+    same = (F.col("node") == F.col("led_by")) & (F.col("leader_epoch") == F.col("committed_epoch"))
+    found = (
+        rows.join(F.broadcast(spans), TP)
+        .where(same)
+        .groupBy(*TP, "committed_t")
+        .agg(F.min("t").alias("first_t"))
+        .toArrow()
+    )
+    late = [
+        Late(key_of(row), row["committed_t"], max(0, row["first_t"] - row["committed_t"]))
+        for row in found.to_pylist()
+    ]
+    _summarise(history, outcome, "leader_ready", late)
+
+
+def _summarise(history: History, outcome: Outcome, name: str, found: list[Late]) -> None:
+    """A figure for each arm, for each arm and segment, and a small table of the histograms."""
+    cuts = {place: segments(faults) for place, faults in windows(history).items()}
+    arms: dict[str, Histogram] = {}
+    parts: dict[tuple[str, str], Histogram] = {}
+    for one in found:
+        arm = one.key[0]
+        here = (s for a, b, s in cuts.get(one.key[:2], ()) if a <= one.committed_t < b)
+        segment = next(here, QUIET)
+        for histogram in (
+            arms.setdefault(arm, Histogram()),
+            parts.setdefault((arm, segment), Histogram()),
+        ):
+            histogram.add(bucket_number(one.late_ns), 1, one.late_ns)
+    for arm, histogram in arms.items():
+        outcome.arm(arm)[name] = histogram.summary()
+    for (arm, segment), histogram in parts.items():
+        by_segment = outcome.arm(arm).setdefault(f"{name}_by_segment", {})
+        by_segment[segment] = histogram.summary()
+    outcome.figures[name] = [
+        {"arm": arm, "segment": segment, "bucket": bucket, "n": n, "max_ns": histogram.max_ns}
+        for (arm, segment), histogram in parts.items()
+        for bucket, n in histogram.counts.items()
+    ]
 
 
 def _never_available(history: History, outcome: Outcome) -> None:

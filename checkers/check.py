@@ -38,7 +38,9 @@ CHECKS: Final[Mapping[str, str]] = {
     "truncation-loss": "checkers.truncation_loss",
     "controller-latency": "checkers.controller_latency",
     "fencing": "checkers.fencing",
+    "succession": "checkers.succession",
     "availability": "checkers.availability",
+    "topic-deletion": "checkers.topic_deletion",
     "log": "checkers.log",
 }
 """Name -> module that has ``check(history) -> Outcome``."""

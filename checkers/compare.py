@@ -26,13 +26,21 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "stale_share": ("stale-metadata", "stale_share"),
     "stale_p99_ms": ("stale-metadata", "staleness", "p99_ms"),
     "stale_time_ms": ("stale-metadata", "propagation_applied", "stale_time_ms"),
+    "stale_time_flooded_ms": ("stale-metadata", "propagation_applied_flooded", "stale_time_ms"),
+    "propagation_flooded_p50_ms": ("stale-metadata", "propagation_applied_flooded", "p50_ms"),
+    "propagation_floor_p50_ms": ("stale-metadata", "propagation_applied_beside", "p50_ms"),
     "propagation_p50_ms": ("stale-metadata", "propagation_applied", "p50_ms"),
     "propagation_p99_ms": ("stale-metadata", "propagation_applied", "p99_ms"),
     "avoidable_loss": ("truncation-loss", "avoidable"),
     "avoidable_share": ("truncation-loss", "avoidable_share"),
     "first_produce_p50_ms": ("availability", "first_produce", "p50_ms"),
+    "leader_ready_p50_ms": ("availability", "leader_ready", "p50_ms"),
+    "first_produce_acks_1_p50_ms": ("availability", "first_produce_acks_1", "p50_ms"),
+    "first_produce_acks_all_p50_ms": ("availability", "first_produce_acks_all", "p50_ms"),
     "first_fetch_p50_ms": ("availability", "first_fetch", "p50_ms"),
     "held_longest_ms": ("availability", "held_longest_ms"),
+    "deletion_p50_ms": ("topic-deletion", "deletion", "p50_ms"),
+    "deletion_stopped_p50_ms": ("topic-deletion", "stopped", "p50_ms"),
 }
 _ORDER: Final = ("single", "priority", "dual")
 

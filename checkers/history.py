@@ -184,6 +184,17 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "topic_deletion",
+        "One step of a topic's deletion as ZooKeeper committed it: `requested`, the znode "
+        "/admin/delete_topics/T was made; `gone`, the znode /brokers/topics/T was removed. What "
+        "each replica did meanwhile: `replica_stop`.",
+        {
+            "topic": "string",
+            "step": "string",  # requested | gone
+            "commit_ms": "int64",  # ZooKeeper's time of the write
+        },
+    ),
+    Kind(
         "leader_change",
         "A broker applied a LeaderAndIsr: it now leads or follows a partition.",
         {
@@ -297,7 +308,10 @@ _KINDS: Final = (
     Kind(
         "phase",
         "The run's own milestones.",
-        {"name": "string", "event": "string"},  # warmup|chaos|heal|quiesce|final_read ; begin|end
+        {
+            "name": "string",
+            "event": "string",
+        },  # warmup|chaos|heal|quiesce|settle|final_read ; begin|end
     ),
     Kind(
         "infra",

@@ -223,6 +223,6 @@ def last_sighting(history: History) -> dict[tuple[str, int], int]:
         until[key] = max(until.get(key, 0), row["t"])
     for row in history.rows("phase"):
         key = (row["arm"], row["trial"])
-        if row["name"] in ("chaos", "heal", "quiesce") and key in until:
+        if row["name"] in ("chaos", "heal", "quiesce", "settle") and key in until:
             until[key] = max(until[key], row["t"])
     return until

@@ -2,7 +2,8 @@
 
     {"version": 1, "run_id": "...", "scenario": "...", "seed": 1,
      "arms": {"dualplane-single": {"sut": "dualplane", "planes": "single", "runtime": "process"}},
-     "expectations": {"leader_changes_planned": true, "faults": ["flood"], "checks": ["fencing"]},
+     "expectations": {"leader_changes_planned": true, "faults": ["flood"], "checks": ["fencing"],
+                      "settling_ms": 5000},
      "clock": {"monotonic_minus_wall_ns": -1, "error_ns": 100000},
      "trials": [{"arm": "...", "trial": 0, "failure": null, "topics": {"t": {"configs": {...}}}}]}
 
@@ -43,6 +44,8 @@ class RunInfo:
     checks: tuple[str, ...] | None = None
     faults: tuple[str, ...] = ()
     leader_changes_planned: bool = False
+    settling_ns: int | None = None
+    """How long after healing brokers may still show old leaders; None: the checker's own limit."""
     clock_offset_ns: int | None = None
     clock_error_ns: int = 0
     topics: Mapping[tuple[str, int, str], TopicFacts] = field(default_factory=dict)
@@ -87,6 +90,7 @@ class RunInfo:
         expectations = read.mapping(top.get("expectations", {}), "expectations")
         clock = read.mapping(top.get("clock", {}), "clock")
         checks = expectations.get("checks")
+        settling = expectations.get("settling_ms")
         trials = read.sequence(top.get("trials", []), "trials")
         topics: dict[tuple[str, int, str], TopicFacts] = {}
         failures = ["the run was interrupted"] if top.get("interrupted") else []
@@ -113,6 +117,11 @@ class RunInfo:
             checks=None if checks is None else read.strings(checks, "expectations.checks"),
             faults=_fault_names(read, expectations.get("faults", [])),
             leader_changes_planned=bool(expectations.get("leader_changes_planned", False)),
+            settling_ns=(
+                None
+                if settling is None
+                else read.integer(settling, "expectations.settling_ms") * 1_000_000
+            ),
             clock_offset_ns=(
                 None if offset is None else read.integer(offset, "clock.monotonic_minus_wall_ns")
             ),

@@ -10,7 +10,9 @@ takes time) and measured. Violations:
   the same broker, in the same life, before this one was invoked;
 - ``metadata-never-committed``: an epoch higher than any committed, well before the watch ended;
 - ``metadata-never-converged``: a broker that still answers, still behind, long after the last fault
-  was healed and the last leader was committed.
+  was healed and the last leader was committed. How long is `expectations.settling_ms` of run.json
+  (a short run cannot wait for long); where reads ended before that, nothing is said, and the
+  figures (``convergence``) tell of how many brokers and partitions that was so.
 
 No as-of join: epochs are dense, so "when was e over" is one small table, joined by equality (see
 `checkers.leadership`). Spark makes two passes over the reads (what each broker showed, per epoch;
@@ -25,25 +27,17 @@ Blind: going back on a topic that was deleted and created again; staleness of de
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.histogram import Histogram, bucket_number, bucket_of, gather
-from checkers.leadership import (
-    TP,
-    Epoch,
-    Key,
-    Leadership,
-    epochs_table,
-    key_of,
-    last_sighting,
-    leadership,
-)
+from checkers.floods import floods
+from checkers.histogram import bucket_of, gather
+from checkers.leadership import NEVER, TP, Epoch, Key, epochs_table, last_sighting, leadership
 from checkers.lives import with_life
 from checkers.outcome import Outcome
+from checkers.propagation import Shown, applied, by_epoch, propagation
 from checkers.segments import settled, with_segment
 from checkers.witness import Finding, Pick
 
@@ -55,35 +49,26 @@ if TYPE_CHECKING:
 WATCH_GRACE_NS: Final = 1_000_000_000
 """A commit may be seen so much after a broker shows it."""
 CONVERGED_NS: Final = 5_000_000_000
-"""After healing, when every in-sync set was seen full: metadata must have arrived by then."""
+"""After healing, when every in-sync set was seen full: metadata must have arrived by then. A run
+may ask for less."""
 CONVERGED_UNSURE_NS: Final = 10_000_000_000
-"""The same when nobody saw full in-sync sets."""
+"""The same when nobody saw full in-sync sets; no run may ask for less."""
+_ENDS: Final = ("converged", "behind", "not_judged")
 _SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch")
-_AGREEABLE_GAP: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What one broker showed in one life of one partition's epoch (times in ns)."""
-
-    key: Key
-    node: int
-    life: int | None  # None: the read spans the end of a life, and is compared with nothing
-    leader_epoch: int
-    first_t: int
-    last_invoke_t: int
-    last_t: int
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
-    _propagation(history, outcome, applied(history), "propagation_applied")
+    propagation(history, outcome, applied(history), "propagation_applied")
     if not history.has("metadata"):
         return outcome
     shown = _shown(history)
-    _propagation(history, outcome, shown, "propagation_shown")
+    propagation(history, outcome, shown, "propagation_shown")
     _staleness(history, outcome, shown)
+    _read_waits(history, outcome)
     for finding in _violations(history, shown):
+        outcome.add(finding)
+    for finding in _convergence(history, outcome, shown):
         outcome.add(finding)
     if outcome.looked_at and not history.has("leadership"):
         outcome.unknowns.append("no leadership was recorded to hold metadata against")
@@ -122,49 +107,7 @@ def _shown(history: History) -> list[Shown]:
         F.max("invoke_t").alias("last_invoke_t"),
         F.max("t").alias("last_t"),
     )
-    return [_as_shown(row) for row in found.toArrow().to_pylist()]
-
-
-def applied(history: History) -> list[Shown]:
-    """What each broker's metadata cache took in; gathered once a history."""
-
-    def make() -> list[Shown]:
-        if not history.has("metadata_update"):
-            return []
-        rows = history.frame("metadata_update").where("leader_epoch >= 0 and leader >= -1")
-        rows = with_life(history, rows, F.col("t"), F.col("t"))
-        found = rows.groupBy(*TP, "node", "life", "leader_epoch").agg(
-            F.min("t").alias("first_t"),
-            F.max("t").alias("last_invoke_t"),
-            F.max("t").alias("last_t"),
-        )
-        return [_as_shown(row) for row in found.toArrow().to_pylist()]
-
-    found: list[Shown] = history.memo("applied", make)
-    return found
-
-
-def _as_shown(row: dict[str, Any]) -> Shown:
-    return Shown(
-        key_of(row),
-        row["node"],
-        row["life"],
-        row["leader_epoch"],
-        row["first_t"],
-        row["last_invoke_t"],
-        row["last_t"],
-    )
-
-
-def _by_epoch(shown: Iterable[Shown]) -> dict[tuple[Key, int, int], list[Shown]]:
-    """By (partition, node, life), in order of leader epoch."""
-    found: dict[tuple[Key, int, int], list[Shown]] = {}
-    for one in shown:
-        if one.life is not None:
-            found.setdefault((one.key, one.node, one.life), []).append(one)
-    for rows in found.values():
-        rows.sort(key=lambda r: r.leader_epoch)
-    return found
+    return [Shown.of(row) for row in found.toArrow().to_pylist()]
 
 
 # -- figures ------------------------------------------------------------------------------------
@@ -223,12 +166,36 @@ def _staleness(history: History, outcome: Outcome, shown: list[Shown]) -> None:
     ]
 
 
+def _read_waits(history: History, outcome: Outcome) -> None:
+    """How long reads of a flooded broker took. They are data requests and wait in its queue in
+    every plane mode; in one queue they wait behind the update itself and come back fresh."""
+    at_flooded = F.lit(False)
+    for flood in floods(history):
+        its = (F.col("arm") == flood.arm) & (F.col("trial") == flood.trial)
+        during = F.col("invoke_t").between(flood.from_t, flood.to_t - 1)
+        at_flooded = at_flooded | (its & (F.col("node") == flood.node) & during)
+    if not floods(history):
+        return
+    reads = history.frame("metadata").where("type = 'ok' and invoke_t is not null")
+    once = reads.where(at_flooded).groupBy("arm", "trial", "process", "read")
+    took = once.agg((F.min("t") - F.min("invoke_t")).alias("took_ns"))
+    found = (
+        took.groupBy("arm", bucket_of(F.col("took_ns")).alias("bucket"))
+        .agg(F.count("*").alias("n"), F.max("took_ns").alias("max_ns"))
+        .toArrow()
+    )
+    for (arm,), histogram in gather(found.to_pylist(), "arm").items():
+        outcome.arm(arm)["reads_flooded"] = histogram.summary()
+
+
 def _totals(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         figures = outcome.arm(row["arm"])
         figures["reads"] = figures.get("reads", 0) + row["n"]
         old = row["n"] if row["bucket"] is not None else 0
         figures["stale_reads"] = figures.get("stale_reads", 0) + old
+        by_node = figures.setdefault("reads_by_node", {})
+        by_node[str(row["node"])] = by_node.get(str(row["node"]), 0) + row["n"]
         if row["tainted"]:
             figures["forged_reads"] = figures.get("forged_reads", 0) + row["n"]
     for figures in outcome.arms.values():
@@ -236,61 +203,13 @@ def _totals(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
             figures["stale_share"] = round(figures["stale_reads"] / figures["reads"], 6)
 
 
-def _propagation(history: History, outcome: Outcome, shown: list[Shown], name: str) -> None:
-    """From the commit of an epoch until each broker had it (or a higher one), in one life.
-
-    A broker's first epoch of a life tells nothing: nobody asked it before. ``stale_time_ms`` is
-    the sum: how long brokers, partition by partition, were behind.
-    """
-    by_node: dict[tuple[str, int], Histogram] = {}
-    total: dict[str, int] = {}
-    known = leadership(history)
-    for (key, node, _), rows in _by_epoch(shown).items():
-        of = known.get(key)
-        if of is None or of.incarnations > 1:
-            continue
-        histogram = by_node.setdefault((key[0], node), Histogram())
-        for late_ns in _delays(of, rows):
-            histogram.add(bucket_number(late_ns), 1, late_ns)
-            total[key[0]] = total.get(key[0], 0) + late_ns
-    for arm in sorted({arm for arm, _ in by_node}):
-        whole = Histogram()
-        for (its_arm, node), histogram in sorted(by_node.items()):
-            if its_arm == arm:
-                whole.merge(histogram)
-                nodes = outcome.arm(arm).setdefault(f"{name}_by_node", {})
-                nodes[str(node)] = histogram.summary()
-        outcome.arm(arm)[name] = whole.summary()
-        outcome.arm(arm)[name]["stale_time_ms"] = round(total.get(arm, 0) / 1e6, 3)
-    outcome.figures[name] = [
-        {"arm": arm, "node": node, "bucket": bucket, "n": n}
-        for (arm, node), histogram in by_node.items()
-        for bucket, n in histogram.counts.items()
-    ]
-
-
-def _delays(of: Leadership, rows: list[Shown]) -> Iterable[int]:
-    """For each committed epoch that came while the broker was being asked: how late it was."""
-    arrived: dict[int, int] = {}
-    earliest: int | None = None
-    for before, row in zip([None, *rows[:-1]][::-1], rows[::-1], strict=True):
-        earliest = row.first_t if earliest is None else min(earliest, row.first_t)
-        if before is not None and row.leader_epoch - before.leader_epoch < _AGREEABLE_GAP:
-            for number in range(before.leader_epoch + 1, row.leader_epoch + 1):
-                arrived[number] = earliest
-    for epoch in of.commits:
-        if epoch.leader_epoch in arrived and epoch.leader is not None and epoch.leader >= 0:
-            assert epoch.committed_t is not None
-            yield max(0, arrived[epoch.leader_epoch] - epoch.committed_t)
-
-
 # -- violations ---------------------------------------------------------------------------------
 
 
-def _violations(history: History, shown: list[Shown]) -> Iterable[Finding]:
+def _violations(history: History, shown: list[Shown]) -> Iterator[Finding]:
     known = leadership(history)
-    until, calm = last_sighting(history), settled(history)
-    for (key, _, _), rows in sorted(_by_epoch(shown).items()):
+    until = last_sighting(history)
+    for (key, _, _), rows in sorted(by_epoch(shown).items()):
         of = known.get(key)
         if of is not None and of.incarnations > 1:
             continue
@@ -299,25 +218,40 @@ def _violations(history: History, shown: list[Shown]) -> Iterable[Finding]:
             if newer_t is not None and newer_t < row.last_invoke_t:
                 yield _went_back(_describe(row, newer_t=newer_t))
             newer_t = row.first_t if newer_t is None else min(newer_t, row.first_t)
-    latest: dict[tuple[Key, int], Shown] = {}
     for row in shown:
         of = known.get(row.key)
-        if of is None:
-            continue
         known_until = until.get(row.key[:2], 0)
-        if row.leader_epoch > of.newest and row.first_t + WATCH_GRACE_NS < known_until:
+        if of is None or row.leader_epoch <= of.newest:
+            continue
+        if row.first_t + WATCH_GRACE_NS < known_until:
             yield _never_committed(_describe(row, newest=of.newest))
+
+
+def _convergence(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
+    """Each broker's last answer about each partition: what was committed last, or something older;
+    the latter is a violation when it came late enough, and cannot be judged otherwise."""
+    known, calm = leadership(history), settled(history)
+    latest: dict[tuple[Key, int], Shown] = {}
+    for row in shown:
         place = (row.key, row.node)
+        if row.key not in known:
+            continue
         if place not in latest or row.last_invoke_t > latest[place].last_invoke_t:
             latest[place] = row
     for row in latest.values():
+        figures = outcome.arm(row.key[0]).setdefault("convergence", dict.fromkeys(_ENDS, 0))
         last = known[row.key].last
-        if row.leader_epoch >= last.leader_epoch or row.key[:2] not in calm:
+        if row.leader_epoch >= last.leader_epoch:
+            figures["converged"] += 1
             continue
-        healed_t, quiet = calm[row.key[:2]]
-        since = max(healed_t, last.committed_t or 0)
-        if row.last_invoke_t > since + (CONVERGED_NS if quiet else CONVERGED_UNSURE_NS):
+        healed_t, quiet = calm.get(row.key[:2], (NEVER, False))
+        asked_ns = history.run.settling_ns or CONVERGED_NS
+        needed_ns = asked_ns if quiet else CONVERGED_UNSURE_NS
+        if row.last_invoke_t > max(healed_t, last.committed_t or 0) + needed_ns:
+            figures["behind"] += 1
             yield _never_converged(_describe(row, final=last.leader_epoch))
+        else:
+            figures["not_judged"] += 1
 
 
 def _describe(row: Shown, **more: int) -> dict[str, Any]:

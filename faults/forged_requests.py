@@ -9,6 +9,10 @@ row; whether the answer was right is the checkers' business.
 Traps: a StopReplica with leader epoch -1 or -2 means "no epoch" and "being deleted", and is
 lawfully applied, so stale leader epochs are forged only below an epoch of at least 1 for that API;
 UpdateMetadata carries leader epochs that brokers do not fence, so that lie does not exist for it.
+
+``old_news`` is what a controller of the past would really say: leaders and leader epochs as they
+were committed before the plan began. Registrations are remembered from then, too: a broker that has
+registered anew since is sent the epoch of its former registration, others one that never was.
 """
 
 from __future__ import annotations
@@ -68,14 +72,23 @@ def forge(
     broker_epoch: int,
     state: PartitionState,
     truthful: bool = False,
+    former: PartitionState | None = None,
+    former_broker_epoch: int | None = None,
 ) -> Forgery | None:
-    """The forged request, made from the true epochs and state; None when it cannot be told."""
+    """The forged request, made from the true epochs and state; None when it cannot be told.
+
+    ``former``: tell this older state of the partition instead; what has not changed since is no
+    news, old or new, and is not told. ``former_broker_epoch``: of an earlier registration.
+    """
     other = next((r for r in state.replicas if r != state.leader), state.leader)
-    told = (
-        state
-        if truthful
-        else dataclasses.replace(state, leader=other, leader_epoch=state.leader_epoch + 1)
-    )
+    if former is not None:
+        if former.leader_epoch >= state.leader_epoch:
+            return None
+        told = former
+    elif truthful:
+        told = state
+    else:
+        told = dataclasses.replace(state, leader=other, leader_epoch=state.leader_epoch + 1)
     if lie == "stale_controller_epoch":
         controller_epoch -= 1
         told = dataclasses.replace(told, controller_epoch=controller_epoch)
@@ -83,11 +96,14 @@ def forge(
         controller_epoch += _FUTURE
         told = dataclasses.replace(told, controller_epoch=controller_epoch)
     elif lie == "stale_broker_epoch":
-        broker_epoch -= 1
+        if former_broker_epoch is None or former_broker_epoch >= broker_epoch:
+            former_broker_epoch = broker_epoch - 1
+        broker_epoch = former_broker_epoch
     elif lie == "stale_leader_epoch":
         if api == "UPDATE_METADATA" or (api == "STOP_REPLICA" and state.leader_epoch < 1):
             return None
-        told = dataclasses.replace(told, leader_epoch=state.leader_epoch - 1)
+        if former is None:
+            told = dataclasses.replace(told, leader_epoch=state.leader_epoch - 1)
     if controller_epoch < 0 or broker_epoch < 0:
         return None  # -1 bypasses the broker epoch check
     return Forgery(
@@ -105,8 +121,8 @@ def forge(
 class ForgedRequests(BaseFault):
     """Parameters: target; lie, api, link: one or several; partitions (see `move-leadership`), of
     which each round takes ``per_round``; truthful: send the true leader and leader epoch but for
-    the lie; interval_ms: one round each, from inject to heal (0: one round only); delete: for
-    StopReplica.
+    the lie; old_news: send those from before the plan began; interval_ms: one round each, from
+    inject to heal (0: one round only); delete: for StopReplica.
 
     ``future_controller_epoch`` is lawfully believed and makes brokers refuse the true controller
     until the next election: it is not among the default lies.
@@ -125,6 +141,9 @@ class ForgedRequests(BaseFault):
         self.partitions = read_partitions(params)
         self.per_round = params.integer("per_round", 1, low=1, high=1000)
         self.truthful = params.flag("truthful", False)
+        self.old_news = params.flag("old_news", False)
+        if self.truthful and self.old_news:
+            raise params.error("old_news", "is not allowed; allowed: one of truthful, old_news")
         self.interval_ms = params.integer("interval_ms", 500, low=0)
         self.delete = params.flag("delete", False)
         self.timeout_ms = params.integer("timeout_ms", 5000, low=1)
@@ -133,6 +152,14 @@ class ForgedRequests(BaseFault):
         self._op = 0
         self.answered = 0
         self.sent = 0
+        self._former: dict[tuple[str, int], PartitionState] = {}
+        self._former_broker_epochs: dict[int, int | None] = {}
+
+    def prepare(self, ctx: Context) -> None:
+        """Remember what is true before the plan begins: it is what will be old later."""
+        states = find_partitions(self.partitions, ctx)
+        self._former = {(s.topic, s.partition): s for s in states}
+        self._former_broker_epochs = {n: ctx.view.broker_epoch(n) for n in ctx.view.live_brokers()}
 
     def apply(self, ctx: Context) -> None:
         self.round(ctx, ctx.rng)
@@ -162,10 +189,16 @@ class ForgedRequests(BaseFault):
         states = find_partitions(self.partitions, ctx)
         for node in targets:
             here = [s for s in states if node in s.replicas] or states
+            if self.old_news:  # what has not changed since would be no lie
+                here = [s for s in here if self._is_old(s)] or here
             chosen = rng.sample(here, min(self.per_round, len(here)))
             for state in chosen:
                 for link in self.links:
                     self._lie_about(ctx, node, link, state)
+
+    def _is_old(self, state: PartitionState) -> bool:
+        former = self._former.get((state.topic, state.partition))
+        return former is not None and former.leader_epoch < state.leader_epoch
 
     def _lie_about(self, ctx: Context, node: int, link: Link, state: PartitionState) -> None:
         for api in self.apis:
@@ -183,9 +216,17 @@ class ForgedRequests(BaseFault):
                     broker_epoch=broker_epoch,
                     state=state,
                     truthful=self.truthful,
+                    former=self._told_of(state),
+                    former_broker_epoch=self._former_broker_epochs.get(node),
                 )
                 if forged is not None:
                     self._send(ctx, forged)
+
+    def _told_of(self, state: PartitionState) -> PartitionState | None:
+        """Old news of a partition; itself (nothing to be told) when none is remembered."""
+        if not self.old_news:
+            return None
+        return self._former.get((state.topic, state.partition), state)
 
     def _send(self, ctx: Context, forged: Forgery) -> None:
         send: dict[str, Callable[..., ControlAnswer]] = {

@@ -9,7 +9,8 @@ UpdateMetadata keeps clients at the wrong broker.
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from faults.base import BaseFault, wait_for
 from faults.params import Params
@@ -66,15 +67,37 @@ Chosen = dict[tuple[str, int], tuple[PartitionState, int]]
 """By partition: its state before the move, and who is to lead next."""
 
 
+ORDERS: Final = ("front", "rotate")
+
+
+def ordered(replicas: Sequence[int], first: int, order: str) -> list[int]:
+    """The replicas with ``first`` before all others: put to the front (who led before is then next
+    in line), or turned like a wheel (who led before comes last or nearly so)."""
+    if order == "rotate":
+        at = list(replicas).index(first)
+        return [*replicas[at:], *replicas[:at]]
+    return [first, *(r for r in replicas if r != first)]
+
+
 def move(
-    ctx: Context, states: list[PartitionState], to: str, rng: random.Random, timeout_ms: int
+    ctx: Context,
+    states: list[PartitionState],
+    to: str,
+    rng: random.Random,
+    timeout_ms: int,
+    order: str = "front",
 ) -> list[dict[str, Any]]:
     """Move what can be moved and see it committed; the moves, as told in ``detail``."""
-    return elect(ctx, reorder(ctx, states, to, rng, timeout_ms), timeout_ms)
+    return elect(ctx, reorder(ctx, states, to, rng, timeout_ms, order), timeout_ms)
 
 
 def reorder(
-    ctx: Context, states: list[PartitionState], to: str, rng: random.Random, timeout_ms: int
+    ctx: Context,
+    states: list[PartitionState],
+    to: str,
+    rng: random.Random,
+    timeout_ms: int,
+    order: str = "front",
 ) -> Chosen:
     """Make another in-sync replica the preferred one. The leader stays, its epoch goes up by one:
     Kafka ends a reassignment so, and tells every replica."""
@@ -87,10 +110,7 @@ def reorder(
     if not chosen:
         raise FaultFailed(f"no partition can move: no other in-sync live replica ({to!r})")
     ctx.admin.reassign(
-        {
-            tp: [successor, *(r for r in state.replicas if r != successor)]
-            for tp, (state, successor) in chosen.items()
-        }
+        {tp: ordered(state.replicas, successor, order) for tp, (state, successor) in chosen.items()}
     )
     wait_for(
         ctx,
@@ -143,8 +163,9 @@ def elect(ctx: Context, chosen: Chosen, timeout_ms: int) -> list[dict[str, Any]]
 
 
 class MoveLeadership(BaseFault):
-    """Parameters: partitions; to: "next" (in assignment order), "random" or a broker; times and
-    interval_ms: repeat, to and fro; timeout_ms for each move. Nothing to heal."""
+    """Parameters: partitions; to: "next" (in assignment order), "random" or a broker; order of the
+    replicas then (`ordered`); times and interval_ms: repeat, to and fro; timeout_ms for each move.
+    Nothing to heal."""
 
     name = "move-leadership"
     needs = frozenset({Capability.ELECT_LEADERS})
@@ -156,6 +177,7 @@ class MoveLeadership(BaseFault):
         self.to = params.text("to", "next")
         if self.to not in ("next", "random") and not self.to.isdigit():
             raise params.error("to", f"{self.to!r} is not allowed; allowed: next, random, a broker")
+        self.order = params.choice("order", ORDERS, ORDERS[0])
         self.times = params.integer("times", 1, low=1, high=10_000)
         self.interval_ms = params.integer("interval_ms", 1000)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
@@ -166,7 +188,7 @@ class MoveLeadership(BaseFault):
         """Reorder the replicas before the clock starts, so that the move itself is one election:
         the demoted leader then has one LeaderAndIsr to wait for, the one that demotes it."""
         states = find_partitions(self.partitions, ctx)
-        self._prepared = reorder(ctx, states, self.to, ctx.rng, self.timeout_ms)
+        self._prepared = reorder(ctx, states, self.to, ctx.rng, self.timeout_ms, self.order)
 
     def apply(self, ctx: Context) -> None:
         moves: list[dict[str, Any]] = []
@@ -183,7 +205,7 @@ class MoveLeadership(BaseFault):
         if prepared is not None and self._still_holds(ctx, prepared):
             return elect(ctx, prepared, self.timeout_ms)
         states = find_partitions(self.partitions, ctx)
-        return move(ctx, states, self.to, ctx.rng, self.timeout_ms)
+        return move(ctx, states, self.to, ctx.rng, self.timeout_ms, self.order)
 
     def _still_holds(self, ctx: Context, prepared: Chosen) -> bool:
         """Another entry may have moved the partition meanwhile, or its successor fallen out."""

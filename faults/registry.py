@@ -8,6 +8,8 @@ from typing import Final
 from faults.base import BaseFault
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
 from faults.cpu_limit import CpuLimit
+from faults.deletion import DeleteTopic
+from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
 from faults.errors import PlanError
@@ -42,6 +44,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         TornTail,
         MoveLeadership,
         ZombieController,
+        DeposeController,
         ForgedRequests,
         Toxic,
         LinkDown,
@@ -52,6 +55,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         MemoryLimit,
         DiskFull,
         TopicChurn,
+        DeleteTopic,
         LeadershipChurn,
         ControllerChurn,
     )

@@ -3,6 +3,7 @@
     "2"                 broker 2
     "leader:t-0"        the leader of partition 0 of t, as committed
     "follower:t-0"      one of its other replicas, drawn from the seed
+    "successor:t-0"     the replica that comes after its leader in the order of the assignment
     "controller"        the active controller
     "not-controller"    a live broker that is not it, drawn from the seed
     "random"            a live broker, drawn from the seed
@@ -20,8 +21,13 @@ from collections.abc import Iterable, Sequence
 from faults.params import Params
 from faults.protocol import FaultFailed, PartitionState, View
 
-_FORM = re.compile(r"(-?\d+|all|random|controller|not-controller|(leader|follower):(.+)-(\d+))\Z")
-ALLOWED = "a broker's number, all, random, controller, not-controller, leader:T-P, follower:T-P"
+_FORM = re.compile(
+    r"(-?\d+|all|random|controller|not-controller|(leader|follower|successor):(.+)-(\d+))\Z"
+)
+ALLOWED = (
+    "a broker's number, all, random, controller, not-controller, leader:T-P, follower:T-P, "
+    "successor:T-P"
+)
 
 
 def read_targets(params: Params, name: str = "target", default: str = "random") -> list[str]:
@@ -35,7 +41,7 @@ def read_targets(params: Params, name: str = "target", default: str = "random") 
 
 def may_move(targets: Iterable[str]) -> bool:
     """Whether the same words may mean other brokers later in a run."""
-    return any(t == "controller" or t.startswith(("leader:", "follower:")) for t in targets)
+    return any(t == "controller" or ":" in t for t in targets)
 
 
 def resolve(targets: Sequence[str], view: View, rng: random.Random) -> list[int]:
@@ -75,7 +81,10 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         return [_draw([n for n in state.replicas if n != state.leader], rng, target)]
     if state.leader < 0:
         raise FaultFailed(f"target {target!r}: the partition has no leader at the moment")
-    return [state.leader]
+    if role == "leader":
+        return [state.leader]
+    at = state.replicas.index(state.leader)
+    return [state.replicas[(at + 1) % len(state.replicas)]]
 
 
 def _draw(nodes: Sequence[int], rng: random.Random, target: str) -> int:

@@ -1,13 +1,15 @@
 """``torn-tail``: kill -9 and a log whose end is not what the broker meant to write.
 
 A crash in the middle of an append leaves a batch whose header promises more than follows, or bytes
-that no CRC covers. What a broker must do on start: find the last whole batch, cut the rest.
+that no CRC covers. What a broker must do on start: find the last sound batch, cut the rest.
 
 mode ``torn``: a copy of the last batch, with the next offset, cut in half, is added after the true
 end: nothing that was acknowledged is touched. mode ``garbage``: random bytes are added there. mode
-``cut``: the last ``cut_bytes`` of the last batch are removed, as when the disk lost what was never
-flushed: the broker itself must then fetch that batch again from its leader. The true end is found
-by walking the batches: segments may be preallocated, so the file's size says nothing.
+``scrambled``: the copy is all there, but its last bytes are not those that were meant, as when not
+every page of preallocated space was written: only its checksum tells. mode ``cut``: the last
+``cut_bytes`` of the last batch are removed, as when the disk lost what was never flushed: the
+broker itself must then fetch that batch again from its leader. The true end is found by walking the
+batches: segments may be preallocated, so the file's size says nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _HEADER: Final = struct.Struct(">qi")  # base offset, length of what follows
 _FULL_HEADER: Final = 61
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _DELTA_AT: Final = 23
+MODES: Final = ("torn", "garbage", "scrambled", "cut")
 
 
 def batches(data: bytes) -> list[tuple[int, int, int]]:
@@ -57,11 +60,17 @@ def tear(segment: Path, mode: str, *, cut_bytes: int, rng: random.Random) -> dic
             file.write(b"\0" * cut)
             file.truncate(end - cut)
             return {"mode": mode, "end": end, "cut_bytes": cut}
+        copy = bytearray(data[position:end])
+        _HEADER.pack_into(copy, 0, next_offset, size - _HEADER.size)
         if mode == "garbage":
             added = rng.randbytes(max(1, size // 2))
+        elif mode == "scrambled":
+            # Inverted, so that the damage is real whatever was there. The last byte (how many
+            # headers the last record has) stays: a reader that trusts the batch can decode it.
+            first = max(_FULL_HEADER, size - 1 - cut_bytes)
+            copy[first:-1] = bytes(byte ^ 0xFF for byte in copy[first:-1])
+            added = bytes(copy)
         else:
-            copy = bytearray(data[position:end])
-            _HEADER.pack_into(copy, 0, next_offset, size - _HEADER.size)
             added = bytes(copy[: max(_FULL_HEADER, size // 2)])
         file.seek(end)
         file.write(added)
@@ -87,7 +96,7 @@ class TornTail(BaseFault):
             raise params.error(
                 "partition", f"{self.partition!r} is not allowed; allowed: topic-partition"
             )
-        self.mode = params.choice("mode", ("torn", "garbage", "cut"), "torn")
+        self.mode = params.choice("mode", MODES, "torn")
         self.cut_bytes = params.integer("cut_bytes", 20, low=1)
         params.done()
         self._down: int | None = None

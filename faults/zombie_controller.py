@@ -8,8 +8,11 @@ must refuse it (STALE_CONTROLLER_EPOCH).
 
 ``backlog`` gives it something to send: beforehand the control link of another broker (the witness)
 is cut and a topic is created with a replica there, so that the controller's send thread retries a
-LeaderAndIsr and UpdateMetadata with its own epoch. When the successor is in office the link comes
-back: zombie and successor race to the witness, both with real requests.
+LeaderAndIsr and UpdateMetadata with its own epoch. Were the link simply opened again, zombie and
+successor would race to the witness, and one that has not heard of the successor rightly obeys the
+zombie. So the order is made sure of: the zombie is held still (SIGSTOP) while the link comes back
+and the witness hears of the successor (it names it to clients), and only then goes on, cut from
+ZooKeeper, so that it speaks before it can learn. Where nodes cannot be paused, they race.
 """
 
 from __future__ import annotations
@@ -18,15 +21,19 @@ from typing import Final
 
 from faults.base import BaseFault, wait_for
 from faults.params import Params
+from faults.probe import told_controller
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link
 
+_HEARD_TIMEOUT_MS: Final = 15_000
+_ASK_TIMEOUT_S: Final = 1.0
 _HOWS: Final = ("zookeeper-cut", "pause")
 
 
 class ZombieController(BaseFault):
     """Parameters: how ("zookeeper-cut", "pause"); backlog; takeover_ms: how long a successor may
     take; resume_after_takeover: wake a paused zombie as soon as it has been replaced (else at
-    heal).
+    heal); speak_ms: how long a zombie that has a backlog is left to it before it can be healed (a
+    controller tries again every 100 ms).
     """
 
     name = "zombie-controller"
@@ -39,6 +46,7 @@ class ZombieController(BaseFault):
         self.backlog = params.flag("backlog", False)
         self.takeover_ms = params.integer("takeover_ms", 45_000, low=1)
         self.resume_after_takeover = params.flag("resume_after_takeover", True)
+        self.speak_ms = params.integer("speak_ms", 1000, low=0)
         params.done()
         self._cut: list[tuple[int, Link]] = []
         self._paused: int | None = None
@@ -75,13 +83,54 @@ class ZombieController(BaseFault):
             "successor_epoch": ctx.view.controller_epoch(),
             "takeover_ns": ctx.now_ns() - started,
         }
-        if self._paused is not None and self.resume_after_takeover:
-            ctx.nodes.resume(zombie)
+        wakes = self.how != "pause" or self.resume_after_takeover
+        if self.backlog and wakes and Capability.PAUSE in ctx.capabilities:
+            self._hold_still(ctx, zombie)
+            self._open_control_links(ctx)
+            self._await_heard(ctx)
+            self._wake(ctx)
+            ctx.sleep(self.speak_ms / 1000)
+        else:
+            if wakes:
+                self._wake(ctx)
+            self._open_control_links(ctx)
+        self.took_hold = True
+
+    def _hold_still(self, ctx: Context, zombie: int) -> None:
+        """Paused and without ZooKeeper, whichever of the two it is already."""
+        if (zombie, Link.ZOOKEEPER) not in self._cut:
+            self._cut.append((zombie, Link.ZOOKEEPER))
+            ctx.links.disable(zombie, Link.ZOOKEEPER)
+        if self._paused is None:
+            self._paused = zombie
+            ctx.nodes.pause(zombie)
+
+    def _await_heard(self, ctx: Context) -> None:
+        witness = self.detail["witness"]
+        address = ctx.links.address(witness, Link.CLIENT)
+        started = ctx.now_ns()
+
+        def heard() -> bool:
+            told = told_controller(address, timeout_s=_ASK_TIMEOUT_S)
+            return told is not None and told in (self.detail["successor"], ctx.view.controller())
+
+        wait_for(
+            ctx,
+            heard,
+            timeout_ms=_HEARD_TIMEOUT_MS,
+            what=f"broker {witness} names the successor as its controller",
+        )
+        self.detail["heard_ns"] = ctx.now_ns() - started
+
+    def _wake(self, ctx: Context) -> None:
+        if self._paused is not None:
+            ctx.nodes.resume(self._paused)
             self._paused = None
+
+    def _open_control_links(self, ctx: Context) -> None:
         for node, link in [cut for cut in self._cut if cut[1] is not Link.ZOOKEEPER]:
             ctx.links.enable(node, link)
             self._cut.remove((node, link))
-        self.took_hold = True
 
     def _pile_up(self, ctx: Context, zombie: int) -> None:
         others = [n for n in sorted(ctx.view.live_brokers()) if n != zombie]
@@ -96,9 +145,7 @@ class ZombieController(BaseFault):
         self.detail |= {"witness": witness, "topic": topic}
 
     def undo(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
+        self._wake(ctx)
         while self._cut:
             node, link = self._cut[-1]
             ctx.links.enable(node, link)

@@ -1,4 +1,4 @@
-"""The command line: `biplane run | compare | check | report | plan | scenarios | clean`.
+"""The command line: `biplane run | compare | check | report | plan | scenarios | mutants | clean`.
 
 Thin over `harness.run` and `checkers.check`; heavy imports happen inside the commands, so that
 `--help` answers at once. Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a crash
@@ -41,7 +41,8 @@ Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<
 @app.command()
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Scenarios (default: all); see `biplane scenarios`")
+        list[str] | None,
+        typer.Argument(help="Scenarios (default: the profile's); see `biplane scenarios`"),
     ] = None,
     profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
     seed: Annotated[int | None, typer.Option(help="Repeat a run (default: drawn, printed)")] = None,
@@ -87,7 +88,7 @@ def run(
     typer.echo(f"seed {settings.seed}, profile {settings.profile.name}, store {settings.store}")
     outcomes = []
     with show_progress(sys.stdout) as progress:
-        for name in names or SCENARIOS:
+        for name in names or [n for n, s in SCENARIOS.items() if profile in s.profiles]:
             try:
                 outcomes.append(play(SCENARIOS[name], settings, progress))
             except Skipped as why:
@@ -139,6 +140,7 @@ def compare(
     ] = None,
     profile: Annotated[str | None, typer.Option(help="smoke, ci or nightly")] = None,
     rounds: Annotated[int, typer.Option(help="Rounds to add; 0 writes the page again")] = 3,
+    idle: Annotated[int, typer.Option(help="Rounds to add without the flood: the idle floor")] = 0,
     seed: Annotated[int | None, typer.Option(help="Of the first round")] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds of chaos a trial")] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
@@ -167,6 +169,7 @@ def compare(
         scenarios=scenario,
         profile=profile,
         rounds=rounds,
+        idle_rounds=idle,
         seed=seed,
         time_limit_s=time_limit,
         runtime=runtime,
@@ -203,7 +206,34 @@ def scenarios() -> None:
     from harness.scenarios import SCENARIOS
 
     for scenario in SCENARIOS.values():
-        typer.echo(f"{scenario.name} ({', '.join(scenario.planes)})\n    {scenario.conjecture}")
+        played = f"{', '.join(scenario.planes)}; {', '.join(scenario.profiles)}"
+        typer.echo(f"{scenario.name} ({played})\n    {scenario.conjecture}")
+
+
+@app.command()
+def mutants(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Planted bugs (default: all); see nodes/mutants.py")
+    ] = None,
+    profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
+    seed: Annotated[int | None, typer.Option(help="Of all runs (default: drawn, printed)")] = None,
+    planes: Annotated[str, typer.Option(help="single,dual,priority")] = "dual",
+    store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
+) -> None:
+    """Play each planted bug's scenario with and without it: each must be found, nothing else."""
+    from harness import mutants as planted
+    from harness.progress import show_progress
+
+    found = []
+    chosen = planted.chosen(names or [])
+    with show_progress(sys.stdout) as progress:
+        play = planted.player(progress, profile=profile, seed=seed, planes=planes, store=store)
+        for one in planted.hunt(chosen, play):
+            found.append(one)
+            progress(one.mutant.name, "found" if one.found else "NOT FOUND")
+    for line in planted.table(found):
+        typer.echo(line)
+    raise typer.Exit(planted.exit_code(found))
 
 
 @app.command()
@@ -227,6 +257,20 @@ def plan(
     else:
         drawn = Plan.load(Path(name))
     typer.echo(json.dumps(drawn.to_dict(), indent=2))
+
+
+@app.command()
+def offsets(folder: Folder) -> None:
+    """When each fault of a run's plan began, system by system; exit code 1 when one was off."""
+    from harness.offsets import read_offsets, table
+
+    found = read_offsets(folder)
+    for line in table(found):
+        typer.echo(line)
+    different = found.differences()
+    for line in different:
+        typer.echo(f"off plan: {line}")
+    raise typer.Exit(1 if different else 0)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import socket
 import sys
 import tempfile
@@ -47,7 +48,7 @@ _SEGMENT_BYTES: Final = 1 << 20
 _VALUE_BYTES: Final = 64 * 1024
 _SESSION_MS: Final = 4_000
 _PATIENCE_S: Final = 1.5
-_LACKS: Final = "(lacks it)"
+LACKS: Final = "(lacks it)"
 
 _LINKED: Final[Mapping[str, Any]] = {"target": str(NODE), "link": "client"}
 SHOWN: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
@@ -162,7 +163,7 @@ def _look_at(cluster: Cluster, folder: Path, name: str) -> dict[str, Seen]:
     fault_name, params = SHOWN[name]
     ways = {"direct": True, "proxy": False}
     if fault_name and FAULTS[fault_name].needs - cluster.capabilities:
-        lacking = Seen(open=_LACKS, new=_LACKS, healed=_LACKS)
+        lacking = Seen(open=LACKS, new=LACKS, healed=LACKS)
         return dict.fromkeys(ways, lacking)
     clients = {
         way: Client(cluster.address(NODE, Link.CLIENT, direct=direct))
@@ -248,17 +249,37 @@ def table(found: Mapping[str, Mapping[tuple[str, str], Seen]]) -> list[str]:
                     _cell({r: getattr(s, field, None) for r, s in zip(found, seen, strict=True)})
                     for field in ("open", "new", "healed")
                 ]
-                can = [r for r, s in zip(found, seen, strict=True) if s and s.open != _LACKS]
+                can = [r for r, s in zip(found, seen, strict=True) if s and s.open != LACKS]
                 only = "" if len(can) == len(found) else f" ({', '.join(can)} only)"
                 lines.append(f"| {name}{only} | {way} | " + " | ".join(cells) + " |")
     return lines
 
 
 def _cell(words: Mapping[str, str | None]) -> str:
-    known = {runtime: word for runtime, word in words.items() if word and word != _LACKS}
+    known = {runtime: word for runtime, word in words.items() if word and word != LACKS}
     if len(set(known.values())) == 1:
         return next(iter(known.values()))
     return "; ".join(f"{runtime}: {word}" for runtime, word in known.items())
+
+
+def read_table(text: str, runtimes: Sequence[str] = RUNTIMES) -> dict[tuple[str, str, str], Seen]:
+    """What `table` wrote: (fault, way, runtime) -> what was seen."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        name = re.sub(r" \([a-z]+ only\)$", "", cells[0])
+        if len(cells) != 5 or name not in SHOWN:
+            continue
+        for runtime in runtimes:
+            words = [_word_of(cell, runtime) for cell in cells[2:]]
+            found[name, cells[1], runtime] = Seen(open=words[0], new=words[1], healed=words[2])
+    return found
+
+
+def _word_of(cell: str, runtime: str) -> str:
+    """One runtime's word in what `_cell` made."""
+    said = re.search(rf"(?:^|; ){runtime}: ([^;]*)", cell)
+    return said[1] if said else cell
 
 
 def write_into(page: Path, lines: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ import pyarrow.dataset as pads
 
 from checkers.verdict import worst_exit_code
 from harness.progress import show_progress
+from harness.refusals import BAD_ARGUMENTS, is_refusal
 from harness.run import Outcome, Skipped, run
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings, SettingsError
@@ -177,40 +178,45 @@ def main() -> int:
     parser.add_argument("--time-limit", type=float, default=None)
     parser.add_argument("--store", default="store")
     given = parser.parse_args()
-    names = given.scenarios or list(SCENARIOS)
-    seed = given.seed
+    names = given.scenarios or [n for n, s in SCENARIOS.items() if given.profile in s.profiles]
     lines, differences, codes = [], [], []
     try:
         for name in names:
             if name not in SCENARIOS:
                 raise SettingsError(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
-            outcomes: dict[str, Outcome] = {}
-            for runtime in RUNTIMES:
-                settings = Settings.of(
-                    profile=given.profile,
-                    seed=seed,
-                    planes=given.planes,
-                    store=Path(given.store) / runtime,
-                    time_limit_s=given.time_limit,
-                    runtime=runtime,
-                )
-                seed = settings.seed
-                with show_progress(sys.stderr) as progress:
-                    outcomes[runtime] = run(SCENARIOS[name], settings, progress)
-                codes.append(outcomes[runtime].verdict.exit_code)
+            try:
+                outcomes = {runtime: _play(name, runtime, given) for runtime in RUNTIMES}
+            except Skipped as why:
+                lines += ["", f"skipped {why}"]
+                continue
             made, different = table(outcomes)
             lines += made
             differences += [f"{name}: {each}" for each in different]
-    except Skipped as why:
-        lines += ["", f"skipped {why}"]
-    except SettingsError as error:
+            codes += [outcome.verdict.exit_code for outcome in outcomes.values()]
+    except Exception as error:
+        if not is_refusal(error):
+            raise
         print(f"compare: {error}", file=sys.stderr)
-        return 254
-    print(f"seed {seed}, profile {given.profile}")
+        return BAD_ARGUMENTS
+    print(f"seed {given.seed}, profile {given.profile}")
     print("\n".join(lines))
     for each in differences:
         print(f"DIFFERENT: {each}")
     return 1 if differences else worst_exit_code(codes)
+
+
+def _play(name: str, runtime: str, given: argparse.Namespace) -> Outcome:
+    settings = Settings.of(
+        profile=given.profile,
+        seed=given.seed,
+        planes=given.planes,
+        store=Path(given.store) / runtime,
+        time_limit_s=given.time_limit,
+        runtime=runtime,
+    )
+    given.seed = settings.seed  # drawn by the first, the same for all
+    with show_progress(sys.stderr) as progress:
+        return run(SCENARIOS[name], settings, progress)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,23 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out scenarios that the profile does without, unless -k or an argument names them."""
+    profile = config.stash[_SETTINGS].profile.name
+    named = [config.getoption("keyword") or "", *config.args]
+    left_out = []
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        scenario = None if callspec is None else callspec.params.get("scenario")
+        if scenario is None or profile in scenario.profiles:
+            continue
+        if not any(scenario.name in text for text in named):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 def _settings(config: pytest.Config) -> Settings:
     option = config.getoption
     return Settings.of(

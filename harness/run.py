@@ -20,20 +20,20 @@ import platform
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from checkers.history import VERSION
 from checkers.verdict import Verdict
 from faults.plan import Plan
-from faults.protocol import Capability
 from harness.clock import tie_clocks, widen
 from harness.history import FinishReport, finish_trial
+from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
-from harness.scenarios.base import Scenario, trial_folder
+from harness.scenarios.base import Scenario, checks_for, trial_folder
 from harness.settings import Settings, SettingsError
 from harness.sut.protocol import ClockTie, HasPlantedBugs, SystemUnderTest
 from harness.sut.registry import get as get_sut
@@ -63,14 +63,15 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
     begun = time.monotonic()
     arms = arms_of(scenario, settings)
+    programs = get_runtime(settings.runtime).programs
     for arm in arms:
-        arm.sut.prepare()  # what is missing is said before anything is made
+        arm.sut.prepare(programs)  # what is missing is said before anything is made
     plan = _plan(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
     folder.mkdir(parents=True)
     plan.save(folder / "plan.json")
-    record = _run_record(scenario, settings, arms, plan, run_id)
+    record = _run_record(scenario, settings, arms, plan, programs, run_id)
     first_tie = tie_clocks()
     _save_record(folder, record, first_tie, first_tie)
 
@@ -79,7 +80,16 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     try:
         for index, (arm, trial) in enumerate(interleaved(arms, settings.profile.rounds)):
             where = f"{scenario.name} {arm.label} {index + 1}/{len(arms) * settings.profile.rounds}"
-            with _runtime(settings, run_id) as runtime:
+            trial_home = trial_folder(folder, arm.label, trial)
+            with ExitStack() as stack:
+                try:
+                    runtime = stack.enter_context(_runtime(settings, run_id))
+                except RuntimeFailed as error:  # an engine that died since the last trial
+                    if not trials:
+                        raise
+                    why = f"{type(error).__name__}: {error}"
+                    trials.append(TrialResult(arm.label, trial, trial_home, failure=why))
+                    break
                 runner = TrialRunner(
                     scenario,
                     arm,
@@ -87,11 +97,13 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
                     plan=plan,
                     settings=settings,
                     runtime=runtime,
-                    folder=trial_folder(folder, arm.label, trial),
+                    folder=trial_home,
                     progress=lambda what, where=where: progress(where, what),  # type: ignore[misc]
                 )
                 trials.append(runner.result)
                 runner.run()
+            if runner.refusal is not None and len(trials) == 1:
+                raise runner.refusal  # nothing has happened yet: that is no finding
     except KeyboardInterrupt:
         interrupted = True
         record["interrupted"] = True
@@ -208,7 +220,12 @@ def _finish(folder: Path, trials: list[TrialResult]) -> dict[str, Any]:
 
 
 def _run_record(
-    scenario: Scenario, settings: Settings, arms: list[Arm], plan: Plan, run_id: str
+    scenario: Scenario,
+    settings: Settings,
+    arms: list[Arm],
+    plan: Plan,
+    programs: Programs,
+    run_id: str,
 ) -> dict[str, Any]:
     return {
         "version": VERSION,
@@ -221,15 +238,16 @@ def _run_record(
         "arms": {
             arm.label: {
                 "sut": arm.sut.name,
-                "sut_version": arm.sut.version(),
+                "sut_version": arm.sut.version(programs),
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
             }
             for arm in arms
         },
         "expectations": {
-            "checks": _checks(scenario, arms),
+            "checks": checks_for(scenario.checks, [arm.sut.capabilities for arm in arms]),
             "leader_changes_planned": scenario.leader_changes,
+            "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),
         },
         "machine": {
@@ -241,17 +259,6 @@ def _run_record(
     }
 
 
-_CONTROL_CHECKS: Final = frozenset({"fencing", "controller-latency"})
-
-
-def _checks(scenario: Scenario, arms: list[Arm]) -> list[str]:
-    """The scenario's checks but for those that judge what none of the systems has: where no broker
-    takes a controller's requests there is nothing to fence and nothing to time."""
-    if any(Capability.CONTROL_REQUESTS in arm.sut.capabilities for arm in arms):
-        return list(scenario.checks)
-    return [name for name in scenario.checks if name not in _CONTROL_CHECKS]
-
-
 def _trial_record(trial: TrialResult) -> dict[str, Any]:
     return {
         "arm": trial.arm,
@@ -259,6 +266,7 @@ def _trial_record(trial: TrialResult) -> dict[str, Any]:
         "failure": trial.failure,
         "topics": trial.topics,
         "skipped_faults": trial.skipped_faults,
+        "skipped_roles": trial.skipped_roles,
         "evidence": trial.evidence,
     }
 

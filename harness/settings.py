@@ -15,6 +15,12 @@ class SettingsError(ValueError):
     """An option that cannot be meant; the message names it and what is allowed. Exit code 254."""
 
 
+_SETTLED_S: Final = 5.0
+"""Ample for a healthy cluster, which takes milliseconds; short enough to be waited for."""
+_MARGIN_S: Final = 0.5
+"""Of reads after that moment, so that several brokers are asked, several times."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """How much of everything. Seconds are of one trial's chaos phase."""
@@ -25,14 +31,41 @@ class Profile:
     rounds: int
     """How often each arm is run; rounds are interleaved (single, dual, single, dual, ...)."""
     says: str
+    settle_s: float = 0.0
+    """How long the load (readers of metadata above all) goes on after all faults were healed and
+    all replicas had caught up: what never recovers can only be seen by those who still look."""
+
+    @property
+    def settling_ms(self) -> int | None:
+        """How long after healing brokers may still show old leaders: `_SETTLED_S`, or as much less
+        as this profile can see to the end of. None: it does not look on."""
+        if self.settle_s <= _MARGIN_S:
+            return None
+        return int(1000 * min(_SETTLED_S, self.settle_s - _MARGIN_S))
 
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile(name="smoke", chaos_s=8.0, warmup_s=1.0, rounds=1, says="minutes, on any machine"),
-        Profile(name="ci", chaos_s=20.0, warmup_s=2.0, rounds=1, says="the chaos stage of a CI"),
-        Profile(name="nightly", chaos_s=120.0, warmup_s=5.0, rounds=5, says="hours"),
+        # Minutes in all, so that 2 s must do for settling.
+        Profile(
+            name="smoke",
+            chaos_s=8.0,
+            warmup_s=1.0,
+            settle_s=2.5,
+            rounds=1,
+            says="minutes, on any machine",
+        ),
+        # Settling: 5 s for metadata to be right, or 5 s and 3 s more for produces to be accepted.
+        Profile(
+            name="ci",
+            chaos_s=20.0,
+            warmup_s=2.0,
+            settle_s=9.0,
+            rounds=1,
+            says="the chaos stage of a CI",
+        ),
+        Profile(name="nightly", chaos_s=120.0, warmup_s=5.0, settle_s=9.0, rounds=5, says="hours"),
     )
 }
 

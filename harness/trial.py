@@ -1,7 +1,7 @@
 """One trial: one cluster's life in one arm, from cold start to the final read of every log.
 
-    start -> topics -> workloads -> warm-up -> chaos (the plan) -> heal -> quiesce -> stop load
-          -> final read -> stop -> evidence
+    start -> topics -> workloads -> warm-up -> chaos (the plan) -> heal -> quiesce -> settle
+          -> stop load -> final read -> stop -> evidence
 
 Everything that happens is on disk (live JSONL files below the trial's folder) before anybody judges
 it. Whatever goes wrong on the way, the faults are healed, every process is stopped and what was
@@ -28,7 +28,7 @@ from faults.protocol import Capability, FaultFailed, Link
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
-from harness.runtime.protocol import Runtime
+from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
@@ -64,6 +64,7 @@ class TrialResult:
     failure: str | None = None
     topics: dict[str, dict[str, object]] = field(default_factory=dict)
     skipped_faults: list[str] = field(default_factory=list)
+    skipped_roles: list[str] = field(default_factory=list)
     evidence: dict[str, object] = field(default_factory=dict)
     """By node: what a system that parses log files says of its reading (how many lines it knew)."""
 
@@ -87,6 +88,8 @@ class TrialRunner:
         self.runtime, self.progress = runtime, progress
         self.result = TrialResult(arm.label, trial, folder)
         self.live = folder / "live"
+        self.refusal: SetupError | None = None
+        """Why the cluster could not even be started, where that is for the user to mend."""
         self._interrupted = threading.Event()
 
     def interrupt(self) -> None:
@@ -113,6 +116,7 @@ class TrialRunner:
             self._live(cluster, recorder)
         except Exception as error:
             self.result.failure = f"{type(error).__name__}: {error}"
+            self.refusal = error if isinstance(error, SetupError) else None
             recorder.event("infra", component="runtime", reason=self.result.failure)
             (self.result.folder / "failure.txt").write_text(traceback.format_exc())
         finally:
@@ -149,7 +153,11 @@ class TrialRunner:
                 quiet = cluster.wait_full_isr(None, self.scenario.quiesce_s)
                 if not quiet:
                     recorder.event("phase", name="quiesce", event="timeout")
-                self._stop_workloads(workloads, recorder)
+            if quiet:  # else it has been waited for, in vain, much longer than this
+                with self._phase(recorder, "settle"):
+                    self.progress("looking on")
+                    self._interrupted.wait(self.settings.profile.settle_s)
+            self._stop_workloads(workloads, recorder)
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
             final_read(cluster, sorted(self.result.topics))
@@ -203,10 +211,12 @@ class TrialRunner:
 
     def _launch(self, cluster: Cluster, stage: Stage, stack: ExitStack) -> list[WorkloadProcess]:
         running = []
-        takes_control = Capability.CONTROL_REQUESTS in cluster.capabilities
         for index, role in enumerate(self.scenario.workloads(stage)):
-            if role.role == "prober" and not takes_control:
-                continue  # nobody there to be asked as a controller would ask
+            missing = role.needs - cluster.capabilities
+            if missing:
+                reason = f"{self.arm.sut.name} lacks {', '.join(sorted(missing))}"
+                self.result.skipped_roles.append(f"{role.process} ({role.role}): {reason}")
+                continue
             process = launch(self._workload_spec(cluster, role, index))
             stack.callback(process.stop)
             running.append(process)

@@ -24,6 +24,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from kazoo.exceptions import KazooException
@@ -33,8 +34,10 @@ from nodes.api.parse import parse
 from nodes.api.services import Services
 from nodes.config import BrokerConfig, ConfigError, Endpoint
 from nodes.controller.controller import KafkaController
+from nodes.controller.partition_machine import UNCLEAN_CONFIG
 from nodes.controller.shutdown import controlled_shutdown
 from nodes.coordination.admin import AdminManager
+from nodes.coordination.config_changes import ConfigChanges
 from nodes.coordination.errors import CoordinationError
 from nodes.coordination.producer_ids import ProducerIdManager
 from nodes.coordination.zk import KafkaZkClient
@@ -121,6 +124,9 @@ class KafkaServer:
         )
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
+        changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller))
+        changes.startup()
+        self._on_stop("config changes", changes.shutdown)
         apis = KafkaApis(
             Services(
                 config=config,
@@ -268,6 +274,21 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,
     )
+
+
+def _reconfigure(
+    replica_manager: ReplicaManager,
+    controller: KafkaController,
+    entity_type: str,
+    name: str,
+    configs: Mapping[str, str],
+) -> None:
+    """Configs of an entity changed in ZooKeeper. Of brokers' there are none that act here."""
+    if entity_type != "topics":
+        return
+    replica_manager.update_topic_config(name, configs)
+    if configs.get(UNCLEAN_CONFIG, "").lower() == "true":
+        controller.enable_topic_unclean_leader_election(name)
 
 
 def _rules(config: BrokerConfig) -> Any:

@@ -1,8 +1,9 @@
 """Planted bugs: single rules of `nodes.core.rules.Rules` swapped for wrong ones.
 
 A checker that has never found anything proves nothing. Each mutant here is a bug that a broker
-could plausibly have; a cluster that runs with one (config ``biplane.mutants``) must be found out by
-the checker named in `found_by`. A correct broker runs `nodes.core.rules.RULES` and none of this.
+could plausibly have; in a whole run of its `scenario`, on a cluster that has it (config
+``biplane.mutants``), the check named in `found_by` must find a violation, and none without it:
+``biplane mutants`` plays them all. A correct broker runs `nodes.core.rules.RULES` and none of this.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from nodes.core.truncation import EpochEnd, Truncation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """`says`: what the bug is, for reports; `found_by`: the checker that must notice it; `breaks`:
-    which rules it replaces."""
+    """`says`: what the bug is, for reports; `scenario`: whose whole runs expose it; `found_by`: the
+    check that must notice it there; `breaks`: which rules it replaces."""
 
     name: str
     says: str
+    scenario: str
     found_by: str
     breaks: Mapping[str, Any]
 
@@ -80,36 +82,42 @@ _ALL: Final = (
     Mutant(
         name="skip-controller-epoch-check",
         says="LeaderAndIsr and StopReplica of a deposed controller are applied",
+        scenario="zombie-controller",
         found_by="fencing",
         breaks={"controller_epoch_is_stale": _never_stale},
     ),
     Mutant(
         name="skip-broker-epoch-check",
         says="control requests for this broker's previous registration are applied",
+        scenario="zombie-broker",
         found_by="fencing",
         breaks={"broker_epoch_is_stale": _never_stale},
     ),
     Mutant(
         name="skip-leader-epoch-check",
         says="LeaderAndIsr and StopReplica with an older leader epoch are applied",
+        scenario="zombie-broker",
         found_by="fencing",
         breaks={"leader_and_isr_error": _no_epoch_error, "stop_replica_error": _no_epoch_error},
     ),
     Mutant(
         name="ack-before-replication",
         says="acks=all is acknowledged after the local append alone",
+        scenario="leader-handover",
         found_by="truncation-loss",
         breaks={"acknowledgement": _acknowledge_at_once},
     ),
     Mutant(
         name="never-truncate",
         says="a follower keeps the records in which it differs from its leader",
+        scenario="leader-handover",
         found_by="log",
         breaks={"truncation_for": _keep_everything},
     ),
     Mutant(
         name="truncate-to-high-watermark",
         says="a follower cuts at its own high watermark, as before KIP-101",
+        scenario="leader-handover",
         found_by="truncation-loss",
         breaks={
             "truncation_for": _cut_to_high_watermark,
@@ -119,30 +127,35 @@ _ALL: Final = (
     Mutant(
         name="no-isr-check",
         says="a follower that lags joins the ISR and may then be elected",
+        scenario="returning-follower",
         found_by="truncation-loss",
         breaks={"may_join_isr": _anyone_may_join},
     ),
     Mutant(
         name="serve-above-high-watermark",
         says="consumers are served records that are not committed yet",
-        found_by="truncation-loss",
+        scenario="leader-handover",
+        found_by="log",
         breaks={"readable_end": _read_to_the_end},
     ),
     Mutant(
         name="stale-metadata-regress",
         says="UpdateMetadata of a deposed controller overwrites newer metadata",
+        scenario="zombie-broker",
         found_by="stale-metadata",
         breaks={"metadata_epoch_is_stale": _never_stale},
     ),
     Mutant(
         name="drop-torn-tail-check",
         says="after a crash the log's tail is trusted instead of checked",
+        scenario="log-recovery",
         found_by="log",
         breaks={"verifies_log_tail": _no},
     ),
     Mutant(
         name="double-append",
         says="the leader writes every accepted batch twice",
+        scenario="log-recovery",
         found_by="log",
         breaks={"appends_per_batch": _twice},
     ),

@@ -158,7 +158,7 @@ def cuttable_proxy(zookeeper: str) -> Iterator[CuttableProxy]:
 def wait_until() -> Callable[..., None]:
     """Wait for a condition; fail when it does not come true in time."""
 
-    def wait(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    def wait(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:

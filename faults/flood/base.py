@@ -146,6 +146,10 @@ class Flood(BaseFault):
         enough = not self.fills_queue or all(n > self.queue_places for n in per_node.values())
         self.took_hold = bool(self._workers) and enough and all(map(self._held, self._workers))
         self.detail["connections"] = {str(node): n for node, n in per_node.items()}
+        if self.fills_queue:
+            self.detail["queue_places"] = self.queue_places
+        if not self.direct:
+            self.detail["proxied"] = True
         if not enough:
             self.detail["why"] = (
                 f"no more connections than queued.max.requests={self.queue_places}: "
@@ -155,19 +159,28 @@ class Flood(BaseFault):
     def undo(self, ctx: Context) -> None:
         if not self._workers:
             return
-        totals = self._end_workers()
-        if self.took_hold is not None:
-            self.detail["totals"] = totals
+        over = {w.spec.process: w.exit_code for w in self._workers if not w.alive()}
+        sent, totals = self._end_workers()
+        if self.took_hold is None:
+            return
+        self.detail["totals"] = totals
+        # Whether it lasted is judged from what the workers wrote (checkers/floods.py); only their
+        # parent knows how they ended.
+        bounded = [process for process in over if sent[process] >= self.max_requests]
+        ended = {process: code for process, code in over.items() if process not in bounded}
+        self.detail |= {k: v for k, v in (("bounded", bounded), ("ended", ended)) if v}
 
-    def _end_workers(self) -> dict[str, int]:
-        """Stop all; sums over workers."""
+    def _end_workers(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Stop all; what each sent, and sums over all."""
         workers, self._workers = self._workers, []
+        sent: dict[str, int] = {}
         totals: dict[str, int] = {"completed": 0, "errors": 0, "sent": 0, "bytes": 0}
         for worker in workers:
             reached = worker.stop()
+            sent[worker.spec.process] = int(reached.get("sent", 0))
             for key in totals:
                 totals[key] += int(reached.get(key, 0))
-        return totals
+        return sent, totals
 
     # -- topics ---------------------------------------------------------------------------------
 

@@ -51,6 +51,11 @@ class FloodWorker:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """As of the last `alive`; minus a signal's number when that ended it."""
+        return self._process.returncode
+
     def ready(self) -> bool:
         """Whether it has said so; `FaultFailed` with its last words when it ended instead."""
         assert self._process.stdout is not None

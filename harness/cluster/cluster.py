@@ -28,6 +28,7 @@ from typing import Final
 from kazoo.client import KazooClient
 
 from faults.protocol import Capability, FaultFailed, Link
+from harness.clock import tie_clocks
 from harness.cluster.admin import ClusterAdmin
 from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.context import ClusterContext
@@ -39,7 +40,7 @@ from harness.cluster.layout import CHROOT, plan_layout
 from harness.cluster.machines import NodeMachines
 from harness.cluster.quorum_view import QuorumView
 from harness.cluster.record import Record
-from harness.cluster.txn_log import complete
+from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.links import ToxiproxyLinks
@@ -177,7 +178,7 @@ class Cluster:
             self.runtime.close()
 
     def _start(self) -> None:
-        self.sut.prepare()
+        self.sut.prepare(self.runtime.programs)
         self.dir.mkdir(parents=True, exist_ok=True)
         service = self._layout.zookeeper
         zookeeper = None if service is None else self.runtime.spawn(service)
@@ -209,12 +210,14 @@ class Cluster:
         self._cleanup.callback(self._finish_watching, zookeeper.watcher)
 
     def _finish_watching(self, watcher: LeadershipWatcher) -> None:
-        """Write the leaderships that were overwritten before the watcher could read them."""
+        """Write what only ZooKeeper's log can tell: leaderships that were overwritten before the
+        watcher could read them, and when topics were deleted."""
         watcher.stop()
         assert self._layout.zookeeper is not None
         folder = self._layout.zookeeper.workdir / "data" / "version-2"
         try:
             complete(watcher, folder, CHROOT)
+            record_deletions(self.record, folder, CHROOT, tie_clocks())
         except (OSError, ValueError, struct.error) as e:
             reason = f"its transaction log cannot be read: {e}"
             self.record("infra", component="zookeeper", reason=reason)

@@ -2,7 +2,9 @@
 
 A broker tells what it has read of the metadata log, which may be old; so everybody that answers is
 asked, and of a partition the newest leader epoch counts. The active controller and its epoch come
-from DescribeQuorum. What nobody tells is -1: partition epochs, and who wrote a state.
+from DescribeQuorum. All are asked at once, and when most have answered the rest have a moment only:
+who is paused or cut off does not answer at all, and a fault that waits for what the others make of
+it must not wait for him. What nobody tells is -1: partition epochs, and who wrote a state.
 
 Faults and the harness use this to aim and to wait. What was committed when is evidence of another
 kind: the metadata log itself, read after the run.
@@ -11,8 +13,11 @@ kind: the metadata log itself, read after the run.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from threading import Lock
+from time import monotonic
+from typing import Any, Final, TypeVar
 
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse
 from kio.serial import entity_reader
@@ -26,6 +31,9 @@ from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
 
 _TIMEOUT_S: Final = 3.0
+_GRACE_S: Final = 0.1
+_OWED_S: Final = 0.5
+T = TypeVar("T")
 _METADATA_TOPIC: Final = b"__cluster_metadata"
 _UNKNOWN: Final = -1
 
@@ -47,11 +55,14 @@ _DESCRIBE_QUORUM: Final = _describe_quorum_frame()
 class QuorumView:
     """Implements `faults.protocol.View` and what else the cluster asks of `ZookeeperView`.
 
-    ``addresses``: each node's client listener, past its proxy. Stateless; thread-safe.
+    ``addresses``: each node's client listener, past its proxy. Thread-safe; it remembers nothing
+    but which question a node still owes an answer to.
     """
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
         self._addresses = dict(addresses)
+        self._lock = Lock()
+        self._owed: dict[int, tuple[Future[Any], float]] = {}
 
     def controller(self) -> int | None:
         quorum = self._quorum()
@@ -116,34 +127,70 @@ class QuorumView:
     def _metadata(self, topics: list[dict[str, Any]] | None) -> dict[int, Any]:
         """By node, the answers of those that gave one; `StateUnreadable` when nobody did."""
         entity = request(ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=False)
-        answers: dict[int, Any] = {}
         why = "no node is known"
-        for node, address in self._addresses.items():
+
+        def answer(address: tuple[str, int]) -> Any:
+            nonlocal why
             try:
-                answers[node] = ask(address, entity, _TIMEOUT_S)
+                return ask(address, entity, _TIMEOUT_S)
             except NoAnswer as error:
                 why = str(error)
+                return None
+
+        answers = self._each(answer)
         if not answers:
             raise StateUnreadable(f"no broker answered: {why}")
         return answers
 
+    def _each(self, question: Callable[[tuple[str, int]], T | None]) -> dict[int, T]:
+        """By node, what those said that answered in time."""
+        with self._lock:
+            nodes = self._worth_asking()
+            pool = ThreadPoolExecutor(len(nodes), thread_name_prefix="quorum-view")
+            asked = {pool.submit(question, self._addresses[node]): node for node in nodes}
+            self._owed |= {node: (future, monotonic()) for future, node in asked.items()}
+        pool.shutdown(wait=False)
+        found: dict[int, T] = {}
+        pending: set[Future[T | None]] = set(asked)
+        deadline = monotonic() + 2 * _TIMEOUT_S
+        while pending and (left_s := deadline - monotonic()) > 0:
+            done, pending = wait(pending, left_s, return_when=FIRST_COMPLETED)
+            for future in done:
+                said = future.result()
+                if said is not None:
+                    found[asked[future]] = said
+            if 2 * len(found) > len(self._addresses):
+                deadline = min(deadline, monotonic() + _GRACE_S)
+        return found
+
+    def _worth_asking(self) -> list[int]:
+        """Not who has owed an answer for a while, as long as the others are most: connections would
+        pile up where nobody reads."""
+        since = monotonic() - _OWED_S
+        prompt = [
+            node
+            for node in self._addresses
+            if node not in self._owed or self._owed[node][0].done() or self._owed[node][1] > since
+        ]
+        return prompt if 2 * len(prompt) > len(self._addresses) else list(self._addresses)
+
     def _moving(self, topics: Mapping[str, Any]) -> set[str]:
         """Topics with a reassignment under way."""
         entity = request(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=3000)
-        for address in self._addresses.values():
+
+        def answer(address: tuple[str, int]) -> set[str] | None:
             try:
-                answer = ask(address, entity, _TIMEOUT_S)
+                return {str(t.name) for t in ask(address, entity, _TIMEOUT_S).topics}
             except NoAnswer:
-                continue
-            return {str(t.name) for t in answer.topics} & set(topics)
-        return set()
+                return None
+
+        return set().union(*self._each(answer).values()) & set(topics)
 
     def _quorum(self) -> tuple[int, int] | None:
         """(active controller, its epoch), of the newest answer."""
         newest: tuple[int, int] | None = None
-        for address in self._addresses.values():
-            found = describe_quorum(address, _TIMEOUT_S)
-            if found is not None and (newest is None or found[1] > newest[1]):
+        for found in self._each(lambda address: describe_quorum(address, _TIMEOUT_S)).values():
+            if newest is None or found[1] > newest[1]:
                 newest = found
         return newest
 

@@ -1,7 +1,8 @@
-"""ZooKeeper's transaction log, read for the leaderships that no watch could show.
+"""ZooKeeper's transaction log, read for what no watch could show, or not when it was.
 
 A watch tells that a znode changed; what was in it is read afterwards, and may have been overwritten
-meanwhile. The server's log holds every write in order, with its data and its wall-clock time.
+(or removed) meanwhile. The server's log holds every write in order, with its data and its
+wall-clock time: leaderships that were missed, and the steps of topic deletions, are taken from it.
 
 Layout (big-endian; org.apache.zookeeper.server.persistence.FileTxnLog)::
 
@@ -10,6 +11,7 @@ Layout (big-endian; org.apache.zookeeper.server.persistence.FileTxnLog)::
     body    session i64, cxid i32, zxid i64, time_ms i64, type i32, record
     create  path, data, acl vector, ephemeral bool, parent version i32    (types 1, 15, 19, 21)
     set     path, data, version i32                                        (type 5)
+    delete  path                                                           (types 2, 20)
     multi   count i32, then each: type i32, record as a buffer             (type 14)
     string / buffer: length i32 and bytes; length -1: null
 
@@ -26,8 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.cluster import state
+from harness.sut.protocol import ClockTie
 
 if TYPE_CHECKING:
+    from harness.cluster.record import Record
     from harness.cluster.watcher import LeadershipWatcher
 
 _FILE_HEADER: Final = struct.Struct(">4siq")
@@ -55,28 +59,27 @@ class Write:
 def writes(folder: Path, suffix: str = "") -> Iterator[Write]:
     """Every create and set of paths that end in ``suffix``, oldest first."""
     czxids: dict[str, int] = {}
-    for path in sorted(folder.glob("log.*"), key=lambda p: int(p.suffix[1:], 16)):
-        for zxid, time_ms, kind, record in _operations(path.read_bytes()):
-            name, at = _buffer(record, 0)
-            znode = name.decode()
-            if not znode.endswith(suffix):
-                continue
-            if kind in _DELETE:
-                czxids.pop(znode, None)
-                continue
-            data, at = _buffer(record, at)
-            if kind in _CREATE:
-                czxids[znode] = zxid
-                version = 0
-            else:
-                version = _I32.unpack_from(record, at)[0]
-            yield Write(
-                path=znode,
-                data=data,
-                czxid=czxids.get(znode, 0),
-                version=version,
-                mtime=time_ms,
-            )
+    for zxid, time_ms, kind, record in _logged(folder):
+        name, at = _buffer(record, 0)
+        znode = name.decode()
+        if not znode.endswith(suffix):
+            continue
+        if kind in _DELETE:
+            czxids.pop(znode, None)
+            continue
+        data, at = _buffer(record, at)
+        if kind in _CREATE:
+            czxids[znode] = zxid
+            version = 0
+        else:
+            version = _I32.unpack_from(record, at)[0]
+        yield Write(
+            path=znode,
+            data=data,
+            czxid=czxids.get(znode, 0),
+            version=version,
+            mtime=time_ms,
+        )
 
 
 def complete(watcher: LeadershipWatcher, folder: Path, root: str) -> int:
@@ -87,6 +90,47 @@ def complete(watcher: LeadershipWatcher, folder: Path, root: str) -> int:
         if where is not None and write.path.startswith(root + state.TOPICS):
             filled += watcher.add_missed(*where, write.data, write)
     return filled
+
+
+_PROCESS: Final = "zk-log"
+_HALF_MS: Final = 500_000
+
+
+def deletion_steps(folder: Path, root: str) -> Iterator[tuple[str, str, int]]:
+    """(topic, ``requested`` or ``gone``, wall ms) of every topic deletion, oldest first."""
+    requests, topics = f"{root}{state.DELETE_TOPICS}/", f"{root}{state.TOPICS}/"
+    for _, time_ms, kind, record in _logged(folder):
+        path, _ = _buffer(record, 0)
+        znode = path.decode()
+        if kind in _CREATE and znode.startswith(requests):
+            yield znode.removeprefix(requests), "requested", time_ms
+        elif kind in _DELETE and znode.startswith(topics):
+            topic = znode.removeprefix(topics)
+            if "/" not in topic:  # the topic's own znode goes last
+                yield topic, "gone", time_ms
+
+
+def record_deletions(record: Record, folder: Path, root: str, clock: ClockTie) -> int:
+    """Write ``topic_deletion`` rows, dated by ZooKeeper's own clock; returns how many."""
+    count = 0
+    for topic, step, wall_ms in deletion_steps(folder, root):
+        record(
+            "topic_deletion",
+            t=clock.monotonic_ns(wall_ms) + _HALF_MS,
+            error_ns=clock.error_ns,
+            process=_PROCESS,
+            topic=topic,
+            step=step,
+            commit_ms=wall_ms,
+        )
+        count += 1
+    return count
+
+
+def _logged(folder: Path) -> Iterator[tuple[int, int, int, bytes]]:
+    """`_operations` of all of the log's files, oldest first."""
+    for path in sorted(folder.glob("log.*"), key=lambda p: int(p.suffix[1:], 16)):
+        yield from _operations(path.read_bytes())
 
 
 def _operations(content: bytes) -> Iterator[tuple[int, int, int, bytes]]:

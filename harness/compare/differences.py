@@ -6,8 +6,8 @@
 For every scenario: the verdict of each arm, then every key figure of each arm and, for each plane
 mode, the first system's over the second's. A figure beyond `APART` (either way) is a difference and
 wants a note: what it comes from, and Kafka's source as witness. Notes are kept in a TOML file by
-figure, because figures change with each run and reasons do not; a difference without one is listed
-at the end as unexplained.
+figures, because values change with each run and reasons do not; a difference without one is listed
+at the end as unexplained, and so is a note that nothing called for: it may have had its time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,29 @@ from harness.settings import SettingsError
 
 APART: Final = 2.0
 """Two systems on one noisy machine: a smaller ratio of single runs says nothing."""
-_LEAST: Final[Mapping[str, float]] = {"count": 20.0, "ms": 10.0}
-"""Figures that are smaller on both sides are noise whatever their ratio."""
+_LEAST: Final[Mapping[str, float]] = {"count": 20.0, "ms": 10.0, "share": 0.005}
+"""Figures that are smaller on both sides are noise whatever their ratio: a share below this is a
+handful of the thousand operations of a short run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``figure``: "<group>/<label>", or "verdict"; ``scenario``: "" for all."""
+    """``figures``: each "<group>/<label>", or "verdict"; ``scenario``: "" for all."""
 
-    figure: str
+    figures: tuple[str, ...]
     says: str
     witness: str
     scenario: str = ""
+
+    @property
+    def title(self) -> str:
+        """The figures, those of one group together."""
+        groups: dict[str, list[str]] = {}
+        for figure in self.figures:
+            group, _, label = figure.rpartition("/")
+            groups.setdefault(group, []).append(label)
+        named = [f"{g}: {', '.join(labels)}".removeprefix(": ") for g, labels in groups.items()]
+        return "; ".join(named) + (f" ({self.scenario})" if self.scenario else "")
 
 
 @dataclass(slots=True)
@@ -53,7 +64,7 @@ def load_notes(path: Path) -> list[Note]:
         entries = tomllib.loads(path.read_text()).get("note", [])
         return [
             Note(
-                figure=str(e["figure"]),
+                figures=_listed(e["figure"]),
                 says=str(e["says"]),
                 witness=str(e["witness"]),
                 scenario=str(e.get("scenario", "")),
@@ -64,6 +75,10 @@ def load_notes(path: Path) -> list[Note]:
         raise SettingsError(
             f"{path}: {error!r}; allowed: [[note]] tables with figure, says and witness"
         ) from error
+
+
+def _listed(names: Any) -> tuple[str, ...]:
+    return tuple(map(str, names)) if isinstance(names, list) else (str(names),)
 
 
 def write_differences(store: Path, notes: Sequence[Note], out: Path) -> Path:
@@ -95,11 +110,16 @@ def render(runs: Sequence[RunFolder], notes: Sequence[Note]) -> str:
     for run in runs:
         lines += [*_scenario(run, first, second, notes, found), ""]
     lines += ["## What the differences come from", ""]
-    lines += [f"- **{n.figure}**: {n.says} Witness: {n.witness}" for n in found.explained]
+    lines += [
+        f"- **{n.title}**: {n.says} Witness: {n.witness}" for n in notes if n in found.explained
+    ]
     if not found.explained:
         lines.append("Nothing that was seen here has a note.")
     lines += ["", "## Unexplained", ""]
     lines += [f"- {text}" for text in found.unexplained] or ["None."]
+    idle = [n.title for n in notes if n not in found.explained]
+    if idle:
+        lines += ["", f"Not needed by these runs: the notes on {'; '.join(idle)}."]
     return "\n".join([*lines, ""])
 
 
@@ -203,7 +223,7 @@ def _apart(figure: KeyFigure, left: float | None, right: float | None) -> bool:
 
 def _meet(found: _Found, notes: Sequence[Note], figure: str, scenario: str, text: str) -> None:
     for note in notes:
-        if note.figure == figure and note.scenario in ("", scenario):
+        if figure in note.figures and note.scenario in ("", scenario):
             found.explained[note] = None
             return
     found.unexplained.append(f"{scenario}, {figure}: {text}")

@@ -2,12 +2,13 @@
 
 A figure is the median over the rounds, its range in brackets; a ratio is the median of the rounds'
 own ratios (arms of one round met the same machine), its range in brackets as well. Where the range
-holds 1 the page says that the rounds do not agree on a difference.
+holds 1 the page says that the rounds do not agree on a difference. Rounds that were played without
+their floods stand beside the others, as the floor below which no control plane can bring a figure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -16,80 +17,12 @@ from typing import Any, Final
 from harness.compare.figures import Round, read_round
 from harness.compare.picture import latency_svg
 from harness.compare.rounds import Comparison
+from harness.compare.tables import BEHIND, TABLES, Format, Line
 from harness.report import units
 from harness.report.run_folder import RunFolder
 
 PAGE: Final = "compare.md"
 PICTURE: Final = "latency.svg"
-Format = Callable[..., str]
-
-
-class Line:
-    """One line of a table. ``of``: the scenario whose rounds it is read from; ``better``: "less",
-    "more", or "" when neither is."""
-
-    def __init__(self, label: str, of: str, name: str, write: Format, better: str = "less") -> None:
-        self.label, self.of, self.name, self.write, self.better = label, of, name, write, better
-
-
-def _per_s(value: float | None) -> str:
-    return units.count(None if value is None else round(value))
-
-
-_FLOOD, _ACKS1 = "request-flood", "acks1-truncation"
-TABLES: Final[Mapping[str, tuple[str, tuple[Line, ...]]]] = {
-    "Control requests": (
-        "Round trip of a control request to the flooded broker, sent on a clock and counted from "
-        "its planned time; idle is the same before the flood.",
-        (
-            Line("flooded, p50", _FLOOD, "flooded_p50_ms", units.ms),
-            Line("flooded, p99", _FLOOD, "flooded_p99_ms", units.ms),
-            Line("flooded, max", _FLOOD, "flooded_max_ms", units.ms),
-            Line("idle, p50", _FLOOD, "idle_p50_ms", units.ms),
-            Line("idle, p99", _FLOOD, "idle_p99_ms", units.ms),
-            Line("controller's own, p50", _FLOOD, "round_trip_p50_ms", units.ms),
-            Line("controller's own, p99", _FLOOD, "round_trip_p99_ms", units.ms),
-            Line("controller's own, max", _FLOOD, "round_trip_max_ms", units.ms),
-        ),
-    ),
-    "Stale metadata": (
-        "From the commit of a leader until brokers told clients of it. Brokers that are not "
-        "flooded count as well; they gain nothing.",
-        (
-            Line("brokers behind, summed", _FLOOD, "stale_time_ms", units.ms),
-            Line("commit to cache, p50", _FLOOD, "propagation_p50_ms", units.ms),
-            Line("commit to cache, p99", _FLOOD, "propagation_p99_ms", units.ms),
-            Line("commit to cache, p99 (a leader demoted)", _ACKS1, "propagation_p99_ms", units.ms),
-            Line("stale answers", _FLOOD, "stale_share", units.share),
-        ),
-    ),
-    "Records lost although acknowledged with acks=1": (
-        "The flooded broker is demoted while producers write to it. Avoidable: appended after the "
-        "LeaderAndIsr had been sent to it. Lawful lag: appended before the next leader was "
-        "committed; no control plane can change that.",
-        (
-            Line("avoidable", _ACKS1, "avoidable", units.count),
-            Line("within the clocks' error of it", _ACKS1, "edge", units.count),
-            Line("lawful lag", _ACKS1, "before_commit", units.count),
-            Line("acknowledged", _ACKS1, "acked_1", units.count, ""),
-            Line("cut off by brokers, their own lines", _ACKS1, "cut_records", units.count),
-        ),
-    ),
-    "Availability": (
-        "From the commit of a new leader to its first acknowledged produce.",
-        (
-            Line("first produce, p50", _ACKS1, "first_produce_p50_ms", units.ms),
-            Line("first produce, max", _ACKS1, "first_produce_max_ms", units.ms),
-        ),
-    ),
-    "Throughput": (
-        "Requests a second that the flood got answered (20 partitions each).",
-        (
-            Line("request-flood", _FLOOD, "flood_per_s", _per_s, "more"),
-            Line("acks1-truncation", _ACKS1, "flood_per_s", _per_s, "more"),
-        ),
-    ),
-}
 
 
 def write_page(comparison: Comparison) -> Path:
@@ -97,7 +30,9 @@ def write_page(comparison: Comparison) -> Path:
     rounds = _all_rounds(comparison)
     path = comparison.folder / PAGE
     path.write_text(render(comparison, rounds))
-    (comparison.folder / PICTURE).write_text(latency_svg([r for r in rounds if r.probes]))
+    (comparison.folder / PICTURE).write_text(
+        latency_svg([r for r in rounds if r.probes and not r.idle])
+    )
     return path
 
 
@@ -107,7 +42,7 @@ def publish(comparison: Comparison, out: Path) -> Path:
     picture = out.with_suffix(".svg")
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(render(comparison, rounds, picture=picture.name, published=True))
-    picture.write_text(latency_svg([r for r in rounds if r.probes]))
+    picture.write_text(latency_svg([r for r in rounds if r.probes and not r.idle]))
     return out
 
 
@@ -120,40 +55,61 @@ def render(
 ) -> str:
     """The page's text."""
     arms = _arms(comparison, rounds)
-    lines = [f"# {_title(comparison)}", "", *_how(comparison, rounds), ""]
+    idle = [r for r in rounds if r.idle]
+    rounds = [r for r in rounds if not r.idle]
+    lines = [f"# {_title(comparison)}", "", *_how(comparison, rounds + idle), ""]
+    lines += [*_in_short(arms, rounds, idle), ""]
     lines += [f"![Control requests under a flood, every round]({picture})", ""]
     for title, (says, table) in TABLES.items():
-        body = [row for line in table if (row := _row(line, arms, rounds)) is not None]
+        body = [
+            row
+            for line in table
+            if not (line.floor and idle) and (row := _row(line, arms, rounds, idle)) is not None
+        ]
         if body:
-            lines += [f"## {title}", "", says, "", *_header(arms), *body, ""]
-            lines += [*_sentences(title, table[0], arms, rounds), ""]
+            lines += [f"## {title}", "", says, "", *_header(arms, idle), *body, ""]
+            for line in table:
+                lines += _sentences(line, arms, rounds, idle) if line.said else []
+            lines += [*_agreement_of_losses(table, rounds), ""]
     if same := _undecided(arms, rounds):
         lines += ["## Where the rounds show no difference", "", *same, ""]
-    lines += ["## What stands behind the figures", "", *_BEHIND, ""]
+    lines += ["## What stands behind the figures", "", *BEHIND, ""]
     lines += ["## Rounds", "", *_runs(comparison, published), ""]
     if published:
         lines += ["## To repeat it", "", *_repeat(comparison), ""]
     return "\n".join(lines)
 
 
-_BEHIND: Final = (
-    "- The flood: 640 connections, dialled beforehand, each with one produce request of 20 "
-    "partitions in flight, acks=1, at one broker whose queue holds 500 requests. Fewer "
-    "connections, lighter requests or acks=all with replicas leave the queue half empty and show "
-    "nothing.",
-    "- With one queue a control request waits for the whole of it: queued requests over requests "
-    "handled a second. What is left with a queue of its own is the request's own work and the "
-    "competition for processors.",
-    "- The controller's own requests go to all brokers, two of which are not flooded: their "
-    "medians say little.",
-    "- Idle tails are the machine's: brokers run in small, freshly started virtual machines "
-    "(384 MiB, first-tier compiler only) and share the processors with the load and each other.",
-    "- A lost record is one that was acknowledged and is not in the final log. Each one was found "
-    "in a range that its broker said it had truncated; a run with one that was not is `invalid`. "
-    "Brokers cut more than was acknowledged: answers that never arrived.",
-    "- Appended when: the record's own log append time, milliseconds, tied to the monotonic clock "
-    "with its error (run.json); what lies within the error of the sending is counted apart.",
-)
+def _in_short(arms: Sequence[str], rounds: Sequence[Round], idle: Sequence[Round]) -> list[str]:
+    """One line a question and pair of arms: medians, and how many rounds say the same."""
+    body = []
+    for title, (_, table) in TABLES.items():
+        for line in table:
+            for a, b in compared(arms) if line.said else ():
+                left, right = _values(line, a, rounds), _values(line, b, rounds)
+                both = [(left[n], right[n]) for n in sorted(left.keys() & right.keys())]
+                if not both:
+                    continue
+                each = ratios(left, right)
+                cells = [
+                    f"{title}: {line.label}",
+                    f"{line.write(median(left.values()))} in {_short(arms, a)}",
+                    f"{line.write(median(right.values()))} in {_short(arms, b)}",
+                    units.times(median(each)) if each else units.NOT_MEASURED,
+                    f"{sum(x > y for x, y in both)} of {len(both)}",
+                ]
+                if idle:
+                    floors = [[*_values(line, arm, idle).values()] for arm in (a, b)]
+                    cells.append(", ".join(_middle(line, floor) for floor in floors))
+                body.append(f"| {' | '.join(cells)} |")
+    heads = ["", "", "", "ratio", "rounds with the first higher"] + ["without the flood"] * bool(
+        idle
+    )
+    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *body] if body else []
+
+
+def _middle(line: Line, values: Sequence[float]) -> str:
+    return line.write(median(values) if values else None)
 
 
 def _undecided(arms: Sequence[str], rounds: Sequence[Round]) -> list[str]:
@@ -164,23 +120,48 @@ def _undecided(arms: Sequence[str], rounds: Sequence[Round]) -> list[str]:
             for a, b in compared(arms):
                 left, right = _values(line, a, rounds), _values(line, b, rounds)
                 both = [(left[n], right[n]) for n in left.keys() & right.keys()]
-                agreed = all(x > y for x, y in both) or all(x < y for x, y in both)
-                if len(both) > 1 and not agreed:
-                    pair = f"{_short(arms, a)} and {_short(arms, b)}"
-                    found.append(f"- {title}: {line.label} ({pair}).")
+                if len(both) > 1 and not _all_differ(both):
+                    higher = sum(x > y for x, y in both)
+                    lower = sum(x < y for x, y in both)
+                    found.append(
+                        f"- {title}: {line.label} ({_short(arms, a)} higher in {higher}, "
+                        f"{_short(arms, b)} in {lower} of {units.words(len(both), 'round')})."
+                    )
     return found
+
+
+def _all_differ(both: Sequence[tuple[float, float]]) -> bool:
+    return all(x > y for x, y in both) or all(x < y for x, y in both)
+
+
+def _agreement_of_losses(table: Sequence[Line], rounds: Sequence[Round]) -> list[str]:
+    """Whether what is lost is what brokers said they cut, over all rounds and arms."""
+    if not any(line.name == "lost_uncut" for line in table):
+        return []
+    lost = [r.values.get("lost") or 0.0 for r in rounds]
+    uncut = [r.values.get("lost_uncut") or 0.0 for r in rounds]
+    inside = sum(lost) - sum(uncut)
+    return [
+        f"- Of all {units.count(sum(lost))} lost records of all rounds, {units.count(inside)} lie "
+        "in a range that a broker wrote down as truncated."
+    ]
 
 
 def _repeat(comparison: Comparison) -> list[str]:
     scenarios = " ".join(f"--scenario={name}" for name in comparison.scenarios)
-    seed = min(int(entry["seed"]) for entry in comparison.runs)
+    idle = comparison.rounds(idle=True)
     return [
         "```",
         "make setup kafka",
         f"biplane compare --sut={','.join(comparison.suts)} "
-        f"--planes={','.join(comparison.planes)} {scenarios} --rounds={comparison.rounds} "
-        f"--seed={seed} --into=store/compare/again --out=docs/again.md",
+        f"--planes={','.join(comparison.planes)} {scenarios} --rounds={comparison.rounds()} "
+        f"{f'--idle={idle} ' * bool(idle)}--seed={comparison.seed} --into=store/compare/again "
+        "--out=docs/again.md",
         "```",
+        "",
+        "A comparison can be made in pieces, as this one was: the same command with `--rounds=1` "
+        "and one scenario continues what `--into` holds; `--rounds=0 --out=...` writes the page "
+        "again.",
     ]
 
 
@@ -188,7 +169,8 @@ def _all_rounds(comparison: Comparison) -> list[Round]:
     rounds: list[Round] = []
     for entry in comparison.runs:
         folder = comparison.folder / entry["folder"]
-        rounds += read_round(folder, entry["scenario"], entry["round"])
+        idle = bool(entry.get("idle"))
+        rounds += read_round(folder, entry["scenario"], entry["round"], idle)
     return rounds
 
 
@@ -204,15 +186,20 @@ def _how(comparison: Comparison, rounds: Sequence[Round]) -> list[str]:
     profile = settings.get("profile") or {}
     machine = facts.get("machine") or {}
     verdicts = {r.verdict for r in rounds}
+    idle = comparison.rounds(idle=True)
+    floor = f" and {units.words(idle, 'round')} without floods" if idle else ""
+    chance = 2 ** (comparison.rounds() - 1)
+    by_chance = f", which chance alone would do once in {chance} times" if chance > 1 else ""
     return [
-        f"{units.words(comparison.rounds, 'round')}, arms in turn and their order turned each "
-        f"round; version {units.listed(sorted(versions))}; three brokers, ZooKeeper and toxiproxy "
+        f"{units.words(comparison.rounds(), 'round')} of each scenario{floor}, arms in turn and "
+        f"their order turned each round; version {units.listed(sorted(versions))}; three brokers, "
+        "ZooKeeper and toxiproxy "
         f"on one machine ({machine.get('system', 'unknown')}, "
         f"{machine.get('processors', '?')} processors, shared with the load).",
         f"A trial: {profile.get('warmup_s')} s of warm-up, {profile.get('chaos_s')} s with faults. "
         f"Verdicts of the runs: {units.listed(sorted(verdicts))}.",
         "A figure is the median over the rounds, its range in brackets; a ratio is the median of "
-        "the rounds' own.",
+        f"the rounds' own. Arms are said to differ when all rounds agree{by_chance}.",
     ]
 
 
@@ -227,10 +214,11 @@ def _short(arms: Sequence[str], arm: str) -> str:
     return arm.rsplit("-", 1)[1] if len(systems) == 1 else arm
 
 
-def _header(arms: Sequence[str]) -> list[str]:
+def _header(arms: Sequence[str], idle: Sequence[Round]) -> list[str]:
     names = [_short(arms, arm) for arm in arms]
-    ratios = [f"{_short(arms, a)} / {_short(arms, b)}" for a, b in compared(arms)]
-    cells = ["", *names, *ratios]
+    pairs = [f"{_short(arms, a)} / {_short(arms, b)}" for a, b in compared(arms)]
+    floors = [f"{name}, no flood" for name in names] if idle else []
+    cells = ["", *names, *pairs, *floors]
     return [f"| {' | '.join(cells)} |", f"|{'---|' * len(cells)}"]
 
 
@@ -244,12 +232,16 @@ def compared(arms: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _row(line: Line, arms: Sequence[str], rounds: Sequence[Round]) -> str | None:
+def _row(
+    line: Line, arms: Sequence[str], rounds: Sequence[Round], idle: Sequence[Round]
+) -> str | None:
     by_arm = {arm: _values(line, arm, rounds) for arm in arms}
     if not any(by_arm.values()):
         return None
     cells = [_spread(list(by_arm[arm].values()), line.write) for arm in arms]
     cells += [_spread(ratios(by_arm[a], by_arm[b]), units.times) for a, b in compared(arms)]
+    if idle:
+        cells += [_spread(list(_values(line, arm, idle).values()), line.write) for arm in arms]
     return f"| {line.label} | {' | '.join(cells)} |"
 
 
@@ -275,19 +267,28 @@ def _spread(values: Sequence[float], write: Format) -> str:
     return middle if len(values) == 1 or low == high else f"{middle} [{write(low)}, {write(high)}]"
 
 
-def _sentences(title: str, line: Line, arms: Sequence[str], rounds: Sequence[Round]) -> list[str]:
-    """What the first line of a table amounts to, for each pair of arms."""
+def _sentences(
+    line: Line, arms: Sequence[str], rounds: Sequence[Round], idle: Sequence[Round]
+) -> list[str]:
+    """What a line amounts to, for each pair of arms."""
     said = []
     for a, b in compared(arms):
         left, right = _values(line, a, rounds), _values(line, b, rounds)
         if not left or not right:
             continue
         names = (_short(arms, a), _short(arms, b))
-        ends = f"{line.write(median(left.values()))} in {names[0]}, " + (
-            f"{line.write(median(right.values()))} in {names[1]}"
+        floors = [_values(line, arm, idle) for arm in (a, b)]
+        calm = (
+            f" Without the flood: {line.write(median(floors[0].values()))} and "
+            f"{line.write(median(floors[1].values()))}."
+            if all(floors)
+            else ""
         )
-        each = ratios(left, right)
-        said.append(f"- {line.label}: {ends}; {_agreement(each, left, right, names)}.")
+        said.append(
+            f"- {line.label}: {line.write(median(left.values()))} in {names[0]}, "
+            f"{line.write(median(right.values()))} in {names[1]}; "
+            f"{_agreement(ratios(left, right), left, right, names)}.{calm}"
+        )
     return said
 
 
@@ -309,8 +310,8 @@ def _runs(comparison: Comparison, published: bool) -> list[str]:
     for entry in comparison.runs:
         folder = str(entry["folder"])
         run = Path(folder).name if published else f"[report]({folder}/report.html)"
+        number = f"{entry['round'] + 1}{', no flood' if entry.get('idle') else ''}"
         lines.append(
-            f"| {entry['round'] + 1} | {entry['scenario']} | {entry['seed']} | "
-            f"{entry['verdict']} | {run} |"
+            f"| {number} | {entry['scenario']} | {entry['seed']} | {entry['verdict']} | {run} |"
         )
     return lines

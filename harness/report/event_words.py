@@ -146,6 +146,11 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "leadership": lambda e: (
         f"committed: {e.place} is led by {e.leader} at leader epoch {e.leader_epoch}, ISR {e.isr}"
     ),
+    "topic_deletion": lambda e: (
+        f"committed: the deletion of topic {e.topic} is requested"
+        if e.step == "requested"
+        else f"committed: topic {e.topic} is gone"
+    ),
     "leader_change": lambda e: (
         f"node {e.node} becomes {e.role} of {e.place} at leader epoch {e.leader_epoch} (leader "
         f"{e.leader}), its log ending at {e.log_end_offset}"

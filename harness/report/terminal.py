@@ -34,7 +34,12 @@ _COLUMNS: Final[tuple[tuple[str, _Path, Format], ...]] = (
     ("p99", ("controller-latency", "probe", "p99_ms"), units.ms),
     ("max", ("controller-latency", "probe", "max_ms"), units.ms),
     ("avoidable loss", ("truncation-loss", "avoidable"), units.count),
-    ("stale time", ("stale-metadata", "propagation_applied", "stale_time_ms"), units.ms),
+    (
+        "stale: flooded",
+        ("stale-metadata", "propagation_applied_flooded", "stale_time_ms"),
+        units.ms,
+    ),
+    ("all brokers", ("stale-metadata", "propagation_applied", "stale_time_ms"), units.ms),
 )
 _INSTEAD: Final = "round_trip"
 _MARK: Final = "*"

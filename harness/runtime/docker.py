@@ -26,7 +26,7 @@ from threading import Lock
 from typing import Any, Final
 
 from faults.protocol import Capability, Usage
-from harness.runtime import docker_images, docker_packets, services
+from harness.runtime import docker_images, docker_packets, docker_software, services
 from harness.runtime.docker_clean import Record
 from harness.runtime.docker_disk import BoundedDisk, can_bound
 from harness.runtime.docker_engine import Owner, connect, engine_errors
@@ -67,6 +67,7 @@ class DockerRuntime:
         self._lock = Lock()
         self._client: Any = None
         self._network: PrivateNetwork | None = None
+        self._programs: Programs | None = None
         self._closed = False
 
     @property
@@ -85,7 +86,15 @@ class DockerRuntime:
 
     @property
     def programs(self) -> Programs:
-        return Programs(python=docker_images.PYTHON, java=docker_images.JAVA)
+        """They are in images: raises `SetupError` when those, or the engine, are not there."""
+        if self._programs is None:
+            docker_images.require()
+            self._programs = Programs(
+                python=docker_images.PYTHON,
+                java=docker_images.JAVA,
+                software=docker_software.find(connect()),
+            )
+        return self._programs
 
     def prepare(self) -> None:
         """The engine, the images, and the network (addresses are its)."""
@@ -126,7 +135,7 @@ class DockerRuntime:
             owner=self._owner,
             network=self._net,
             name=f"{self._prefix}-{spec.name}",
-            image=docker_images.tag(_image_for(spec)),
+            image=spec.software.image if spec.software else docker_images.tag(_image_for(spec)),
             user=_IMAGE_USER if os.geteuid() == 0 else (os.getuid(), os.getgid()),
         )
         with self._lock:
@@ -250,7 +259,8 @@ class DockerRuntime:
 
 
 def _image_for(spec: ProcessSpec) -> Image:
-    """By what it is for, or, for a broker that is a Java program, by what it needs."""
+    """By what it is for, or, for a broker that is a Java program, by what it needs. (One that an
+    image holds, jars and all, names that image itself.)"""
     if spec.role is Role.TOXIPROXY:
         return Image.TOXIPROXY
     if spec.role is Role.ZOOKEEPER or spec.argv[0] == docker_images.JAVA:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,24 +91,33 @@ def _dial() -> Any:
             f"DOCKER_HOST={where} is not on this host, where the folders and the clock are; "
             "unset it, or run there"
         )
+    _knock(where)
     try:
         return docker.DockerClient(
             base_url=where, version="auto", timeout=_TIMEOUT_S, max_pool_size=_POOL
         )
-    except DockerException as e:
-        text = str(e)
-        if "PermissionError" in text or "Permission denied" in text:
-            raise SetupError(
-                f"not permitted to use the Docker engine at {where}; "
-                "join its group (sudo usermod -aG docker $USER, then log in again) or be root"
-            ) from None
-        if "FileNotFoundError" in text or "ConnectionRefused" in text or "refused" in text:
-            raise SetupError(
-                f"no Docker engine answers at {where}; start it: sudo containers/engine.sh up"
-            ) from None
+    except (DockerException, requests.RequestException, ValueError) as e:
         raise SetupError(
-            f"the Docker engine at {where} cannot be used ({one_line(text)}); "
+            f"what answers at {where} is no Docker engine that can be used ({one_line(str(e))}); "
             "look at: docker version"
+        ) from None
+
+
+def _knock(where: str) -> None:
+    """Whether anybody is at home: the kernel's word for why not, before the SDK wraps it up."""
+    try:
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(_TIMEOUT_S)
+            door.connect(where.removeprefix("unix://"))
+    except PermissionError:
+        raise SetupError(
+            f"not permitted to use the Docker engine at {where}; "
+            "join its group (sudo usermod -aG docker $USER, then log in again) or be root"
+        ) from None
+    except OSError as e:
+        raise SetupError(
+            f"no Docker engine answers at {where} ({(e.strerror or str(e)).lower()}); "
+            "start it: sudo containers/engine.sh up"
         ) from None
 
 

@@ -29,9 +29,9 @@ from docker.types import LogConfig, Mount, Ulimit
 
 from faults.protocol import Usage
 from harness.runtime.docker_disk import BoundedDisk
-from harness.runtime.docker_engine import EngineFailed, Owner, engine_errors
+from harness.runtime.docker_engine import EngineFailed, Owner, engine_errors, one_line
 from harness.runtime.docker_network import PrivateNetwork
-from harness.runtime.protocol import ProcessSpec, Role, RuntimeFailed, StartFailed
+from harness.runtime.protocol import ProcessSpec, Role, RuntimeFailed, SetupError, StartFailed
 from harness.runtime.readiness import tail, wait_ready
 from harness.runtime.registry import boot_id, start_ticks
 
@@ -43,7 +43,9 @@ _KERNEL: Final = ".kernel"
 _POLL_S: Final = 0.005
 _KILL_TIMEOUT_S: Final = 20.0
 _FIRST_TIMEOUT_S: Final = 120
+_NOTED_S: Final = 5.0
 _SIGNALLED: Final = 128
+_CANNOT_RUN: Final = (126, 127)  # what shells and inits exit with when there is no such program
 # Output is appended on this host; which kernel and which clock this is, is noted for the harness.
 _SHELL: Final = (
     "/bin/sh",
@@ -124,8 +126,9 @@ class DockerHandle:
             return None
         if self._exit_code is None:
             with suppress(EngineFailed):
-                code = int(self._inspect()["State"]["ExitCode"])
-                self._exit_code = _SIGNALLED - code if code > _SIGNALLED else code
+                if self._noted_gone():  # until then the engine says 0
+                    code = int(self._inspect()["State"]["ExitCode"])
+                    self._exit_code = _SIGNALLED - code if code > _SIGNALLED else code
         return self._exit_code
 
     @property
@@ -163,12 +166,14 @@ class DockerHandle:
                     self._start_container()
                 state = self._inspect()["State"]
             except EngineFailed as e:
+                if self.starts == 0 and "runtime create failed" in str(e):
+                    raise self._image_failed(str(e)) from e
                 raise StartFailed(f"{self.spec.name}: its container will not start: {e}") from e
             self.starts += 1
             self.paused, self._exit_code = False, None
             pid = int(state["Pid"])
             ticks = start_ticks(pid) if pid else None
-            if pid and ticks is None and self._inspect()["State"]["Running"]:
+            if pid and ticks is None and not self._noted_gone():
                 raise StartFailed(
                     f"{self.spec.name}: pid {pid} of its container is not in this machine's /proc: "
                     "the engine runs elsewhere; run the harness on the engine's own host"
@@ -176,17 +181,22 @@ class DockerHandle:
             self._process = (pid, ticks) if ticks is not None else None
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
-        wait_ready(
-            self.spec.ready,
-            name=self.spec.name,
-            host=self._network.address(self.spec.name),
-            ports=dict(self.spec.ports),
-            output=self.output,
-            output_start=self._output_start,
-            alive=lambda: self.alive or self._fetch_output(),
-            exit_code=lambda: self.exit_code,
-            timeout_s=self.spec.ready.timeout_s if timeout_s is None else timeout_s,
-        )
+        try:
+            wait_ready(
+                self.spec.ready,
+                name=self.spec.name,
+                host=self._network.address(self.spec.name),
+                ports=dict(self.spec.ports),
+                output=self.output,
+                output_start=self._output_start,
+                alive=lambda: self.alive or self._fetch_output(),
+                exit_code=lambda: self.exit_code,
+                timeout_s=self.spec.ready.timeout_s if timeout_s is None else timeout_s,
+            )
+        except StartFailed as e:
+            if self.starts == 1 and self.exit_code in _CANNOT_RUN:
+                raise self._image_failed(self._last_words()) from e
+            raise
         if self._has_shell:
             self._check_clock()
 
@@ -292,6 +302,20 @@ class DockerHandle:
             self._container = self._create(self.spec.argv, self._name)
             self._start_container()
 
+    def _last_words(self) -> str:
+        """What it wrote down, or, without a shell to do so, what the engine heard of it."""
+        if self.output.exists():
+            return self.output.read_text(errors="replace")
+        with engine_errors(f"asking what {self.spec.name} said"):
+            return str(self._api.logs(self.container).decode(errors="replace"))
+
+    def _image_failed(self, said: str) -> SetupError:
+        last = one_line(said.strip().splitlines()[-1]) if said.strip() else "it printed nothing"
+        return SetupError(
+            f"the image {self._image} cannot run {self.spec.argv[0]} for {self.spec.name} "
+            f"({last}); make it anew: docker rmi {self._image} && make image"
+        )
+
     def _start_container(self) -> None:
         with engine_errors(f"starting {self.spec.name}"):
             self._api.start(self.container)
@@ -391,6 +415,10 @@ class DockerHandle:
 
     def _await_gone(self, timeout_s: float) -> bool:
         return _wait_until(lambda: not self.alive, timeout_s)
+
+    def _noted_gone(self) -> bool:
+        """Whether the engine knows that it ended. It is told a moment after /proc shows it."""
+        return _wait_until(lambda: not self._inspect()["State"]["Running"], _NOTED_S)
 
     def _await_stopped(self) -> None:
         """Its process being gone, until the engine has noticed: else a start does nothing."""

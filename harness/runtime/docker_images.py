@@ -165,14 +165,14 @@ def _local_base(client: Any) -> str:
 
 def _build_node(client: Any, public: bool) -> None:
     if public:
-        _build(client, Image.NODE, ROOT, "Dockerfile", {"BASE": _PUBLIC_PYTHON})
+        build_image(client, tag(Image.NODE), ROOT, {"BASE": _PUBLIC_PYTHON})
         return
     _download_wheels()
     arguments = {
         "BASE": _local_base(client),
         "PIP_ARGS": "--no-index --find-links=/wheels",
     }
-    _build(client, Image.NODE, ROOT, "Dockerfile", arguments)
+    build_image(client, tag(Image.NODE), ROOT, arguments)
 
 
 def _download_wheels() -> None:
@@ -211,7 +211,7 @@ def _build_java(client: Any, public: bool) -> None:
             (context / "jars").mkdir()
             for jar in tools.find_zookeeper_jars():
                 shutil.copy(jar, context / "jars")
-        _build(client, Image.JAVA, context, "Dockerfile", arguments)
+        build_image(client, tag(Image.JAVA), context, arguments)
 
 
 def _build_toxiproxy(client: Any, public: bool) -> None:
@@ -220,19 +220,20 @@ def _build_toxiproxy(client: Any, public: bool) -> None:
         shutil.copy(ROOT / "containers" / "toxiproxy.Dockerfile", context / "Dockerfile")
         shutil.copy(tools.require_toxiproxy(), context / tools.TOXIPROXY_BINARY)
         (context / tools.TOXIPROXY_BINARY).chmod(0o755)
-        _build(client, Image.TOXIPROXY, context, "Dockerfile", {})
+        build_image(client, tag(Image.TOXIPROXY), context, {})
 
 
-def _build(
-    client: Any, image: Image, context: Path, dockerfile: str, arguments: dict[str, str]
+def build_image(
+    client: Any, reference: str, context: Path, arguments: dict[str, str], *, latest: bool = True
 ) -> None:
+    """Build the Dockerfile of ``context``; ``latest``: tag it so besides."""
     said: list[str] = []
-    with engine_errors(f"building {image}"):
+    repository = reference.rpartition(":")[0]
+    with engine_errors(f"building {reference}"):
         stream = client.api.build(
             path=str(context),
-            dockerfile=dockerfile,
             buildargs=arguments,
-            tag=tag(image),
+            tag=reference,
             rm=True,
             forcerm=True,
             decode=True,
@@ -240,11 +241,12 @@ def _build(
         for part in stream:
             if "error" in part:
                 raise SetupError(
-                    f"building {image} failed: {one_line(part['error'])}; its output ended: "
+                    f"building {reference} failed: {one_line(part['error'])}; its output ended: "
                     f"{one_line(' '.join(said[-5:]))[-300:]}"
                 )
             said.append(str(part.get("stream", "")))
-        client.images.get(tag(image)).tag(str(image), "latest")
+        if latest:
+            client.images.get(reference).tag(repository, "latest")
 
 
 def main() -> int:

@@ -72,11 +72,25 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """A system that the place brings along by itself, so that it need not be on this host."""
+
+    name: str
+    version: str
+    path: Path
+    """Where it lies, as processes there see it."""
+    image: str
+    """What holds it; only the runtime that said so can read this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
     """Interpreters as found where processes run (in a container: inside the image)."""
 
     python: str
     java: str
+    software: tuple[Software, ...] = ()
+    """Systems that are there besides; the newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +126,8 @@ class ProcessSpec:
     """Every port that it listens on, by name."""
     mounts: tuple[Path, ...] = ()
     """Host paths that it reads besides ``workdir`` (jars, sources)."""
+    software: Software | None = None
+    """One of `Programs.software`, when it is run from there."""
     first: tuple[str, ...] = ()
     """A command to run to its end in the same place before the first start (format a disk)."""
     stop_signal: int = 15

@@ -6,12 +6,33 @@ from typing import Final
 from harness.scenarios.acks1_truncation import ACKS1_TRUNCATION
 from harness.scenarios.base import Scenario
 from harness.scenarios.broker_restart import BROKER_RESTART
+from harness.scenarios.controller_pause import CONTROLLER_PAUSE
+from harness.scenarios.leader_handover import LEADER_HANDOVER
+from harness.scenarios.leader_unavailability import LEADER_UNAVAILABILITY
+from harness.scenarios.log_recovery import LOG_RECOVERY
+from harness.scenarios.mixture import MIXTURE
 from harness.scenarios.request_flood import REQUEST_FLOOD
+from harness.scenarios.returning_follower import RETURNING_FOLLOWER
+from harness.scenarios.topic_deletion import TOPIC_DELETION
+from harness.scenarios.zombie_broker import ZOMBIE_BROKER
 from harness.scenarios.zombie_controller import ZOMBIE_CONTROLLER
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     scenario.name: scenario
-    for scenario in (REQUEST_FLOOD, ACKS1_TRUNCATION, BROKER_RESTART, ZOMBIE_CONTROLLER)
+    for scenario in (
+        REQUEST_FLOOD,
+        ACKS1_TRUNCATION,
+        BROKER_RESTART,
+        ZOMBIE_CONTROLLER,
+        CONTROLLER_PAUSE,
+        TOPIC_DELETION,
+        LEADER_UNAVAILABILITY,
+        ZOMBIE_BROKER,
+        LEADER_HANDOVER,
+        RETURNING_FOLLOWER,
+        LOG_RECOVERY,
+        MIXTURE,
+    )
 }
 
 __all__ = ["SCENARIOS", "Scenario"]

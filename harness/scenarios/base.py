@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from faults.plan import Plan
 from faults.protocol import Capability
@@ -53,6 +53,12 @@ class Role:
     process: str
     params: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """What a system must have for this role to mean anything there. Without it the role is
+        left out, visibly (run.json), and the scenario is played all the same."""
+        return _ROLE_NEEDS.get(self.role, frozenset())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
@@ -72,6 +78,28 @@ class Scenario:
     session_timeout_ms: int = 6000
     quiesce_s: float = 20.0
     """How long replicas may take to agree after the last fault was healed."""
+    profiles: tuple[str, ...] = ("smoke", "ci", "nightly")
+    """Where it is played without being named. Naming a scenario plays it in any profile."""
+
+
+_ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
+    "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
+}
+CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
+    "fencing": frozenset({Capability.CONTROL_REQUESTS}),
+    "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),
+}
+"""What a check judges must be there to be judged: where no broker takes a controller's requests
+there is nothing to fence and nothing to time. Checks that are not named need nothing."""
+
+
+def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) -> list[str]:
+    """The checks that have something to judge in at least one of the arms' systems."""
+    return [
+        name
+        for name in checks
+        if any(CHECK_NEEDS.get(name, frozenset()) <= capabilities for capabilities in offered)
+    ]
 
 
 def spread(
@@ -92,6 +120,24 @@ def led_by(leader: int, others: Sequence[int], partitions: int) -> dict[int, lis
     }
 
 
+def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.0) -> list[Role]:
+    """Producers with acks=all and (fewer) with acks=1, a consumer, and readers of metadata."""
+    topics = {topic: partitions}
+    one = {"topics": topics, "acks": 1, "rate_per_s": acks_all_per_s / 4}
+    return [
+        Role(
+            role="producer",
+            process="producer-all",
+            params={"topics": topics, "acks": -1, "rate_per_s": acks_all_per_s},
+        ),
+        Role(role="producer", process="producer-one", params={**one, "first_value": 1_000_000_000}),
+        Role(role="consumer", process="consumer", params={"topics": topics}),
+        Role(role="metadata-reader", process="metadata-reader", params={"topics": [topic]}),
+    ]
+
+
+BEYOND_SMOKE = ("ci", "nightly")
+"""For scenarios that smoke, which is to last minutes, leaves out."""
 LOG_APPEND_TIME: Mapping[str, str] = {"message.timestamp.type": "LogAppendTime"}
 """On topics under test: the append time tells avoidable loss from lawful loss."""
 

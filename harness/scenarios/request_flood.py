@@ -90,7 +90,7 @@ REQUEST_FLOOD = Scenario(
         "handles controller requests in milliseconds and tells of new leaders at once."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
-    needs=frozenset({Capability.LINKS, Capability.CONTROL_REQUESTS, Capability.ELECT_LEADERS}),
+    needs=frozenset({Capability.LINKS, Capability.ELECT_LEADERS}),
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

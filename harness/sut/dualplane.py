@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from checkers.history import HistoryError
 from faults.protocol import Capability
-from harness.runtime.protocol import ProcessSpec, Ready, Role, SetupError
+from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupError
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 from nodes.mutants import MUTANTS
@@ -41,10 +41,10 @@ class DualPlaneServer:
     plane_modes: Final = frozenset(Planes)
     planted_bugs: Final = frozenset(MUTANTS)
 
-    def prepare(self) -> None:
+    def prepare(self, programs: Programs) -> None:
         _source_root()
 
-    def version(self) -> str:
+    def version(self, programs: Programs) -> str:
         try:
             return version("biplane")
         except PackageNotFoundError:

@@ -2,6 +2,7 @@
 
     BIPLANE_KAFKA_LIBS        a folder of jars (kafka-zk); BIPLANE_KAFKA4_LIBS (kafka-kraft)
     KAFKA_HOME, --kafka-home  a distribution that is there already: its ``libs``, when it fits
+    an image                  of the docker runtime (`kafka_images`)
     .biplane/kafka-<v>/libs   what ``make kafka`` brings from Maven Central
 
 A run never downloads: it names what would mend a lack. `python -m harness.sut.kafka_jars` is the
@@ -21,9 +22,12 @@ from pathlib import Path
 from typing import Final
 
 from harness.runtime.paths import home
-from harness.runtime.protocol import SetupError
+from harness.runtime.protocol import Programs, SetupError, Software
 
+SOFTWARE: Final = "kafka"
+"""What images that hold it are labelled (`harness.runtime.docker_software`)."""
 _FETCH_TIMEOUT_S: Final = 900
+_INSTALL_MAVEN: Final = "apt-get install -y maven"
 _CORE_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+)\.jar$")
 
 
@@ -63,18 +67,55 @@ def libs_dir(release: Release) -> Path:
     """The folder that holds the release's jars. Raises `SetupError` when there is none."""
     refused: list[str] = []
     for name, folder in _places(release):
-        found = version_in(folder)
-        if found is not None and found.startswith(release.line):
+        if _fits(release, folder):
             return folder
         if name is not None:
+            found = version_in(folder)
             what = "no Kafka" if found is None else f"Kafka {found}"
             refused.append(f"{name} names {folder}, which holds {what}")
     also = f" ({'; '.join(refused)})" if refused else ""
     raise SetupError(
         f"Apache Kafka {release.says} is not on this machine{also}; bring it with: make kafka "
-        f"(needs Maven and a network), or name a distribution that you have with --kafka-home or "
-        f"KAFKA_HOME, or use --runtime=docker with an image that holds it"
+        f"({_maven()}), {_OTHERWISE}"
     )
+
+
+_OTHERWISE: Final = (
+    "or name a distribution that you have with --kafka-home or KAFKA_HOME, or use --runtime=docker "
+    "with an image that holds it (make kafka-images)"
+)
+
+
+def _maven() -> str:
+    """Whether the first way is open on this machine, as far as can be told without a network."""
+    if shutil.which("mvn") is None:
+        return f"needs Maven, which is not here: {_INSTALL_MAVEN}; and a network"
+    return "needs a network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jars:
+    """Where a release lies, as its brokers see it."""
+
+    folder: Path
+    version: str
+    software: Software | None = None
+    """What holds it, when it is not a folder of this host."""
+
+    @property
+    def mounts(self) -> tuple[Path, ...]:
+        return () if self.software else (self.folder,)
+
+
+def find_jars(release: Release, programs: Programs) -> Jars:
+    """What the user names goes before an image, an image before what ``make kafka`` brought.
+    Raises `SetupError` when they are nowhere."""
+    if not any(name and _fits(release, folder) for name, folder in _places(release)):
+        for each in programs.software:
+            if each.name == SOFTWARE and each.version.startswith(release.line):
+                return Jars(folder=each.path, version=each.version, software=each)
+    libs = libs_dir(release)
+    return Jars(folder=libs, version=version_in(libs) or "unknown")
 
 
 def version_in(libs: Path) -> str | None:
@@ -86,6 +127,11 @@ def version_in(libs: Path) -> str | None:
         if found:
             return found[1]
     return None
+
+
+def _fits(release: Release, folder: Path) -> bool:
+    found = version_in(folder)
+    return found is not None and found.startswith(release.line)
 
 
 def fetched_dir(release: Release) -> Path:
@@ -126,9 +172,8 @@ def fetch(release: Release) -> Path:
     if version_in(libs) == release.pinned:
         return libs
     maven = shutil.which("mvn")
-    otherwise = "or name a distribution that you have with --kafka-home or KAFKA_HOME"
     if maven is None:
-        raise SetupError(f"no Maven found; install it: apt-get install -y maven; {otherwise}")
+        raise SetupError(f"no Maven found; install it: {_INSTALL_MAVEN}; {_OTHERWISE}")
     libs.parent.mkdir(parents=True, exist_ok=True)
     project = libs.parent / "pom.xml"
     project.write_text(pom(release))
@@ -140,12 +185,12 @@ def fetch(release: Release) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise SetupError(
-            f"Maven did not finish in {_FETCH_TIMEOUT_S} s; check the network; {otherwise}"
+            f"Maven did not finish in {_FETCH_TIMEOUT_S} s; check the network; {_OTHERWISE}"
         ) from None
     if done.returncode != 0 or version_in(libs) != release.pinned:
         said = (done.stdout + done.stderr).strip().splitlines()
         why = said[0] if said else f"it ended with {done.returncode}"
-        raise SetupError(f"Maven could not bring Kafka {release.pinned}: {why}; {otherwise}")
+        raise SetupError(f"Maven could not bring Kafka {release.pinned}: {why}; {_OTHERWISE}")
     return libs
 
 

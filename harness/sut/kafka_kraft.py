@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from faults.protocol import Capability, Link
-from harness.runtime.protocol import ProcessSpec, Ready, Role
+from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role
 from harness.sut.broker_properties import LISTENER_NAMES, broker_properties, render
 from harness.sut.kafka_evidence import read_kraft_evidence
-from harness.sut.kafka_jars import KRAFT_LINE, libs_dir, version_in
+from harness.sut.kafka_jars import KRAFT_LINE, find_jars
+from harness.sut.kafka_jvm import jvm_options
 from harness.sut.kafka_logging import detail_of, log4j2
-from harness.sut.kafka_zk import JVM
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 
 _CLUSTER_ID: Final = "cluster_id"
@@ -51,11 +51,12 @@ class KafkaKraft:
     )
     plane_modes: Final = frozenset({Planes.DUAL})
 
-    def prepare(self) -> None:
-        libs_dir(KRAFT_LINE)
+    def prepare(self, programs: Programs) -> None:
+        find_jars(KRAFT_LINE, programs)
+        jvm_options()
 
-    def version(self) -> str:
-        return version_in(libs_dir(KRAFT_LINE)) or "unknown"
+    def version(self, programs: Programs) -> str:
+        return find_jars(KRAFT_LINE, programs).version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -68,21 +69,22 @@ class KafkaKraft:
         self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
     ) -> ProcessSpec:
         _, own = detail_of(overrides)
-        libs = libs_dir(KRAFT_LINE)
+        jars = find_jars(KRAFT_LINE, layout.programs)
         java = (
             layout.programs.java,
-            *JVM,
+            *jvm_options(),
             f"-Dkafka.logs.dir={layout.dir}",
             f"-Dlog4j2.configurationFile=file:{layout.dir}/log4j2.properties",
-            *("-cp", f"{libs}/*"),
+            *("-cp", f"{jars.folder}/*"),
         )
         properties = str(layout.dir / "server.properties")
-        cluster_id = layout.extras.get(_CLUSTER_ID, "")
+        # One word with its option: an id may begin with a dash.
+        cluster_id = f"--cluster-id={layout.extras.get(_CLUSTER_ID, '')}"
         return ProcessSpec(
             name=layout.name,
             role=Role.NODE,
             argv=(*java, "kafka.Kafka", properties),
-            first=(*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", properties),
+            first=(*java, "kafka.tools.StorageTool", "format", cluster_id, "-c", properties),
             workdir=layout.dir,
             files={
                 "server.properties": render(_config(layout), own),
@@ -90,7 +92,8 @@ class KafkaKraft:
             },
             ports={link.value: address.port for link, address in layout.bind.items()},
             ready=Ready(pattern=r"Kafka Server started \(kafka\.server\.KafkaRaft", timeout_s=60.0),
-            mounts=(libs,),
+            mounts=jars.mounts,
+            software=jars.software,
         )
 
     def log_dir(self, layout: NodeLayout) -> Path:

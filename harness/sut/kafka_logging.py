@@ -9,6 +9,7 @@ Kafka has no trace of its own for a harness. Its loggers have all that is needed
     control-sends.log    NetworkClient DEBUG, control requests only    when the controller sent what
     control-requests.log kafka.request.logger DEBUG, the same          timings, epochs, errors
     control-receipts.log RequestChannel$, KafkaApis TRACE, the same    receipt and start of handling
+    metadata.log         BrokerMetadataPublisher DEBUG (Kafka 4)       how far the cache has come
 
 How much is `Detail`. The files have only control requests in them, but Kafka builds the text of
 *every* request before a filter can drop it, so the last two slow a flooded broker: on two cores its
@@ -35,6 +36,7 @@ CONTROLLER: Final = "controller.log"
 SENDS: Final = "control-sends.log"
 REQUESTS: Final = "control-requests.log"
 RECEIPTS: Final = "control-receipts.log"
+METADATA: Final = "metadata.log"
 
 _PATTERN: Final = "[%d{ISO8601}] %p [%t] %m (%c)%n"
 
@@ -92,9 +94,9 @@ def log4j(detail: Detail) -> str:
 
 
 def log4j2() -> str:
-    """log4j 2 properties (Kafka 4). There are no control requests: two files say everything."""
+    """log4j 2 properties (Kafka 4). There are no control requests: three files say everything."""
     lines = ["status=error", "rootLogger.level=INFO"]
-    for name, file in (("server", SERVER), ("state", STATE_CHANGE)):
+    for name, file in (("server", SERVER), ("state", STATE_CHANGE), ("metadata", METADATA)):
         lines += [
             f"appender.{name}.type=File",
             f"appender.{name}.name={name}",
@@ -106,12 +108,16 @@ def log4j2() -> str:
         "rootLogger.appenderRef.stdout.ref=stdout",
         "rootLogger.appenderRef.server.ref=server",
     ]
-    lines += [
-        "logger.state.name=state.change.logger",
-        "logger.state.level=TRACE",
-        "logger.state.additivity=false",
-        "logger.state.appenderRef.state.ref=state",
-    ]
+    for name, logger, level in (
+        ("state", "state.change.logger", "TRACE"),
+        ("metadata", "kafka.server.metadata.BrokerMetadataPublisher", "DEBUG"),
+    ):
+        lines += [
+            f"logger.{name}.name={logger}",
+            f"logger.{name}.level={level}",
+            f"logger.{name}.additivity=false",
+            f"logger.{name}.appenderRef.{name}.ref={name}",
+        ]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -11,19 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from faults.protocol import Capability
-from harness.runtime.protocol import ProcessSpec, Ready, Role
+from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.kafka_evidence import read_evidence
-from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir, version_in
+from harness.sut.kafka_jars import ZOOKEEPER_LINE, find_jars
+from harness.sut.kafka_jvm import jvm_options
 from harness.sut.kafka_logging import detail_of, log4j
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
-
-# C1 only: a cold start of three brokers takes 5.7 s instead of 8.1 s on two cores. Out of heap is
-# an end with a reason (exit code 3, and a line that says so), not a broker that limps on.
-JVM: Final = (
-    *("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-    *("-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC"),
-)
 
 
 class KafkaZk:
@@ -42,11 +36,12 @@ class KafkaZk:
     )
     plane_modes: Final = frozenset({Planes.SINGLE, Planes.DUAL})
 
-    def prepare(self) -> None:
-        libs_dir(ZOOKEEPER_LINE)
+    def prepare(self, programs: Programs) -> None:
+        find_jars(ZOOKEEPER_LINE, programs)
+        jvm_options()
 
-    def version(self) -> str:
-        return version_in(libs_dir(ZOOKEEPER_LINE)) or "unknown"
+    def version(self, programs: Programs) -> str:
+        return find_jars(ZOOKEEPER_LINE, programs).version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -59,16 +54,16 @@ class KafkaZk:
         detail, own = detail_of(overrides)
         config = broker_properties(layout, planes)
         config["log.cleaner.dedupe.buffer.size"] = "2097152"
-        libs = libs_dir(ZOOKEEPER_LINE)
+        jars = find_jars(ZOOKEEPER_LINE, layout.programs)
         return ProcessSpec(
             name=layout.name,
             role=Role.NODE,
             argv=(
                 layout.programs.java,
-                *JVM,
+                *jvm_options(),
                 f"-Dkafka.logs.dir={layout.dir}",
                 f"-Dlog4j.configuration=file:{layout.dir}/log4j.properties",
-                *("-cp", f"{libs}/*"),
+                *("-cp", f"{jars.folder}/*"),
                 "kafka.Kafka",
                 str(layout.dir / "server.properties"),
             ),
@@ -79,7 +74,8 @@ class KafkaZk:
             },
             ports={link.value: address.port for link, address in layout.bind.items()},
             ready=Ready(pattern=r"started \(kafka\.server\.KafkaServer\)", timeout_s=60.0),
-            mounts=(libs,),
+            mounts=jars.mounts,
+            software=jars.software,
         )
 
     def log_dir(self, layout: NodeLayout) -> Path:

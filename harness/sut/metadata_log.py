@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,8 @@ _TAG_ISR, _TAG_LEADER = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A partition's state after one record. Times are wall ms."""
+    """A partition's state after one record, which lies at ``offset`` of the log. Times are wall ms.
+    ``controller_epoch`` is that of the active controller which appended it."""
 
     wall_ms: int
     topic: str
@@ -46,6 +47,8 @@ class Committed:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    offset: int = -1
+    controller_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ def read_metadata_log(folder: Path) -> Iterator[Committed | Elected]:
                     elif record.value:
                         state = states.apply(record.value, record.timestamp_ms)
                         if state is not None:
-                            yield state
+                            epoch = header.leader_epoch
+                            yield replace(state, offset=record.offset, controller_epoch=epoch)
         except WireError:
             return  # preallocated zeros, or cut off by a kill
 

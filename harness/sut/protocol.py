@@ -102,11 +102,11 @@ class SystemUnderTest(Protocol):
     @property
     def plane_modes(self) -> frozenset[Planes]: ...
 
-    def prepare(self) -> None:
-        """See that it can be run on this machine. Raises `SetupError`."""
+    def prepare(self, programs: Programs) -> None:
+        """See that it can be run where ``programs`` are. Raises `SetupError`."""
         ...
 
-    def version(self) -> str:
+    def version(self, programs: Programs) -> str:
         """For run.json: which build this is."""
         ...
 

@@ -17,6 +17,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nodes.api.acls import no_authorizer
+from nodes.api.alter_configs import AlterConfigsApi
 from nodes.api.api_versions import api_versions
 from nodes.api.auto_topics import AutoTopicCreation
 from nodes.api.cluster import ClusterApi
@@ -27,10 +29,13 @@ from nodes.api.elections import ElectionApis
 from nodes.api.failures import fail
 from nodes.api.fetch import FetchApi
 from nodes.api.groups import GroupApis
+from nodes.api.log_dirs import LogDirApi
 from nodes.api.metadata import MetadataApi
 from nodes.api.offsets import OffsetApis
 from nodes.api.produce import ProduceApi
 from nodes.api.producer_ids import ProducerIdApi
+from nodes.api.producers import ProducersApi
+from nodes.api.record_deletion import RecordDeletionApi
 from nodes.api.topics import TopicApis
 from nodes.core.errors import ApiError, Errors
 from nodes.groups.timer import Timer
@@ -86,6 +91,7 @@ def _handlers(services: Services, delayed: DelayedOperations) -> dict[int, Handl
     elections = ElectionApis(services, delayed)
     offsets = OffsetApis(services)
     groups = GroupApis(services, auto_topics)
+    configs = AlterConfigsApi(services)
     handlers: dict[int, Handler] = {
         ApiKey.PRODUCE: ProduceApi(services).produce,
         ApiKey.FETCH: FetchApi(services).fetch,
@@ -107,15 +113,25 @@ def _handlers(services: Services, delayed: DelayedOperations) -> dict[int, Handl
         ApiKey.API_VERSIONS: api_versions,
         ApiKey.CREATE_TOPICS: topics.create_topics,
         ApiKey.DELETE_TOPICS: topics.delete_topics,
+        ApiKey.DELETE_RECORDS: RecordDeletionApi(services).delete_records,
         ApiKey.INIT_PRODUCER_ID: ProducerIdApi(services).init_producer_id,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+        ApiKey.DESCRIBE_ACLS: no_authorizer,
+        ApiKey.CREATE_ACLS: no_authorizer,
+        ApiKey.DELETE_ACLS: no_authorizer,
         ApiKey.DESCRIBE_CONFIGS: ConfigApi(services).describe_configs,
+        ApiKey.ALTER_CONFIGS: configs.alter_configs,
+        ApiKey.DESCRIBE_LOG_DIRS: LogDirApi(services).describe_log_dirs,
         ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+        ApiKey.DELETE_GROUPS: groups.delete_groups,
         ApiKey.ELECT_LEADERS: elections.elect_leaders,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: elections.alter_reassignments,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: elections.list_reassignments,
+        ApiKey.OFFSET_DELETE: groups.offset_delete,
         ApiKey.ALTER_PARTITION: control.alter_partition,
         ApiKey.DESCRIBE_CLUSTER: ClusterApi(services).describe_cluster,
+        ApiKey.DESCRIBE_PRODUCERS: ProducersApi(services).describe_producers,
     }
     missing = SUPPORTED.keys() - handlers.keys()
     assert not missing, f"APIs that are offered but not handled: {missing}"

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from nodes.config import BrokerConfig
 
+DEFAULT_ENTITY: Final = "<default>"
+"""Under this name ZooKeeper keeps what was set for all brokers at once."""
+
 _LONG_MAX: Final = str(2**63 - 1)
 
 
 class Source(IntEnum):
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
 
@@ -106,8 +111,26 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterato
         yield Entry(name, value, Source.TOPIC, _S, False, ((name, value, Source.TOPIC),))
 
 
+def is_list(topic_config: str) -> bool:
+    """Whether a topic config is a list, which may be grown and shrunk item by item."""
+    known = _TOPIC_CONFIGS.get(topic_config)
+    return known is not None and known.value_type is ValueType.LIST
+
+
+def default_of(topic_config: str) -> str | None:
+    """Kafka's own default of a topic config."""
+    known = _TOPIC_CONFIGS.get(topic_config)
+    return None if known is None else known.default
+
+
+def dynamic_entries(configs: Mapping[str, str], source: Source) -> Iterator[Entry]:
+    """Broker configs that were set while it runs; all that there can be are LONG."""
+    for name, value in configs.items():
+        yield Entry(name, value, source, _L, False, ((name, value, source),))
+
+
 def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
-    """Every config of this broker. None can be changed while it runs.
+    """Every config of this broker that it was started with. None of them can be changed.
 
     A config that was given its default value explicitly counts as a default.
     """

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import answer
-from nodes.api.config_entries import Entry, broker_entries, topic_entries
+from nodes.api.config_entries import (
+    DEFAULT_ENTITY,
+    Entry,
+    Source,
+    broker_entries,
+    dynamic_entries,
+    topic_entries,
+)
 from nodes.api.topic_names import is_legal
 from nodes.core.errors import ApiError, Errors
 
@@ -58,12 +65,19 @@ class ConfigApi:
             return topic_entries(self._services.config, overrides)
         if resource_type == BROKER_RESOURCE:
             own = str(self._services.config.broker_id)
-            if name == "":
-                return ()  # cluster-wide dynamic defaults: there are none
-            if name != own:
+            if name not in ("", own):
                 text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
                 raise ApiError(Errors.INVALID_REQUEST, text)
-            return broker_entries(self._services.config)
+            admin = self._services.admin
+            of_all = dynamic_entries(
+                admin.broker_configs(DEFAULT_ENTITY), Source.DYNAMIC_DEFAULT_BROKER
+            )
+            if name == "":
+                return of_all
+            of_own = dynamic_entries(admin.broker_configs(own), Source.DYNAMIC_BROKER)
+            # By name, the nearer source over the farther.
+            entries = [*broker_entries(self._services.config), *of_all, *of_own]
+            return {entry.name: entry for entry in entries}.values()
         raise ApiError(Errors.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
 
 

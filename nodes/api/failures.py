@@ -269,6 +269,67 @@ def _describe_groups(request: Request, error: int, _: str | None) -> Fields:
     }
 
 
+def _alter_configs(request: Request, error: int, message: str | None) -> Fields:
+    return {
+        "responses": [
+            {
+                "error_code": error,
+                "error_message": message,
+                "resource_type": r.resource_type,
+                "resource_name": r.resource_name,
+            }
+            for r in request.body.resources
+        ]
+    }
+
+
+def _delete_records(request: Request, error: int, _: str | None) -> Fields:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": _partitions(
+                    topic.partitions, "partition_index", error, low_watermark=-1
+                ),
+            }
+            for topic in request.body.topics
+        ]
+    }
+
+
+def _delete_groups(request: Request, error: int, _: str | None) -> Fields:
+    return {"results": [{"group_id": g, "error_code": error} for g in request.body.groups_names]}
+
+
+def _describe_producers(request: Request, error: int, message: str | None) -> Fields:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": _partitions(
+                    topic.partition_indexes, "partition_index", error, error_message=message
+                ),
+            }
+            for topic in request.body.topics
+        ]
+    }
+
+
+def _create_acls(request: Request, error: int, message: str | None) -> Fields:
+    row = {"error_code": error, "error_message": message}
+    return {"results": [row for _ in request.body.creations]}
+
+
+def _delete_acls(request: Request, error: int, message: str | None) -> Fields:
+    row: Fields = {"error_code": error, "error_message": message, "matching_acls": []}
+    return {"filter_results": [row for _ in request.body.filters]}
+
+
+def _describe_log_dirs(_: Request, error: int, __: str | None) -> Fields:
+    """Beside a nameless directory, as versions before 3 have no other place."""
+    return {"error_code": error, "results": [{"error_code": error, "log_dir": "", "topics": []}]}
+
+
 def _top_level(_: Request, error: int, message: str | None) -> Fields:
     return {"error_code": error, "error_message": message}
 
@@ -294,5 +355,14 @@ _BUILDERS: Final[dict[int, Callable[[Request, int, str | None], Fields]]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _top_level,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _top_level,
     ApiKey.DESCRIBE_CLUSTER: _top_level,
+    ApiKey.DESCRIBE_ACLS: _top_level,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.DELETE_GROUPS: _delete_groups,
+    ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
 }
 """APIs whose error is more than a top-level `error_code`."""

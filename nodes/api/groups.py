@@ -292,6 +292,37 @@ class GroupApis:
             )
         answer(request, groups=rows)
 
+    # ---- deleting --------------------------------------------------------------------------------
+
+    def delete_groups(self, request: Request) -> None:
+        results = self._groups.deletion.delete_groups(str(g) for g in request.body.groups_names)
+        rows = [{"group_id": group, "error_code": error} for group, error in results.items()]
+        answer(request, results=rows)
+
+    def offset_delete(self, request: Request) -> None:
+        """Partitions that do not exist fail by themselves."""
+        body, cache = request.body, self._services.metadata_cache
+        asked = [
+            TopicPartition(str(topic.name), int(p.partition_index))
+            for topic in body.topics
+            for p in topic.partitions
+        ]
+        known = [tp for tp in asked if cache.partition_state(*tp) is not None]
+        error, results = self._groups.deletion.delete_offsets(str(body.group_id), known)
+        grouped = by_topic(
+            (
+                tp.topic,
+                {
+                    "partition_index": tp.partition,
+                    "error_code": results.get(tp, Errors.UNKNOWN_TOPIC_OR_PARTITION),
+                },
+            )
+            for tp in asked
+            if not error
+        )
+        topics = [{"name": name, "partitions": rows} for name, rows in grouped.items()]
+        answer(request, error_code=error, topics=topics)
+
 
 def _offset_rows(found: Mapping[TopicPartition, CommittedOffset | None]) -> list[Row]:
     """A partition without a position is answered with offset -1 and no error."""

@@ -221,6 +221,15 @@ class KafkaController:
         """respond(top-level error, those that are being reassigned)."""
         self._reassignments.list(partitions, respond)
 
+    def enable_topic_unclean_leader_election(self, topic: str) -> None:
+        """Since now the topic's configuration allows it: elect where there is no leader."""
+
+        def elect() -> None:
+            if self.is_active:
+                self._parts.partitions.trigger_online_state_change(topic)
+
+        self._put_change("TopicUncleanLeaderElectionEnable", elect)
+
     # ---- life ------------------------------------------------------------------------------------
 
     def startup(self) -> None:

@@ -106,11 +106,17 @@ class PartitionStateMachine:
     def shutdown(self) -> None:
         self._batch.clear()
 
-    def trigger_online_state_change(self) -> Outcomes:
-        """Try to bring every new or offline partition online, but for dying topics'."""
+    def trigger_online_state_change(self, topic: str | None = None) -> Outcomes:
+        """Try to bring every new or offline partition online (of one topic, or of all), but for
+        dying topics'."""
         waiting = self._context.partitions_in_states(PartitionState.OFFLINE, PartitionState.NEW)
         return self.handle_state_changes(
-            [tp for tp in waiting if not self._context.is_topic_queued_up_for_deletion(tp.topic)],
+            [
+                tp
+                for tp in waiting
+                if topic in (None, tp.topic)
+                and not self._context.is_topic_queued_up_for_deletion(tp.topic)
+            ],
             PartitionState.ONLINE,
             OFFLINE,
         )

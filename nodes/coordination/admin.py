@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from kazoo.exceptions import NodeExistsError
 
+from nodes.coordination import znodes
+from nodes.coordination.errors import RequestTooLarge
+from nodes.coordination.requests import MAX_REQUEST_BYTES
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.assignment import ReplicaAssignment, assign_replicas_to_brokers
 from nodes.core.errors import ApiError, Errors
@@ -27,6 +30,8 @@ from nodes.core.types import TopicPartition
 log = logging.getLogger("kafka.server.ZkAdminManager")
 
 _DEFAULT = -1
+_BYTES_A_PARTITION: Final = 8
+"""Of a topic's znode, at the least: ``"0":[1],``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +107,15 @@ class AdminManager:
         _check_assignment(assignment)
         self._validate_configs(configs)
         topic_id = self._new_topic_id()
+        rows = _by_partition(topic.name, assignment)
+        # Before the first of the two writes: a topic's configuration must not be left without it.
+        _check_size(len(znodes.encode_topic(topic_id, rows)))
         if not validate_only:
             log.info("Creating topic %s with configuration %s", topic.name, configs)
             # Written first: whoever sees the topic must find its configuration.
             self._zk.set_or_create_entity_configs("topics", topic.name, configs)
             try:
-                self._zk.create_topic_assignment(
-                    topic.name, topic_id, _by_partition(topic.name, assignment)
-                )
+                self._zk.create_topic_assignment(topic.name, topic_id, rows)
             except NodeExistsError:
                 raise _exists(topic.name) from None
         return TopicResult(
@@ -140,6 +146,7 @@ class AdminManager:
             return {p: tuple(replicas) for p, replicas in sorted(topic.assignments.items())}
         brokers = self._alive_brokers()
         partitions, factor = topic.num_partitions, topic.replication_factor
+        _check_count(partitions)
         return assign_replicas_to_brokers(
             brokers,
             self._config.num_partitions if partitions == _DEFAULT else partitions,
@@ -209,6 +216,7 @@ class AdminManager:
         count: int,
         assignments: Sequence[Sequence[int]] | None,
     ) -> dict[int, tuple[int, ...]]:
+        _check_count(count)
         brokers = self._alive_brokers()
         added = count - len(existing)
         first = existing[TopicPartition(topic, 0)].replicas
@@ -245,7 +253,9 @@ class AdminManager:
         """The overrides in /config/topics/T; empty when there are none."""
         return self._zk.get_topic_configs(topic)
 
-    def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> TopicResult:
+    def alter_topic_configs(
+        self, topic: str, configs: Mapping[str, str], *, validate_only: bool = False
+    ) -> TopicResult:
         """Replace the overrides, and notify the brokers through /config/changes."""
 
         def alter() -> TopicResult:
@@ -254,11 +264,30 @@ class AdminManager:
                     Errors.UNKNOWN_TOPIC_OR_PARTITION, f'Topic "{topic}" does not exist.'
                 )
             self._validate_configs(configs)
-            self._zk.set_or_create_entity_configs("topics", topic, configs)
-            self._zk.create_config_change_notification(f"topics/{topic}")
-            return TopicResult(configs=dict(configs))
+            return self._alter("topics", topic, configs, validate_only=validate_only)
 
         return _guarded(alter)
+
+    def broker_configs(self, broker: str) -> dict[str, str]:
+        """What was set on a running broker (its id, or ``<default>`` for all of them)."""
+        return self._zk.get_entity_configs("brokers", broker)
+
+    def alter_broker_configs(
+        self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False
+    ) -> TopicResult:
+        """Replace them; the caller has checked that each may be set."""
+        return _guarded(
+            lambda: self._alter("brokers", broker, configs, validate_only=validate_only)
+        )
+
+    def _alter(
+        self, entity_type: str, name: str, configs: Mapping[str, str], *, validate_only: bool
+    ) -> TopicResult:
+        if not validate_only:
+            log.info("Setting configuration of %s/%s to %s", entity_type, name, dict(configs))
+            self._zk.set_or_create_entity_configs(entity_type, name, configs)
+            self._zk.create_config_change_notification(f"{entity_type}/{name}")
+        return TopicResult(configs=dict(configs))
 
 
 def _guarded(operation: Callable[[], TopicResult]) -> TopicResult:
@@ -267,9 +296,24 @@ def _guarded(operation: Callable[[], TopicResult]) -> TopicResult:
         return operation()
     except ApiError as error:
         return TopicResult(error=error.error, message=str(error))
+    except RequestTooLarge as error:
+        return TopicResult(error=Errors.POLICY_VIOLATION, message=str(error))
     except Exception as error:
         log.exception("Administrative operation failed")
         return TopicResult(error=Errors.UNKNOWN_SERVER_ERROR, message=type(error).__name__)
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_REQUEST_BYTES:
+        raise RequestTooLarge(size_bytes)
+
+
+def _check_count(partitions: int) -> None:
+    """Nobody need assign replicas to more partitions than a topic's znode can name."""
+    if partitions > MAX_REQUEST_BYTES // _BYTES_A_PARTITION:
+        raise ApiError(
+            Errors.POLICY_VIOLATION, f"{partitions} partitions are more than a topic can have."
+        )
 
 
 def _exists(name: str) -> ApiError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, RolledBackError, RuntimeInconsistency
 
@@ -102,6 +102,21 @@ class Outcome:
         if self.error is not None:
             raise self.error
         return self.value
+
+
+MAX_REQUEST_BYTES: Final = 1_000_000
+"""A little less than ZooKeeper's default ``jute.maxbuffer`` of 1 MiB, which counts headers too."""
+
+
+def size_of(request: Request | Check) -> int:
+    """About how many bytes a request takes on the wire."""
+    match request:
+        case Multi(operations):
+            return sum(map(size_of, operations))
+        case Create(path, data) | SetData(path, data):
+            return len(path) + len(data)
+        case _:
+            return len(request.path)
 
 
 def submit(client: Any, request: Request, watch: Callable[[Any], None] | None) -> Any:

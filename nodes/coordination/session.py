@@ -33,13 +33,20 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 
-from nodes.coordination.errors import SessionClosed, SessionExpired, ZooKeeperTimeout
+from nodes.coordination.errors import (
+    RequestTooLarge,
+    SessionClosed,
+    SessionExpired,
+    ZooKeeperTimeout,
+)
 from nodes.coordination.requests import (
+    MAX_REQUEST_BYTES,
     Exists,
     GetChildren,
     GetData,
     Outcome,
     Request,
+    size_of,
     submit,
 )
 
@@ -169,8 +176,13 @@ class ZooKeeperSession:
         Those whose answer got lost with the connection are sent again once it is back. Raises
         SessionExpired or SessionClosed, never a connection error.
         """
-        outcomes: list[Outcome | None] = [None] * len(requests)
-        remaining = list(range(len(requests)))
+        outcomes: list[Outcome | None] = [
+            Outcome(request, None, RequestTooLarge(size))
+            if (size := size_of(request)) > MAX_REQUEST_BYTES
+            else None
+            for request in requests
+        ]
+        remaining = [index for index, outcome in enumerate(outcomes) if outcome is None]
         while remaining:
             futures = [self._send(requests[index]) for index in remaining]
             lost = []

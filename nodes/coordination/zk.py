@@ -429,6 +429,25 @@ class KafkaZkClient(ZNodeAccess):
         data = znodes.encode_config_change(entity_path)
         self._session.request(Create(prefix, data, sequential=True)).get()
 
+    def watch_config_changes(self) -> list[str]:
+        """The notifications that there are; arms the watch of them."""
+        return self._children(znodes.CONFIG_CHANGES, watch=True)
+
+    def get_config_change(self, name: str) -> tuple[str, str] | None:
+        """(entity type, name) of a notification; None when it is gone or cannot be read."""
+        data, _ = self._data(f"{znodes.CONFIG_CHANGES}/{name}")
+        return znodes.decode_config_change(data)
+
+    def delete_old_config_changes(self, names: Iterable[str], before_ms: int) -> None:
+        """Remove those of `names`, oldest first, that were made before `before_ms` by ZooKeeper's
+        clock."""
+        for name in names:
+            path = f"{znodes.CONFIG_CHANGES}/{name}"
+            _, stat = self._data(path)
+            if stat is not None and stat.ctime >= before_ms:
+                return
+            self._delete([path], ANY_VERSION)
+
     # ---- cluster id ----------------------------------------------------------------------------
 
     def get_cluster_id(self) -> str | None:

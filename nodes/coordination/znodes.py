@@ -254,6 +254,20 @@ def encode_config_change(entity_path: str) -> bytes:
     return orjson.dumps({"version": 2, "entity_path": entity_path})
 
 
+def decode_config_change(data: bytes | None) -> tuple[str, str] | None:
+    """(entity type, name) of a notification; None when it is not about one entity.
+
+    Version 1 spells the two apart. Names of users and clients may hold slashes, topics cannot.
+    """
+    try:
+        change = orjson.loads(data or b"")
+        path = change.get("entity_path") or f"{change['entity_type']}/{change['entity_name']}"
+    except (ValueError, KeyError, AttributeError):
+        return None
+    entity_type, slash, name = str(path).partition("/")
+    return (entity_type, name) if slash and name else None
+
+
 def encode_cluster_id(cluster_id: str) -> bytes:
     return orjson.dumps({"version": "1", "id": cluster_id})
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.groups.deletion import GroupDeletion
 from nodes.groups.group import (
     AnswerJoin,
     AnswerSync,
@@ -36,6 +37,7 @@ from nodes.groups.store import (
     OFFSETS_TOPIC,
     GroupStore,
     Loaded,
+    Rows,
     group_row,
     group_store_error,
     offset_row,
@@ -103,6 +105,13 @@ class GroupCoordinator:
         self._store = GroupStore(replica_manager, config.offsets_commit_timeout_ms, now_ms)
         self._membership = Membership(config, self._lock, self._timer, self._store_group, now_ms)
         self._groups: dict[str, Group] = {}
+        self.deletion = GroupDeletion(
+            self._lock,
+            self._groups,
+            self._membership,
+            self._error,
+            lambda group_id, rows: self._defer_append(self.partition_for(group_id), rows),
+        )
         self._owned: dict[int, object] = {}
         """Partition -> a token of this term of leadership."""
         self._loading: set[int] = set()
@@ -357,10 +366,10 @@ class GroupCoordinator:
                 rows = [offset_row(group.group_id, tp, None) for tp in gone]
                 self._defer_append(self.partition_for(group.group_id), rows)
 
-    def _defer_append(self, partition: int, rows: list[tuple[bytes, bytes | None]]) -> None:
+    def _defer_append(self, partition: int, rows: Rows) -> None:
         def done(error: Errors) -> None:
             if error:
-                log.warning("Offsets of deleted partitions remain in the log: %s", error.name)
+                log.warning("What was deleted remains in the log: %s", error.name)
 
         self._lock.defer(lambda: self._store.append(partition, rows, done))
 

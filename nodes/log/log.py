@@ -28,7 +28,7 @@ from nodes.log.checkpoints import LEADER_EPOCHS
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
 from nodes.log.loading import load_producers, load_segments
-from nodes.log.producer_state import ProducerState
+from nodes.log.producer_state import ActiveProducer, ProducerState
 from nodes.log.segment import Segment, SegmentFile
 from nodes.log.validation import validate_produced
 from nodes.wire.errors import WireError
@@ -137,6 +137,11 @@ class Log:
         """(leader_epoch, start_offset), rising."""
         with self._lock:
             return self._epochs.entries
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """The idempotent producers that are remembered."""
+        with self._lock:
+            return self._producers.active()
 
     def append_as_leader(self, data: bytes | memoryview, leader_epoch: int) -> AppendInfo:
         """Validates one produced batch, gives it offsets and the leader epoch, and writes it.

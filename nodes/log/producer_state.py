@@ -40,6 +40,15 @@ class WrittenBatch(NamedTuple):
     timestamp_ms: int
 
 
+class ActiveProducer(NamedTuple):
+    """What an operator may want to know of a producer; -1 where nothing is known."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    timestamp_ms: int
+
+
 class _Producer:
     __slots__ = ("batches", "producer_epoch", "timestamp_ms")
 
@@ -57,6 +66,18 @@ class ProducerState:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def active(self) -> list[ActiveProducer]:
+        """Every producer that is remembered."""
+        return [
+            ActiveProducer(
+                producer_id,
+                producer.producer_epoch,
+                producer.batches[-1].last_sequence if producer.batches else -1,
+                producer.timestamp_ms,
+            )
+            for producer_id, producer in self._producers.items()
+        ]
 
     def clear(self) -> None:
         """Forgets all producers."""

@@ -1,10 +1,11 @@
 """What a leader demands of the batch that a producer sends (Kafka's LogValidator and UnifiedLog).
 
 Since Produce 3 a partition's records are exactly one batch of format 2. One header unpacking, one
-checksum and, where the batch is not compressed, a walk over the records' lengths decide: a count
-that the content does not bear out would make every consumer stumble and the log's end jump by up to
-2^31. What is inside of records, and compressed content, is taken on trust (Kafka reads both); only
-a compacted topic's are looked into, for their keys. Sizes in bytes.
+checksum and a walk over the records' lengths decide: a count that the content does not bear out
+would make every consumer stumble and the log's end jump by up to 2^31. A compressed batch is
+unpacked for that walk; where its codec's package is not installed, its count is only held against
+what so many bytes could hold at the most. What is inside of records is taken on trust (Kafka reads
+it); only a compacted topic's are looked into, for their keys. Sizes in bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from crc32c import crc32c
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
+from nodes.wire.compression import MAX_EXPANSION, decompress, is_readable
 from nodes.wire.errors import WireError
 from nodes.wire.records import (
     COMPRESSION_MASK,
@@ -30,7 +32,7 @@ from nodes.wire.records import (
 )
 
 _MIN_RECORD_SIZE: Final = 6
-"""Attributes, two deltas, two nulls and no headers: a byte each."""
+"""Attributes, two deltas, two nulls and no headers: a byte each. The length takes one more."""
 
 
 def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> BatchHeader:
@@ -67,16 +69,36 @@ def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> Bat
         raise ApiError(Errors.INVALID_RECORD, f"a producer may not write control records to {tp}")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} has no sequence")
-    if not header.attributes & COMPRESSION_MASK and not _holds(data, header.record_count):
+    if header.attributes & COMPRESSION_MASK:
+        _check_compressed(data, header, tp)
+    elif not _holds(data, HEADER_SIZE, header.record_count):
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records")
     if "compact" in config.cleanup_policy:
         _require_keys(data, tp)
     return header
 
 
-def _holds(data: bytes, count: int) -> bool:
-    """Whether the lengths of `count` records fill the batch exactly."""
-    at, end = HEADER_SIZE, len(data)
+def _check_compressed(data: bytes, header: BatchHeader, tp: TopicPartition) -> None:
+    """Off the hot path: unpacking costs more than all the rest together."""
+    codec, count = header.compression, header.record_count
+    if codec not in MAX_EXPANSION:
+        # No error of the protocol means this; Kafka's answer is that of an exception of its own.
+        raise ApiError(Errors.UNKNOWN_SERVER_ERROR, f"no compression codec {codec}, for {tp}")
+    content = memoryview(data)[HEADER_SIZE:]
+    if not is_readable(codec):
+        fits = count * (_MIN_RECORD_SIZE + 1) <= len(content) * MAX_EXPANSION[codec]
+    else:
+        try:
+            fits = _holds(decompress(codec, bytes(content)), 0, count)
+        except WireError as error:
+            raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp}: {error}") from error
+    if not fits:
+        raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records")
+
+
+def _holds(data: bytes, at: int, count: int) -> bool:
+    """Whether the lengths of `count` records fill what follows `at` exactly."""
+    end = len(data)
     try:
         for _ in range(count):
             encoded = data[at]
@@ -102,6 +124,12 @@ def _holds(data: bytes, count: int) -> bool:
 
 
 def _require_keys(data: bytes, tp: TopicPartition) -> None:
+    codec = read_header(data).compression
+    if codec and not is_readable(codec):
+        raise ApiError(
+            Errors.UNSUPPORTED_COMPRESSION_TYPE,
+            f"compacted topic of {tp}: no package is installed to look for keys in codec {codec}",
+        )
     try:
         keyless = any(record.key is None for record in iter_records(data))
     except WireError as error:

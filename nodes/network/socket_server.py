@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from nodes.config import BrokerConfig, Endpoint
@@ -28,6 +29,7 @@ from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
 from nodes.network.baton import Baton
 from nodes.network.handler import Handle, RequestHandlerPool
+from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import Plane, PriorityRequestChannel, RequestChannel
@@ -37,6 +39,8 @@ from nodes.priorities import prefer_this_thread
 log = logging.getLogger("kafka.network.SocketServer")
 
 CONTROL_PLANE_QUEUE_SIZE: Final = 20
+_UNBOUNDED: Final = 2**63 - 1
+"""What a pool without a bound says that it has available."""
 
 
 @dataclass(slots=True)
@@ -79,8 +83,8 @@ class SocketServer:
         self.quotas = ConnectionQuotas(
             config.max_connections, config.max_connections_per_ip, protected
         )
-        if config.queued_max_request_bytes > 0:
-            log.warning("queued.max.request.bytes is not enforced: requests share no memory pool")
+        pool_bytes = config.queued_max_request_bytes
+        self._pool = MemoryPool(pool_bytes) if pool_bytes > 0 else None
         self._next_processor = 0
         self._control: _PlaneParts | None = None
         if config.control_plane_endpoint is not None:
@@ -106,6 +110,8 @@ class SocketServer:
         }
 
     def start_handlers(self, handle: Handle) -> None:
+        if self._pool is not None:
+            handle = self._pool.handling(handle)
         for parts in (self._data, self._control):
             if parts is not None:
                 parts.pool = RequestHandlerPool(
@@ -176,16 +182,21 @@ class SocketServer:
         return prefer_this_thread if wanted else None
 
     def _add_listener(self, parts: _PlaneParts, endpoint: Endpoint, network_threads: int) -> None:
-        config = self._config
+        config, pool = self._config, self._pool
+        make: Callable[..., Processor] = Processor
+        parse = self._parse
+        if pool is not None:
+            make = partial(PooledProcessor, pool=pool)
+            parse = pool.parsing(parse)
         processors = []
         for _ in range(network_threads):
             processors.append(
-                Processor(
+                make(
                     self._next_processor,
                     listener=endpoint.name,
                     plane=parts.plane,
                     channel=parts.channel,
-                    parse=self._parse,
+                    parse=parse,
                     quotas=self.quotas,
                     baton=parts.baton,
                     max_request_bytes=config.socket_request_max_bytes,
@@ -231,6 +242,14 @@ class SocketServer:
         self._register_plane(metrics, "", self._data)
         control = self._control or _PlaneParts("control", RequestChannel(1), 1)
         self._register_plane(metrics, "ControlPlane", control)
+        sockets, pool = "kafka.network:type=SocketServer,name=", self._pool
+        metrics.gauge(
+            f"{sockets}MemoryPoolAvailable", lambda: pool.available_bytes if pool else _UNBOUNDED
+        )
+        metrics.gauge(
+            f"{sockets}MemoryPoolUsed",
+            lambda: pool.size_bytes - pool.available_bytes if pool else 0,
+        )
         times = [p.times for parts in self._planes() for p in parts.processors()]
         metrics.family(lambda: request_metrics(times, api_name))
 

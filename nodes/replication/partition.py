@@ -295,7 +295,9 @@ class Partition(FollowerPartition):
         self.followers[replica_id] = after
         proposal = self._maybe_expand_isr(replica_id, after)
         moved = before.log_end_offset != after.log_end_offset
-        return moved and self._advance_high_watermark(own_log), proposal
+        # Whoever waits for records to be deleted waits for the followers' log starts.
+        begins_later = before.log_start_offset != after.log_start_offset
+        return (moved and self._advance_high_watermark(own_log)) or begins_later, proposal
 
     def readable(
         self, params: FetchParams, request: FetchPartitionRequest
@@ -354,6 +356,32 @@ class Partition(FollowerPartition):
             if is_lagging:
                 raise ApiError(Errors.OFFSET_NOT_AVAILABLE)
             return ListOffsetResult(0)
+
+    def delete_records(self, offset: int) -> tuple[int, int]:
+        """Let the log begin at `offset` (-1: at the high watermark), here and by and by on the
+        followers. Returns that offset and the low watermark; raises ApiError."""
+        with self._lock:
+            own_log = self._log_for_reading(-1, True)
+            if "delete" not in own_log.config.cleanup_policy:
+                raise ApiError(
+                    Errors.POLICY_VIOLATION,
+                    f"Records of partition {self.tp} can not be deleted due to the configured "
+                    "policy",
+                )
+            wanted = self.high_watermark if offset == LATEST_TIMESTAMP else offset
+            if not 0 <= wanted <= self.high_watermark:
+                raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
+            own_log.advance_log_start_offset(wanted)
+            return wanted, self._low_watermark(own_log)
+
+    def low_watermark(self) -> int:
+        """The offset below which no live replica can be read; raises ApiError."""
+        with self._lock:
+            return self._low_watermark(self._log_for_reading(-1, True))
+
+    def _low_watermark(self, own_log: Log) -> int:
+        starts = [f.log_start_offset for i, f in self.followers.items() if self._host.is_alive(i)]
+        return min([own_log.log_start_offset, *starts])
 
     # ---- ISR -------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.core.errors import ApiError, Errors
@@ -51,6 +52,7 @@ from nodes.replication.model import (
 from nodes.replication.partition import IsrAnswer, IsrProposal, Partition
 from nodes.replication.partition_base import HostedPartition
 from nodes.replication.purgatory import Purgatory
+from nodes.replication.record_deletion import RecordDeletions
 from nodes.replication.state_changes import LeadershipListener, StateChanges
 from nodes.replication.ticker import Ticker
 
@@ -105,6 +107,7 @@ class ReplicaManager:
         self._shutting_down = threading.Event()
         self._produces: Purgatory[DelayedProduce] = Purgatory("Produce", self.broker_id, now_ns)
         self._fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", self.broker_id, now_ns)
+        self.deletions = RecordDeletions(self.broker_id, self._hosted, now_ns)
         self.fetchers = ReplicaFetcherManager(
             self,
             end_points or self._remote_leader,
@@ -158,6 +161,7 @@ class ReplicaManager:
         self._checkpointed = self._log_manager.read_high_watermarks()
         self._produces.startup()
         self._fetches.startup()
+        self.deletions.startup()
         self._alter_partition.startup()
         self._shrinker.start()
 
@@ -171,6 +175,7 @@ class ReplicaManager:
         self._alter_partition.shutdown()
         self._produces.shutdown()
         self._fetches.shutdown()
+        self.deletions.shutdown()
         if checkpoint:
             self.checkpoint_high_watermarks()
 
@@ -280,10 +285,7 @@ class ReplicaManager:
         self, tp: TopicPartition, params: FetchParams, request: FetchPartitionRequest
     ) -> tuple[int, EpochEnd | None]:
         """For delayed fetches; raises ApiError."""
-        partition = self._partitions.get(tp)
-        if partition is None:
-            raise ApiError(self._error_for_missing(tp))
-        return partition.readable(params, request)
+        return self._hosted(tp).readable(params, request)
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -399,6 +401,7 @@ class ReplicaManager:
         """Tries all that waits for a partition. Not to be called under a partition's lock."""
         self._fetches.check_and_complete(tp)
         self._produces.check_and_complete(tp)
+        self.deletions.check(tp)
 
     def complete_delayed_fetches(self, tps: Iterable[TopicPartition]) -> None:
         for tp in tps:
@@ -436,6 +439,17 @@ class ReplicaManager:
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         return self._partitions.get(tp)
+
+    def _hosted(self, tp: TopicPartition) -> Partition:
+        partition = self._partitions.get(tp)
+        if partition is None:
+            raise ApiError(self._error_for_missing(tp))
+        return partition
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """Where this broker keeps its logs."""
+        return self._log_manager.log_dirs
 
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())

@@ -63,6 +63,44 @@ def test_availability_counts_from_the_commit_at_the_new_leader(story: Any, spark
     assert figures["held_longest_ms"] == 120
 
 
+def test_recovery_by_acks_and_until_the_leader_leads(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(100, 2, 1)
+    led = {"role": "leader", "leader": 2, "log_end_offset": 0}
+    story.add("leader_change", 110, node=1, leader_epoch=1, **{**led, "role": "follower"})
+    story.add("leader_change", 130, node=2, leader_epoch=1, **led)
+    story.add("leader_change", 190, node=2, leader_epoch=2, **led)  # not this commit's
+    story.produce(160, 1, 0, node=2)
+    story.produce(250, 2, 1, acks=-1, node=2, invoke_t=140)
+    figures = availability.check(story.history(spark)).arms[story.arm]
+    assert figures["leader_ready"]["max_ms"] == 30
+    assert figures["first_produce_acks_1"]["max_ms"] == 60
+    assert figures["first_produce_acks_all"]["max_ms"] == 150
+    assert figures["first_produce"]["max_ms"] == 60
+
+
+def test_recoveries_are_told_by_what_was_wrong_at_the_commit(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    for phase, t in (("injected", 1000), ("healed", 3000)):
+        story.add("fault", t, fault="kill", id="a", phase=phase)
+    for leader_epoch, t in enumerate((500, 1500, 3500), start=1):
+        story.commit(t, 1 + leader_epoch % 2, leader_epoch)
+        story.produce(t + 10 * leader_epoch, leader_epoch, leader_epoch, node=1 + leader_epoch % 2)
+    figures = availability.check(story.history(spark)).arms[story.arm]
+    parts = figures["first_produce_acks_1_by_segment"]
+    assert {s: (p["count"], p["max_ms"]) for s, p in parts.items()} == {
+        "none": (2, 30),
+        "kill": (1, 20),
+    }
+
+
+def test_without_a_change_of_leader_nothing_recovers(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.produce(160, 1, 0, node=1)
+    outcome = availability.check(story.history(spark))
+    assert "first_produce_acks_1" not in outcome.arms.get(story.arm, {})
+
+
 @pytest.mark.parametrize(("type_", "violations"), [("info", 1), ("ok", 0)])
 def test_never_available(story: Any, spark: Any, type_: str, violations: int) -> None:
     story.commit(0, 1, 0)

@@ -136,6 +136,45 @@ def test_never_converging_is_found_only_after_healing(story: Any, spark: Any) ->
     assert not judged(story, spark).counts  # never healed
 
 
+@pytest.mark.parametrize(
+    ("settling_ms", "last_read", "epoch", "end"),
+    [
+        (None, 14_900, 0, "not_judged"),
+        (None, 15_100, 0, "behind"),
+        (2_000, 11_900, 0, "not_judged"),
+        (2_000, 12_100, 0, "behind"),
+        (2_000, 12_100, 1, "converged"),
+        (2_000, 10_001, 1, "converged"),  # however soon
+    ],
+)
+def test_a_run_says_how_long_brokers_may_take(
+    story: Any, spark: Any, settling_ms: int | None, last_read: int, epoch: int, end: str
+) -> None:
+    if settling_ms is not None:
+        story.run["expectations"] = {"settling_ms": settling_ms}
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    story.read(last_read, 1, epoch)
+    found = judged(story, spark)
+    ends = {"converged": 0, "behind": 0, "not_judged": 0}
+    assert found.arms[story.arm]["convergence"] == ends | {end: 1}
+    assert bool(found.counts) is (end == "behind")
+
+
+def test_no_run_may_ask_for_less_where_replicas_never_caught_up(story: Any, spark: Any) -> None:
+    story.run["expectations"] = {"settling_ms": 2_000}
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="timeout")
+    story.read(19_000, 1, 0)
+    found = judged(story, spark)
+    assert found.arms[story.arm]["convergence"]["not_judged"] == 1
+    assert not found.counts
+
+
 def test_propagation_counts_from_the_commit(story: Any, spark: Any) -> None:
     story.commit(0, 1, 0)
     story.commit(100, 2, 1)
@@ -147,6 +186,54 @@ def test_propagation_counts_from_the_commit(story: Any, spark: Any) -> None:
     assert figures["propagation_applied"]["max_ms"] == 30
     assert figures["propagation_shown"]["max_ms"] == 50
     assert figures["propagation_applied"]["stale_time_ms"] == 30
+
+
+def flood(story: Any, node: int, begin: int, end: int, fault_id: str = "a") -> None:
+    for t, phase in ((begin, "injected"), (end, "heal")):
+        story.add("fault", t, fault="flood-produce", id=fault_id, phase=phase, nodes=[node])
+    story.add("flood", begin + 1, id=fault_id, node=node, connections=9, sent=1, completed=1)
+
+
+def test_the_flooded_broker_is_told_apart_from_those_beside_it(story: Any, spark: Any) -> None:
+    """Epoch 1 comes before the flood of broker 1, 2 and 3 under it, 4 after it."""
+    late = {1: (100, {1: 7, 2: 7}), 2: (1100, {1: 150, 2: 4}), 3: (1500, {1: 170, 2: 6}),
+            4: (3000, {1: 9, 2: 9})}  # fmt: skip
+    flood(story, 1, 1000, 2000)
+    story.commit(0, 1, 0)
+    for node in (1, 2):
+        story.add("metadata_update", 10, node=node, leader=1, leader_epoch=0)
+    for epoch, (t, nodes) in late.items():
+        story.commit(t, 1, epoch)
+        for node, ms in nodes.items():
+            story.add("metadata_update", t + ms, node=node, leader=1, leader_epoch=epoch)
+    figures = judged(story, spark).arms[story.arm]
+    assert figures["propagation_applied"]["stale_time_ms"] == 150 + 4 + 170 + 6 + 2 * (7 + 9)
+    assert figures["propagation_applied_by_node"]["1"]["stale_time_ms"] == 336
+    flooded = figures["propagation_applied_flooded"]
+    assert (flooded["count"], flooded["stale_time_ms"], flooded["max_ms"]) == (2, 320, 170)
+    beside = figures["propagation_applied_beside"]
+    assert (beside["count"], beside["stale_time_ms"]) == (2, 10)
+
+
+def test_where_nothing_was_flooded_there_is_no_flooded_broker(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(100, 2, 1)
+    for t, epoch in ((50, 0), (130, 1)):
+        story.add("metadata_update", t, node=3, leader=1, leader_epoch=epoch)
+        story.read(t, 3, epoch)
+    figures = judged(story, spark).arms[story.arm]
+    assert not [name for name in figures if "flooded" in name or "beside" in name]
+
+
+def test_reads_of_a_flooded_broker_are_timed(story: Any, spark: Any) -> None:
+    flood(story, 1, 1000, 2000)
+    story.commit(0, 1, 0)
+    for partition in (0, 1):
+        story.read(1400, 1, 0, invoke_t=1200, read=7, partition=partition)
+        story.read(1400, 2, 0, invoke_t=1100, read=8, partition=partition)
+        story.read(2500, 1, 0, invoke_t=2100, read=9, partition=partition)
+    waits = judged(story, spark).arms[story.arm]["reads_flooded"]
+    assert (waits["count"], waits["max_ms"]) == (1, 200)
 
 
 def test_agrees_with_a_naive_oracle(story: Any, spark: Any) -> None:

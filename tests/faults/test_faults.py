@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from faults import build
+from faults.errors import PlanError
 from faults.forged_requests import forge
-from faults.leadership import choose_successor
+from faults.leadership import choose_successor, ordered
 from faults.protocol import Capability, FaultFailed, Link, PartitionState
 from faults.targets import may_move, resolve
 from faults.torn_tail import batches, tear
-from nodes.wire.records import build_batch, iter_batches, rewrite_base
+from nodes.wire.records import build_batch, check_crc, iter_batches, iter_records, rewrite_base
 
 STATE = PartitionState("t", 0, 1, 4, (1, 2), (1, 2, 3), 5, 9)
 
@@ -29,7 +30,10 @@ def test_targets_mean_the_committed_state(cluster: Any) -> None:
     assert resolve(["controller", "1", "all"], cluster, rng) == [1, 2, 3]
     assert resolve(["not-controller"], cluster, rng)[0] in (2, 3)
     assert resolve(["follower:t-0"], cluster, rng)[0] in (2, 3)
+    assert resolve(["successor:t-0"], cluster, rng) == [2]
+    assert resolve(["successor:t-1"], cluster, rng) == [3]
     assert may_move(["leader:t-0"])
+    assert may_move(["successor:t-0"])
     assert not may_move(["2", "random"])
     with pytest.raises(FaultFailed, match="t-7"):
         resolve(["leader:t-7"], cluster, rng)
@@ -119,7 +123,7 @@ def log_of(batch_count: int, *, zeros: int = 0) -> bytes:
     return bytes(data) + b"\0" * zeros
 
 
-@pytest.mark.parametrize("mode", ["torn", "garbage", "cut"])
+@pytest.mark.parametrize("mode", ["torn", "garbage", "scrambled", "cut"])
 def test_tearing_leaves_the_whole_batches_before_it(tmp_path: Path, mode: str) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -139,6 +143,10 @@ def test_tearing_leaves_the_whole_batches_before_it(tmp_path: Path, mode: str) -
         assert base_offset == 3
         assert 3 * size + 12 + length > len(data)
         assert len(found) == 3
+    if mode == "scrambled":  # it is the next batch in all but its checksum
+        assert [b[2] for b in found] == [1, 2, 3, 4]
+        assert [check_crc(data, b[0], b[1]) for b in found] == [True, True, True, False]
+        assert [r.offset for r in iter_records(data[3 * size :])] == [3]
 
 
 def test_batches_agree_with_the_brokers_own_reader() -> None:
@@ -180,6 +188,21 @@ def test_moving_leadership_there_and_back(ctx: Any, entry: Any) -> None:
     assert [(m["from"], m["to"]) for m in moves] == [(1, 2), (2, 1)]
     assert moves[0]["to_leader_epoch"] == moves[0]["from_leader_epoch"] + 1
     assert fault.took_hold is True
+
+
+def test_replicas_are_put_to_the_front_or_turned() -> None:
+    assert ordered((1, 2, 3, 4), 3, "front") == [3, 1, 2, 4]
+    assert ordered((1, 2, 3, 4), 3, "rotate") == [3, 4, 1, 2]
+
+
+def test_turning_visits_every_replica(ctx: Any, entry: Any) -> None:
+    moving = {"partitions": "t-0", "times": 3, "interval_ms": 0}
+    fault = build(entry("move-leadership", order="rotate", **moving))
+    fault.prepare(ctx)
+    fault.inject(ctx)
+    assert [(m["from"], m["to"]) for m in fault.detail["moves"]] == [(1, 2), (2, 3), (3, 1)]
+    with pytest.raises(PlanError, match="order"):
+        build(entry("move-leadership", order="sideways"))
 
 
 def test_a_prepared_move_is_one_election(ctx: Any, entry: Any) -> None:
@@ -242,20 +265,63 @@ def test_a_controller_cut_from_zookeeper(ctx: Any, entry: Any) -> None:
     assert not ctx.cluster.cut
 
 
-def test_a_backlog_is_let_loose_when_the_successor_is_in_office(ctx: Any, entry: Any) -> None:
-    fault = build(entry("zombie-controller", how="pause", backlog=True))
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """What the witness says its controller is, one answer after the other; the last one stays."""
+    answers: list[int | None] = []
+
+    def next_answer(_address: object, *, timeout_s: float) -> int | None:
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    monkeypatch.setattr("faults.zombie_controller.told_controller", next_answer)
+    return answers
+
+
+@pytest.mark.parametrize("how", ["pause", "zookeeper-cut"])
+def test_a_backlog_is_let_loose_when_the_witness_has_heard_of_the_successor(
+    ctx: Any, entry: Any, told: list[int | None], how: str
+) -> None:
+    told += [None, 1, -1, 2]
+    fault = build(entry("zombie-controller", how=how, backlog=True, speak_ms=0))
     fault.inject(ctx)
+    assert told == [2]  # nothing less was enough
     witness = fault.detail["witness"]
+    gone = [("pause", 1), ("disable", 1, Link.ZOOKEEPER)]
     assert ctx.cluster.calls == [
         ("disable", witness, Link.CONTROL),
         ("create_topic", "zombie-e1"),
-        ("pause", 1),
-        ("resume", 1),
+        *(gone if how == "pause" else reversed(gone)),
         ("enable", witness, Link.CONTROL),
+        ("resume", 1),
     ]
+    assert ctx.cluster.cut == {(1, Link.ZOOKEEPER)}  # it speaks before it can learn
     assert ctx.cluster.states["zombie-e1", 0].replicas == (1, witness)
+    assert fault.took_hold is True
     fault.heal(ctx)
-    assert len(ctx.cluster.calls) == 5
+    assert not ctx.cluster.cut
+    assert not ctx.cluster.paused
+
+
+def test_a_witness_that_never_hears_of_the_successor_fails_and_heals(
+    ctx: Any, entry: Any, told: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told += [1]
+    monkeypatch.setattr("faults.zombie_controller._HEARD_TIMEOUT_MS", 30)
+    fault = build(entry("zombie-controller", backlog=True))
+    with pytest.raises(FaultFailed, match="names the successor"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert not ctx.cluster.cut
+    assert not ctx.cluster.paused
+
+
+def test_where_nobody_can_be_paused_zombie_and_successor_race(ctx: Any, entry: Any) -> None:
+    ctx.capabilities -= {Capability.PAUSE}
+    fault = build(entry("zombie-controller", backlog=True))
+    fault.inject(ctx)
+    assert ctx.cluster.calls[-1] == ("enable", fault.detail["witness"], Link.CONTROL)
+    assert ("pause", 1) not in ctx.cluster.calls
+    fault.heal(ctx)
 
 
 def test_no_successor_fails_and_heals(ctx: Any, entry: Any) -> None:
@@ -336,6 +402,52 @@ def test_lies_that_would_be_lawful_are_not_told() -> None:
     assert forge("LEADER_AND_ISR", "stale_broker_epoch", **{**TRUE, "broker_epoch": 0}) is None
 
 
+def test_old_news_is_what_was_true_before() -> None:
+    former = PartitionState("t", 0, 3, 2, (1, 2, 3), (1, 2, 3), 5, 4)
+    told = forge("UPDATE_METADATA", "stale_controller_epoch", former=former, **TRUE)
+    assert told is not None
+    assert (told.controller_epoch, told.state.leader, told.state.leader_epoch) == (4, 3, 2)
+    fenced = forge("LEADER_AND_ISR", "stale_leader_epoch", former=former, **TRUE)
+    assert fenced is not None
+    assert (fenced.controller_epoch, fenced.broker_epoch) == (5, 101)
+    assert fenced.state == former
+    # What has not changed since is no news of any kind.
+    assert forge("LEADER_AND_ISR", "stale_controller_epoch", former=STATE, **TRUE) is None
+
+
+def test_a_former_registration_is_named_when_there_was_one() -> None:
+    told = forge("LEADER_AND_ISR", "stale_broker_epoch", former_broker_epoch=90, **TRUE)
+    assert told is not None
+    assert told.broker_epoch == 90
+    same = forge("LEADER_AND_ISR", "stale_broker_epoch", former_broker_epoch=101, **TRUE)
+    assert same is not None
+    assert same.broker_epoch == 100
+
+
+def test_old_news_is_gathered_before_the_plan_begins(ctx: Any, entry: Any) -> None:
+    fault = build(
+        entry("forged-requests", target="2", interval_ms=0, old_news=True, api="UPDATE_METADATA")
+    )
+    fault.prepare(ctx)
+    ctx.cluster.reassign({("t", 0): [2, 3, 1]})
+    ctx.cluster.elect_preferred([("t", 0)])
+    ctx.cluster.epochs[2] = 300
+    fault.inject(ctx)
+    told = {row["lie"]: row for row in ctx.rows}
+    assert set(told) == {"stale_controller_epoch", "stale_broker_epoch"}
+    assert {(r["partition"], r["leader"], r["leader_epoch"]) for r in ctx.rows} == {(0, 1, 2)}
+    assert told["stale_broker_epoch"]["broker_epoch"] == 102
+    with pytest.raises(PlanError, match="old_news"):
+        build(entry("forged-requests", old_news=True, truthful=True))
+
+
+def test_without_any_change_there_is_no_old_news(ctx: Any, entry: Any) -> None:
+    fault = build(entry("forged-requests", interval_ms=0, old_news=True))
+    fault.prepare(ctx)
+    with pytest.raises(FaultFailed, match="no request could be forged"):
+        fault.inject(ctx)
+
+
 def test_every_forgery_is_a_row_with_its_answer(ctx: Any, entry: Any) -> None:
     fault = build(
         entry("forged-requests", target="1", link=["control", "client"], interval_ms=0, per_round=2)
@@ -367,3 +479,28 @@ def test_forged_rows_fit_the_schema(ctx: Any, entry: Any) -> None:
 
     build(entry("forged-requests", interval_ms=0)).inject(ctx)
     assert [problem_with(row) for row in ctx.rows] == [None] * len(ctx.rows)
+
+
+# ---- deletion ------------------------------------------------------------------------------------
+
+
+def test_a_topic_of_its_own_is_made_before_and_deleted(ctx: Any, entry: Any) -> None:
+    under_test = build(entry("delete-topic", partitions=2, replicas=9))
+    under_test.prepare(ctx)
+    states = ctx.view.partitions(under_test.topic)
+    assert [s.replicas for s in states] == [(1, 2, 3), (2, 3, 1)]
+    under_test.inject(ctx)
+    assert under_test.took_hold is True
+    assert ctx.view.partitions(under_test.topic) == []
+    under_test.heal(ctx)
+    assert [c[0] for c in ctx.cluster.calls] == ["create_topic", "delete_topic"]
+
+
+def test_a_topic_that_stays_is_no_deletion(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_test = build(entry("delete-topic", timeout_ms=50))
+    monkeypatch.setattr(ctx.cluster, "delete_topic", lambda topic: None)
+    with pytest.raises(FaultFailed, match="is gone"):
+        under_test.inject(ctx)
+    assert under_test.took_hold is None

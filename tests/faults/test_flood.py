@@ -32,6 +32,7 @@ from faults import build
 from faults.flood.launch import FloodWorker, wait_all_ready
 from faults.flood.requests import metadata, produce, record_batch
 from faults.flood.spec import FloodSpec
+from faults.probe import told_controller
 from faults.protocol import FaultFailed, Link
 from nodes.wire.records import check_crc, iter_batches, iter_records
 
@@ -137,6 +138,12 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def test_a_broker_says_whom_it_obeys(broker: Broker) -> None:
+    assert told_controller(broker.server_address, timeout_s=5) == 0
+    assert broker.seen[3] == 1
+    assert told_controller(("127.0.0.1", 1), timeout_s=0.5) is None
+
+
 def test_record_batches_are_whole() -> None:
     batch = record_batch(b"x" * 300, timestamp_ms=5)
     (view,) = iter_batches(batch)
@@ -192,6 +199,46 @@ def test_a_heavy_flood_takes_hold_with_more_connections_than_queue_places(
     assert max(row["connections"] for row in rows) == 40
     assert sum(row["completed"] for row in rows) == fault.detail["totals"]["completed"] > 0
     assert {row["id"] for row in rows} == {"e1"}
+
+
+def test_a_worker_that_was_killed_is_told_of_when_the_flood_is_healed(
+    at_broker: Any, entry: Any
+) -> None:
+    fault = build(entry("flood-metadata", target="1", connections=4, workers=2))
+    fault.inject(at_broker)
+    first, second = fault._workers
+    os.kill(first.pid, signal.SIGKILL)
+    while first.alive():
+        time.sleep(0.01)
+    fault.heal(at_broker)
+    assert fault.detail["ended"] == {first.spec.process: -signal.SIGKILL}
+    assert "bounded" not in fault.detail
+    assert second.exit_code == 0
+
+
+def test_a_worker_that_sent_all_it_may_is_no_dead_one(at_broker: Any, entry: Any) -> None:
+    fault = build(entry("flood-metadata", target="1", connections=2, max_requests=50))
+    fault.inject(at_broker)
+    (worker,) = fault._workers
+    while worker.alive():
+        time.sleep(0.01)
+    fault.heal(at_broker)
+    assert fault.detail["bounded"] == [worker.spec.process]
+    assert "ended" not in fault.detail
+
+
+def test_a_flood_says_what_it_is_held_against(at_broker: Any, entry: Any) -> None:
+    few = {"target": "1", "connections": 40, "queued_max_requests": 30}
+    fault = build(entry("flood-heavy-produce", **few))
+    fault.inject(at_broker)
+    assert fault.detail["queue_places"] == 30
+    assert "proxied" not in fault.detail
+    fault.heal(at_broker)
+    proxied = build(entry("flood-metadata", target="1", connections=2, direct=False))
+    proxied.inject(at_broker)
+    assert proxied.detail["proxied"] is True
+    assert "queue_places" not in proxied.detail
+    proxied.heal(at_broker)
 
 
 def test_too_few_connections_cannot_fill_the_queue(at_broker: Any, entry: Any) -> None:

@@ -10,8 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.verdict import Verdict
+from harness import compare_runtimes
 from harness.compare_runtimes import injections, table, throughput
-from harness.run import Outcome
+from harness.run import Outcome, Skipped
+from harness.runtime.protocol import SetupError
+from harness.scenarios import SCENARIOS
 
 _MS = 1_000_000
 _ARM = "dualplane-dual"
@@ -106,3 +109,37 @@ def test_what_must_not_differ(
     )
     assert len(differences) == 1
     assert says in differences[0]
+
+
+def test_a_scenario_that_is_skipped_does_not_end_the_others(
+    one: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = list(SCENARIOS)[:2]
+    seeds = []
+
+    def play(scenario: Any, settings: Any, _progress: Any) -> Outcome:
+        seeds.append(settings.seed)
+        if scenario.name == first:
+            raise Skipped(f"{first}: it lacks something")
+        return outcome(one, Verdict.VALID, 1.0)
+
+    monkeypatch.setattr(compare_runtimes, "run", play)
+    monkeypatch.setattr("sys.argv", ["compare", first, second])
+    assert compare_runtimes.main() == 0
+    said = capsys.readouterr().out
+    assert f"skipped {first}: it lacks something" in said
+    assert "| verdict | valid | valid | |" in said
+    assert len(seeds) == 3
+    assert len(set(seeds)) == 1
+
+
+def test_a_machine_that_lacks_something_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def play(*_: Any) -> Outcome:
+        raise SetupError("no Docker engine answers")
+
+    monkeypatch.setattr(compare_runtimes, "run", play)
+    monkeypatch.setattr("sys.argv", ["compare", next(iter(SCENARIOS))])
+    assert compare_runtimes.main() == 254
+    assert capsys.readouterr().err.splitlines()[-1] == "compare: no Docker engine answers"

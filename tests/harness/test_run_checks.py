@@ -1,19 +1,60 @@
-"""Which checks a run is held to, by what its systems can do."""
+"""Which checks a run is held to and which roles it has, by what its systems can do."""
 
 from __future__ import annotations
 
-from harness.run import _checks
+import dataclasses
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from faults.plan import Plan
+from faults.protocol import Capability
+from harness.run import arms_of
 from harness.scenarios import SCENARIOS
+from harness.scenarios.base import Role, checks_for
+from harness.settings import Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
-from harness.trial import Arm
+from harness.trial import Arm, TrialRunner
+
+KRAFT = get("kafka-kraft").capabilities
+OURS = get("dualplane").capabilities
 
 
 def test_nothing_is_fenced_where_no_broker_takes_a_controllers_requests() -> None:
-    scenario = SCENARIOS["broker-restart"]
-    kraft = Arm(sut=get("kafka-kraft"), planes=Planes.DUAL)
-    ours = Arm(sut=get("dualplane"), planes=Planes.DUAL)
-    assert "fencing" in _checks(scenario, [kraft, ours])
-    alone = _checks(scenario, [kraft])
+    checks = SCENARIOS["broker-restart"].checks
+    assert "fencing" in checks_for(checks, [KRAFT, OURS])
+    alone = checks_for(checks, [KRAFT])
     assert "truncation-loss" in alone
     assert not {"fencing", "controller-latency"} & set(alone)
+
+
+def test_only_who_speaks_as_a_controller_is_left_out() -> None:
+    assert Role(role="prober", process="p").needs == {Capability.CONTROL_REQUESTS}
+    assert not Role(role="prober", process="p").needs <= KRAFT
+    assert not Role(role="metadata-reader", process="m").needs
+
+
+def test_what_clients_see_of_a_flood_can_be_played_without_zookeeper() -> None:
+    settings = Settings.of(sut="kafka-kraft", store="s", seed=1)
+    for name in ("request-flood", "acks1-truncation", "broker-restart"):
+        assert [arm.label for arm in arms_of(SCENARIOS[name], settings)] == ["kafka-kraft-dual"]
+
+
+def test_a_role_that_is_left_out_is_named_in_the_trials_record(tmp_path: Path) -> None:
+    only: Any = lambda _stage: [Role(role="prober", process="prober")]  # noqa: E731
+    runner = TrialRunner(
+        dataclasses.replace(SCENARIOS["request-flood"], workloads=only),
+        Arm(sut=get("kafka-kraft"), planes=Planes.DUAL),
+        0,
+        plan=Plan.of(1, []),
+        settings=Settings.of(store=tmp_path, seed=1),
+        runtime=SimpleNamespace(),
+        folder=tmp_path,
+        progress=lambda _what: None,
+    )
+    cluster: Any = SimpleNamespace(capabilities=KRAFT)
+    with ExitStack() as stack:
+        assert not runner._launch(cluster, SimpleNamespace(), stack)  # type: ignore[arg-type]
+    assert runner.result.skipped_roles == ["prober (prober): kafka-kraft lacks control-requests"]

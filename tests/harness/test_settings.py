@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from harness.settings import Settings, SettingsError
+from harness.settings import PROFILES, Settings, SettingsError
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,12 @@ def test_the_time_limit_overrides_the_profile() -> None:
 
 def test_a_seed_is_drawn_when_none_is_given() -> None:
     assert Settings.of().seed != Settings.of().seed
+
+
+def test_a_run_asks_for_no_more_settling_than_it_looks_on_for() -> None:
+    for profile in PROFILES.values():
+        settling_ms = profile.settling_ms
+        assert settling_ms is not None
+        assert settling_ms < 1000 * profile.settle_s
+    assert PROFILES["nightly"].settling_ms == 5000
+    assert replace(PROFILES["ci"], settle_s=0.0).settling_ms is None

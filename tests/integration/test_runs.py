@@ -97,6 +97,47 @@ def test_a_run_in_which_no_leader_changed_is_unknown(tmp_path: Path) -> None:
     assert "flood" in reasons  # eight connections cannot fill a queue of five hundred
 
 
+def test_a_flood_that_is_killed_on_the_way_makes_the_run_unknown_and_keeps_the_history(
+    tmp_path: Path,
+) -> None:
+    killed: list[int] = []
+
+    def kill_flood(_where: str, what: str) -> None:
+        if what == "chaos, 4 s left" and not killed:
+            killed.extend(flood_workers(tmp_path))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    outcome = play("request-flood", tmp_path, kill_flood, time_limit_s=7)
+    assert killed
+    assert outcome.verdict is Verdict.UNKNOWN, outcome.reasons
+    assert outcome.verdict.exit_code == 2
+    (why,) = [reason for reason in outcome.reasons if "flood-heavy-produce" in reason]
+    assert "died" in why
+    assert "on broker" in why
+    assert f"ended with signal {int(signal.SIGKILL)}" in why
+    (flood,) = outcome.results["checks"]["activity"]["arms"]["dualplane-dual"]["floods"]
+    assert f"; {flood['completed']:,} requests were completed by then, none after" in why
+    assert flood["fewest_connections"] == 0
+    for kind in ("flood", "metadata", "control_request", "leadership"):
+        assert (outcome.folder / "history" / f"f={kind}").is_dir()
+    assert (outcome.folder / "report.html").is_file()
+
+
+def flood_workers(store: Path) -> list[int]:
+    """The pids of the flood workers whose live files lie below ``store``."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                words = (process / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue  # it has ended
+            if "faults.flood.worker" in words and any(w.startswith(str(store)) for w in words):
+                found.append(int(process.name))
+    return found
+
+
 def test_a_toxiproxy_that_dies_makes_the_run_unknown_and_keeps_the_history(
     tmp_path: Path,
 ) -> None:

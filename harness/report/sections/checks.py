@@ -15,6 +15,7 @@ SAYS = {
     "truncation-loss": "What was promised stays; what acks=1 loses is tied to a truncation.",
     "controller-latency": "Where controller requests waited. Measured, never a violation.",
     "fencing": "Requests of a past controller, broker or leader are refused and change nothing.",
+    "succession": "Once a controller is replaced, only its successors decide.",
     "availability": "A new leader serves; partitions accept produces once faults are healed.",
     "log": "Replicas agree; no record is lost, doubled, reordered or skipped.",
 }

@@ -109,7 +109,8 @@ def _skipped(story: Story) -> Html | None:
     lines = [
         f"{story.name(str(t.get('arm')))}, round {t.get('trial')}: {skipped}"
         for t in trials
-        for skipped in t.get("skipped_faults") or []
+        for name in ("skipped_faults", "skipped_roles")
+        for skipped in t.get(name) or []
     ]
     if not lines:
         return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.report import units
 from harness.report.behind import behind
 from harness.report.key_figures import figures
-from harness.report.markup import Html, table, tag
+from harness.report.markup import Html, table, tag, text
 from harness.report.pictures import behind_over_time
 from harness.report.sections.latency import panel, plot
 from harness.report.story import Story, note, section
@@ -16,6 +16,11 @@ from harness.report.story import Story, note, section
 CHECK: Final = "stale-metadata"
 _QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
 _HEAD: Final = ("p50", "p90", "p99", "max")
+_ALL: Final = "all brokers"
+_PARTS: Final = (
+    ("flooded", "under flood"),
+    ("beside", "beside the flood: the floor"),
+)
 _READ_FROM: Final = {
     "metadata_update": "as its metadata cache was updated",
     "metadata": "as it answered clients (this system does not trace its cache)",
@@ -31,6 +36,7 @@ def metadata(story: Story) -> Html:
         _staleness(story),
         tag("h3", "From a leader's commit to each broker"),
         _propagation(story),
+        _convergence(story),
     )
 
 
@@ -66,28 +72,33 @@ def _staleness(story: Story) -> Html:
         found = figures(story.results, CHECK, arm)
         if not found.get("reads"):
             continue
-        rows.append(_stale_row(story, arm, "all brokers", found, found.get("staleness")))
-        for node, entry in sorted((found.get("staleness_by_node") or {}).items()):
-            rows.append(_stale_row(story, arm, f"node {node}", None, entry))
+        rows.append(_stale_row(story, arm, _ALL, found, found.get("staleness")))
+        stale_by_node = found.get("staleness_by_node") or {}
+        reads_by_node = found.get("reads_by_node") or {}
+        for node in sorted(reads_by_node.keys() | stale_by_node.keys()):
+            reads, stale = reads_by_node.get(node), stale_by_node.get(node) or {}
+            number = stale.get("count", 0)
+            own = {"reads": reads, "stale_reads": number}
+            own["stale_share"] = number / reads if reads else None
+            rows.append(_stale_row(story, arm, f"node {node}", own, stale))
     if not rows:
         return note("No answer about leaders was read from any broker, or none could be judged.")
     head = ["", "arm", "answers", "stale", "share", *_HEAD]
-    return table(
+    ages = table(
         head,
         rows,
         numeric=set(range(2, 9)),
         caption="Age of stale answers: since a newer leader was committed, when the client asked.",
     )
+    return text([ages, _waits(story)])
 
 
-def _stale_row(
-    story: Story, arm: str, what: str, whole: Mapping[str, Any] | None, stale: Any
-) -> Html:
+def _stale_row(story: Story, arm: str, what: str, whole: Mapping[str, Any], stale: Any) -> Html:
     stale = stale if isinstance(stale, Mapping) else {}
     cells = [
-        units.count(whole.get("reads")) if whole else "",
-        units.count(whole.get("stale_reads") if whole else stale.get("count")),
-        units.share(whole.get("stale_share")) if whole else "",
+        units.count(whole.get("reads")),
+        units.count(whole.get("stale_reads")),
+        units.share(whole.get("stale_share")),
         *(units.ms(stale.get(q)) for q in _QUANTILES),
     ]
     return tag(
@@ -95,7 +106,24 @@ def _stale_row(
         tag("th", what, scope="row"),
         tag("td", story.badge(arm)),
         [tag("td", cell, class_="num") for cell in cells],
-        class_="first" if whole else None,
+        class_="first" if what == _ALL else None,
+    )
+
+
+def _waits(story: Story) -> Html | None:
+    """Why a flooded broker's answers may be fresh although its news are late."""
+    parts = []
+    for arm in story.arms:
+        reads = figures(story.results, CHECK, arm).get("reads_flooded")
+        if isinstance(reads, Mapping) and reads.get("count"):
+            parts.append(f"{units.ms(reads.get('p50_ms'))} in {story.name(arm)}")
+    if not parts:
+        return None
+    return note(
+        f"A read of a broker that was being flooded took {units.listed(parts)} at p50. Reads are "
+        "data requests and wait in the data plane's queue in every plane mode; in a queue that "
+        "they share with controller requests they wait behind the update itself, and come back "
+        "late but fresh."
     )
 
 
@@ -110,7 +138,11 @@ def _propagation(story: Story) -> Html:
             entry = found.get(name)
             if not isinstance(entry, Mapping) or not entry.get("count"):
                 continue
-            rows.append(_travel_row(story, arm, says, "all brokers", entry))
+            rows.append(_travel_row(story, arm, says, _ALL, entry))
+            for part, where in _PARTS:
+                own = found.get(f"{name}_{part}")
+                if isinstance(own, Mapping):
+                    rows.append(_travel_row(story, arm, "", where, own))
             for node, own in sorted((found.get(f"{name}_by_node") or {}).items()):
                 rows.append(_travel_row(story, arm, "", f"node {node}", own))
     if not rows:
@@ -132,4 +164,27 @@ def _travel_row(story: Story, arm: str, says: str, broker: str, entry: Mapping[s
         tag("td", broker),
         [tag("td", cell, class_="num") for cell in cells],
         class_="first" if says else None,
+    )
+
+
+def _convergence(story: Story) -> Html | None:
+    """Whether brokers told the truth in the end, as far as anybody still asked them."""
+    says = []
+    for arm in story.arms:
+        ends = figures(story.results, CHECK, arm).get("convergence")
+        if not isinstance(ends, Mapping):
+            continue
+        judged = int(ends.get("converged") or 0) + int(ends.get("behind") or 0)
+        told = f"{story.name(arm)}: {ends.get('converged') or 0:,} of {judged:,}"
+        if ends.get("not_judged"):
+            told += (
+                f" ({ends['not_judged']:,} not judged: reads ended while a late update was still "
+                "within its time)"
+            )
+        says.append(told)
+    if not says:
+        return None
+    return note(
+        "Brokers' last answers, partition by partition, that showed what was committed last, of "
+        f"those that could be judged: {'; '.join(says)}."
     )

@@ -6,6 +6,7 @@ values        the text that Kafka's generated classes give of themselves
 broker        server.log, controller.log
 state_change  state-change.log
 sends         control-sends.log
+publishes     metadata.log: how far a broker's cache has come (Kafka 4)
 requests      control-requests.log, control-receipts.log
 reader        all of one node's files together
 """

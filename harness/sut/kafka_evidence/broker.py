@@ -4,6 +4,7 @@
     Kafka version: 3.9.2                          of the line that these parsers are for
     Registered broker 1 ... (broker epoch): 71    which broker epoch it has from now on
     [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none
+    Log for partition T-P is renamed to           when a StopReplica that deletes had been applied
     [Partition ...] ISR updated to 1,3            isr_change
     1 successfully elected as the controller      controller, elected
     Resigned                                      controller, resigned
@@ -34,6 +35,7 @@ _TRUNCATING: Final = re.compile(
 _TRUNCATE_FULLY: Final = re.compile(
     r"\[UnifiedLog partition=(\S+)-(\d+), [^\]]*\] Truncate and start at offset (\d+)"
 )
+_RENAMED: Final = re.compile(r"Log for partition (\S+)-(\d+) is renamed to ")
 _ISR: Final = re.compile(
     r"\[Partition (\S+)-(\d+) broker=\d+\] ISR updated to ([\d,]*) .*version updated to (\d+)"
 )
@@ -54,6 +56,8 @@ class ServerLog:
     """(when, broker epoch)."""
     cuts: list[tuple[int, str, int, int, str]] = field(default_factory=list)
     """(when, topic, partition, to offset, reason)."""
+    renamed: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """When the log of a partition was put aside to be deleted."""
     isrs: list[tuple[int, str, int, list[int], int]] = field(default_factory=list)
     """(when, topic, partition, ISR, partition epoch)."""
     version: str | None = None
@@ -77,6 +81,8 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
             log.registered.append((line.wall_ms, int(found[1])))
         elif found := _TRUNCATING.match(line.message) or _TRUNCATE_FULLY.match(line.message):
             log.cuts.append((line.wall_ms, found[1], int(found[2]), int(found[3]), line.thread))
+        elif found := _RENAMED.match(line.message):
+            log.renamed.setdefault((found[1], int(found[2])), []).append(line.wall_ms)
         elif found := _ISR.match(line.message):
             isr = [int(n) for n in found[3].split(",") if n]
             log.isrs.append((line.wall_ms, found[1], int(found[2]), isr, int(found[4])))
@@ -84,6 +90,23 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
             known = "ignored"
         tally.count(path.name, known)
     return log
+
+
+def date_stops(log: ServerLog, stamps: Stamps, stops: Iterable[Row]) -> list[Row]:
+    """`replica_stop` rows, those that delete dated by the log's renaming: their own line is written
+    when the request is looked at, before the locks and the disk. A renaming belongs to the last
+    such request before it; one that found no log keeps its line's time."""
+    ordered = sorted(stops, key=lambda row: int(row["t"]))
+    begun: dict[tuple[str, int], list[tuple[int, Row]]] = {}
+    for row in ordered:
+        if row["delete"]:
+            begun.setdefault((row["topic"], row["partition"]), []).append((row["t"], row))
+    for at, times_ms in log.renamed.items():
+        for t in map(stamps.t, times_ms):
+            before = [row for begun_t, row in begun.get(at, ()) if begun_t <= t]
+            if before:
+                before[-1]["t"] = t
+    return ordered
 
 
 def log_rows(log: ServerLog, stamps: Stamps, changes: Iterable[Row]) -> Iterator[Row]:

@@ -59,15 +59,16 @@ class Tally:
         if len(kept) < _EXAMPLES:
             kept.append(text[:300])
 
-    def refuse_strangers(self, folder: Path) -> None:
+    def refuse_strangers(self, folder: Path, line_of_kafka: str) -> None:
         """Raise `HistoryError` when a parser knew hardly anything of a file: another Kafka's."""
         for file, counts in self.counts.items():
             strange = counts["unknown"]
             known = counts["known"] + counts["ignored"]
             if strange >= _STRANGE_LEAST and strange > _STRANGE_SHARE * (strange + known):
                 raise HistoryError(
-                    f"{folder / file}: {strange} of {strange + known} lines are not as Kafka 3.9 "
-                    f"writes them, for example {self.examples[file][0]!r}"
+                    f"{folder / file}: {strange} of {strange + known} lines are not as Kafka "
+                    f"{line_of_kafka.rstrip('.')} writes them, for example "
+                    f"{self.examples[file][0]!r}"
                 )
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,24 +12,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from checkers.history import HistoryError
 from harness.sut import kafka_logging as files
 from harness.sut.kafka_evidence.broker import (
     ServerLog,
+    date_stops,
     log_rows,
     read_controller_log,
     read_server_log,
 )
 from harness.sut.kafka_evidence.lines import Tally
+from harness.sut.kafka_evidence.publishes import publish_rows
 from harness.sut.kafka_evidence.requests import BrokerEpochs, read_receipts, read_requests
 from harness.sut.kafka_evidence.sends import read_sends
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.state_change import read_state_changes
 from harness.sut.metadata_log import FOLDER as METADATA_FOLDER
-from harness.sut.metadata_log import Elected, read_metadata_log
+from harness.sut.metadata_log import Committed, Elected, read_metadata_log
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
 _KRAFT_START: Final = "Starting controller (kafka.server.ControllerServer)"
 _START: Final = "starting (kafka.server.KafkaServer)"
+_OUTPUT: Final = "output.log"
+"""What a node printed (`harness.runtime`): it is there when the node was started."""
 Row = dict[str, Any]
 
 
@@ -41,10 +46,15 @@ def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) ->
     )
     stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
     changes: list[Row] = []
+    stops: list[Row] = []
     for row in read_state_changes(folder / files.STATE_CHANGE, stamps, tally):
         if row["f"] == "leader_change":
             changes.append(row)
-        yield row
+        if row["f"] == "replica_stop":
+            stops.append(row)
+        else:
+            yield row
+    yield from date_stops(server, stamps, stops)
     yield from log_rows(server, stamps, changes)
     controller, failures = read_controller_log(folder / files.CONTROLLER, stamps, tally)
     yield from controller
@@ -52,7 +62,7 @@ def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) ->
     receipts = read_receipts(folder / files.RECEIPTS, tally)
     epochs = BrokerEpochs(server.registered)
     yield from read_requests(folder / files.REQUESTS, stamps, tally, epochs, receipts)
-    _finish(folder, tally, server, clock)
+    _finish(layout, tally, server, clock, line_of_kafka)
 
 
 def read_kraft_evidence(
@@ -74,7 +84,10 @@ def read_kraft_evidence(
     ]
     yield from changes
     yield from log_rows(server, stamps, changes)
-    for event in read_metadata_log(data / METADATA_FOLDER):
+    events = list(read_metadata_log(data / METADATA_FOLDER))
+    states = [event for event in events if isinstance(event, Committed)]
+    yield from publish_rows(folder / files.METADATA, states, stamps, tally)
+    for event in events:
         if isinstance(event, Elected):
             if event.controller == layout.node:
                 yield stamps.row(
@@ -91,16 +104,25 @@ def read_kraft_evidence(
                 partition=event.partition,
                 leader=event.leader,
                 leader_epoch=event.leader_epoch,
+                controller_epoch=event.controller_epoch,
                 partition_epoch=event.partition_epoch,
                 isr=list(event.isr),
                 source="controller",
                 commit_ms=event.wall_ms,
             )
-    _finish(folder, tally, server, clock)
+    _finish(layout, tally, server, clock, line_of_kafka)
 
 
-def _finish(folder: Path, tally: Tally, server: ServerLog, clock: ClockTie) -> None:
+def _finish(
+    layout: NodeLayout, tally: Tally, server: ServerLog, clock: ClockTie, line_of_kafka: str
+) -> None:
     """Refuse what was not understood, and say what was."""
-    tally.refuse_strangers(folder)
+    folder = layout.dir
+    tally.refuse_strangers(folder, line_of_kafka)
+    if files.SERVER not in tally.counts and (folder / _OUTPUT).exists():
+        raise HistoryError(
+            f"{folder / files.SERVER}: nothing was written to it although the broker was started "
+            f"(see {folder / _OUTPUT}); allowed: jars with log4j and its binding to slf4j"
+        )
     summary = {"version": server.version, "clock_error_ns": clock.error_ns, **tally.to_dict()}
     (folder / EVIDENCE_SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")

@@ -8,6 +8,7 @@ after it, so that the lines of one thread between two ``Handling`` lines belong 
     Cached leader info                         metadata_update, dated by the update's last line
     Deleted partition T-P from metadata cache  metadata_update with leader -2
     Received StopReplica request               replica_stop, unless an ``Ignoring`` line follows
+                                               (one that deletes is dated by `broker.date_stops`)
 
 A controller's own lines (``Sending ...``, ``Changed state ...``) say what it decided. They are
 known and make no rows: when a request left is in ``control-sends.log``, what was committed in

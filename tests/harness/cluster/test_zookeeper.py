@@ -13,7 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from checkers.history import problem_with
-from harness.cluster.txn_log import complete, writes
+from harness.clock import tie_clocks
+from harness.cluster.txn_log import complete, deletion_steps, record_deletions, writes
 from harness.cluster.view import ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.runtime.process import ProcessRuntime
@@ -179,6 +180,23 @@ def test_the_log_knows_versions_of_multis_and_recreations(world: World) -> None:
     assert [(w.data, w.version) for w in found] == [(b"0", 0), (b"1", 1), (b"2", 0)]
     assert found[-1].czxid == stat.czxid
     assert found[-1].mtime == stat.mtime
+
+
+def test_deletions_are_told_by_the_log(world: World) -> None:
+    earlier = len(list(deletion_steps(world.folder, _ROOT)))  # other tests share the server
+    world.create_topic("kept", 1)
+    world.create_topic("doomed", 2)
+    request = f"{_ROOT}/admin/delete_topics/doomed"
+    before = time.monotonic_ns()
+    world.writer.create(request, makepath=True)
+    world.writer.delete(f"{_ROOT}/brokers/topics/doomed", recursive=True)
+    world.writer.delete(request)
+    record_deletions(world.record, world.folder, _ROOT, tie_clocks())
+    rows = [row for row in world.rows if row["f"] == "topic_deletion"][earlier:]
+    assert [(r["topic"], r["step"]) for r in rows] == [("doomed", "requested"), ("doomed", "gone")]
+    for row in rows:
+        assert before - row["error_ns"] <= row["t"] <= time.monotonic_ns() + row["error_ns"]
+    assert list(deletion_steps(world.folder, "/elsewhere")) == []
 
 
 def test_registrations_come_and_go(world: World) -> None:

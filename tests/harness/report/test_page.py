@@ -263,6 +263,43 @@ def test_the_page_is_written_whole(run: Path) -> None:
     assert not page.with_suffix(".tmp").exists()
 
 
+def test_the_flooded_broker_stands_apart_in_the_tables(run: Path) -> None:
+    def arm(flooded_ms: float, convergence: dict[str, int]) -> dict[str, Any]:
+        late = {"count": 7, "p50_ms": flooded_ms / 7, "max_ms": flooded_ms / 5}
+        floor = {"count": 14, "p50_ms": 4.0, "max_ms": 9.0, "stale_time_ms": 60.0}
+        return {
+            "reads": 300,
+            "stale_reads": 3,
+            "stale_share": 0.01,
+            "reads_by_node": {"1": 100, "2": 200},
+            "staleness_by_node": {"2": {"count": 3, "p50_ms": 5.0}},
+            "reads_flooded": {"count": 90, "p50_ms": 250.0},
+            "propagation_applied": {**floor, "stale_time_ms": flooded_ms + 160},
+            "propagation_applied_flooded": {**late, "stale_time_ms": flooded_ms},
+            "propagation_applied_beside": floor,
+            "convergence": convergence,
+        }
+
+    ends = {"converged": 20, "behind": 1, "not_judged": 0}
+    unsure = {"converged": 1234, "behind": 0, "not_judged": 3}
+    found = results()
+    stale = {"verdict": "valid", "arms": {A: arm(1000, ends), B: arm(20, unsure)}}
+    found["checks"]["stale-metadata"] = stale
+    (run / "results.json").write_text(json.dumps(found))
+    text = " ".join(read(write(run).read_text()).text.replace("\N{NO-BREAK SPACE}", " ").split())
+    for words in (
+        "under flood",
+        "beside the flood: the floor",
+        "for 1 s in single and 20 ms in dual",
+        "250 ms in single and 250 ms in dual at p50",
+        "single: 20 of 21; dual: 1,234 of 1,234 (3 not judged",
+        "node 1single10000 %",  # cells adjoin: 100 answers, 0 stale, 0 %
+        "node 2dual20031.5 %",
+    ):
+        assert words in text, words
+    assert "could not be written" not in text
+
+
 @pytest.mark.spark
 def test_of_a_run_judged_by_the_checkers(judged_run: Path) -> None:
     found = json.loads((judged_run / "results.json").read_text())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.report import units
 from harness.report.key_figures import Effect, effects, pairs, short_names, value
 
 A, B = "dualplane-single", "dualplane-dual"
@@ -100,6 +101,37 @@ def test_stale_time() -> None:
     bodies = {a: {"propagation_applied": {"stale_time_ms": ms}} for a, ms in ((A, 8530), (B, 347))}
     found = one(results(stale_metadata=bodies), "stale metadata")
     assert found.sign == "seen"
+
+
+def told_late(flooded: float, beside_p50: float, whole: float, epochs: int = 7) -> dict[str, Any]:
+    return {
+        "propagation_applied": {"stale_time_ms": whole},
+        "propagation_applied_flooded": {"count": epochs, "stale_time_ms": flooded},
+        "propagation_applied_beside": {"count": 2 * epochs, "p50_ms": beside_p50},
+    }
+
+
+def test_the_flooded_broker_is_what_planes_are_for_and_the_rest_is_told_apart() -> None:
+    bodies = {A: told_late(1065, 4.8, 1236), B: told_late(21.6, 4.1, 179)}
+    found = one(results(stale_metadata=bodies), "stale metadata")
+    assert found.sign == "seen"
+    says = found.says.replace(units.NO_BREAK, " ")
+    assert "for 1.06 s in single and 21.6 ms in dual (single over dual: 49×)." in says  # noqa: RUF001
+    assert "the whole run it is 1.24 s and 179 ms (6.9×)" in says  # noqa: RUF001
+    assert "without a flood add 171 ms and 157 ms" in says
+    assert "is 4.8 ms and 4.1 ms at p50" in says
+    assert "less than" not in says
+
+
+def test_a_ratio_below_the_promised_one_says_what_stands_in_its_way() -> None:
+    bodies = {A: told_late(140, 5, 400), B: told_late(40, 4, 300)}
+    found = one(results(stale_metadata=bodies), "stale metadata")
+    assert found.sign == "seen"
+    says = found.says.replace(units.NO_BREAK, " ")
+    assert says.endswith(
+        "3.5× is less than 10×: the floor makes 70 % of what is left in dual, and in "  # noqa: RUF001
+        "single an epoch was 20 ms late on average, 4.0× its floor."  # noqa: RUF001
+    )
 
 
 def test_counts_that_are_only_written_when_there_are_any() -> None:

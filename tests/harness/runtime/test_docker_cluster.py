@@ -13,7 +13,18 @@ import pytest
 from checkers.history import problem_with
 from faults.protocol import Capability, Entry, FaultFailed
 from faults.registry import build
-from harness.client_view import BEGIN, END, Seen, look, table, write_into
+from harness.client_view import (
+    BEGIN,
+    END,
+    LACKS,
+    RUNTIMES,
+    SHOWN,
+    Seen,
+    look,
+    read_table,
+    table,
+    write_into,
+)
 from harness.cluster.cluster import Cluster
 from harness.runtime.docker import DockerRuntime
 from harness.runtime.process import ProcessRuntime
@@ -26,6 +37,9 @@ pytestmark = [
     pytest.mark.usefixtures("engine"),
     pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: cuts and disks need root"),
 ]
+
+
+_DOCS = Path(__file__).parents[3] / "docs" / "docker.md"
 
 
 class Rows(list[dict[str, Any]]):
@@ -101,23 +115,52 @@ def test_a_runtime_without_them_says_what_it_lacks(tmp_path: Path) -> None:
 
 
 def test_what_a_client_sees(home: Path, tmp_path: Path) -> None:
+    """The docs' table says what is seen. ``BIPLANE_CLIENT_VIEW=all``: the whole of it is looked at,
+    in both runtimes, and written anew when something differs."""
     tmp_path.chmod(0o755)
-    found = look("docker", tmp_path, ["none", "pause", "toxic reset_peer", "disconnect"])
+    everything = os.environ.get("BIPLANE_CLIENT_VIEW") == "all"
+    names = list(SHOWN) if everything else ["none", "pause", "toxic reset_peer", "disconnect"]
+    runtimes = RUNTIMES if everything else ("docker",)
+    found = {runtime: look(runtime, tmp_path, names) for runtime in runtimes}
+    told = read_table(_DOCS.read_text())
+    differences = [
+        f"{runtime}, {name}, {way}: {told[name, way, runtime]} in the docs, {seen} seen"
+        for runtime, looked in found.items()
+        for (name, way), seen in looked.items()
+        if seen.open != LACKS and told[name, way, runtime] != seen
+    ]
+    if everything and differences:
+        write_into(_DOCS, table(found))
+    assert not differences
+
+
+def test_the_table_is_made_of_what_was_seen(tmp_path: Path) -> None:
     well = Seen(open="acknowledged", new="acknowledged", healed="acknowledged")
-    assert found["none", "direct"] == found["none", "proxy"] == well
-    assert found["pause", "direct"] == Seen(open="silence", new="silence", healed="acknowledged")
-    assert found["toxic reset_peer", "proxy"].new == "reset"
-    assert found["toxic reset_peer", "direct"] == well
-    assert found["disconnect", "direct"].open == "silence"
-    assert found["disconnect", "direct"].healed == "acknowledged"
+    cut = Seen(open="silence", new="no connection", healed="acknowledged")
+    lacking = Seen(open=LACKS, new=LACKS, healed=LACKS)
+    reset = {"process": "reset", "docker": "silence"}
+    found = {
+        runtime: {
+            ("none", "direct"): well,
+            ("pause", "direct"): Seen(open="closed", new=reset[runtime], healed="-"),
+            ("disconnect", "direct"): cut if runtime == "docker" else lacking,
+        }
+        for runtime in RUNTIMES
+    }
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write_into(page, table({"docker": found}))
+    write_into(page, table(found))
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "| pause | direct | silence | silence | acknowledged |" in text
+    assert "| pause | direct | closed | process: reset; docker: silence | - |" in text
+    assert "| disconnect (docker only) | direct | silence | no connection | acknowledged |" in text
+    read = read_table(text)
+    for runtime in RUNTIMES:
+        assert read["none", "direct", runtime] == well
+        assert read["pause", "direct", runtime] == found[runtime]["pause", "direct"]
+    assert read["disconnect", "direct", "docker"] == cut
 
 
 def _any_tie() -> ClockTie:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from faults.protocol import Capability
+from harness.runtime import docker_images
 from harness.runtime.docker import DockerRuntime
 from harness.runtime.docker_engine import connect
 from harness.runtime.docker_handle import DockerHandle
+from harness.runtime.docker_images import Image
 from harness.runtime.protocol import (
     Address,
     Isolation,
@@ -23,6 +26,7 @@ from harness.runtime.protocol import (
     Role,
     RuntimeFailed,
     SetupError,
+    Software,
     StartFailed,
 )
 
@@ -174,16 +178,51 @@ def test_it_is_shut_in(runtime: DockerRuntime, tmp_path: Path) -> None:
 
 
 def test_a_program_that_will_not_start_shows_why(runtime: DockerRuntime, tmp_path: Path) -> None:
-    wanted = spec(runtime, tmp_path, argv=("/no/such/program",))
-    with pytest.raises(StartFailed, match=r"s exited with 127(.|\n)*/no/such/program"):
+    python = runtime.programs.python
+    wanted = spec(runtime, tmp_path, argv=(python, "-c", "raise SystemExit('no listener')"))
+    with pytest.raises(StartFailed, match=r"s exited with 1; (.|\n)*no listener"):
         started(runtime, wanted)
 
 
-def test_an_image_that_will_not_start_is_named(runtime: DockerRuntime, tmp_path: Path) -> None:
+@pytest.mark.parametrize("role", [Role.NODE, Role.TOXIPROXY])
+def test_an_image_that_will_not_start_is_named(
+    role: Role, runtime: DockerRuntime, tmp_path: Path
+) -> None:
     """toxiproxy's has no shell: what it said is fetched from the engine."""
-    wanted = spec(runtime, tmp_path, role=Role.TOXIPROXY, argv=("/no/such/program",))
-    with pytest.raises(StartFailed, match=r"s exited with 127(.|\n)*/no/such/program"):
+    wanted = spec(runtime, tmp_path, role=role, argv=("/no/such/program",))
+    says = r"the image biplane-\S+ cannot run /no/such/program for s \(.*\); .* make image$"
+    with pytest.raises(SetupError, match=says) as refused:
         started(runtime, wanted)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_image_without_a_shell_is_named(runtime: DockerRuntime, tmp_path: Path) -> None:
+    tag = "biplane-test-empty:1"
+    with io.BytesIO(b"FROM scratch\nLABEL empty=1\n") as recipe:
+        list(connect().api.build(fileobj=recipe, tag=tag, rm=True, decode=True))
+    try:
+        software = Software(name="s", version="1", path=Path("/"), image=tag)
+        with pytest.raises(SetupError, match=f"the image {tag} cannot run .* for s"):
+            started(runtime, spec(runtime, tmp_path, software=software))
+    finally:
+        runtime.close()
+        connect().api.remove_image(tag)
+
+
+def test_a_process_may_run_from_an_image_of_its_own(runtime: DockerRuntime, tmp_path: Path) -> None:
+    tag = "biplane-test-software:1"
+    recipe = f"FROM {docker_images.tag(Image.NODE)}\n"
+    recipe += "LABEL biplane.software=rabbit biplane.software.version=7 biplane.software.path=/r\n"
+    with io.BytesIO(recipe.encode()) as file:
+        list(connect().api.build(fileobj=file, tag=tag, rm=True, decode=True))
+    try:
+        found = [each for each in DockerRuntime().programs.software if each.name == "rabbit"]
+        assert found == [Software(name="rabbit", version="7", path=Path("/r"), image=tag)]
+        handle = started(runtime, spec(runtime, tmp_path, software=found[0]))
+        assert connect().api.inspect_container(handle.container)["Config"]["Image"] == tag
+    finally:
+        runtime.close()
+        connect().api.remove_image(tag)
 
 
 def test_a_missing_image_is_named(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import http.server
 import ipaddress
+import json
 import os
+import socket
+import socketserver
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -49,7 +55,7 @@ def test_an_engine_that_will_not_do(
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ("unix:///nonexistent/docker.sock", "no Docker engine answers at .*; start it: "),
+        ("unix:///nonexistent/docker.sock", "no Docker engine answers at .*no such file.*start it"),
         ("tcp://192.0.2.1:2375", "is not on this host"),
     ],
 )
@@ -60,22 +66,80 @@ def test_no_engine(where: str, says: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_an_engine_that_left_its_socket_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "s"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
+    with pytest.raises(SetupError, match=r"no Docker engine answers at .*refused.*; start it: "):
+        docker_engine._dial()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ({"Version": "19.03.5", "ApiVersion": "1.40"}, r"19\.03\.5 .*too old.*upgrade it"),
+        ({"Version": "1.0", "ApiVersion": "1.12"}, "too old|no Docker engine that can be used"),
+        ("hello", "no Docker engine that can be used .*; look at: docker version"),
+    ],
+)
+def test_something_else_that_answers(
+    answer: object, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that says what an old engine says, or nothing that makes sense."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
+    docker_engine.connect.cache_clear()
+    with socketserver.UnixStreamServer(str(tmp_path / "s"), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            with pytest.raises(SetupError, match=says) as refused:
+                docker_engine.connect()
+            assert "\n" not in str(refused.value)
+        finally:
+            server.shutdown()
+            thread.join()
+            docker_engine.connect.cache_clear()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_an_engine_that_one_may_not_use(tmp_path: Path) -> None:
-    forbidden = tmp_path / "forbidden"
-    forbidden.mkdir(mode=0o700)
+def test_an_engine_that_one_may_not_use() -> None:
+    """As an engine's socket is for those who are not of its group."""
     script = (
         "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "from harness.runtime.docker_engine import _dial\n"
         "_dial()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", "import harness.runtime.docker_engine\n" + script],
-        env={**os.environ, "DOCKER_HOST": f"unix://{forbidden}/docker.sock"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as engine:
+        door = Path(folder) / "s"
+        engine.bind(str(door))
+        engine.listen()
+        door.chmod(0o660)
+        door.parent.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", "import harness.runtime.docker_engine\n" + script],
+            env={**os.environ, "DOCKER_HOST": f"unix://{door}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert "SetupError: not permitted to use the Docker engine" in done.stderr
 
 

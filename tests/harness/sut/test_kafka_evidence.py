@@ -15,7 +15,10 @@ from faults.protocol import Link
 from harness.runtime.protocol import Address, Programs
 from harness.sut.kafka_evidence import read_evidence
 from harness.sut.kafka_evidence.lines import Tally, read_lines
+from harness.sut.kafka_evidence.publishes import publish_rows
+from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.values import parse_data
+from harness.sut.metadata_log import Committed
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
 MS = 1_000_000
@@ -200,6 +203,22 @@ def test_a_stop_that_was_refused_is_none(tmp_path: Path, refused: str | None) ->
     )
 
 
+def test_a_stop_is_dated_by_the_renaming_of_its_log(tmp_path: Path) -> None:
+    stop = "StopReplicaPartitionState(partitionIndex=3, leaderEpoch=-2, deletePartition=true)"
+    lines = []
+    for number, ms in enumerate((10, 500, 900)):
+        lines += [
+            log(ms, f"[Broker id=1] Handling StopReplica request correlationId {number} from controller 3 for 1 partitions"),
+            log(ms + 1, f"[Broker id=1] Received StopReplica request {stop} correlation id {number} from controller 3 epoch 8 for partition a-b-3"),
+        ]  # fmt: skip
+    write(tmp_path, "state-change.log", lines)
+    renamed = "Log for partition a-b-3 is renamed to /data/a-b-3.05e3-delete and is scheduled for deletion"
+    write(tmp_path, "server.log", [log(ms, renamed, "kafka.log.LogManager") for ms in (40, 930)])
+    stops = [row for row in rows(tmp_path) if row["f"] == "replica_stop"]
+    # The second found no log to rename: its own line is all that there is.
+    assert [row["t"] // MS for row in stops] == [40, 501, 930]
+
+
 COMPLETED = {
     "requestHeader": {
         "requestApiKeyName": "LEADER_AND_ISR",
@@ -364,6 +383,16 @@ def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
     assert rows(tmp_path) == []
 
 
+def test_a_broker_that_ran_and_logged_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("SLF4J: Failed to load class")
+    with pytest.raises(
+        HistoryError, match=r"server\.log: nothing was written .*log4j and its bind"
+    ):
+        rows(tmp_path)
+    write(tmp_path, "server.log", [log(1, "starting", SERVER)])
+    assert rows(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -381,3 +410,56 @@ def test_generated_text_is_read_back(text: str, value: dict[str, Any]) -> None:
 def test_text_that_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"unreadable|not an object"):
         parse_data(text)
+
+
+# -- KRaft: how far a broker's cache has come ----------------------------------------------------
+
+PUBLISHER = "kafka.server.metadata.BrokerMetadataPublisher"
+
+
+def published(ms: int, offset: int, initial: str = "") -> str:
+    named = f"OffsetAndEpoch[offset={offset}, epoch=2]"
+    at = named if offset > 4 else f"(offset={offset}, leaderEpoch=2)"  # 4.3, 4.0
+    at += " with metadata.version 4.3-IV0."
+    message = f"[BrokerMetadataPublisher id=1] Publishing {initial}metadata at offset {at}"
+    return log(ms, message, PUBLISHER, thread="kafka-1-metadata-loader-event-handler")
+
+
+def committed(offset: int, partition: int, leader_epoch: int) -> Committed:
+    return Committed(
+        1, "t", partition, 2, leader_epoch, leader_epoch, (2,), offset=offset, controller_epoch=2
+    )
+
+
+def test_a_cache_has_what_was_published_to_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "metadata.log",
+        [
+            published(10, 4, "initial "),
+            published(20, 6),
+            published(30, 7),
+            log(35, "[BrokerMetadataPublisher id=1] Updating metadata.version", PUBLISHER),
+            published(40, 7, "initial "),  # the next boot
+        ],
+    )
+    states = [committed(3, 0, 0), committed(5, 0, 1), committed(6, 0, 2), committed(9, 0, 3)]
+    tally = Tally()
+    found = list(
+        publish_rows(
+            tmp_path / "metadata.log", states, Stamps(1, CLOCK, (NOON_MS, NOON_MS + 38)), tally
+        )
+    )
+    assert [problem_with(row) for row in found] == [None] * len(found)
+    seen = [(row["t"] // MS, row["boot"], row["leader_epoch"]) for row in found]
+    assert seen == [(10, 1, 0), (20, 1, 2), (40, 2, 2)]
+    assert tally.counts["metadata.log"] == {"known": 4, "ignored": 1}
+
+
+def test_what_is_no_publishers_line_is_counted(tmp_path: Path) -> None:
+    write(tmp_path, "metadata.log", [log(1, "Something else")])
+    tally = Tally()
+    assert not list(
+        publish_rows(tmp_path / "metadata.log", [], Stamps(1, CLOCK, (NOON_MS,)), tally)
+    )
+    assert tally.counts["metadata.log"] == {"unknown": 1}

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.runtime.protocol import SetupError
+from harness.runtime.protocol import Programs, SetupError, Software
 from harness.sut import kafka_jars
-from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir, pom, version_in
+from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, find_jars, libs_dir, pom, version_in
 from harness.sut.kafka_logging import OVERRIDE, Detail, detail_of, log4j
 
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_jars, "home", lambda: tmp_path / "home")
-    for name in ("BIPLANE_KAFKA_LIBS", "KAFKA_HOME"):
+    for name in ("BIPLANE_KAFKA_LIBS", "BIPLANE_KAFKA4_LIBS", "KAFKA_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -50,6 +50,28 @@ def test_a_distribution_of_another_version_is_refused_by_name(
         libs_dir(ZOOKEEPER_LINE)
     fetched = kafka(kafka_jars.fetched_dir(ZOOKEEPER_LINE), ZOOKEEPER_LINE.pinned)
     assert libs_dir(ZOOKEEPER_LINE) == fetched
+
+
+def test_an_image_that_holds_the_jars_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def image(name: str, version: str) -> Software:
+        where = f"{name}:{version}"
+        return Software(name=name, version=version, path=Path("/opt/libs"), image=where)
+
+    held = (image("rabbit", "3.9.9"), image("kafka", "4.3.1"), image("kafka", "3.9.2"))
+    programs = Programs(python="python", java="java", software=held)
+    kafka(kafka_jars.fetched_dir(ZOOKEEPER_LINE), "3.9.0")
+    jars = find_jars(ZOOKEEPER_LINE, programs)
+    assert (jars.folder, jars.version, jars.software) == (Path("/opt/libs"), "3.9.2", held[2])
+    assert not jars.mounts
+    libs = kafka(tmp_path / "dist" / "libs", "3.9.1")
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path / "dist"))
+    jars = find_jars(ZOOKEEPER_LINE, programs)  # what the user names goes first, if it fits
+    assert (jars.folder, jars.version, jars.mounts) == (libs, "3.9.1", (libs,))
+    assert find_jars(KRAFT_LINE, programs).software == held[1]
+    monkeypatch.delenv("KAFKA_HOME")
+    assert find_jars(ZOOKEEPER_LINE, Programs(python="python", java="java")).version == "3.9.0"
 
 
 def test_fetching_without_maven_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,9 @@ def write(folder: Path, *batches: bytes) -> Path:
     return folder
 
 
-def batch(at: int, *values: bytes) -> bytes:
-    return build_batch([(None, value, 1000 + at) for value in values], base_offset=at)
+def batch(at: int, *values: bytes, epoch: int = 7) -> bytes:
+    records = [(None, value, 1000 + at) for value in values]
+    return build_batch(records, base_offset=at, leader_epoch=epoch)
 
 
 def test_states_follow_the_records(tmp_path: Path) -> None:
@@ -50,13 +51,13 @@ def test_states_follow_the_records(tmp_path: Path) -> None:
         tmp_path,
         batch(0, topic("t"), partition(1, 1, 2, 3)),
         batch(2, change(isr)),
-        batch(3, message(17, b"\0"), change(leader)),
+        batch(3, message(17, b"\0"), change(leader), epoch=8),
         batch(5, message(9, TOPIC_ID + b"\0"), change(leader)),
     )
     assert list(read_metadata_log(log)) == [
-        Committed(1000, "t", 4, 1, 0, 0, (1, 2, 3)),
-        Committed(1002, "t", 4, 1, 0, 1, (2,)),
-        Committed(1003, "t", 4, 2, 1, 2, (2,)),
+        Committed(1000, "t", 4, 1, 0, 0, (1, 2, 3), offset=1, controller_epoch=7),
+        Committed(1002, "t", 4, 1, 0, 1, (2,), offset=2, controller_epoch=7),
+        Committed(1003, "t", 4, 2, 1, 2, (2,), offset=4, controller_epoch=8),
     ]
 
 

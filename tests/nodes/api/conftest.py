@@ -143,6 +143,23 @@ class Administration:
     def topic_configs(self, topic: str) -> dict[str, str]:
         return self.configs.get(topic, {})
 
+    def alter_topic_configs(
+        self, topic: str, configs: Mapping[str, str], *, validate_only: bool = False
+    ) -> TopicResult:
+        if configs.get("retention.ms") == "bad":
+            return TopicResult(error=Errors.INVALID_CONFIG, message="bad")
+        if not validate_only:
+            self.configs[topic] = dict(configs)
+        return TopicResult(configs=dict(configs))
+
+    def broker_configs(self, broker: str) -> dict[str, str]:
+        return self.configs.get(f"broker {broker}", {})
+
+    def alter_broker_configs(
+        self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False
+    ) -> TopicResult:
+        return self.alter_topic_configs(f"broker {broker}", configs, validate_only=validate_only)
+
     # ---- KafkaController -------------------------------------------------------------------------
 
     def is_topic_queued_for_deletion(self, topic: str) -> bool:

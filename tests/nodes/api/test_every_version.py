@@ -71,6 +71,17 @@ BODIES: dict[ApiKey, dict[str, Any]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {
         "topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [1]}]}]
     },
+    ApiKey.ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.DELETE_RECORDS: {
+        "topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 0}]}],
+        "timeout": 1000,
+    },
+    ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
+    ApiKey.OFFSET_DELETE: {"group_id": "g"},
+    ApiKey.CREATE_ACLS: {"creations": [{}]},
+    ApiKey.DELETE_ACLS: {"filters": [{}]},
+    ApiKey.DESCRIBE_PRODUCERS: {"topics": [{"name": "t", "partition_indexes": [0]}]},
 }
 
 EVERY = [

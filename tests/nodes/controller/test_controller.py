@@ -131,6 +131,14 @@ def test_unclean_election_only_where_the_topic_allows_it(world, wait_until):
     assert world.state(strict)[0] == -1
     raw = world.admin.get_topic_partition_states([loose])[loose].leader_and_isr
     assert raw.leader_recovery_state == 1
+    # An operator who allows it afterwards need not wait for another broker to come or go.
+    world.admin.set_or_create_entity_configs(
+        "topics", "strict", {"unclean.leader.election.enable": "true"}
+    )
+    node.controller.enable_topic_unclean_leader_election("loose")
+    node.controller.enable_topic_unclean_leader_election("strict")
+    wait_until(lambda: world.state(strict)[0] == 3)
+    assert world.state(loose)[0] == 3
 
 
 def test_bounced_broker_is_treated_as_failed_and_started(world, wait_until):

@@ -232,3 +232,40 @@ def test_reassignment_can_be_cancelled(world, wait_until, ask, trio):
     assert found == {T0: ReplicaAssignment((3, 2))}, "the order is lost, as in Kafka"
     wait_until(lambda: any(s.delete_partition for s in brokers[1].stops(T0)))
     assert world.state(T0)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "elected"), [(Errors.KAFKA_STORAGE_ERROR, 3), (Errors.UNKNOWN_SERVER_ERROR, 2)]
+)
+def test_only_a_storage_error_makes_a_replica_offline(world, wait_until, trio, error, elected):
+    """Any other error of a partition is somebody else's to mend: nobody is elected for it."""
+    _, brokers = trio
+    brokers[2].partition_error = int(error)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: brokers[3].leader_and_isr(T0))
+    for name in ("second", "third"):
+        # The second to be told proves that the first was answered; the third, that the controller
+        # has dealt with the answer.
+        world.create_topic(name, (2, 3))
+        tp = TopicPartition(name, 0)
+        wait_until(lambda tp=tp: world.state(tp) and brokers[3].leader_and_isr(tp))
+        wait_until(lambda tp=tp: brokers[2].leader_and_isr(tp))
+    wait_until(lambda: world.state(T0)[0] == elected)
+    assert world.state(T0)[:2] == (elected, elected - 2), "an election raises the leader epoch"
+
+
+def test_every_replica_of_a_dying_topic_leaves_the_isr_with_an_epoch_of_its_own(
+    world, wait_until, trio
+):
+    """As in Kafka: deletion raises the leader epoch once for each of them, the last included."""
+    node, _ = trio
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0))
+    world.admin.create_delete_topic_path("t")
+    wait_until(lambda: not world.admin.topic_exists("t"))
+    rows = [row for row in node.trace("leadership") if row["topic"] == "t"]
+    assert [(row["leader"], row["leader_epoch"], len(row["isr"])) for row in rows] == [
+        (2, 0, 2),
+        (-1, 1, 1),
+        (-1, 2, 1),
+    ]

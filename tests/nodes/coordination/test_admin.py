@@ -73,6 +73,9 @@ def test_assignment_given(admin, zk):
         ({"assignments": {0: []}}, Errors.INVALID_REPLICA_ASSIGNMENT),
         ({"configs": {"bad": "1"}}, Errors.INVALID_CONFIG),
         ({"configs": {"retention.ms": None}}, Errors.INVALID_CONFIG),
+        ({"num_partitions": 2**31 - 1}, Errors.POLICY_VIOLATION),
+        ({"num_partitions": 90_000}, Errors.POLICY_VIOLATION),
+        ({"assignments": {p: range(200) for p in range(2000)}}, Errors.POLICY_VIOLATION),
     ],
 )
 def test_refusals(admin, zk, fields, error):
@@ -125,3 +128,31 @@ def test_configs(admin, zk):
     assert admin.alter_topic_configs("t", {"retention.ms": "1"}).error == Errors.NONE
     assert admin.topic_configs("t") == {"retention.ms": "1"}
     assert len(zk.get_children("/config/changes")) == 1
+
+
+def test_growing_beyond_what_zookeeper_keeps(admin, zk):
+    create(admin)
+    for count in (90_000, 2**31 - 1):
+        result = admin.create_partitions("t", count, None)
+        assert result.error == Errors.POLICY_VIOLATION
+    assert len(zk.get_full_replica_assignment_for_topic("t")) == 2
+
+
+def test_altering_beyond_what_zookeeper_keeps(admin, zk):
+    create(admin)
+    result = admin.alter_topic_configs("t", {"leader.replication.throttled.replicas": "x" * 2**20})
+    assert result.error == Errors.POLICY_VIOLATION
+    assert zk.is_connected
+    assert admin.alter_topic_configs("t", {"a": "1"}).error == Errors.NONE
+    assert admin.topic_configs("t") == {"a": "1"}
+
+
+def test_brokers_configs(admin, zk):
+    assert admin.broker_configs("1") == {}
+    assert admin.alter_broker_configs("1", {"a": "1"}, validate_only=True).error == Errors.NONE
+    assert admin.broker_configs("1") == {}
+    admin.alter_broker_configs("1", {"a": "1"})
+    assert admin.broker_configs("1") == {"a": "1"}
+    assert admin.broker_configs("<default>") == {}
+    (notification,) = zk.watch_config_changes()
+    assert zk.get_config_change(notification) == ("brokers", "1")

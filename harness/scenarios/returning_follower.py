@@ -1,0 +1,106 @@
+"""A follower that returns is out of sync until it has caught up, and must not lead before.
+
+A follower dies and is away until the in-sync set has shrunk and more was acknowledged with acks=all
+by the others. When it comes back its leader's answers no longer leave by the inter-broker link: the
+leader hears from it and sees how far behind it is, and it gets nothing. Then the leader is killed.
+The follower that returned is next in the order of the assignment; if the leader took it for one
+that is in sync, it leads now, and what was acknowledged while it was away is gone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    replicated_load,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "returned-to"
+PARTITIONS = 3
+SESSION_TIMEOUT_MS = 2000
+ROUND_MS = 14_000
+AWAY_MS = SESSION_TIMEOUT_MS + 1800
+"""Longer than its session, so that the others go on without it for a while."""
+RETURN_MS = 2500
+"""It has been started, has been told whom to follow, and has asked its leader."""
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    # One order for all partitions: who returns, and who leads after that, is the same for all.
+    assignments = {p: [stage.victim, *stage.others] for p in range(PARTITIONS)}
+    return [Topic(name=TOPIC, assignment=assignments, configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return replicated_load(TOPIC, PARTITIONS)
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    entries: list[Entry] = []
+    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
+        entries += _round(turn, turn * ROUND_MS + rng.randint(200, 500))
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+def _round(turn: int, at_ms: int) -> list[Entry]:
+    leader = f"leader:{TOPIC}-0"
+    back_ms = at_ms + AWAY_MS
+    gone_ms = back_ms + RETURN_MS
+    return [
+        Entry(
+            id=f"away-{turn}",
+            fault="kill",
+            at_ms=at_ms,
+            duration_ms=AWAY_MS,
+            params={"target": f"successor:{TOPIC}-0"},
+        ),
+        Entry(
+            id=f"silent-{turn}",
+            fault="toxic",
+            at_ms=back_ms - 300,
+            duration_ms=RETURN_MS + SESSION_TIMEOUT_MS + 1000,
+            params={
+                "target": leader,
+                "link": "inter-broker",
+                "kind": "timeout",
+                "attributes": {"timeout": 0},
+            },
+        ),
+        Entry(
+            id=f"gone-{turn}",
+            fault="kill",
+            at_ms=gone_ms,
+            duration_ms=SESSION_TIMEOUT_MS + 1200,
+            params={"target": leader},
+        ),
+    ]
+
+
+RETURNING_FOLLOWER = Scenario(
+    name="returning-follower",
+    conjecture=(
+        "A follower that comes back joins the in-sync set only when it has caught up: a leader "
+        "that dies before that is not succeeded by it, and nothing acknowledged is lost."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.KILL, Capability.LINKS}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "log", "stale-metadata"),
+    leader_changes=True,
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    profiles=BEYOND_SMOKE,
+)

@@ -1,0 +1,78 @@
+"""The controller's dearest order: topics deleted while a broker is flooded.
+
+A deletion is a row of control requests, one answered before the next is sent: UpdateMetadata, then
+StopReplica without and with deletion, to every broker; only then is the topic gone. A flooded
+broker without a control plane of its own makes it wait behind its request queue each time. Topics
+with replicas on every broker are made before the flood and deleted under it, one after the other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import Role, Scenario, Stage, Topic, spread
+from harness.scenarios.request_flood import VICTIM_TOPIC, probes, queue_flood
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "kept"
+PARTITIONS = 4
+FIRST_MS = 1500
+STEP_MS = 3300
+"""More than one deletion takes behind a full queue, so that each is measured alone."""
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [
+        Topic(name=VICTIM_TOPIC, assignment={0: [stage.victim]}),
+        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.others, 2)),
+    ]
+
+
+def _workloads(stage: Stage) -> Sequence[Role]:
+    return [
+        Role(role="prober", process="prober", params=probes(stage)),
+        Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
+        Role(
+            role="producer",
+            process="producer",
+            params={"topics": {TOPIC: PARTITIONS}, "acks": 1, "rate_per_s": 50.0},
+        ),
+    ]
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    chaos_ms = int(profile.chaos_s * 1000)
+    entries = [queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, chaos_ms - 600)]
+    last_ms = max(FIRST_MS, chaos_ms - STEP_MS - 300)
+    for number, at_ms in enumerate(range(FIRST_MS, last_ms + 1, STEP_MS)):
+        entries.append(
+            Entry(
+                id=f"deletion-{number}",
+                fault="delete-topic",
+                at_ms=at_ms + rng.randint(0, 300),
+                duration_ms=0,
+                params={"partitions": 5, "replicas": 3},
+            )
+        )
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+TOPIC_DELETION = Scenario(
+    name="topic-deletion",
+    conjecture=(
+        "Topics are deleted sooner while a broker is flooded when the four control requests that "
+        "it takes do not wait behind the flood, and none is gone before its replicas stopped."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.LINKS, Capability.ZOOKEEPER, Capability.CONTROL_REQUESTS}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("topic-deletion", "controller-latency", "stale-metadata", "fencing"),
+    leader_changes=False,
+    profiles=("ci", "nightly"),
+)

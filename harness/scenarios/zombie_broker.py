@@ -1,0 +1,108 @@
+"""A broker that was away past its session is not what it was, and neither is what was meant for it.
+
+A leader is stopped (SIGSTOP) until ZooKeeper has dropped it and others lead its partitions, and
+wakes up still believing that it leads: it may acknowledge acks=1 for a moment, but nothing with
+acks=all. It registers anew, with a new broker epoch. Then somebody who knows the epochs of the past
+speaks to the brokers, in the name of the true controller: requests for its former registration must
+be refused with STALE_BROKER_EPOCH, and those with leader epochs from before with
+STALE_CONTROLLER_EPOCH (LeaderAndIsr) or FENCED_LEADER_EPOCH (StopReplica), by every broker on
+either plane. A controller epoch of the past comes with the news of the past: leaders as they were.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    replicated_load,
+    spread,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "orphaned"
+PARTITIONS = 3
+SESSION_TIMEOUT_MS = 2000
+ROUND_MS = 7500
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    entries: list[Entry] = []
+    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
+        at_ms = turn * ROUND_MS + 300
+        entries += [
+            Entry(
+                id=f"away-{turn}",
+                fault="pause",
+                at_ms=at_ms,
+                duration_ms=SESSION_TIMEOUT_MS + 800,
+                params={
+                    "target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}",
+                    "until_unregistered": True,
+                },
+            ),
+            _forged(
+                f"old-news-{turn}",
+                at_ms + 4800,
+                {"lie": ["stale_controller_epoch", "stale_leader_epoch"], "old_news": True},
+            ),
+            _forged(
+                f"forged-{turn}",
+                at_ms + 5600,
+                {"lie": ["stale_broker_epoch", "stale_leader_epoch"], "per_round": 2},
+            ),
+        ]
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+def _forged(name: str, at_ms: int, lies: dict[str, object]) -> Entry:
+    return Entry(
+        id=name,
+        fault="forged-requests",
+        at_ms=at_ms,
+        duration_ms=800,
+        params={
+            "target": "all",
+            "partitions": f"{TOPIC}-*",
+            "link": ["control", "client"],
+            "interval_ms": 300,
+            **lies,
+        },
+    )
+
+
+ZOMBIE_BROKER = Scenario(
+    name="zombie-broker",
+    conjecture=(
+        "A broker that comes back after its session acknowledges nothing that is lost with "
+        "acks=all, and what was meant for its former registration, or says what was true before, "
+        "is refused and changes nothing."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.PAUSE, Capability.CONTROL_REQUESTS}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("fencing", "stale-metadata", "truncation-loss", "log"),
+    leader_changes=True,
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    profiles=BEYOND_SMOKE,
+)

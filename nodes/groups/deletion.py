@@ -1,0 +1,122 @@
+"""Operators delete groups, and positions of groups (KIP-229, KIP-496).
+
+A group goes only while nobody is in it; a position only while no member reads that topic. What is
+deleted here is erased from the log too; as in Kafka the answer does not wait for that to be
+committed, and a coordinator that dies in between brings the group back.
+
+Threads: any; everything happens under the coordinator's lock, appends after it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Final
+
+from nodes.core.errors import Errors
+from nodes.core.types import TopicPartition
+from nodes.groups.group import Group, GroupState
+from nodes.groups.lock import DeferringLock
+from nodes.groups.membership import Membership
+from nodes.groups.store import Rows, group_row, offset_row
+
+_CONSUMER: Final = "consumer"
+_SUBSCRIPTION: Final = struct.Struct(">hi")
+_LENGTH: Final = struct.Struct(">h")
+
+
+class GroupDeletion:
+    """`error_of` says why this broker cannot serve a group; `append` writes to its partition."""
+
+    def __init__(
+        self,
+        lock: DeferringLock,
+        groups: MutableMapping[str, Group],
+        membership: Membership,
+        error_of: Callable[[str], Errors],
+        append: Callable[[str, Rows], None],
+    ) -> None:
+        self._lock = lock
+        self._groups = groups
+        self._membership = membership
+        self._error_of = error_of
+        self._append = append
+
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
+        """What became of each group."""
+        with self._lock:
+            return {group_id: self._delete(group_id) for group_id in dict.fromkeys(group_ids)}
+
+    def _delete(self, group_id: str) -> Errors:
+        error = self._error_of(group_id)
+        if error:
+            return error
+        group = self._groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return Errors.GROUP_ID_NOT_FOUND
+        if group.state is not GroupState.EMPTY:
+            return Errors.NON_EMPTY_GROUP
+        del self._groups[group_id]
+        self._membership.unload(group)
+        rows = [offset_row(group_id, tp, None) for tp in group.offsets]
+        self._append(group_id, [*rows, group_row(group_id, None)])
+        return Errors.NONE
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> tuple[Errors, dict[TopicPartition, Errors]]:
+        """(top-level error, an error for each partition). A position that is not there is fine."""
+        with self._lock:
+            error = self._error_of(group_id)
+            if error:
+                return error, {}
+            group = self._groups.get(group_id)
+            if group is None or group.state is GroupState.DEAD:
+                return Errors.GROUP_ID_NOT_FOUND, {}
+            if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMER:
+                # What its members read is known to them alone.
+                return Errors.NON_EMPTY_GROUP, {}
+            read = _subscribed_topics(group)
+            results = {
+                tp: Errors.GROUP_SUBSCRIBED_TO_TOPIC
+                if read is None or tp.topic in read
+                else Errors.NONE
+                for tp in partitions
+            }
+            gone = [tp for tp, e in results.items() if not e and tp in group.offsets]
+            for tp in gone:
+                del group.offsets[tp]
+            if gone:
+                self._append(group_id, [offset_row(group_id, tp, None) for tp in gone])
+            return Errors.NONE, results
+
+
+def _subscribed_topics(group: Group) -> set[str] | None:
+    """Topics that a group's members subscribe to; None when one of them cannot be read."""
+    topics: set[str] = set()
+    for member in group.members.values():
+        for _, metadata in member.protocols:
+            found = subscribed_topics(metadata)
+            if found is None:
+                return None
+            topics |= found
+    return topics
+
+
+def subscribed_topics(metadata: bytes) -> set[str] | None:
+    """The topics in a consumer's subscription (ConsumerProtocolSubscription: every version begins
+    with its number and the list of topics); None when it is none."""
+    topics: set[str] = set()
+    try:
+        _version, count = _SUBSCRIPTION.unpack_from(metadata)
+        at = _SUBSCRIPTION.size
+        for _ in range(count):
+            (size,) = _LENGTH.unpack_from(metadata, at)
+            at += _LENGTH.size
+            if size < 0 or at + size > len(metadata):
+                return None
+            topics.add(metadata[at : at + size].decode())
+            at += size
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return topics

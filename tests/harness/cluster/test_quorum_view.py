@@ -1,0 +1,79 @@
+"""The view where there is no ZooKeeper: everybody is asked, nobody is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from harness.cluster import quorum_view
+from harness.cluster.errors import StateUnreadable
+from harness.cluster.quorum_view import QuorumView
+
+ADDRESSES = {node: ("127.0.0.1", node) for node in (1, 2, 3)}
+
+
+@pytest.fixture
+def stuck() -> Iterator[threading.Event]:
+    """Set at the end, so that no thread outlives the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def quorum(
+    monkeypatch: pytest.MonkeyPatch,
+    stuck: threading.Event,
+    says: dict[int, tuple[int, int] | None],
+) -> list[int]:
+    """``says``: (controller, epoch) by node; who is not in it does not answer. Returns who was
+    asked, as a list that grows."""
+    asked: list[int] = []
+
+    def describe(address: tuple[str, int], _timeout_s: float) -> tuple[int, int] | None:
+        asked.append(address[1])
+        if address[1] not in says:
+            stuck.wait(30.0)
+            return None
+        return says[address[1]]
+
+    monkeypatch.setattr(quorum_view, "describe_quorum", describe)
+    return asked
+
+
+def test_the_newest_epoch_counts(monkeypatch: pytest.MonkeyPatch, stuck: threading.Event) -> None:
+    quorum(monkeypatch, stuck, {1: (1, 4), 2: (3, 5), 3: None})
+    view = QuorumView(ADDRESSES)
+    assert (view.controller(), view.controller_epoch()) == (3, 5)
+
+
+def test_who_is_paused_is_not_waited_for_nor_asked_again(
+    monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
+) -> None:
+    monkeypatch.setattr(quorum_view, "_OWED_S", 0.0)
+    asked = quorum(monkeypatch, stuck, {1: (1, 4), 3: (1, 4)})
+    view = QuorumView(ADDRESSES)
+    assert view.controller() == 1
+    assert view.controller_epoch() == 4
+    assert sorted(asked) == [1, 1, 2, 3, 3]
+
+
+def test_when_most_owe_an_answer_all_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
+) -> None:
+    monkeypatch.setattr(quorum_view, "_OWED_S", 0.0)
+    monkeypatch.setattr(quorum_view, "_TIMEOUT_S", 0.02)
+    asked = quorum(monkeypatch, stuck, {1: (1, 4)})
+    view = QuorumView(ADDRESSES)
+    assert view.controller() == 1
+    assert view.controller() == 1
+    assert sorted(asked) == [1, 1, 2, 2, 3, 3]
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum_view, "_TIMEOUT_S", 0.2)
+    view = QuorumView(ADDRESSES)  # nobody listens there
+    assert view.broker_epoch(1) is None
+    with pytest.raises(StateUnreadable, match="no broker answered"):
+        view.live_brokers()

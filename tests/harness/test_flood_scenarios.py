@@ -1,0 +1,59 @@
+"""Scenarios whose floods must last: what they plan, and on whom."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.scenarios import SCENARIOS
+from harness.scenarios.base import Stage
+from harness.settings import PROFILES, Profile
+
+STAGE = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=PROFILES["smoke"])
+LONG = Profile(name="x", chaos_s=60.0, warmup_s=1.0, rounds=1, says="")
+
+
+@pytest.mark.parametrize("profile", [*PROFILES.values(), LONG], ids=lambda p: p.name)
+@pytest.mark.parametrize("name", ["topic-deletion", "leader-unavailability"])
+@pytest.mark.parametrize("seed", range(5))
+def test_everything_happens_under_the_flood(name: str, profile: Profile, seed: int) -> None:
+    plan = SCENARIOS[name].plan(random.Random(seed), profile)
+    (flood,) = [e for e in plan.entries if e.fault.startswith("flood")]
+    others = [e for e in plan.entries if e is not flood and e.id != "rehearsal"]
+    assert others
+    for entry in others:
+        assert flood.at_ms + 900 < entry.at_ms
+        assert entry.at_ms + 2000 < flood.at_ms + flood.duration_ms
+    assert SCENARIOS[name].plan(random.Random(seed), profile) == plan
+
+
+@pytest.mark.parametrize("profile", [*PROFILES.values(), LONG], ids=lambda p: p.name)
+def test_the_session_ends_while_the_flood_lasts(profile: Profile) -> None:
+    scenario = SCENARIOS["leader-unavailability"]
+    by_id = {e.id: e for e in scenario.plan(random.Random(1), profile).entries}
+    flood, kill = by_id["flood"], by_id["kill"]
+    over_ms = flood.at_ms + flood.duration_ms
+    assert kill.at_ms + scenario.session_timeout_ms + 2000 < over_ms
+    assert kill.at_ms + kill.duration_ms > over_ms
+    assert by_id["rehearsal"].at_ms + 1500 < flood.at_ms
+
+
+def test_the_flooded_broker_is_next_in_line() -> None:
+    topics = {t.name: t for t in SCENARIOS["leader-unavailability"].topics(STAGE)}
+    del topics["victim"]
+    assert len(topics) == 2
+    for topic in topics.values():
+        for replicas in topic.assignment.values():
+            assert replicas[0] not in (STAGE.victim, STAGE.controller)
+            assert replicas[1] == STAGE.victim
+    roles = SCENARIOS["leader-unavailability"].workloads(STAGE)
+    acks = {r.params["topic"]: r.params["acks"] for r in roles if r.role == "direct-producer"}
+    assert acks == {"leaderless-1": 1, "leaderless-all": -1}
+    first = [r.params["first_value"] for r in roles if r.role == "direct-producer"]
+    assert len(set(first)) == len(first)
+
+
+def test_they_are_left_to_longer_profiles() -> None:
+    for name in ("topic-deletion", "leader-unavailability"):
+        assert SCENARIOS[name].profiles == ("ci", "nightly")

@@ -1,0 +1,85 @@
+"""What a run makes of a place that fails: before anything ran a refusal, later an unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import run as run_module
+from harness.runtime.protocol import Programs, RuntimeFailed, SetupError
+from harness.scenarios import SCENARIOS
+from harness.settings import Settings
+from harness.trial import TrialResult
+
+
+class Place:
+    """A runtime in which nothing runs. ``fails_at``: which `prepare` fails, counted from 1."""
+
+    capabilities: frozenset[Any] = frozenset()
+    programs = Programs(python="python", java="java")
+
+    def __init__(self, fails_at: int) -> None:
+        self.fails_at, self.prepared = fails_at, 0
+
+    def prepare(self) -> None:
+        self.prepared += 1
+        if self.prepared == self.fails_at:
+            raise RuntimeFailed("the engine is gone")
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def play(fails_at: int = 0, refusals: tuple[SetupError | None, ...] = (None, None)) -> Any:
+        place, left = Place(fails_at), list(refusals)
+
+        def runner(_scenario: Any, arm: Any, trial: int, *, folder: Path, **_: Any) -> Any:
+            refusal = left.pop(0)
+            failure = None if refusal is None else str(refusal)
+            result = TrialResult(arm.label, trial, folder, failure=failure)
+            return SimpleNamespace(result=result, refusal=refusal, run=lambda: None)
+
+        judged = {"verdict": "unknown", "reasons": []}
+        monkeypatch.setattr(run_module, "get_runtime", lambda *_: place)
+        monkeypatch.setattr(run_module, "TrialRunner", runner)
+        monkeypatch.setattr(run_module, "judge", lambda _: judged)
+        monkeypatch.setattr(run_module, "write_report", lambda _: None)
+        settings = Settings.of(profile="smoke", seed=1, rounds=1, store=tmp_path)
+        outcome = run_module.run(SCENARIOS["zombie-controller"], settings, lambda *_: None)
+        return json.loads((outcome.folder / "run.json").read_text())["trials"]
+
+    return play
+
+
+def test_nothing_fails(play: Any) -> None:
+    assert [trial["failure"] for trial in play()] == [None, None]
+
+
+def test_a_place_that_is_not_there_is_a_refusal(play: Any) -> None:
+    with pytest.raises(RuntimeFailed, match="the engine is gone"):
+        play(fails_at=1)
+
+
+def test_a_place_that_is_gone_before_the_second_trial_leaves_the_first_to_be_judged(
+    play: Any,
+) -> None:
+    first, second = play(fails_at=2)
+    assert first["failure"] is None
+    assert second["failure"] == "RuntimeFailed: the engine is gone"
+
+
+def test_what_cannot_even_be_started_is_a_refusal(play: Any) -> None:
+    with pytest.raises(SetupError, match="make image"):
+        play(refusals=(SetupError("the image cannot run; make image"), None))
+
+
+def test_what_cannot_be_started_any_more_is_not(play: Any) -> None:
+    first, second = play(refusals=(None, SetupError("the image cannot run")))
+    assert first["failure"] is None
+    assert second["failure"] == "the image cannot run"

@@ -1,0 +1,59 @@
+"""Whole runs find every planted bug, by the check that claims it, and accuse no sound server.
+
+Each planted bug names a scenario (nodes/mutants.py); it is played on a real cluster with the bug
+and once without any, both with the same seed and so the same plan. All of them take minutes: by
+default a few are played that nothing else here covers. ``BIPLANE_ALL_MUTANTS=1`` plays all,
+``BIPLANE_MUTANT_SEED`` another seed; `biplane mutants` does the same for people.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from checkers.verdict import Verdict
+from harness.mutants import Hunt, Play, player
+from harness.run import Outcome
+from nodes.mutants import MUTANTS
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+SEED = int(os.environ.get("BIPLANE_MUTANT_SEED", "291"))
+FEW = ("truncate-to-high-watermark", "no-isr-check", "drop-torn-tail-check")
+NAMES = tuple(MUTANTS) if os.environ.get("BIPLANE_ALL_MUTANTS") == "1" else FEW
+SCENARIOS = tuple(dict.fromkeys(MUTANTS[name].scenario for name in NAMES))
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Plays each (scenario, planted bug) once, however many tests look at it."""
+    store: Path = tmp_path_factory.mktemp("store")
+    fresh = player(lambda _where, _what: None, seed=SEED, planes="dual", store=store)
+    known: dict[tuple[str, str], Outcome] = {}
+
+    def once(scenario: str, mutant: str) -> Outcome:
+        if (scenario, mutant) not in known:
+            known[scenario, mutant] = fresh(scenario, mutant)
+        return known[scenario, mutant]
+
+    return once
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_sound_server_is_not_accused(play: Play, scenario: str) -> None:
+    outcome = play(scenario, "")
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_planted_bug_is_found_with_a_witness(play: Play, name: str) -> None:
+    mutant = MUTANTS[name]
+    outcome = play(mutant.scenario, name)
+    hunt = Hunt(mutant=mutant, outcome=outcome, control=play(mutant.scenario, ""))
+    assert hunt.found, outcome.reasons
+    violations = outcome.results["checks"][mutant.found_by]["violations"]
+    events = violations[0]["events"]
+    assert events
+    assert [e["t"] for e in events] == sorted(e["t"] for e in events)

@@ -1,0 +1,88 @@
+"""Every broker hears of configs that were changed in ZooKeeper."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from nodes.coordination.config_changes import EXPIRATION_MS, ConfigChanges
+from nodes.coordination.zk import KafkaZkClient
+from nodes.coordination.znodes import CONFIG_CHANGES
+
+
+class Heard:
+    """What a broker was told, in order."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.rows: list[tuple[str, str, dict[str, str]]] = []
+
+    def __call__(self, entity_type: str, name: str, configs: Mapping[str, str]) -> None:
+        with self._changed:
+            self.rows.append((entity_type, name, dict(configs)))
+            self._changed.notify_all()
+        if configs.get("a") == "nonsense":
+            raise ValueError("nonsense")
+
+    def until(self, *rows: tuple[str, str, dict[str, str]]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.rows == list(rows), 10), self.rows
+
+
+@pytest.fixture
+def listen(connect: Callable[..., KafkaZkClient]) -> Iterator[Callable[..., Heard]]:
+    running: list[ConfigChanges] = []
+
+    def make(**options: Any) -> Heard:
+        heard = Heard()
+        changes = ConfigChanges(connect(), heard, **options)
+        changes.startup()
+        running.append(changes)
+        return heard
+
+    yield make
+    for changes in running:
+        changes.shutdown()
+
+
+def change(zk: KafkaZkClient, name: str, **configs: str) -> tuple[str, str, dict[str, str]]:
+    zk.set_or_create_entity_configs("topics", name, configs)
+    zk.create_config_change_notification(f"topics/{name}")
+    return "topics", name, configs
+
+
+def test_all_brokers_hear_of_all_changes(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    everybody = [listen(), listen()]
+    rows = []
+    for number in range(3):
+        rows.append(change(zk, "t", a=str(number)))
+        for heard in everybody:
+            heard.until(*rows)
+
+
+def test_what_was_changed_before(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    change(zk, "t", a="1")
+    row = change(zk, "t", a="2")
+    listen().until(row)
+
+
+def test_nonsense_does_not_end_it(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    heard = listen()
+    first = change(zk, "t", a="nonsense")
+    heard.until(first)
+    zk.create_config_change_notification("no entity")
+    heard.until(first, change(zk, "u", a="1"))
+
+
+def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    row = change(zk, "t", a="1")
+    later_ms = time.time_ns() // 1_000_000 + EXPIRATION_MS + 60_000
+    listen(now_ms=lambda: later_ms).until(row)
+    deadline = time.monotonic() + 10
+    while zk.get_children(CONFIG_CHANGES):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

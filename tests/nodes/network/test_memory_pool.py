@@ -1,0 +1,173 @@
+"""queued.max.request.bytes: what is not read while requests occupy all of it, and when it is."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from nodes.network.memory_pool import MemoryPool
+
+POOL = 10_000
+POOLED = {"queued_max_request_bytes": str(POOL), "socket_request_max_bytes": str(POOL)}
+DUAL = {
+    "listeners": "DATA://127.0.0.1:0,CONTROL://127.0.0.1:0",
+    "control_plane_listener_name": "CONTROL",
+}
+PRODUCE, METADATA, LEADER_AND_ISR = 0, 3, 4
+AVAILABLE = "kafka.network:type=SocketServer,name=MemoryPoolAvailable"
+USED = "kafka.network:type=SocketServer,name=MemoryPoolUsed"
+OVERHEAD = 6
+"""A test frame's header."""
+
+
+class Held:
+    """Handles produces only when told to; the rest at once."""
+
+    def __init__(self, running: Any, wire: Any) -> None:
+        self.began = threading.Event()
+        self.may_end = threading.Event()
+        self.seen: list[int] = []
+        self._wire = wire
+        running.handle = self
+
+    def __call__(self, req: Any) -> None:
+        self.seen.append(req.correlation_id)
+        if req.api_key == PRODUCE:
+            self.began.set()
+            assert self.may_end.wait(10)
+        self._wire.echo(req)
+
+
+def used(running: Any) -> int:
+    return int(running.metrics.value(USED))
+
+
+def starved(running: Any) -> int:
+    """Connections that have something to read, and are not read."""
+    planes = running.server._planes()
+    return sum(len(p._starved) for parts in planes for p in parts.processors())
+
+
+def fill(running: Any, wire: Any) -> tuple[Held, Any]:
+    """A produce that takes the pool's last byte and is being handled."""
+    held, client = Held(running, wire), running.client()
+    client.send(wire.request(PRODUCE, 1, b"x" * (POOL - OVERHEAD)))
+    assert held.began.wait(5)
+    wire.eventually(lambda: used(running) == POOL)
+    return held, client
+
+
+def test_nothing_is_read_while_the_pool_is_empty(start: Any, wire: Any) -> None:
+    running = start(num_io_threads="4", **POOLED)
+    held, first = fill(running, wire)
+    others = [running.client() for _ in range(5)]
+    for number, client in enumerate(others, 10):
+        client.send(wire.request(METADATA, number))
+    wire.eventually(lambda: starved(running) == 5)
+    assert held.seen == [1]
+    held.may_end.set()
+    assert len(first.answer()) == 4 + POOL - OVERHEAD
+    for number, client in enumerate(others, 10):
+        assert client.answer() == number.to_bytes(4, "big")
+    wire.eventually(lambda: used(running) == 0)
+
+
+def test_without_a_pool_everything_is_read(start: Any, wire: Any) -> None:
+    running = start(num_io_threads="4", socket_request_max_bytes=str(POOL))
+    held, client = Held(running, wire), running.client()
+    client.send(wire.request(PRODUCE, 1, b"x" * (POOL - OVERHEAD)))
+    assert held.began.wait(5)
+    other = running.client()
+    other.send(wire.request(METADATA, 2))
+    assert other.answer() == (2).to_bytes(4, "big")
+    assert running.metrics.value(AVAILABLE) == 2**63 - 1
+    assert used(running) == 0
+    held.may_end.set()
+
+
+def test_the_control_plane_shares_the_pool(start: Any, wire: Any) -> None:
+    """An isolation leak that Kafka has too."""
+    running = start(num_io_threads="4", **POOLED, **DUAL)
+    held, _ = fill(running, wire)
+    controller = running.client("CONTROL")
+    controller.send(wire.request(LEADER_AND_ISR, 7))
+    wire.eventually(lambda: starved(running) == 1)
+    assert held.seen == [1]
+    held.may_end.set()
+    assert controller.answer() == (7).to_bytes(4, "big")
+
+
+def test_what_keeps_no_bytes_gives_them_back_when_it_is_parsed(start: Any, wire: Any) -> None:
+    running = start(num_io_threads="1", **POOLED)
+    began, may_end = threading.Event(), threading.Event()
+
+    def handle(req: Any) -> None:
+        began.set()
+        assert may_end.wait(10)
+        wire.echo(req)
+
+    running.handle = handle
+    client = running.client()
+    client.send(wire.request(METADATA, 1, b"x" * 5000))
+    assert began.wait(5)
+    assert used(running) == 0
+    may_end.set()
+    assert len(client.answer()) == 5004
+
+
+def test_a_part_of_a_request_takes_all_of_its_size_until_its_client_is_gone(
+    start: Any, wire: Any
+) -> None:
+    running = start(**POOLED)
+    whole = wire.request(PRODUCE, 1, b"x" * (POOL - OVERHEAD))
+    slow, other = running.client(), running.client()
+    slow.send(whole[:100])
+    wire.eventually(lambda: used(running) == POOL)
+    other.send(wire.request(METADATA, 2))
+    wire.eventually(lambda: starved(running) == 1)
+    slow.send(whole[100:200])  # what was begun goes on
+    slow.close()
+    assert other.answer() == (2).to_bytes(4, "big")
+    wire.eventually(lambda: used(running) == 0)
+
+
+@pytest.mark.parametrize("api_key", [-1, 99])
+def test_refused_frames_give_back(start: Any, wire: Any, api_key: int) -> None:
+    running = start(**POOLED)
+    client = running.client()
+    client.send(wire.request(api_key, 1, b"x" * 500))
+    if api_key == 99:
+        assert client.answer() == b"at once"
+    else:
+        assert client.is_closed_by_peer()
+    assert used(running) == 0
+
+
+def test_handlers_that_raise_give_back(start: Any, wire: Any) -> None:
+    running = start(**POOLED)
+
+    def handle(_req: Any) -> None:
+        raise RuntimeError("planted")
+
+    running.handle = handle
+    client = running.client()
+    client.send(wire.request(PRODUCE, 1, b"x" * 500))
+    assert client.is_closed_by_peer()
+    wire.eventually(lambda: used(running) == 0)
+
+
+def test_the_last_one_in_may_be_larger_than_what_was_left() -> None:
+    pool, woken = MemoryPool(100), []
+    pool.on_room(lambda: woken.append(pool.available_bytes))
+    pool.take(99)
+    assert pool.has_room()
+    pool.take(99)
+    assert (pool.has_room(), pool.available_bytes) == (False, -98)
+    pool.give_back(50)
+    assert (pool.has_room(), woken) == (False, [])
+    pool.give_back(49)
+    assert (pool.has_room(), woken) == (True, [1])
+    pool.give_back(99)
+    assert woken == [1]

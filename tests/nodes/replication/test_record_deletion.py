@@ -1,0 +1,67 @@
+"""DeleteRecords waits for the followers, and says the low watermark."""
+
+from __future__ import annotations
+
+from nodes.core.errors import Errors
+from nodes.core.types import TopicPartition
+from tests.nodes.replication.conftest import (
+    TP,
+    ClusterFactory,
+    MemoryCluster,
+    Waiter,
+    answer_of,
+)
+
+
+def make(make_cluster: ClusterFactory, values: int) -> MemoryCluster:
+    cluster = make_cluster()
+    cluster.create()
+    for value in range(values):
+        assert answer_of(cluster.brokers[1].produce(value, acks=-1)).error == 0
+    return cluster
+
+
+def delete(
+    cluster: MemoryCluster, offset: int, timeout_ms: int = 8000, tp: TopicPartition = TP
+) -> Waiter:
+    waiter = Waiter()
+    cluster.brokers[1].manager.deletions.delete({tp: offset}, timeout_ms, waiter)
+    return waiter
+
+
+def test_is_answered_when_all_replicas_begin_later(make_cluster: ClusterFactory) -> None:
+    cluster = make(make_cluster, 5)
+    assert delete(cluster, 3).wait() == {TP: (0, 3)}
+    for broker in cluster.brokers.values():
+        assert broker.partition().local_log().log_start_offset == 3
+        assert broker.values() == [3, 4]
+    assert delete(cluster, -1).wait() == {TP: (0, 5)}
+    assert delete(cluster, 1).wait() == {TP: (0, 5)}
+
+
+def test_a_replica_that_cannot_follow_is_waited_for(make_cluster: ClusterFactory) -> None:
+    cluster = make(make_cluster, 5)
+    cluster.cut = {frozenset({1, 3})}
+    late = delete(cluster, 2)
+    assert delete(cluster, 2, timeout_ms=50).wait() == {TP: (Errors.REQUEST_TIMED_OUT, 0)}
+    assert not late.is_answered
+    cluster.cut = set()
+    assert late.wait() == {TP: (0, 2)}
+    assert late.calls == 1
+
+
+def test_a_leader_that_resigns_says_so(make_cluster: ClusterFactory) -> None:
+    cluster = make(make_cluster, 5)
+    cluster.cut = {frozenset({1, 3})}
+    late = delete(cluster, 2)
+    cluster.controller.elect(TP, 2)
+    cluster.controller.tell_all()
+    assert late.wait() == {TP: (Errors.NOT_LEADER_OR_FOLLOWER, -1)}
+
+
+def test_only_what_is_committed(make_cluster: ClusterFactory) -> None:
+    cluster = make(make_cluster, 2)
+    assert delete(cluster, 3).wait() == {TP: (Errors.OFFSET_OUT_OF_RANGE, -1)}
+    unknown = TopicPartition("unknown", 0)
+    result = delete(cluster, 0, tp=unknown).wait()
+    assert result == {unknown: (Errors.UNKNOWN_TOPIC_OR_PARTITION, -1)}
