@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
-from benchmarks.one_broker import OneBroker, one_broker, produce_frame
+from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, one_broker, produce_frame
 from harness.workload.priority import prefer_this_thread
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
@@ -111,6 +111,7 @@ def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], f
         seconds=seconds + 0.3,
         frames_hex=[frame.hex() for frame in frames],
         step_back=state.startswith("flood"),
+        error_at=FIRST_ERROR_AT,
     )
     with running(spec) as load:
         time.sleep(spec.warmup_seconds)

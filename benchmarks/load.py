@@ -3,9 +3,9 @@
 ``python -m benchmarks.load`` takes a `LoadSpec` as JSON on its standard input, dials all
 connections first, sends the same frame over each of them with `in_flight` requests outstanding,
 and prints one line of JSON: requests completed per second in the measured part (after the warm-up)
-and the answers' latencies. It reads answers by size only; the first bytes are for the caller to
-check (`sample`, hex). On a machine with two cores its own cost decides what a broker can show, so
-its usual round is a ``recv``, a ``send`` and little else.
+and the answers' latencies. It cuts answers by size; of each that comes alone, as they do with one
+request in flight, it also looks at the error code (`error_at`). On a machine with two cores its own
+cost decides what a broker can show, so its usual round is a ``recv``, a ``send`` and little else.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 from faults.flood.priority import step_back
 
 _SIZE = struct.Struct(">i")
+_NO_ERROR = b"\0\0"
 
 
 @dataclass(kw_only=True)
@@ -41,6 +42,8 @@ class LoadSpec:
     warmup_seconds: float = 0.5
     frames_hex: list[str] = field(default_factory=list)
     step_back: bool = False
+    error_at: int = 0
+    """Where an answer has its error code, from its size field on; 0: nobody looks."""
 
 
 class _Client:
@@ -118,7 +121,7 @@ def run(spec: LoadSpec) -> dict[str, Any]:
     end_ns = measured_ns + int(spec.seconds * 1e9)
     completed = errors = 0
     latencies = array("q")
-    sample = b""
+    error_at = spec.error_at
     for client in clients.values():
         client.request(spec.in_flight)
     while now_ns < end_ns and clients:
@@ -144,12 +147,12 @@ def run(spec: LoadSpec) -> dict[str, Any]:
             # Nearly always: one whole answer, and room for the next request. The rest is general.
             if not client.buffer and size > 4 and _SIZE.unpack_from(data)[0] == size - 4:
                 answers = 1
+                if error_at and data[error_at : error_at + 2] != _NO_ERROR:
+                    errors += 1
             else:
                 answers = client.count_answers(data)
                 if not answers:
                     continue
-            if not sample:
-                sample = data
             if is_measured:
                 completed += answers
                 latencies.append(now_ns - client.sent_ns)
@@ -171,7 +174,6 @@ def run(spec: LoadSpec) -> dict[str, Any]:
         "p50_ms": ordered[count // 2] / 1e6 if count else None,
         "p99_ms": ordered[count * 99 // 100] / 1e6 if count else None,
         "cpu_seconds": time.process_time(),
-        "sample": sample.hex(),
     }
 
 

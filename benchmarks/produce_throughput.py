@@ -2,7 +2,9 @@
 
 64 connections, one request in flight each, 1 KiB, acks=1, the whole path with its log; the load
 runs in a process of its own on the same machine. The arms take turns, so that a noisy machine harms
-all alike: single and dual plane, and one network and one handler thread instead of two and four.
+all alike: single and dual plane, one network and one handler thread instead of two and four, and a
+single plane whose broker is kept to one core (``taskset``): its data plane is one thread at a time
+anyway, and what each turn hands to the next need not go from one core's cache to another's.
 Trust the ratios, and the broker's CPU per request, more than the rates; the canary says how much of
 its cores the machine gave.
 """
@@ -10,21 +12,35 @@ its cores the machine gave.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
-from benchmarks.one_broker import OneBroker, one_broker, produce_frame
+from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, one_broker, produce_frame
 
 ONE_THREAD_EACH: Final = {"num.network.threads": "1", "num.io.threads": "1"}
-ARMS: Final[dict[str, tuple[bool, dict[str, str]]]] = {
-    "single": (False, {}),
-    "dual": (True, {}),
-    "dual-1-1": (True, ONE_THREAD_EACH),
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """A broker to measure."""
+
+    dual: bool = False
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    one_core: bool = False
+
+
+ARMS: Final = {
+    "single": Arm(),
+    "dual": Arm(dual=True),
+    "dual-1-1": Arm(dual=True, overrides=ONE_THREAD_EACH),
+    "one-core": Arm(one_core=True),
 }
 
 
@@ -59,10 +75,17 @@ def main() -> None:
     with ExitStack() as stack:
         brokers = {
             name: stack.enter_context(
-                one_broker(dual=dual, partitions=chosen.partitions, overrides=own | overrides)
+                one_broker(
+                    dual=arm.dual,
+                    partitions=chosen.partitions,
+                    overrides={**arm.overrides, **overrides},
+                )
             )
-            for name, (dual, own) in ARMS.items()
+            for name, arm in ARMS.items()
         }
+        for name, arm in ARMS.items():
+            if arm.one_core:
+                brokers[name].keep_to(max(os.sched_getaffinity(0)))
         for _ in range(chosen.rounds):
             for name, broker in brokers.items():
                 spec = LoadSpec(
@@ -71,6 +94,7 @@ def main() -> None:
                     in_flight=chosen.in_flight,
                     seconds=chosen.seconds,
                     frames_hex=[produce_frame(i).hex() for i in range(chosen.partitions)],
+                    error_at=FIRST_ERROR_AT,
                 )
                 with canary() as machine:
                     said, cpu_us = measure(broker, spec)

@@ -6,6 +6,8 @@ the run was to have:
 - there is no row at all, or no operation succeeded;
 - a fault could not be put in place, was seen not to take hold, or an expected one never came;
 - a flood set in and did not last: it died, stalled or ran thin on the way (`checkers.floods`);
+  where the run says that its faults may collide (drawn at random, a flood's broker may be killed),
+  both are counted only, and it takes more than half of the faults failing;
 - leadership changes were planned, and no partition changed its leader;
 - something that the run stands on failed (``infra`` rows), or the trial was cut short;
 - a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
@@ -118,6 +120,7 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
     for row in history.rows("fault"):
         steps.setdefault((row["arm"], row["trial"], row["id"] or row["fault"]), []).append(row)
     held: dict[Trial, set[str]] = {}
+    lacking: dict[Trial, list[str]] = {}
     for (arm, trial, entry), rows in steps.items():
         name, where = rows[0]["fault"], f"{arm}, trial {trial}"
         phases = {row["phase"] for row in rows}
@@ -126,14 +129,24 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
         figures[name] = figures.get(name, 0) + 1
         if "injected" not in phases:
             why = next((r["detail"] for r in rows if r["phase"] == "failed"), None)
-            outcome.unknowns.append(f"{where}: fault {entry} ({name}) was not put in place: {why}")
+            says = f"{where}: fault {entry} ({name}) was not put in place: {why}"
+            lacking.setdefault((arm, trial), []).append(says)
         elif observed == {False}:
-            outcome.unknowns.append(f"{where}: fault {entry} ({name}) did not take hold")
+            says = f"{where}: fault {entry} ({name}) did not take hold"
+            lacking.setdefault((arm, trial), []).append(says)
         else:
             held.setdefault((arm, trial), set()).add(name)
             if "failed" in phases:
                 outcome.unknowns.append(f"{where}: fault {entry} ({name}) failed on the way")
-    for arm, trial in trials:
+    may_collide = history.run.faults_may_collide
+    for (arm, trial), says_of in lacking.items():
+        planned = sum((a, t) == (arm, trial) for a, t, _ in steps)
+        if not may_collide or 2 * len(says_of) > planned:
+            outcome.unknowns += says_of
+        else:
+            figures = outcome.arm(arm)
+            figures["collided_faults"] = figures.get("collided_faults", 0) + len(says_of)
+    for arm, trial in trials if not may_collide else ():
         for name in history.run.faults:
             known = {row["fault"] for row in history.rows("fault") if row["arm"] == arm}
             if name not in held.get((arm, trial), set()) and name not in known:
@@ -156,7 +169,7 @@ def _floods(history: History, outcome: Outcome) -> None:
                 "fewest_connections": flood.fewest_connections(),
             }
         )
-    for flood, why in broken_off(history):
+    for flood, why in broken_off(history) if not history.run.faults_may_collide else ():
         outcome.unknowns.append(f"{flood.arm}, trial {flood.trial}: {why}")
 
 

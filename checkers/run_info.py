@@ -43,6 +43,8 @@ class RunInfo:
     arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     checks: tuple[str, ...] | None = None
     faults: tuple[str, ...] = ()
+    faults_may_collide: bool = False
+    """Faults drawn at random may be in each other's way: one that then fails is no lack."""
     leader_changes_planned: bool = False
     settling_ns: int | None = None
     """How long after healing brokers may still show old leaders; None: the checker's own limit."""
@@ -116,6 +118,7 @@ class RunInfo:
             arms=read.mapping(top.get("arms", {}), "arms"),
             checks=None if checks is None else read.strings(checks, "expectations.checks"),
             faults=_fault_names(read, expectations.get("faults", [])),
+            faults_may_collide=bool(expectations.get("faults_may_collide", False)),
             leader_changes_planned=bool(expectations.get("leader_changes_planned", False)),
             settling_ns=(
                 None

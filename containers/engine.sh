@@ -5,10 +5,12 @@
 #     containers/engine.sh up | down
 #
 # docker_up does nothing when an engine answers already. As root on Debian it installs one, otherwise
-# it fails with one line that says what is missing. docker_down ends only what docker_up started.
+# it fails with one line that says what is missing. docker_down ends only what a docker_up started;
+# a script that shall leave alone what was up before it looks at ENGINE_STARTED (yes or no).
 ENGINE=${ENGINE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.biplane/engine}
 
 docker_up() {
+  ENGINE_STARTED=no
   docker info >/dev/null 2>&1 && return 0
   if [ -n "${DOCKER_HOST:-}" ] && [ "${DOCKER_HOST}" != unix:///var/run/docker.sock ]; then
     echo "engine: no engine answers at DOCKER_HOST=$DOCKER_HOST; start it there, or unset DOCKER_HOST" >&2
@@ -41,6 +43,7 @@ docker_up() {
   for _ in $(seq 150); do
     if docker info >/dev/null 2>&1; then
       cp /var/run/docker.pid "$ENGINE/pid"
+      ENGINE_STARTED=yes
       return 0
     fi
     grep -qs 'failed to start daemon' "$ENGINE/log" && break

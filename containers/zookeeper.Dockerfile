@@ -9,7 +9,7 @@ RUN mkdir -p /usr/share/man/man1 \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 RUN groupadd -g 10001 app && useradd -r -u 10001 -g 10001 -M -d /nonexistent app \
- && mkdir /data && chown 10001:10001 /data
+ && mkdir /zookeeper && chown 10001:10001 /zookeeper
 COPY jars/ /opt/zookeeper/
 USER 10001:10001
 CMD ["java", "-cp", "/opt/zookeeper/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "/etc/biplane/zookeeper.properties"]

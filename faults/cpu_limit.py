@@ -11,7 +11,7 @@ from typing import Final
 from faults.base import BaseFault, wait_for
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 _SEEN_MS: Final = 10_000
 _POLL_S: Final = 0.1
@@ -32,7 +32,7 @@ class CpuLimit(BaseFault):
         self._limited: list[int] = []
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         self.detail |= {"targets": self.targets, "cpus": self.cpus}
         before = {node: ctx.machines.usage(node).throttled_periods for node in self.nodes}
         for node in self.nodes:

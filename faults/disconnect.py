@@ -14,7 +14,7 @@ from faults.base import BaseFault, wait_for
 from faults.params import Params
 from faults.probe import probe
 from faults.protocol import Capability, Context, Entry, Link
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 _PROBE_S: Final = 1.0
 _SEEN_MS: Final = 10_000
@@ -36,7 +36,7 @@ class Disconnect(BaseFault):
         self._off: list[int] = []
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         self.detail |= {"targets": self.targets, "controller": ctx.view.controller()}
         for node in self.nodes:
             self._off.append(node)

@@ -12,7 +12,7 @@ from typing import Final
 from faults.base import BaseFault
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 _FULL_BYTES: Final = 64 * 1024  # a broker that deletes a segment meanwhile frees some
 
@@ -31,7 +31,7 @@ class DiskFull(BaseFault):
         self._full: list[int] = []
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         taken = {}
         for node in self.nodes:
             self._full.append(node)

@@ -34,7 +34,7 @@ from faults.protocol import (
     Link,
     PartitionState,
 )
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 LIES: Final = (
     "stale_controller_epoch",
@@ -182,7 +182,7 @@ class ForgedRequests(BaseFault):
 
     def round(self, ctx: Context, rng: random.Random) -> None:
         """Every lie, in every API, to every target over every link, about some partitions."""
-        targets = resolve(self.targets, ctx.view, rng)
+        targets = aim(ctx, self.targets, rng)
         for node in targets:
             if node not in self.nodes:
                 self.nodes.append(node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from faults.base import BaseFault
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 
 class MemoryLimit(BaseFault):
@@ -27,7 +27,7 @@ class MemoryLimit(BaseFault):
         self._limited: list[int] = []
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         limits = {}
         for node in self.nodes:
             self._limited.append(node)

@@ -65,7 +65,12 @@ PALETTE: Final[tuple[Draw, ...]] = (
     Draw(fault="kill", duration_ms=(500, 4000), params={"target": _ANY}, lane="brokers"),
     Draw(fault="stop", duration_ms=(500, 3000), params={"target": _ANY}, lane="brokers"),
     Draw(fault="pause", duration_ms=(1000, 9000), params={"target": _ANY}, lane="brokers"),
-    Draw(fault="torn-tail", duration_ms=(500, 2000), params={"target": _ANY}, lane="brokers"),
+    Draw(
+        fault="torn-tail",
+        lane="brokers",
+        duration_ms=(500, 2000),
+        params={"target": _ANY, "mode": ("torn", "garbage", "scrambled")},
+    ),
     Draw(
         fault="zombie-controller",
         duration_ms=(8000, 12_000),

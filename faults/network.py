@@ -20,7 +20,7 @@ from faults.base import BaseFault, wait_for
 from faults.params import Params
 from faults.probe import Probe, probe
 from faults.protocol import Capability, Context, Entry, Link
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 _LINKS: Final = tuple(str(link) for link in Link)
 _PROBE_S: Final = 2.0
@@ -68,7 +68,7 @@ class _OnLinks(BaseFault):
         return None
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         self.detail |= {"targets": self.targets, "links": [str(link) for link in self.links]}
         shown = self.effect()
         before: dict[tuple[int, Link], Probe] = {}

@@ -13,7 +13,7 @@ from typing import Final
 from faults.base import BaseFault
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 _DIAL_S: Final = 1.0
 _DIRECTIONS: Final = ("both", "out", "in")
@@ -36,8 +36,8 @@ class PacketCut(BaseFault):
         self._cut: list[tuple[int, int]] = []
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
-        peers = [n for n in resolve(self.peers, ctx.view, ctx.rng) if n not in self.nodes]
+        self.nodes = aim(ctx, self.targets)
+        peers = [n for n in aim(ctx, self.peers) if n not in self.nodes]
         if not peers:
             raise FaultFailed(f"no peer is left to cut {self.nodes} from")
         self.detail |= {"targets": self.targets, "peers": peers, "direction": self.direction}

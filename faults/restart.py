@@ -13,7 +13,7 @@ from typing import Final
 from faults.base import BaseFault, wait_for
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
-from faults.targets import read_targets, resolve
+from faults.targets import aim, read_targets
 
 _UNREGISTER_MS: Final = 60_000
 
@@ -36,7 +36,7 @@ class _NodesDown(BaseFault):
         self._down: list[int] = []
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         self.detail["targets"] = self.targets
         self.detail["controller"] = ctx.view.controller()
         for node in self.nodes:
@@ -145,7 +145,7 @@ class RollingRestart(_Restarts):
         params.done()
 
     def apply(self, ctx: Context) -> None:
-        self.nodes = resolve(self.targets, ctx.view, ctx.rng)
+        self.nodes = aim(ctx, self.targets)
         for node in self.nodes:
             self.restart(ctx, node, kill=self.how == "kill", down_ms=self.down_ms)
             if self.in_sync_ms:
@@ -185,7 +185,7 @@ class RepeatedKill(_Restarts):
 
     def apply(self, ctx: Context) -> None:
         for _ in range(self.times):
-            for node in resolve(self.targets, ctx.view, ctx.rng):
+            for node in aim(ctx, self.targets):
                 if node not in self.nodes:
                     self.nodes.append(node)
                 self.restart(ctx, node, kill=True, down_ms=self.down_ms)

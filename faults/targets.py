@@ -9,7 +9,9 @@
     "random"            a live broker, drawn from the seed
     "all"               every live broker
 
-Resolution reads the committed state (the view), never a broker's idea of it.
+Resolution reads the committed state (the view), never a broker's idea of it. A leader or controller
+that is just being replaced is there again a moment later: `aim` waits for it, as long as that takes
+where nothing else is wrong.
 """
 
 from __future__ import annotations
@@ -19,15 +21,21 @@ import re
 from collections.abc import Iterable, Sequence
 
 from faults.params import Params
-from faults.protocol import FaultFailed, PartitionState, View
+from faults.protocol import Context, FaultFailed, PartitionState, View
 
 _FORM = re.compile(
     r"(-?\d+|all|random|controller|not-controller|(leader|follower|successor):(.+)-(\d+))\Z"
 )
+PATIENCE_S = 5.0
+_POLL_S = 0.02
 ALLOWED = (
     "a broker's number, all, random, controller, not-controller, leader:T-P, follower:T-P, "
     "successor:T-P"
 )
+
+
+class NotNow(FaultFailed):
+    """Nobody is meant by the words at this moment."""
 
 
 def read_targets(params: Params, name: str = "target", default: str = "random") -> list[str]:
@@ -42,6 +50,23 @@ def read_targets(params: Params, name: str = "target", default: str = "random") 
 def may_move(targets: Iterable[str]) -> bool:
     """Whether the same words may mean other brokers later in a run."""
     return any(t == "controller" or ":" in t for t in targets)
+
+
+def aim(ctx: Context, targets: Sequence[str], rng: random.Random | None = None) -> list[int]:
+    """`resolve` for a fault that is to begin now; ``rng`` is the context's if not given.
+
+    However often it looks, it draws once: the same seed means the same brokers."""
+    rng = rng or ctx.rng
+    deadline_ns = ctx.now_ns() + int(PATIENCE_S * 1e9)
+    drawn = rng.getstate()
+    while True:
+        try:
+            return resolve(targets, ctx.view, rng)
+        except NotNow:
+            if ctx.now_ns() >= deadline_ns:
+                raise
+        rng.setstate(drawn)
+        ctx.sleep(_POLL_S)
 
 
 def resolve(targets: Sequence[str], view: View, rng: random.Random) -> list[int]:
@@ -71,7 +96,7 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         if target == "not-controller":
             return [_draw([n for n in sorted(view.live_brokers()) if n != controller], rng, target)]
         if controller is None:
-            raise FaultFailed("target 'controller': there is none at the moment")
+            raise NotNow("target 'controller': there is none at the moment")
         return [controller]
     role, topic, partition = form.group(2), form.group(3), form.group(4)
     if role is None:
@@ -80,7 +105,7 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
     if role == "follower":
         return [_draw([n for n in state.replicas if n != state.leader], rng, target)]
     if state.leader < 0:
-        raise FaultFailed(f"target {target!r}: the partition has no leader at the moment")
+        raise NotNow(f"target {target!r}: the partition has no leader at the moment")
     if role == "leader":
         return [state.leader]
     at = state.replicas.index(state.leader)
@@ -89,7 +114,7 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
 
 def _draw(nodes: Sequence[int], rng: random.Random, target: str) -> int:
     if not nodes:
-        raise FaultFailed(f"target {target!r}: no broker fits at the moment")
+        raise NotNow(f"target {target!r}: no broker fits at the moment")
     return rng.choice(nodes)
 
 

@@ -18,6 +18,7 @@ import typer
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
+_INTERRUPTED: Final = 130  # what typer makes of Ctrl-C
 _UsageError: Any = typer.BadParameter.__base__  # typer carries a click of its own
 
 app = typer.Typer(
@@ -58,6 +59,9 @@ def run(
     config: Annotated[
         list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
     ] = None,
+    keep_data: Annotated[
+        bool, typer.Option("--keep-data", help="Keep a valid run's log directories too")
+    ] = False,
 ) -> None:
     """Play scenarios and judge them."""
     from checkers.verdict import worst_exit_code
@@ -81,6 +85,7 @@ def run(
         plan=plan,
         mutants=mutants,
         overrides=_overrides(config or []),
+        keep_data=keep_data,
     )
     for name in names or []:
         if name not in SCENARIOS:
@@ -223,9 +228,12 @@ def mutants(
     """Play each planted bug's scenario with and without it: each must be found, nothing else."""
     from harness import mutants as planted
     from harness.progress import show_progress
+    from harness.settings import Settings
 
     found = []
     chosen = planted.chosen(names or [])
+    seed = Settings.of(profile=profile, seed=seed, planes=planes).seed
+    typer.echo(f"seed {seed}, profile {profile}, store {store}")
     with show_progress(sys.stdout) as progress:
         play = planted.player(progress, profile=profile, seed=seed, planes=planes, store=store)
         for one in planted.hunt(chosen, play):
@@ -300,6 +308,8 @@ def main() -> None:
 def _main() -> int:
     try:
         code = app(standalone_mode=False)
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
     except typer.Exit as done:
         return int(done.exit_code)
     except _UsageError as error:

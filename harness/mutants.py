@@ -58,7 +58,7 @@ def chosen(names: Sequence[str]) -> list[Mutant]:
     """The planted bugs of these names (all when there are none); `SettingsError` names the rest."""
     for name in names:
         if name not in MUTANTS:
-            raise SettingsError(f"{name!r}; allowed: {', '.join(MUTANTS)}")
+            raise SettingsError(f"planted bug {name!r}; allowed: {', '.join(MUTANTS)}")
     return [mutant for mutant in MUTANTS.values() if not names or mutant.name in names]
 
 
@@ -113,12 +113,9 @@ def _controls(hunts: Sequence[Hunt]) -> list[Outcome]:
 
 
 def player(progress: Progress, **options: Any) -> Play:
-    """Plays with these options of `Settings.of`. All runs have one seed; the first may draw it."""
-    seed: list[int | None] = [options.pop("seed", None)]
+    """Plays with these options of `Settings.of`; a seed among them, the same for all runs."""
 
     def play(scenario: str, mutant: str) -> Outcome:
-        settings = Settings.of(seed=seed[0], mutants=mutant, **options)
-        seed[0] = settings.seed
-        return run(SCENARIOS[scenario], settings, progress)
+        return run(SCENARIOS[scenario], Settings.of(mutants=mutant, **options), progress)
 
     return play

@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--mutants", default="", help="planted bugs for the bundled server, to be found"
     )
+    group.addoption(
+        "--keep-data",
+        action="store_true",
+        help="keep a valid run's log directories too (a flood leaves about 1 GB)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out scenarios that the profile does without, unless -k or an argument names them."""
     profile = config.stash[_SETTINGS].profile.name
-    named = [config.getoption("keyword") or "", *config.args]
+    named = [config.getoption("keyword") or "", *(a.partition("::")[2] for a in config.args)]
     left_out = []
     for item in items:
         callspec = getattr(item, "callspec", None)
@@ -96,6 +101,7 @@ def _settings(config: pytest.Config) -> Settings:
         rounds=option("--rounds"),
         plan=option("--plan"),
         mutants=option("--mutants"),
+        keep_data=option("--keep-data"),
     )
 
 

@@ -87,6 +87,8 @@ class Settings:
     """Planted bugs for the bundled server: the harness must find them."""
     overrides: dict[str, str] = field(default_factory=dict)
     """Broker configs (Kafka's names) on top of the scenario's."""
+    keep_data: bool = False
+    """Keep the brokers' log directories of a valid run too (those of any other are always kept)."""
 
     @classmethod
     def of(
@@ -103,6 +105,7 @@ class Settings:
         plan: str | Path | None = None,
         mutants: str = "",
         overrides: dict[str, str] | None = None,
+        keep_data: bool = False,
     ) -> Settings:
         chosen = PROFILES.get(profile)
         if chosen is None:
@@ -131,6 +134,7 @@ class Settings:
             plan=None if plan is None else Path(plan),
             mutants=_names(mutants, "--mutants") if mutants else (),
             overrides=dict(overrides or {}),
+            keep_data=keep_data,
         )
 
     def to_dict(self) -> dict[str, Any]:

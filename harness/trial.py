@@ -65,6 +65,8 @@ class TrialResult:
     topics: dict[str, dict[str, object]] = field(default_factory=dict)
     skipped_faults: list[str] = field(default_factory=list)
     skipped_roles: list[str] = field(default_factory=list)
+    log_dirs: list[Path] = field(default_factory=list)
+    """The brokers' own log directories: large, and of no use once a valid run was judged."""
     evidence: dict[str, object] = field(default_factory=dict)
     """By node: what a system that parses log files says of its reading (how many lines it knew)."""
 
@@ -112,6 +114,7 @@ class TrialRunner:
             session_timeout_ms=self.scenario.session_timeout_ms,
             disk_bytes=self._disk_bytes(),
         )
+        self.result.log_dirs = cluster.log_dirs
         try:
             self._live(cluster, recorder)
         except Exception as error:
@@ -139,6 +142,8 @@ class TrialRunner:
         with ExitStack() as stack:
             stack.callback(schedule.heal_all)
             workloads = self._launch(cluster, stage, stack)
+            # On Ctrl-C this comes first: no fault may begin while the load is being ended.
+            stack.callback(schedule.stop)
             with self._phase(recorder, "warmup"):
                 self.progress("warm-up")
                 self._interrupted.wait(self.settings.profile.warmup_s)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import gc
 import logging
+import os
 import random
 import socket
 import sys
@@ -46,6 +47,7 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.log.config import LogConfig, LogConfigError
+from nodes.log.failure import LogDirFailureHandler
 from nodes.log.manager import LogManager
 from nodes.metrics import Metrics, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
@@ -193,6 +195,7 @@ class KafkaServer:
             now_ms=_wall_ms,
             broker_id=config.broker_id,
             verify_tail=verify_tail,
+            on_failure=LogDirFailureHandler(_halt).failed,
         )
         of_topic: dict[str, LogConfig] = {}
 
@@ -274,6 +277,12 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,
     )
+
+
+def _halt() -> None:
+    """End the process now, without any of what a shutdown does."""
+    logging.shutdown()
+    os._exit(1)
 
 
 def _reconfigure(

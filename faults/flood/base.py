@@ -23,7 +23,7 @@ from faults.flood.launch import FloodWorker, wait_all_ready
 from faults.flood.spec import FloodSpec
 from faults.params import Params
 from faults.protocol import Context, Entry, FaultFailed, Link
-from faults.targets import may_move, read_targets, resolve
+from faults.targets import aim, may_move, read_targets
 
 _READY_TIMEOUT_S: Final = 90.0
 _HOLD_TIMEOUT_MS: Final = 15_000
@@ -74,7 +74,7 @@ class Flood(BaseFault):
     def prepare(self, ctx: Context) -> None:
         """Dial before the clock starts. On failure nothing is left behind."""
         try:
-            self._prepare(ctx, resolve(self.targets, ctx.view, ctx.rng))
+            self._prepare(ctx, aim(ctx, self.targets))
         except BaseException:
             self.heal(ctx)
             raise
@@ -108,7 +108,7 @@ class Flood(BaseFault):
         if self._workers and self._moved(ctx):
             self._end_workers()
         if not self._workers:
-            self._prepare(ctx, resolve(self.targets, ctx.view, ctx.rng))
+            self._prepare(ctx, aim(ctx, self.targets))
         for worker in self._workers:
             worker.go()
         self.detail["targets"] = dict.fromkeys(self.targets, self.nodes)
@@ -126,7 +126,7 @@ class Flood(BaseFault):
             return True
         if not may_move(self.targets):
             return False
-        return sorted(resolve(self.targets, ctx.view, ctx.rng)) != sorted(self.nodes)
+        return sorted(aim(ctx, self.targets)) != sorted(self.nodes)
 
     def _answered(self) -> bool:
         for worker in self._workers:

@@ -126,7 +126,10 @@ class Cluster:
         self.view: Final[StateView] = (
             self._zookeeper.view
             if self._zookeeper
-            else QuorumView({n: at.direct[Link.CLIENT] for n, at in self._layout.nodes.items()})
+            else QuorumView(
+                {n: at.direct[Link.CLIENT] for n, at in self._layout.nodes.items()},
+                {n: at.direct[Link.CONTROL] for n, at in self._layout.nodes.items()},
+            )
         )
         self.admin: Final = ClusterAdmin(self.view, self.links)
         self.control: Final = ControlClient(self.view, self.links)
@@ -136,17 +139,19 @@ class Cluster:
             self._layout.toxiproxy.name,
             self.links,
         )
+        log_dirs = {node: sut.log_dir(layout) for node, layout in self._layout.nodes.items()}
+        self.log_dirs: Final = list(log_dirs.values())
         self.nodes: Final = NodeFleet(
             runtime,
             {
                 node: replace(
                     sut.node_spec(layout, self.planes, overrides or {}),
-                    disk=sut.log_dir(layout) if disk_bytes else None,
+                    disk=log_dirs[node] if disk_bytes else None,
                     disk_bytes=disk_bytes,
                 )
                 for node, layout in self._layout.nodes.items()
             },
-            {node: sut.log_dir(layout) for node, layout in self._layout.nodes.items()},
+            log_dirs,
             view=self.view,
             links=self.links,
             record=record,

@@ -1,5 +1,4 @@
-"""Speaks as a controller: LeaderAndIsr 7, UpdateMetadata 8 and StopReplica 4, the versions that a
-Kafka 3.9 controller sends, with whatever epochs the caller says.
+"""Speaks as a controller (see `control_requests`), with whatever epochs the caller says.
 
 Requests go through the proxy of the chosen link, as a real controller's do. Each goes over a
 connection of its own with a client id of its own, so that the receiving broker's trace can be tied
@@ -11,15 +10,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from faults.protocol import ControlAnswer, Link, Links, PartitionState
-from harness.cluster import state
-from harness.cluster.ask import request
+from harness.cluster import control_requests, state
+from harness.cluster.control_requests import Sender
 from harness.cluster.view import StateView
-from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, ConnectionFailed, RequestTimedOut
 from nodes.wire.codec import WireError
 
@@ -51,39 +48,9 @@ class ControlClient:
         states: Sequence[PartitionState],
         timeout_s: float = 5.0,
     ) -> ControlAnswer:
-        ids = {topic.name: topic.topic_id for topic in self._view.topics()}
-        leaders = {s.leader for s in states}
-        entity = request(
-            ApiKey.LEADER_AND_ISR,
-            7,
-            controller_id=controller_id,
-            controller_epoch=controller_epoch,
-            broker_epoch=broker_epoch,
-            type_=0,
-            topic_states=[
-                {
-                    "topic_name": topic,
-                    "topic_id": state.topic_uuid(ids.get(topic)),
-                    "partition_states": [
-                        {
-                            **_common(s),
-                            "partition_epoch": s.partition_epoch,
-                            "adding_replicas": [],
-                            "removing_replicas": [],
-                            "is_new": False,
-                        }
-                        for s in mine
-                    ],
-                }
-                for topic, mine in _by_topic(states).items()
-            ],
-            live_leaders=[
-                {"broker_id": r.node, "host_name": e.host, "port": e.port}
-                for r in self._view.registrations().values()
-                if r.node in leaders
-                for e in r.endpoints[:1]
-            ],
-        )
+        sender = _sender(controller_id, controller_epoch, broker_epoch)
+        ids, registrations = self._topic_ids(), self._view.registrations()
+        entity = control_requests.leader_and_isr(sender, states, ids, registrations)
         names = {state.topic_uuid(topic_id): name for name, topic_id in ids.items()}
 
         def errors(answer: Any) -> PartitionErrors:
@@ -108,41 +75,9 @@ class ControlClient:
         states: Sequence[PartitionState],
         timeout_s: float = 5.0,
     ) -> ControlAnswer:
-        ids = {topic.name: topic.topic_id for topic in self._view.topics()}
-        entity = request(
-            ApiKey.UPDATE_METADATA,
-            8,
-            controller_id=controller_id,
-            controller_epoch=controller_epoch,
-            broker_epoch=broker_epoch,
-            topic_states=[
-                {
-                    "topic_name": topic,
-                    "topic_id": state.topic_uuid(ids.get(topic)),
-                    "partition_states": [
-                        {**_common(s), "zk_version": s.partition_epoch, "offline_replicas": []}
-                        for s in mine
-                    ],
-                }
-                for topic, mine in _by_topic(states).items()
-            ],
-            live_brokers=[
-                {
-                    "id_": r.node,
-                    "rack": r.rack,
-                    "endpoints": [
-                        {
-                            "port": e.port,
-                            "host": e.host,
-                            "listener": e.listener,
-                            "security_protocol": e.security_protocol,
-                        }
-                        for e in r.endpoints
-                    ],
-                }
-                for r in self._view.registrations().values()
-            ],
-        )
+        sender = _sender(controller_id, controller_epoch, broker_epoch)
+        ids, registrations = self._topic_ids(), self._view.registrations()
+        entity = control_requests.update_metadata(sender, states, ids, registrations)
         return self._send(node, link, entity, lambda _: {}, timeout_s)
 
     def stop_replica(
@@ -157,27 +92,8 @@ class ControlClient:
         delete: bool,
         timeout_s: float = 5.0,
     ) -> ControlAnswer:
-        entity = request(
-            ApiKey.STOP_REPLICA,
-            4,
-            controller_id=controller_id,
-            controller_epoch=controller_epoch,
-            broker_epoch=broker_epoch,
-            topic_states=[
-                {
-                    "topic_name": topic,
-                    "partition_states": [
-                        {
-                            "partition_index": s.partition,
-                            "leader_epoch": s.leader_epoch,
-                            "delete_partition": delete,
-                        }
-                        for s in mine
-                    ],
-                }
-                for topic, mine in _by_topic(states).items()
-            ],
-        )
+        sender = _sender(controller_id, controller_epoch, broker_epoch)
+        entity = control_requests.stop_replica(sender, states, delete=delete)
 
         def errors(answer: Any) -> PartitionErrors:
             return {
@@ -186,6 +102,9 @@ class ControlClient:
             }
 
         return self._send(node, link, entity, errors, timeout_s)
+
+    def _topic_ids(self) -> dict[str, str | None]:
+        return {topic.name: topic.topic_id for topic in self._view.topics()}
 
     def _send(
         self,
@@ -223,19 +142,7 @@ class ControlClient:
         )
 
 
-def _common(s: PartitionState) -> dict[str, Any]:
-    return {
-        "partition_index": s.partition,
-        "controller_epoch": s.controller_epoch,
-        "leader": s.leader,
-        "leader_epoch": s.leader_epoch,
-        "isr": list(s.isr),
-        "replicas": list(s.replicas),
-    }
-
-
-def _by_topic(states: Sequence[PartitionState]) -> Mapping[str, list[PartitionState]]:
-    grouped: dict[str, list[PartitionState]] = defaultdict(list)
-    for s in states:
-        grouped[s.topic].append(s)
-    return grouped
+def _sender(controller_id: int, controller_epoch: int, broker_epoch: int) -> Sender:
+    return Sender(
+        controller_id=controller_id, controller_epoch=controller_epoch, broker_epoch=broker_epoch
+    )

@@ -2,9 +2,13 @@
 
 A broker tells what it has read of the metadata log, which may be old; so everybody that answers is
 asked, and of a partition the newest leader epoch counts. The active controller and its epoch come
-from DescribeQuorum. All are asked at once, and when most have answered the rest have a moment only:
-who is paused or cut off does not answer at all, and a fault that waits for what the others make of
-it must not wait for him. What nobody tells is -1: partition epochs, and who wrote a state.
+from DescribeQuorum, asked of the controllers themselves: a broker passes it on, and waits 30 s for
+a controller that is paused (controller.socket.timeout.ms). What nobody tells is -1: partition
+epochs, and who wrote a state.
+
+All are asked at once, and when most have answered the rest have a moment only: who is paused or cut
+off does not answer at all, and a fault that waits for what the others make of it must not wait for
+him.
 
 Faults and the harness use this to aim and to wait. What was committed when is evidence of another
 kind: the metadata log itself, read after the run.
@@ -36,6 +40,7 @@ _OWED_S: Final = 0.5
 T = TypeVar("T")
 _METADATA_TOPIC: Final = b"__cluster_metadata"
 _UNKNOWN: Final = -1
+_NOBODY: Final = (-1, -1)
 
 
 def _describe_quorum_frame() -> bytes:
@@ -55,18 +60,23 @@ _DESCRIBE_QUORUM: Final = _describe_quorum_frame()
 class QuorumView:
     """Implements `faults.protocol.View` and what else the cluster asks of `ZookeeperView`.
 
-    ``addresses``: each node's client listener, past its proxy. Thread-safe; it remembers nothing
-    but which question a node still owes an answer to.
+    ``brokers`` and ``controllers``: each node's client and controller listener, past its proxies.
+    Thread-safe; it remembers nothing but who still owes an answer.
     """
 
-    def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        self._addresses = dict(addresses)
+    def __init__(
+        self,
+        brokers: Mapping[int, tuple[str, int]],
+        controllers: Mapping[int, tuple[str, int]],
+    ) -> None:
+        self._addresses = dict(brokers)
+        self._controllers = dict(controllers)
         self._lock = Lock()
         self._owed: dict[int, tuple[Future[Any], float]] = {}
 
     def controller(self) -> int | None:
         quorum = self._quorum()
-        return None if quorum is None or quorum[0] < 0 else quorum[0]
+        return None if quorum is None else quorum[0]
 
     def controller_epoch(self) -> int:
         quorum = self._quorum()
@@ -137,17 +147,21 @@ class QuorumView:
                 why = str(error)
                 return None
 
-        answers = self._each(answer)
+        answers = self._each(self._addresses, answer)
         if not answers:
             raise StateUnreadable(f"no broker answered: {why}")
         return answers
 
-    def _each(self, question: Callable[[tuple[str, int]], T | None]) -> dict[int, T]:
+    def _each(
+        self,
+        addresses: Mapping[int, tuple[str, int]],
+        question: Callable[[tuple[str, int]], T | None],
+    ) -> dict[int, T]:
         """By node, what those said that answered in time."""
         with self._lock:
             nodes = self._worth_asking()
             pool = ThreadPoolExecutor(len(nodes), thread_name_prefix="quorum-view")
-            asked = {pool.submit(question, self._addresses[node]): node for node in nodes}
+            asked = {pool.submit(question, addresses[node]): node for node in nodes}
             self._owed |= {node: (future, monotonic()) for future, node in asked.items()}
         pool.shutdown(wait=False)
         found: dict[int, T] = {}
@@ -184,29 +198,30 @@ class QuorumView:
             except NoAnswer:
                 return None
 
-        return set().union(*self._each(answer).values()) & set(topics)
+        return set().union(*self._each(self._addresses, answer).values()) & set(topics)
 
     def _quorum(self) -> tuple[int, int] | None:
-        """(active controller, its epoch), of the newest answer."""
-        newest: tuple[int, int] | None = None
-        for found in self._each(lambda address: describe_quorum(address, _TIMEOUT_S)).values():
-            if newest is None or found[1] > newest[1]:
-                newest = found
-        return newest
+        """(active controller, its epoch), of the newest answer; None when nobody is it."""
+        answers = self._each(self._controllers, lambda at: describe_quorum(at, _TIMEOUT_S))
+        newest = max(answers.values(), key=lambda answer: answer[1], default=_NOBODY)
+        return None if newest == _NOBODY else newest
 
 
 def describe_quorum(address: tuple[str, int], timeout_s: float) -> tuple[int, int] | None:
-    """(leader, leader epoch) of the metadata log as one node tells; None when it does not."""
+    """(leader, leader epoch) of the metadata log as one controller tells, `_NOBODY` when it is not
+    the leader itself; None when it does not answer."""
     try:
         with Connection(*address, CLIENT_ID, timeout_s) as connection:
             payload = connection.send_raw(_DESCRIBE_QUORUM)
         # A correlation id and an empty tagged section come before the body.
         body, _ = entity_reader(DescribeQuorumResponse)(payload, 5)
         partition = body.topics[0].partitions[0]
-    except (WireClientError, WireError, OSError, ValueError, IndexError):
+    except (WireClientError, WireError, OSError, ValueError):
         return None
+    except IndexError:
+        return _NOBODY
     if int(body.error_code) or int(partition.error_code):
-        return None
+        return _NOBODY
     return int(partition.leader_id), int(partition.leader_epoch)
 
 

@@ -8,6 +8,7 @@ mode, the first system's over the second's. A figure beyond `APART` (either way)
 wants a note: what it comes from, and Kafka's source as witness. Notes are kept in a TOML file by
 figures, because values change with each run and reasons do not; a difference without one is listed
 at the end as unexplained, and so is a note that nothing called for: it may have had its time.
+What was seen to differ in no key figure is kept there too, with ``seen`` in the place of figures.
 """
 
 from __future__ import annotations
@@ -32,22 +33,26 @@ handful of the thousand operations of a short run."""
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``figures``: each "<group>/<label>", or "verdict"; ``scenario``: "" for all."""
+    """``figures``: each "<group>/<label>", or "verdict"; ``scenario``: "" for all. ``seen``: what
+    differs instead, when no figure shows it."""
 
     figures: tuple[str, ...]
     says: str
     witness: str
     scenario: str = ""
+    seen: str = ""
 
     @property
     def title(self) -> str:
-        """The figures, those of one group together."""
+        """The figures, those of one group together; or what was seen."""
+        if self.seen:
+            return self.seen + (f" ({self.scenario})" if self.scenario else "")
         groups: dict[str, list[str]] = {}
         for figure in self.figures:
             group, _, label = figure.rpartition("/")
             groups.setdefault(group, []).append(label)
-        named = [f"{g}: {', '.join(labels)}".removeprefix(": ") for g, labels in groups.items()]
-        return "; ".join(named) + (f" ({self.scenario})" if self.scenario else "")
+        named = [f"{g}: {'; '.join(labels)}".removeprefix(": ") for g, labels in groups.items()]
+        return " and ".join(named) + (f" ({self.scenario})" if self.scenario else "")
 
 
 @dataclass(slots=True)
@@ -64,16 +69,17 @@ def load_notes(path: Path) -> list[Note]:
         entries = tomllib.loads(path.read_text()).get("note", [])
         return [
             Note(
-                figures=_listed(e["figure"]),
+                figures=() if "seen" in e else _listed(e["figure"]),
                 says=str(e["says"]),
                 witness=str(e["witness"]),
                 scenario=str(e.get("scenario", "")),
+                seen=str(e.get("seen", "")),
             )
             for e in entries
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SettingsError(
-            f"{path}: {error!r}; allowed: [[note]] tables with figure, says and witness"
+            f"{path}: {error!r}; allowed: [[note]] tables with figure (or seen), says and witness"
         ) from error
 
 
@@ -115,9 +121,13 @@ def render(runs: Sequence[RunFolder], notes: Sequence[Note]) -> str:
     ]
     if not found.explained:
         lines.append("Nothing that was seen here has a note.")
+    besides = [n for n in notes if n.seen]
+    if besides:
+        lines += ["", "## Seen besides the figures", ""]
+        lines += [f"- **{n.title}**: {n.says} Witness: {n.witness}" for n in besides]
     lines += ["", "## Unexplained", ""]
     lines += [f"- {text}" for text in found.unexplained] or ["None."]
-    idle = [n.title for n in notes if n not in found.explained]
+    idle = [n.title for n in notes if not n.seen and n not in found.explained]
     if idle:
         lines += ["", f"Not needed by these runs: the notes on {'; '.join(idle)}."]
     return "\n".join([*lines, ""])

@@ -71,7 +71,7 @@ def render(
             for line in table:
                 lines += _sentences(line, arms, rounds, idle) if line.said else []
             lines += [*_agreement_of_losses(table, rounds), ""]
-    if same := _undecided(arms, rounds):
+    if same := _undecided(arms, rounds, floor=not idle):
         lines += ["## Where the rounds show no difference", "", *same, ""]
     lines += ["## What stands behind the figures", "", *BEHIND, ""]
     lines += ["## Rounds", "", *_runs(comparison, published), ""]
@@ -112,12 +112,12 @@ def _middle(line: Line, values: Sequence[float]) -> str:
     return line.write(median(values) if values else None)
 
 
-def _undecided(arms: Sequence[str], rounds: Sequence[Round]) -> list[str]:
+def _undecided(arms: Sequence[str], rounds: Sequence[Round], floor: bool) -> list[str]:
     """Figures of which the rounds do not all say the same, for each pair of arms."""
     found = []
     for title, (_, table) in TABLES.items():
         for line in table:
-            for a, b in compared(arms):
+            for a, b in compared(arms) if floor or not line.floor else ():
                 left, right = _values(line, a, rounds), _values(line, b, rounds)
                 both = [(left[n], right[n]) for n in left.keys() & right.keys()]
                 if len(both) > 1 and not _all_differ(both):
@@ -188,10 +188,10 @@ def _how(comparison: Comparison, rounds: Sequence[Round]) -> list[str]:
     verdicts = {r.verdict for r in rounds}
     idle = comparison.rounds(idle=True)
     floor = f" and {units.words(idle, 'round')} without floods" if idle else ""
-    chance = 2 ** (comparison.rounds() - 1)
+    chance = 2 ** (min(_played(comparison).values(), default=1) - 1)
     by_chance = f", which chance alone would do once in {chance} times" if chance > 1 else ""
     return [
-        f"{units.words(comparison.rounds(), 'round')} of each scenario{floor}, arms in turn and "
+        f"{_rounds_of_each(comparison)}{floor}, arms in turn and "
         f"their order turned each round; version {units.listed(sorted(versions))}; three brokers, "
         "ZooKeeper and toxiproxy "
         f"on one machine ({machine.get('system', 'unknown')}, "
@@ -199,8 +199,23 @@ def _how(comparison: Comparison, rounds: Sequence[Round]) -> list[str]:
         f"A trial: {profile.get('warmup_s')} s of warm-up, {profile.get('chaos_s')} s with faults. "
         f"Verdicts of the runs: {units.listed(sorted(verdicts))}.",
         "A figure is the median over the rounds, its range in brackets; a ratio is the median of "
-        f"the rounds' own. Arms are said to differ when all rounds agree{by_chance}.",
+        "the rounds' own, without those in which the second arm has nothing. Arms are said to "
+        f"differ when all rounds agree{by_chance}.",
     ]
+
+
+def _played(comparison: Comparison) -> dict[str, int]:
+    """Rounds with floods, by scenario; scenarios that have none are left out."""
+    counts = {name: comparison.played(name, idle=False) for name in comparison.scenarios}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _rounds_of_each(comparison: Comparison) -> str:
+    counts = _played(comparison)
+    if len(set(counts.values())) < 2:
+        return f"{units.words(comparison.rounds(), 'round')} of each scenario"
+    each = [f"{units.words(count, 'round')} of {name}" for name, count in counts.items()]
+    return units.listed(each)
 
 
 def _arms(comparison: Comparison, rounds: Sequence[Round]) -> list[str]:

@@ -412,7 +412,7 @@ def _remainder(results: Results, arms: tuple[str, str], names: tuple[str, str]) 
         says += (
             f" Over all brokers and the whole run it is {units.ms(all_a)} and {units.ms(all_b)} "
             f"({units.times(ratio(all_a, all_b))}): brokers and times without a flood add "
-            f"{units.ms(all_a - a)} and {units.ms(all_b - b)}, which planes do not change."
+            f"{units.ms(all_a - a)} and {units.ms(all_b - b)}."
         )
     floor_a, floor_b = (value(results, arm, _FLOOR) for arm in arms)
     if floor_a is None or floor_b is None:

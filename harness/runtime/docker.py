@@ -2,9 +2,9 @@
 
 The same scenarios, plans, history and checkers as in the embedded runtime; only this package knows
 the difference. What the parts are: ``docker_engine`` (the way to the engine, errors, labels),
-``docker_images`` (which, and how they are built), ``docker_network``, ``docker_handle`` (one
-container), ``docker_packets`` and ``docker_disk`` (what containers add to faults),
-``docker_clean``.
+``docker_images`` (which, and how they are built), ``docker_software`` (systems that lie in images),
+``docker_network``, ``docker_handle`` (one container), ``docker_packets`` and ``docker_disk`` (what
+containers add to faults), ``docker_clean``.
 
 Containers run without root, with a read-only root, no capabilities and no new privileges, limits of
 memory and processes, nothing published. Folders are mounted at their own paths, so that arguments,

@@ -13,8 +13,16 @@ import random
 from collections.abc import Sequence
 
 from faults.plan import Plan
-from faults.protocol import Capability, Entry
-from harness.scenarios.base import LOG_APPEND_TIME, Role, Scenario, Stage, Topic, led_by
+from faults.protocol import Capability
+from harness.scenarios.base import (
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    led_by,
+    move_leader,
+)
 from harness.scenarios.request_flood import VICTIM_TOPIC, probes, queue_flood
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -63,15 +71,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries = [queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, chaos_ms - 600)]
     step = (chaos_ms - 3000) // PARTITIONS
     for partition in range(PARTITIONS):
-        entries.append(
-            Entry(
-                id=f"move-{partition}",
-                fault="move-leadership",
-                at_ms=2000 + partition * step + rng.randint(0, step // 2),
-                duration_ms=0,
-                params={"partitions": f"{TOPIC}-{partition}"},
-            )
-        )
+        at_ms = 2000 + partition * step + rng.randint(0, step // 2)
+        entries.append(move_leader(f"move-{partition}", at_ms, f"{TOPIC}-{partition}"))
     return Plan.of(rng.getrandbits(31), entries)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from faults.plan import Plan
-from faults.protocol import Capability
+from faults.protocol import Capability, Entry
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -78,6 +78,9 @@ class Scenario:
     session_timeout_ms: int = 6000
     quiesce_s: float = 20.0
     """How long replicas may take to agree after the last fault was healed."""
+    faults_may_collide: bool = False
+    """Its faults are drawn at random and may be in each other's way: a fault that fails for that is
+    counted, and does not make the run `unknown` while most of them took hold."""
     profiles: tuple[str, ...] = ("smoke", "ci", "nightly")
     """Where it is played without being named. Naming a scenario plays it in any profile."""
 
@@ -118,6 +121,17 @@ def led_by(leader: int, others: Sequence[int], partitions: int) -> dict[int, lis
         p: [leader, *(others[(p + i) % len(others)] for i in range(len(others)))]
         for p in range(partitions)
     }
+
+
+def move_leader(entry_id: str, at_ms: int, partition: str) -> Entry:
+    """The leader of ``partition`` (topic-number) changes between two live brokers, at once."""
+    return Entry(
+        id=entry_id,
+        fault="move-leadership",
+        at_ms=at_ms,
+        duration_ms=0,
+        params={"partitions": partition},
+    )
 
 
 def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.0) -> list[Role]:

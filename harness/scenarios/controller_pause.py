@@ -15,17 +15,28 @@ from collections.abc import Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
-from harness.scenarios.base import LOG_APPEND_TIME, Role, Scenario, Stage, Topic, spread
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    replicated_load,
+    spread,
+)
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
 TOPIC = "governed"
 PARTITIONS = 6
-SESSION_TIMEOUT_MS = 2000
-HOLD_MS = 3400
-STEP_MS = 5500
+SESSION_TIMEOUT_MS = 1500
+HOLD_MS = 4900
+"""A successor without ZooKeeper gives every broker a whole session before it fences one: two
+seconds until it is elected, the session, and as much again as a busy machine takes."""
+STEP_MS = 6300
 """Longer than it takes to find a successor and to come back: of three voters one may be away."""
-JITTER_MS = 400
+JITTER_MS = 300
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -34,16 +45,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    topics = {TOPIC: PARTITIONS}
-    return [
-        Role(
-            role="producer",
-            process="producer-all",
-            params={"topics": topics, "acks": -1, "rate_per_s": 200.0},
-        ),
-        Role(role="consumer", process="consumer", params={"topics": topics}),
-        Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
-    ]
+    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
@@ -79,4 +81,5 @@ CONTROLLER_PAUSE = Scenario(
     checks=("succession", "stale-metadata", "truncation-loss", "log", "availability", "fencing"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    profiles=BEYOND_SMOKE,
 )

@@ -31,7 +31,7 @@ from harness.settings import Profile
 from harness.sut.protocol import Planes
 
 TOPIC = "handed-over"
-PARTITIONS = 3
+PARTITIONS = 2
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 7000
 BEHIND_MS = 700
@@ -48,8 +48,27 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     return [Topic(name=TOPIC, assignment=assignments, configs=CONFIGS)]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS)
+def _workloads(stage: Stage) -> Sequence[Role]:
+    return [*replicated_load(TOPIC, PARTITIONS), *(_steady(stage, p) for p in range(PARTITIONS))]
+
+
+def _steady(stage: Stage, partition: int) -> Role:
+    """acks=all without a pause. Each record has a connection to itself while it waits: a broker
+    takes one request of a connection at a time, and a client that has few would be acknowledged
+    little here, which proves little."""
+    return Role(
+        role="direct-producer",
+        process=f"direct-producer-{partition}",
+        params={
+            "topic": TOPIC,
+            "partition": partition,
+            "target": stage.victim,
+            "acks": -1,
+            "rate_per_s": 50.0,
+            "connections": 96,
+            "first_value": (partition + 2) * 1_000_000_000,
+        },
+    )
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:

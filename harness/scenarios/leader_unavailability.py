@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
-from harness.scenarios.base import LOG_APPEND_TIME, Role, Scenario, Stage, Topic
+from harness.scenarios.base import BEYOND_SMOKE, LOG_APPEND_TIME, Role, Scenario, Stage, Topic
 from harness.scenarios.request_flood import VICTIM_TOPIC, probes, queue_flood
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -119,5 +119,5 @@ LEADER_UNAVAILABILITY = Scenario(
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     quiesce_s=40.0,
-    profiles=("ci", "nightly"),
+    profiles=BEYOND_SMOKE,
 )

@@ -72,6 +72,7 @@ MIXTURE = Scenario(
     plan=_plan,
     checks=("truncation-loss", "log", "stale-metadata", "fencing"),
     leader_changes=False,
+    faults_may_collide=True,
     session_timeout_ms=2000,
     quiesce_s=30.0,
     profiles=BEYOND_SMOKE,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
-from harness.scenarios.base import Role, Scenario, Stage, Topic, spread
+from harness.scenarios.base import Role, Scenario, Stage, Topic, move_leader, spread
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -69,15 +69,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries = [queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 500, chaos_ms - 1000)]
     at_ms, move = 1500, 0
     while at_ms < chaos_ms - 1500:
-        entries.append(
-            Entry(
-                id=f"move-{move}",
-                fault="move-leadership",
-                at_ms=at_ms,
-                duration_ms=0,
-                params={"partitions": f"{TOPIC}-{move % PARTITIONS}"},
-            )
-        )
+        entries.append(move_leader(f"move-{move}", at_ms, f"{TOPIC}-{move % PARTITIONS}"))
         at_ms += rng.randint(600, 900)
         move += 1
     return Plan.of(rng.getrandbits(31), entries)

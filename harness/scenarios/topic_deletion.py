@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
-from harness.scenarios.base import Role, Scenario, Stage, Topic, spread
+from harness.scenarios.base import BEYOND_SMOKE, Role, Scenario, Stage, Topic, spread
 from harness.scenarios.request_flood import VICTIM_TOPIC, probes, queue_flood
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -74,5 +74,5 @@ TOPIC_DELETION = Scenario(
     plan=_plan,
     checks=("topic-deletion", "controller-latency", "stale-metadata", "fencing"),
     leader_changes=False,
-    profiles=("ci", "nightly"),
+    profiles=BEYOND_SMOKE,
 )

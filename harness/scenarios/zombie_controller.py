@@ -1,7 +1,9 @@
 """A controller that lost its office must be refused by everybody who heard of its successor.
 
 The real kind: the controller is cut from ZooKeeper past its session while its control connections
-live on (or paused past it), so that what it still had to send arrives after its successor's.
+live on (or paused past it). What it still had to send arrives after its successor's: the fault
+makes sure of that order (faults/zombie_controller.py), so that every run shows refusals of a real
+zombie and not only of forgers.
 The forged kind: requests with an old controller epoch, broker epoch or leader epoch, on both
 planes. Each must be answered with Kafka's error and change nothing.
 """

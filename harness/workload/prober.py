@@ -15,7 +15,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from harness.workload.control_messages import VERSIONS, leader_and_isr, update_metadata
+from harness.cluster.control_requests import VERSIONS
+from harness.workload.control_messages import leader_and_isr, update_metadata
 from harness.workload.lifecycle import Lifecycle
 from harness.workload.links import Channel, Links
 from harness.workload.pacing import Clock

@@ -6,42 +6,23 @@ least every second; `snapshot` is the newest whole reading.
 
 from __future__ import annotations
 
-import base64
-import json
+import contextlib
 import threading
-import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from faults.protocol import PartitionState
+from harness.cluster import state
+from harness.cluster.state import Registration
+
 _REREAD_S: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A registration. ``endpoints``: (listener, security protocol, host, port)."""
-
-    broker_epoch: int
-    endpoints: tuple[tuple[str, str, str, int], ...]
-    rack: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition's state znode with its assignment."""
-
-    topic: str
-    topic_id: uuid.UUID
-    partition: int
-    leader: int
-    leader_epoch: int
-    controller_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
+_ANSWER_S: Final = 10.0
+_Name = TypeVar("_Name", int, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +32,9 @@ class Snapshot:
     version: int
     controller: int
     controller_epoch: int
-    brokers: dict[int, Broker]
-    partitions: tuple[Partition, ...]
+    brokers: dict[int, Registration]
+    partitions: tuple[PartitionState, ...]
+    topic_ids: dict[str, str | None]
 
 
 class ZkState:
@@ -104,70 +86,40 @@ class ZkState:
 
     def _read(self) -> Snapshot:
         client = self._client
-        controller, _ = client.get("/controller", watch=self._poke)
-        controller_epoch, _ = client.get("/controller_epoch", watch=self._poke)
-        ids = client.get_children("/brokers/ids", watch=self._poke)
-        brokers = {}
-        for name, answer in [(name, client.get_async(f"/brokers/ids/{name}")) for name in ids]:
-            try:
-                data, stat = answer.get(timeout=10)
-            except NoNodeError:
-                continue
-            brokers[int(name)] = _broker(json.loads(data), stat.czxid)
+        controller, _ = client.get(state.CONTROLLER, watch=self._poke)
+        controller_epoch, _ = client.get(state.CONTROLLER_EPOCH, watch=self._poke)
+        ids = [int(name) for name in client.get_children(state.BROKER_IDS, watch=self._poke)]
+        brokers = {
+            node: state.parse_registration(node, data, stat.czxid)
+            for node, (data, stat) in self._get_all({n: state.broker_path(n) for n in ids}).items()
+        }
+        topics = [
+            state.parse_topic(name, data)
+            for name, (data, _) in self._get_all(
+                {name: state.topic_path(name) for name in self._topics}
+            ).items()
+        ]
         return Snapshot(
             0,
-            json.loads(controller)["brokerid"],
+            state.parse_controller(controller),
             int(controller_epoch),
             brokers,
-            tuple(p for topic in self._topics for p in self._partitions(topic)),
+            tuple(p for topic in topics for p in self._partitions(topic)),
+            {topic.name: topic.topic_id for topic in topics},
         )
 
-    def _partitions(self, topic: str) -> list[Partition]:
-        try:
-            data, _ = self._client.get(f"/brokers/topics/{topic}")
-        except NoNodeError:
-            return []
-        assignment = json.loads(data)
-        found = []
-        pending = [
-            (
-                int(number),
-                self._client.get_async(f"/brokers/topics/{topic}/partitions/{number}/state"),
-            )
-            for number in assignment["partitions"]
+    def _partitions(self, topic: state.Topic) -> list[PartitionState]:
+        found = self._get_all({p: state.state_path(topic.name, p) for p in sorted(topic.replicas)})
+        return [
+            state.parse_partition(topic.name, p, data, stat.version, topic.replicas[p])
+            for p, (data, stat) in found.items()
         ]
-        for number, answer in sorted(pending, key=lambda one: one[0]):
-            try:
-                raw, stat = answer.get(timeout=10)
-            except NoNodeError:
-                continue
-            state = json.loads(raw)
-            found.append(
-                Partition(
-                    topic,
-                    topic_uuid(assignment.get("topic_id")),
-                    number,
-                    state["leader"],
-                    state["leader_epoch"],
-                    state["controller_epoch"],
-                    stat.version,
-                    tuple(state["isr"]),
-                    tuple(assignment["partitions"][str(number)]),
-                )
-            )
+
+    def _get_all(self, paths: Mapping[_Name, str]) -> dict[_Name, tuple[bytes, Any]]:
+        """Those znodes that there are, all asked for before the first is waited for."""
+        found = {}
+        pending = {name: self._client.get_async(path) for name, path in paths.items()}
+        for name, answer in pending.items():
+            with contextlib.suppress(NoNodeError):
+                found[name] = answer.get(timeout=_ANSWER_S)
         return found
-
-
-def topic_uuid(text: str | None) -> uuid.UUID:
-    """Kafka writes ids as unpadded URL-safe base64 of the 16 bytes."""
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "==")) if text else uuid.UUID(int=0)
-
-
-def _broker(data: dict[str, Any], czxid: int) -> Broker:
-    protocols = data.get("listener_security_protocol_map", {})
-    endpoints = []
-    for endpoint in data["endpoints"]:
-        listener, _, address = endpoint.partition("://")
-        host, _, port = address.rpartition(":")
-        endpoints.append((listener, protocols.get(listener, listener), host, int(port)))
-    return Broker(czxid, tuple(endpoints), data.get("rack"))

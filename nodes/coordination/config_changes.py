@@ -29,6 +29,7 @@ log = logging.getLogger("kafka.common.ZkNodeChangeNotificationListener")
 EXPIRATION_MS: Final = 15 * 60 * 1000
 _PREFIX: Final = "config_change_"
 _RETRY_S: Final = 1.0
+_JOIN_S: Final = 0.5
 
 ConfigsChanged = Callable[[str, str, Mapping[str, str]], None]
 """(entity type, name, all of its overrides): ``("topics", "t", {...})``."""
@@ -69,7 +70,8 @@ class ConfigChanges:
         self._zk.unregister_znode_child_change_handler(znodes.CONFIG_CHANGES)
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(5)
+            # Not for long: it may be waiting for a ZooKeeper that is gone. The session ends that.
+            self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
         while True:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import struct
 import threading
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,6 +52,14 @@ class AppendInfo(NamedTuple):
     duplicate: bool
 
 
+OnFailure = Callable[[Path, OSError], None]
+"""A disk refused: (log directory, why). Called under a log's lock; must not call back."""
+
+
+def _unheard(_directory: Path, _error: OSError) -> None:
+    """For logs without a manager."""
+
+
 class UnexpectedOffset(ApiError):
     """A leader sent batches that begin below our log's end; nothing of them was written."""
 
@@ -70,6 +79,7 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self._now_ms: Callable[[], int] = lambda: 0
+        self.on_failure: OnFailure = _unheard
         self._lock = threading.Lock()
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochCache(directory / LEADER_EPOCHS)
@@ -172,7 +182,8 @@ class Log:
             else:
                 stamped = head + data[16:]
             if leader_epoch != self._epochs.latest:
-                self._epochs.assign(leader_epoch, first_offset)
+                with self._storage():
+                    self._epochs.assign(leader_epoch, first_offset)
             self._write(stamped, last_offset, max_timestamp_ms)
             if header.producer_id >= 0:
                 self._producers.record(header, first_offset, max_timestamp_ms)
@@ -207,7 +218,8 @@ class Log:
                             f"{self.log_end_offset}"
                         )
                     if header.leader_epoch != self._epochs.latest:
-                        self._epochs.assign(header.leader_epoch, header.base_offset)
+                        with self._storage():
+                            self._epochs.assign(header.leader_epoch, header.base_offset)
                     self._write(
                         data[position : position + size], header.last_offset, header.max_timestamp
                     )
@@ -225,16 +237,28 @@ class Log:
         config = self.config
         segment = self._segments[-1]
         end = segment.size_bytes + len(data)
-        if end > config.segment_bytes and segment.size_bytes:
-            segment = self._roll()
-            end = len(data)
         try:
+            if end > config.segment_bytes and segment.size_bytes:
+                segment = self._roll()
+                end = len(data)
             if end > segment.allocated_bytes and config.preallocate:
                 segment.allocate(end, config.segment_bytes)
             segment.append(data, last_offset, max_timestamp_ms)
         except OSError as error:
-            raise ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
+
+    def _failed(self, error: OSError) -> ApiError:
+        """The disk refused: somebody has to decide about the whole directory."""
+        self.on_failure(self.dir.parent, error)
+        return ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
+
+    @contextmanager
+    def _storage(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(error) from error
 
     def _roll(self) -> Segment:
         self._segments[-1].seal()
@@ -296,7 +320,7 @@ class Log:
 
         A batch that holds `offset` in its middle goes as a whole.
         """
-        with self._lock:
+        with self._lock, self._storage():
             if offset >= self.log_end_offset:
                 # An epoch that began here without a record may conflict with the leader's.
                 self._epochs.truncate_from_end(offset)
@@ -322,7 +346,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next offset is `offset`."""
-        with self._lock:
+        with self._lock, self._storage():
             self._truncations += 1
             self._restart_at(offset)
 
@@ -344,7 +368,7 @@ class Log:
 
     def start_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """We lead in `leader_epoch`, from `start_offset` on."""
-        with self._lock:
+        with self._lock, self._storage():
             self._epochs.assign(leader_epoch, start_offset)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
-from nodes.log.log import Log
+from nodes.log.log import Log, OnFailure
 from nodes.log.removal import DELETE_SUFFIX, delete_directory
 
 _logger = logging.getLogger("kafka.log.LogManager")
@@ -44,7 +45,9 @@ class LogManager:
         now_ms: Callable[[], int],
         broker_id: int,
         verify_tail: bool = True,
+        on_failure: OnFailure = lambda _directory, _error: None,
     ) -> None:
+        """`on_failure` hears of a directory that the disk refuses to write, perhaps many times."""
         self.log_dirs = [Path(directory) for directory in log_dirs]
         if not self.log_dirs:
             raise LogDirError("log.dirs names no directory")
@@ -52,6 +55,7 @@ class LogManager:
         self.broker_id = broker_id
         self._now_ms = now_ms
         self._verify_tail = verify_tail
+        self._on_failure = on_failure
         self._lock = threading.Lock()
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
@@ -87,6 +91,7 @@ class LogManager:
                     log_start_offset=start_offsets.get(tp, 0),
                     verify_tail=self._verify_tail,
                 )
+                log.on_failure = self._on_failure
                 topic_id = checkpoints.read_partition_metadata(path)
                 with self._lock:
                     self._logs[tp] = log
@@ -133,18 +138,7 @@ class LogManager:
         with self._lock:
             log = self._logs.get(tp)
             if log is None:
-                counts = dict.fromkeys(self.log_dirs, 0)
-                for other in self._logs.values():
-                    counts[other.dir.parent] = counts.get(other.dir.parent, 0) + 1
-                parent = min(self.log_dirs, key=lambda d: counts[d])
-                parent.mkdir(parents=True, exist_ok=True)
-                log = self._logs[tp] = Log.open(
-                    parent / str(tp),
-                    tp,
-                    config or self.default_config,
-                    clean_shutdown=True,
-                    now_ms=self._now_ms,
-                )
+                log = self._create(tp, config)
             elif config is not None:
                 log.update_config(config)
             if topic_id is not None:
@@ -154,8 +148,33 @@ class LogManager:
                         Errors.INCONSISTENT_TOPIC_ID, f"{tp} has topic id {known}, not {topic_id}"
                     )
                 if not (log.dir / checkpoints.PARTITION_METADATA).exists():
-                    checkpoints.write_partition_metadata(log.dir, topic_id)
+                    with self._storage(log.dir.parent):
+                        checkpoints.write_partition_metadata(log.dir, topic_id)
             return log
+
+    def _create(self, tp: TopicPartition, config: LogConfig | None) -> Log:
+        counts = dict.fromkeys(self.log_dirs, 0)
+        for other in self._logs.values():
+            counts[other.dir.parent] = counts.get(other.dir.parent, 0) + 1
+        parent = min(self.log_dirs, key=lambda d: counts[d])
+        with self._storage(parent):
+            log = self._logs[tp] = Log.open(
+                parent / str(tp),
+                tp,
+                config or self.default_config,
+                clean_shutdown=True,
+                now_ms=self._now_ms,
+            )
+        log.on_failure = self._on_failure
+        return log
+
+    @contextmanager
+    def _storage(self, directory: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._on_failure(directory, error)
+            raise
 
     def all(self) -> list[Log]:
         """Every log that is not being deleted."""
@@ -201,7 +220,8 @@ class LogManager:
                 for log in self.all()
                 if log.dir.parent == directory and (offset := offset_of(log)) is not None
             }
-            checkpoints.write_offsets(directory / name, offsets, sync=sync)
+            with self._storage(directory):
+                checkpoints.write_offsets(directory / name, offsets, sync=sync)
 
     def cleanup(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
         """One tick of `kafka-log-retention`: retention, and files of deleted logs that are due.

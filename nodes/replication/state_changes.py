@@ -208,6 +208,14 @@ class StateChanges:
             code = error.error if isinstance(error, ApiError) else Errors.KAFKA_STORAGE_ERROR
             errors[state.tp] = int(code)
             return False
+        except Exception:
+            # The topic's configs could not be read: the ZooKeeper session is over. It stays what it
+            # was, and so takes the same order when it comes again, after the next registration. If
+            # the request failed as a whole, the partitions before this one would have taken over
+            # their epochs without being fetched, for good: the order would be old to them.
+            log.exception("Cannot open the log of %s", state.tp)
+            errors[state.tp] = int(Errors.UNKNOWN_SERVER_ERROR)
+            return False
         return True
 
     def _trace_role(

@@ -49,6 +49,8 @@ def biplane(
         (["run", "--config", "x", "request-flood"], "allowed: name=value"),
         (["check", "nowhere"], "allowed: a run's folder or a URI"),
         (["report", "nowhere"], "no run.json"),
+        (["mutants", "moon"], "allowed: skip-controller-epoch-check"),
+        (["mutants", "--planes", "triple"], "allowed: single, dual, priority"),
         (["plan", "nowhere.json"], "cannot be read"),
     ],
 )
@@ -81,7 +83,7 @@ def test_a_seed_draws_the_same_plan(biplane: Biplane) -> None:
 def test_help_teaches(biplane: Biplane) -> None:
     code, out, _ = biplane("--help")
     assert code == 0
-    for part in ("run", "check", "report", "scenarios", "Exit codes"):
+    for part in ("run", "check", "report", "scenarios", "mutants", "Exit codes"):
         assert part in out
 
 
@@ -96,3 +98,15 @@ def test_the_pytest_plugin_refuses_bad_options() -> None:
     )
     assert done.returncode == 254
     assert "allowed: smoke, ci, nightly" in done.stdout + done.stderr
+
+
+def test_ctrl_c_is_an_unknown_and_says_that_the_history_is_kept(
+    biplane: Biplane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.run.run", interrupted)
+    code, _, err = biplane("run", "zombie-controller")
+    assert code == 2
+    assert err.splitlines()[-1] == "biplane: stopped; what was recorded is kept"

@@ -90,13 +90,26 @@ def test_rounds_without_floods_are_the_floor_beside_the_others(tmp_path: Path) -
     page = render_page(made, rounds).replace("\N{NO-BREAK SPACE}", " ")
     assert "|  | single | dual | single / dual | single, no flood | dual, no flood |" in page
     assert "| p50 | 90 ms | 9 ms | 10\N{MULTIPLICATION SIGN} | 3 ms | 3 ms |" in page
-    assert (
-        "| Control requests: p50 | 90 ms in single | 9 ms in dual | 10\N{MULTIPLICATION SIGN} | 2 of 2 | 3 ms, 3 ms |"
-        in page
-    )  # noqa: E501
+    short = next(row for row in page.splitlines() if row.startswith("| Control requests: p50"))
+    assert short.split(" | ")[1:] == [
+        "90 ms in single",
+        "9 ms in dual",
+        "10\N{MULTIPLICATION SIGN}",
+        "2 of 2",
+        "3 ms, 3 ms |",
+    ]
     assert "2 rounds of each scenario and 1 round without floods" in page
     assert "Without the flood: 3 ms and 3 ms." in page
     assert "| 1, no flood | request-flood |" in page
+
+
+def test_scenarios_of_unequal_rounds_are_told_apart(tmp_path: Path) -> None:
+    made = comparison(tmp_path, 3)
+    made.scenarios = ("request-flood", "topic-deletion")
+    made.runs += [{**made.runs[n], "scenario": "topic-deletion"} for n in range(2)]
+    page = render_page(made, [measured(n, "single", 9.0) for n in range(3)])
+    assert "3 rounds of request-flood and 2 rounds of topic-deletion, arms in turn" in page
+    assert "once in 2 times" in page
 
 
 @pytest.mark.parametrize(("uncut", "inside"), [(0.0, "40"), (3.0, "34")])
@@ -273,7 +286,7 @@ def test_a_difference_is_explained_by_its_note_or_listed() -> None:
     runs = [run_of_two((100.0, 20.0), [])]
     note = Note((_P50, f"{_GROUP}/never"), "because", "Source.scala", scenario="s")
     page = render(runs, [note])
-    assert f"- **{_GROUP}: p50, never (s)**: because Witness: Source.scala" in page
+    assert f"- **{_GROUP}: p50; never (s)**: because Witness: Source.scala" in page
     unexplained = page.split("## Unexplained")[1]
     assert "p99" in unexplained
     assert f"{_P50}:" not in unexplained
@@ -289,6 +302,15 @@ def test_a_note_that_nothing_called_for_is_named() -> None:
     page = render([run_of_two((100.0, 20.0), [])], notes)
     assert page.endswith("Not needed by these runs: the notes on verdict.\n")
     assert "so Witness" not in page
+
+
+def test_what_no_figure_shows_is_told_too(tmp_path: Path) -> None:
+    path = tmp_path / "notes.toml"
+    path.write_text('[[note]]\nseen = "x"\nscenario = "s"\nsays = "y"\nwitness = "Z.scala"\n')
+    page = render([run_of_two((1.0, 1.0), [])], load_notes(path))
+    assert "## Seen besides the figures\n\n- **x (s)**: y Witness: Z.scala\n" in page
+    assert "Not needed" not in page
+    assert "Seen besides" not in render([run_of_two((1.0, 1.0), [])], [])
 
 
 def test_shares_of_a_few_are_no_difference() -> None:

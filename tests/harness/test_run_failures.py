@@ -1,4 +1,5 @@
-"""What a run makes of a place that fails: before anything ran a refusal, later an unknown."""
+"""What a run makes of a place that fails (before anything ran a refusal, later an unknown), and
+what it leaves behind."""
 
 from __future__ import annotations
 
@@ -36,21 +37,30 @@ class Place:
 
 @pytest.fixture
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def play(fails_at: int = 0, refusals: tuple[SetupError | None, ...] = (None, None)) -> Any:
+    def play(
+        fails_at: int = 0,
+        refusals: tuple[SetupError | None, ...] = (None, None),
+        verdict: str = "unknown",
+        keep_data: bool = False,
+    ) -> Any:
         place, left = Place(fails_at), list(refusals)
 
         def runner(_scenario: Any, arm: Any, trial: int, *, folder: Path, **_: Any) -> Any:
             refusal = left.pop(0)
             failure = None if refusal is None else str(refusal)
             result = TrialResult(arm.label, trial, folder, failure=failure)
+            result.log_dirs = [folder / "node-1" / "data"]
+            (folder / "node-1" / "data").mkdir(parents=True)
             return SimpleNamespace(result=result, refusal=refusal, run=lambda: None)
 
-        judged = {"verdict": "unknown", "reasons": []}
+        judged = {"verdict": verdict, "reasons": []}
         monkeypatch.setattr(run_module, "get_runtime", lambda *_: place)
         monkeypatch.setattr(run_module, "TrialRunner", runner)
         monkeypatch.setattr(run_module, "judge", lambda _: judged)
         monkeypatch.setattr(run_module, "write_report", lambda _: None)
-        settings = Settings.of(profile="smoke", seed=1, rounds=1, store=tmp_path)
+        settings = Settings.of(
+            profile="smoke", seed=1, rounds=1, store=tmp_path, keep_data=keep_data
+        )
         outcome = run_module.run(SCENARIOS["zombie-controller"], settings, lambda *_: None)
         return json.loads((outcome.folder / "run.json").read_text())["trials"]
 
@@ -83,3 +93,16 @@ def test_what_cannot_be_started_any_more_is_not(play: Any) -> None:
     first, second = play(refusals=(None, SetupError("the image cannot run")))
     assert first["failure"] is None
     assert second["failure"] == "the image cannot run"
+
+
+@pytest.mark.parametrize("verdict", ["valid", "invalid", "unknown"])
+@pytest.mark.parametrize("keep_data", [False, True])
+def test_only_a_valid_run_gives_its_log_directories_back(
+    play: Any, tmp_path: Path, verdict: str, keep_data: bool
+) -> None:
+    play(verdict=verdict, keep_data=keep_data)
+    left = list(tmp_path.glob("zombie-controller/*/trials/*/node-1/data"))
+    assert len(left) == (0 if verdict == "valid" and not keep_data else 2)
+    assert len(list(tmp_path.glob("zombie-controller/*/trials/*/node-1"))) == 2
+    (record,) = tmp_path.glob("zombie-controller/*/run.json")
+    assert ("log_dirs_removed" in json.loads(record.read_text())) == (not left)

@@ -145,3 +145,61 @@ def test_kcat_produces_lists_and_consumes(cluster: Cluster, compression: str) ->
     out = kcat("-C", "-t", topic, "-o", "beginning", "-e", "-q")
     assert out.splitlines() == [*lines, "after"]
     assert kcat("-C", "-t", topic, "-o", "-1", "-e", "-q").splitlines() == ["after"]
+
+
+def test_what_operators_do(cluster: Cluster) -> None:
+    """Configs, records, offsets and groups, each changed on one broker and seen on the others."""
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap(cluster)})
+    topic, group = "operated", "operated-group"
+    new = confluent_kafka.admin.NewTopic(topic, num_partitions=2, replication_factor=3)
+    admin.create_topics([new])[topic].result(20)
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap(cluster), "acks": "all"})
+    for _ in range(20):
+        producer.produce(topic, b"x" * 500, partition=0)
+    assert producer.flush(20) == 0
+
+    def alter(name: str, value: str | None) -> None:
+        kind = confluent_kafka.admin.AlterConfigOpType
+        entry = confluent_kafka.admin.ConfigEntry(
+            name, value, incremental_operation=kind.DELETE if value is None else kind.SET
+        )
+        resource = confluent_kafka.admin.ConfigResource(
+            confluent_kafka.admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry]
+        )
+        admin.incremental_alter_configs([resource])[resource].result(20)
+
+    def refused() -> bool:
+        errors: list[object] = []
+        producer.produce(topic, b"x" * 500, partition=1, on_delivery=lambda e, _: errors.append(e))
+        assert producer.flush(20) == 0
+        return errors[0] is not None
+
+    alter("max.message.bytes", "300")
+    wait_for(refused, "the smaller limit to hold on the leader")
+    alter("max.message.bytes", None)
+    wait_for(lambda: not refused(), "the default limit to hold again")
+    with pytest.raises(confluent_kafka.KafkaException, match=r"retention\.ms"):
+        alter("retention.ms", "long")
+
+    first = confluent_kafka.TopicPartition(topic, 0, 7)
+    (deleted,) = admin.delete_records([first]).values()
+    assert deleted.result(20).low_watermark == 7
+    move_leader(cluster, topic)
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap(cluster), "group.id": group}
+    )
+    try:
+        wait_for(lambda: consumer.get_watermark_offsets(first, 5)[0] == 7, "the log's new start")
+        consumer.commit(
+            offsets=[confluent_kafka.TopicPartition(topic, p, 9) for p in (0, 1)],
+            asynchronous=False,
+        )
+    finally:
+        consumer.close()
+    asked = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
+    (committed,) = admin.list_consumer_group_offsets(asked).values()
+    assert {p.offset for p in committed.result(20).topic_partitions} == {9}
+    admin.delete_consumer_groups([group])[group].result(20)
+    (committed,) = admin.list_consumer_group_offsets(asked).values()
+    assert not committed.result(20).topic_partitions
+    admin.delete_topics([topic])[topic].result(20)

@@ -9,7 +9,7 @@ over, or a stranger could lawfully change the cluster (Kafka guards nothing with
 from __future__ import annotations
 
 import contextlib
-import random
+import os
 import socket
 import struct
 import threading
@@ -24,16 +24,23 @@ from faults.protocol import Link
 from harness.cluster.ask import ask, request
 from harness.cluster.cluster import Cluster
 from harness.cluster.errors import ClusterError
-from nodes.wire.apis import SUPPORTED, ApiKey, request_class
+from nodes.core.errors import Errors
+from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection
-from nodes.wire.codec import build, encode_request
+from nodes.wire.codec import encode_request
 from nodes.wire.records import build_batch
+from tests.integration.fuzzing import damaged_requests
 
 pytestmark = pytest.mark.cluster
 
 NODE = 1
 TOPIC = "bystander"
 LINKS = (Link.CLIENT, Link.INTER_BROKER, Link.CONTROL)
+SEED = int(os.environ.get("BIPLANE_FUZZ_SEED", "291"))
+FRAMES = int(os.environ.get("BIPLANE_FUZZ_FRAMES", "1500"))
+PATIENCE_S = 3.0
+WAITING = {"FETCH", "JOIN_GROUP", "SYNC_GROUP", "PRODUCE", "ELECT_LEADERS", "DELETE_RECORDS"}
+"""What may lawfully keep its client waiting for longer than that."""
 STALL_S = 1.0
 TIMEOUT_S = 5.0
 MEMORY_KIB = 192 << 10
@@ -264,35 +271,44 @@ def checksum(data: bytes) -> int:
 
 
 def test_every_request_damaged(cluster: Cluster, watched: None) -> None:
-    rng = random.Random(291)
-    stale = {"controller_id": 1, "controller_epoch": 0, "broker_epoch": 0, "broker_id": 1}
-    for api, (low, high) in SUPPORTED.items():
-        if api is ApiKey.PRODUCE:
-            continue  # acks=0 has no answer to wait for
-        for version in {low, high}:
-            cls = request_class(api, version)
-            given = {name: value for name, value in stale.items() if has(cls, name)}
-            whole = encode_request(build(cls, **given), 7, "x")
-            for _ in range(3):
-                frame = bytearray(whole)
-                if api not in CONTROL:
-                    frame[rng.randrange(8, len(frame))] ^= 1 << rng.randrange(8)
-                cut = frame[: rng.randrange(12, len(frame) + 1)] + rng.randbytes(rng.randrange(9))
-                cut[:4] = SIZE.pack(len(cut) - 4)
-                answered_or_closed(cluster, rng.choice(LINKS), bytes(cut))
+    """``BIPLANE_FUZZ_FRAMES`` of them (20,000 is the project's claim; the default fits a short
+    run): each is answered, refused by closing, or waits for something that its connection's end
+    ends."""
+    connections: dict[Link, socket.socket] = {}
+    try:
+        for number, (name, payload) in enumerate(damaged_requests(SEED, FRAMES)):
+            link = LINKS[number % 3]
+            connection = connections.pop(link, None) or dial(cluster, link)
+            try:
+                if answers(connection, payload, PATIENCE_S):
+                    connections[link] = connection
+                    continue
+            except TimeoutError:
+                assert name.split()[0] in WAITING, name
+            except ConnectionError:
+                pass  # reset: closed with bytes of ours unread
+            connection.close()
+    finally:
+        for connection in connections.values():
+            connection.close()
 
 
-CONTROL = {
-    ApiKey.LEADER_AND_ISR,
-    ApiKey.STOP_REPLICA,
-    ApiKey.UPDATE_METADATA,
-    ApiKey.CONTROLLED_SHUTDOWN,
-    ApiKey.ALTER_PARTITION,
-}
+def answers(connection: socket.socket, payload: bytes, timeout_s: float) -> bool:
+    """Whether a whole answer came; False when the connection was closed instead."""
+    connection.settimeout(timeout_s)
+    connection.sendall(framed(payload))
+    size = read_exactly(connection, 4)
+    return size is not None and read_exactly(connection, SIZE.unpack(size)[0]) is not None
 
 
-def has(cls: Any, name: str) -> bool:
-    return name in cls.__dataclass_fields__
+def read_exactly(connection: socket.socket, count: int) -> bytes | None:
+    data = b""
+    while len(data) < count:
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            return None
+        data += chunk
+    return data
 
 
 def test_half_frames_held_open_by_hundreds(cluster: Cluster, watched: None) -> None:
@@ -325,3 +341,61 @@ def test_thousands_come_and_go(cluster: Cluster, watched: None) -> None:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
             if number % 5 == 0:
                 connection.sendall(b"\0\0\0")
+
+
+def test_requests_too_large_to_be_carried_out(cluster: Cluster, watched: None) -> None:
+    """Each is answered in good time, and nothing of it is done."""
+    controller = cluster.view.controller()
+    assert controller is not None
+    address = cluster.address(controller, Link.CLIENT, direct=True)
+    before = [topic.name for topic in cluster.view.topics()]
+    for count in (10**6, 2**31 - 1):
+        row = {"num_partitions": count, "replication_factor": 1}
+        topics = [{"name": "large", **row}]
+        answer = ask(address, request(ApiKey.CREATE_TOPICS, 5, topics=topics), TIMEOUT_S)
+        assert answer.topics[0].error_code == Errors.POLICY_VIOLATION
+        grown = [{"name": TOPIC, "count": count, "assignments": None}]
+        answer = ask(address, request(ApiKey.CREATE_PARTITIONS, 1, topics=grown), TIMEOUT_S)
+        assert answer.results[0].error_code == Errors.POLICY_VIOLATION
+    value = "x" * (2 << 20)
+    name = "leader.replication.throttled.replicas"
+    configs = [{"name": name, "config_operation": 0, "value": value}]
+    resources = [{"resource_type": 2, "resource_name": TOPIC, "configs": configs}]
+    entity = request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources)
+    assert ask(address, entity, TIMEOUT_S).responses[0].error_code == Errors.POLICY_VIOLATION
+    assert [topic.name for topic in cluster.view.topics()] == before
+    assert cluster.view.controller() == controller
+
+
+def test_pipelined_requests_with_one_correlation_id(cluster: Cluster, watched: None) -> None:
+    """Thousands on one connection, all sent before the first answer is read, one half-closed."""
+    frame, count = metadata([TOPIC]), 5000
+    for link in LINKS:
+        with dial(cluster, link) as connection:
+            sender = threading.Thread(target=connection.sendall, args=(frame * count,))
+            sender.start()
+            for _ in range(count):
+                size = read_exactly(connection, 4)
+                assert size is not None
+                assert read_exactly(connection, SIZE.unpack(size)[0]) is not None
+            sender.join()
+            connection.sendall(frame)
+            connection.shutdown(socket.SHUT_WR)
+            assert read_exactly(connection, 4) is not None
+
+
+def test_floods_of_members(cluster: Cluster, watched: None) -> None:
+    """More than a group may have, and groups by the hundred; they wait, and go away unanswered."""
+    fields = {
+        "session_timeout": 6000,
+        "rebalance_timeout": 6000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"x" * 100}],
+    }
+    with contextlib.ExitStack() as held:
+        for number in range(300):
+            group = "crowd" if number % 2 else f"crowd-{number}"
+            entity = request(ApiKey.JOIN_GROUP, 2, group_id=group, **fields)
+            connection = held.enter_context(dial(cluster, Link.CLIENT))
+            connection.sendall(encode_request(entity, number, "crowd"))
+        time.sleep(1.0)  # the bystanders are watching

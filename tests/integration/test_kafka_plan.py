@@ -27,6 +27,13 @@ PLAN = Plan.of(
     29,
     [
         Entry(
+            id="reads",
+            fault="flood-metadata",
+            at_ms=200,
+            duration_ms=1200,
+            params={"target": "controller", "connections": 16},
+        ),
+        Entry(
             id="late",
             fault="toxic",
             at_ms=300,
@@ -41,23 +48,16 @@ PLAN = Plan.of(
             params={"target": "leader:kept-1"},
         ),
         Entry(
-            id="reads",
-            fault="flood-metadata",
-            at_ms=2500,
-            duration_ms=2000,
-            params={"target": "controller", "connections": 16},
-        ),
-        Entry(
             id="pause",
             fault="pause",
-            at_ms=5200,
+            at_ms=4200,
             duration_ms=1200,
             params={"target": "not-controller"},
         ),
         Entry(
             id="unseen",
             fault="link-down",
-            at_ms=6800,
+            at_ms=6300,
             duration_ms=700,
             params={"target": "leader:kept-3", "link": "client"},
         ),

@@ -21,6 +21,7 @@ from nodes.mutants import MUTANTS
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 SEED = int(os.environ.get("BIPLANE_MUTANT_SEED", "291"))
+CHAOS_S = 6  # one round of each scenario
 FEW = ("truncate-to-high-watermark", "no-isr-check", "drop-torn-tail-check")
 NAMES = tuple(MUTANTS) if os.environ.get("BIPLANE_ALL_MUTANTS") == "1" else FEW
 SCENARIOS = tuple(dict.fromkeys(MUTANTS[name].scenario for name in NAMES))
@@ -30,7 +31,8 @@ SCENARIOS = tuple(dict.fromkeys(MUTANTS[name].scenario for name in NAMES))
 def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
     """Plays each (scenario, planted bug) once, however many tests look at it."""
     store: Path = tmp_path_factory.mktemp("store")
-    fresh = player(lambda _where, _what: None, seed=SEED, planes="dual", store=store)
+    options = {"seed": SEED, "planes": "dual", "store": store, "time_limit_s": CHAOS_S}
+    fresh = player(lambda _where, _what: None, **options)
     known: dict[tuple[str, str], Outcome] = {}
 
     def once(scenario: str, mutant: str) -> Outcome:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.report import units
-from harness.report.markup import Content, Html, details, table, tag
+from harness.report.key_figures import figures
+from harness.report.markup import Content, Html, details, table, tag, text
 from harness.report.story import Story, note, section
 from harness.report.timeline import Clock, FaultTime
 
@@ -33,7 +34,40 @@ def fault_log(story: Story) -> Html:
         ]
     if not parts:
         parts = [note("No fault was planned, and none happened.")]
-    return section("faults", "Faults as they happened", _skipped(story), parts)
+    return section("faults", "Faults as they happened", _skipped(story), parts, _floods(story))
+
+
+def _floods(story: Story) -> Html | None:
+    """What floods reached; that they lasted is a matter of the verdict."""
+    rows = [
+        [
+            str(flood.get("id")),
+            story.badge(arm),
+            str(flood.get("trial")),
+            str(flood.get("node")),
+            f"{flood.get('seconds') or 0:.1f}",
+            units.count(flood.get("completed")),
+            units.count(flood.get("completed_per_s")),
+            units.count(flood.get("fewest_connections")),
+        ]
+        for arm in story.arms
+        for flood in figures(story.results, "activity", arm).get("floods") or []
+        if isinstance(flood, Mapping)
+    ]
+    if not rows:
+        return None
+    head = ["flood", "arm", "round", "node", "seconds", "completed", "a second", "connections"]
+    return text(
+        [
+            tag("h3", "What floods reached"),
+            table(
+                head,
+                rows,
+                numeric=set(range(2, 8)),
+                caption="Connections: the fewest that were open at any time while it was in place.",
+            ),
+        ]
+    )
 
 
 def _table(rows: list[Html]) -> Html:

@@ -11,6 +11,7 @@ from harness.cluster import quorum_view
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.quorum_view import QuorumView
 
+NOBODY = quorum_view._NOBODY
 ADDRESSES = {node: ("127.0.0.1", node) for node in (1, 2, 3)}
 
 
@@ -43,9 +44,17 @@ def quorum(
 
 
 def test_the_newest_epoch_counts(monkeypatch: pytest.MonkeyPatch, stuck: threading.Event) -> None:
-    quorum(monkeypatch, stuck, {1: (1, 4), 2: (3, 5), 3: None})
-    view = QuorumView(ADDRESSES)
+    quorum(monkeypatch, stuck, {1: (1, 4), 2: NOBODY, 3: (3, 5)})
+    view = QuorumView(ADDRESSES, ADDRESSES)
     assert (view.controller(), view.controller_epoch()) == (3, 5)
+
+
+def test_between_two_controllers_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
+) -> None:
+    quorum(monkeypatch, stuck, {1: NOBODY, 2: NOBODY, 3: None})
+    view = QuorumView(ADDRESSES, ADDRESSES)
+    assert (view.controller(), view.controller_epoch()) == (None, 0)
 
 
 def test_who_is_paused_is_not_waited_for_nor_asked_again(
@@ -53,7 +62,7 @@ def test_who_is_paused_is_not_waited_for_nor_asked_again(
 ) -> None:
     monkeypatch.setattr(quorum_view, "_OWED_S", 0.0)
     asked = quorum(monkeypatch, stuck, {1: (1, 4), 3: (1, 4)})
-    view = QuorumView(ADDRESSES)
+    view = QuorumView(ADDRESSES, ADDRESSES)
     assert view.controller() == 1
     assert view.controller_epoch() == 4
     assert sorted(asked) == [1, 1, 2, 3, 3]
@@ -65,7 +74,7 @@ def test_when_most_owe_an_answer_all_are_asked_again(
     monkeypatch.setattr(quorum_view, "_OWED_S", 0.0)
     monkeypatch.setattr(quorum_view, "_TIMEOUT_S", 0.02)
     asked = quorum(monkeypatch, stuck, {1: (1, 4)})
-    view = QuorumView(ADDRESSES)
+    view = QuorumView(ADDRESSES, ADDRESSES)
     assert view.controller() == 1
     assert view.controller() == 1
     assert sorted(asked) == [1, 1, 2, 2, 3, 3]
@@ -73,7 +82,7 @@ def test_when_most_owe_an_answer_all_are_asked_again(
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum_view, "_TIMEOUT_S", 0.2)
-    view = QuorumView(ADDRESSES)  # nobody listens there
+    view = QuorumView(ADDRESSES, ADDRESSES)  # nobody listens there
     assert view.broker_epoch(1) is None
     with pytest.raises(StateUnreadable, match="no broker answered"):
         view.live_brokers()

@@ -285,6 +285,9 @@ def test_the_flooded_broker_stands_apart_in_the_tables(run: Path) -> None:
     found = results()
     stale = {"verdict": "valid", "arms": {A: arm(1000, ends), B: arm(20, unsure)}}
     found["checks"]["stale-metadata"] = stale
+    flood = {"id": "f1", "trial": 0, "node": 3, "seconds": 6.9, "completed": 21_000}
+    more = {"completed_per_s": 3043.5, "fewest_connections": 640}
+    found["checks"]["activity"] = {"verdict": "valid", "arms": {A: {"floods": [flood | more]}}}
     (run / "results.json").write_text(json.dumps(found))
     text = " ".join(read(write(run).read_text()).text.replace("\N{NO-BREAK SPACE}", " ").split())
     for words in (
@@ -295,6 +298,7 @@ def test_the_flooded_broker_stands_apart_in_the_tables(run: Path) -> None:
         "single: 20 of 21; dual: 1,234 of 1,234 (3 not judged",
         "node 1single10000 %",  # cells adjoin: 100 answers, 0 stale, 0 %
         "node 2dual20031.5 %",
+        "f1single036.921,0003,043.50640",
     ):
         assert words in text, words
     assert "could not be written" not in text

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.history import problem_with
-from faults.protocol import Capability, Entry, FaultFailed
+from faults.protocol import Capability, Entry, FaultFailed, Link
 from faults.registry import build
 from harness.client_view import (
     BEGIN,
@@ -25,6 +28,7 @@ from harness.client_view import (
     table,
     write_into,
 )
+from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.cluster import Cluster
 from harness.runtime.docker import DockerRuntime
 from harness.runtime.process import ProcessRuntime
@@ -51,6 +55,25 @@ class Rows(list[dict[str, Any]]):
         self.append(row)
 
 
+@contextmanager
+def asked_all_the_time(cluster: Cluster, node: int) -> Iterator[None]:
+    done = threading.Event()
+    address = cluster.address(node, Link.CLIENT, direct=True)
+
+    def ask() -> None:
+        while not done.is_set():
+            with suppress(NoAnswer):
+                cluster_idea(address, 1.0)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_faults_of_containers_on_a_cluster(home: Path, tmp_path: Path) -> None:
     rows = Rows()
     cluster = Cluster(
@@ -75,7 +98,8 @@ def test_faults_of_containers_on_a_cluster(home: Path, tmp_path: Path) -> None:
         context = cluster.context(store=tmp_path / "faults", stopping=lambda: False)
         for number, (name, params) in enumerate(entries):
             fault = build(Entry(id=f"f{number}", fault=name, at_ms=0, duration_ms=0, params=params))
-            fault.inject(context)
+            with asked_all_the_time(cluster, 2):  # an idle broker hardly needs a CPU
+                fault.inject(context)
             assert fault.took_hold, name
             if name == "packet-cut":
                 assert not cluster.machines.reaches(1, 2, 0.5)

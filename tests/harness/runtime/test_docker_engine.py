@@ -197,3 +197,30 @@ def test_clean_without_an_engine_says_so_only_when_there_is_something(
         assert (tmp_path / "left.json").exists()
     finally:
         docker_engine.connect.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("answers", "host", "code", "says"),
+    [
+        (True, "", 0, "no\n"),
+        (False, "tcp://192.0.2.1:2375", 1, "start it there, or unset DOCKER_HOST\n"),
+    ],
+)
+def test_an_engine_that_is_somebody_elses_is_left_alone(
+    answers: bool, host: str, code: int, says: str, tmp_path: Path
+) -> None:
+    stub = tmp_path / "docker"
+    stub.write_text(f"#!/bin/sh\nexit {0 if answers else 1}\n")
+    stub.chmod(0o755)
+    script = docker_images.ROOT / "containers" / "engine.sh"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f". {script}; docker_up; echo $ENGINE_STARTED"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "DOCKER_HOST": host, "ENGINE": "/no"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert done.stdout.endswith(says)
+    assert done.stdout.count("\n") == 1

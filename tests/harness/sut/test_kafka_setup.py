@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from harness.runtime.protocol import Programs, SetupError, Software
 from harness.sut import kafka_jars
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, find_jars, libs_dir, pom, version_in
+from harness.sut.kafka_jvm import HEAP_VARIABLE, jvm_options
 from harness.sut.kafka_logging import OVERRIDE, Detail, detail_of, log4j
 
 
@@ -75,7 +77,7 @@ def test_an_image_that_holds_the_jars_will_do(
 
 
 def test_fetching_without_maven_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_jars.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(SetupError, match="apt-get install -y maven; or name a distribution"):
         kafka_jars.fetch(ZOOKEEPER_LINE)
 
@@ -109,3 +111,24 @@ def test_a_timed_run_builds_no_text_for_every_request(detail: Detail, loggers: s
     names = [line.partition("=")[0] for line in log4j(detail).splitlines()]
     assert {n.removeprefix("log4j.logger.") for n in names} & dear == loggers
     assert len(names) == len(set(names)), "of two lines with one name log4j takes the last"
+
+
+def test_kafkas_own_variable_chooses_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HEAP_VARIABLE, raising=False)
+    assert "-Xmx384m" in jvm_options()
+    monkeypatch.setenv(HEAP_VARIABLE, "-Xms1g -Xmx1g")
+    options = jvm_options()
+    assert options[:2] == ("-Xms1g", "-Xmx1g")
+    assert "-Xmx384m" not in options
+    assert "-XX:+ExitOnOutOfMemoryError" in options
+    monkeypatch.setenv(HEAP_VARIABLE, "-Xmx1g -verbose")
+    with pytest.raises(SetupError, match="KAFKA_HEAP_OPTS: '-verbose'; allowed: -Xms, -Xmx"):
+        jvm_options()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_the_first_way_lacks_is_said(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/mvn" if there else None)
+    with pytest.raises(SetupError) as refused:
+        libs_dir(ZOOKEEPER_LINE)
+    assert ("needs Maven, which is not here: apt-get" in str(refused.value)) is not there

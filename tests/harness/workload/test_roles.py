@@ -18,9 +18,11 @@ import confluent_kafka
 import pytest
 
 from checkers.history import problem_with
+from faults.protocol import PartitionState
+from harness.cluster.state import Endpoint, Registration
 from harness.workload import WorkloadError, WorkloadSpec, launch
 from harness.workload.control_messages import leader_and_isr, update_metadata
-from harness.workload.zk_state import Broker, Partition, Snapshot, topic_uuid
+from harness.workload.zk_state import Snapshot
 from nodes.wire.codec import parse_body, parse_header
 
 
@@ -248,14 +250,23 @@ def test_it_ends_with_its_parent_and_on_sigterm(
 # ---- probes --------------------------------------------------------------------------------------
 
 SNAPSHOT = Snapshot(
-    1,
-    2,
-    9,
-    {n: Broker(100 + n, (("CLIENT", "PLAINTEXT", "h", 90 + n),), None) for n in (1, 2)},
-    (
-        Partition("t", uuid.UUID(int=5), 0, 1, 3, 8, 4, (1, 2), (1, 2)),
-        Partition("t", uuid.UUID(int=5), 1, 2, 6, 8, 7, (2, 3), (2, 3)),
+    version=1,
+    controller=2,
+    controller_epoch=9,
+    brokers={
+        n: Registration(
+            node=n,
+            broker_epoch=100 + n,
+            endpoints=(Endpoint(listener="CLIENT", host="h", port=90 + n, security_protocol=0),),
+            rack=None,
+        )
+        for n in (1, 2)
+    },
+    partitions=(
+        PartitionState("t", 0, 1, 3, (1, 2), (1, 2), 8, 4),
+        PartitionState("t", 1, 2, 6, (2, 3), (2, 3), 8, 7),
     ),
+    topic_ids={"t": "AAAAAAAAAAAAAAAAAAAABQ"},
 )
 
 
@@ -282,8 +293,3 @@ def test_metadata_probes_name_no_partition_unless_told() -> None:
     (topic,) = named.topic_states
     assert [s.leader_epoch for s in topic.partition_states] == [3, 6]
     assert list(topic.partition_states[1].offline_replicas) == [3]
-
-
-def test_topic_ids_are_kafkas() -> None:
-    assert topic_uuid("AAAAAAAAAAAAAAAAAAAABQ") == uuid.UUID(int=5)
-    assert topic_uuid(None) == uuid.UUID(int=0)

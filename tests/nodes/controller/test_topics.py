@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 
+from nodes.controller.event_manager import ControllerState
+from nodes.controller.event_manager import Event as ControllerEvent
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
@@ -269,3 +273,21 @@ def test_every_replica_of_a_dying_topic_leaves_the_isr_with_an_epoch_of_its_own(
         (-1, 1, 1),
         (-1, 2, 1),
     ]
+
+
+def test_isr_changes_that_wait_are_answered_when_the_session_has_expired(world, wait_until, trio):
+    """Kafka forgets them, and their leader waits 30 s for its answer before it asks again."""
+    node, _ = trio
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0))
+    events, busy, may_end, answers = node.controller._events, Event(), Event(), []
+    slow = ControllerEvent("Slow", ControllerState.IDLE, lambda: (busy.set(), may_end.wait(10)))
+    events.put(slow)
+    assert busy.wait(5)
+    node.controller.alter_partitions(alter_request(world, 2, T0, [2]), answers.append)
+    assert answers == []
+    last = events.clear_and_put(ControllerEvent("Expire", ControllerState.IDLE, lambda: None))
+    assert [answer["error_code"] for answer in answers] == [Errors.NOT_CONTROLLER]
+    may_end.set()
+    assert last.started.wait(5)
+    assert world.state(T0) == (2, 0, (2, 3))

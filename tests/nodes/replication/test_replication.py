@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from nodes.coordination.errors import SessionExpired
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.mutants import rules_with
@@ -245,6 +247,42 @@ def test_an_unclean_leader_is_shorter_than_its_follower(make_cluster: ClusterFac
     wait_for(lambda: cluster.brokers[1].values() == [50])
     (cut,) = cluster.brokers[1].trace("truncation")
     assert (cut["from_offset"], cut["to_offset"]) == (3, 0)
+
+
+@pytest.mark.parametrize("unread_first", [True, False])
+def test_configs_that_cannot_be_read_hold_up_their_own_partition_only(
+    make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch, unread_first: bool
+) -> None:
+    """A session that ends in the middle of a LeaderAndIsr: what came before is followed, and what
+    did not get through is taken when it is sent again."""
+    cluster = make_cluster(brokers=2, min_isr=1)
+    cluster.create()
+    unread = TopicPartition("unread", 0)
+    cluster.create(tp=unread)
+    cluster.kill(2)
+    cluster.brokers[1].produce(5)
+    follower = cluster.start(2)
+
+    def expired(topic: str) -> dict[str, str]:
+        if topic == unread.topic:
+            raise SessionExpired
+        return {}
+
+    controller = cluster.controller
+    controller.tell_metadata(2)
+    orders = [controller.leader_and_isr(unread), controller.leader_and_isr(TP)]
+    if not unread_first:
+        orders.reverse()
+    both = replace(orders[0], topic_states=tuple(t for o in orders for t in o.topic_states))
+    with monkeypatch.context() as patched:
+        patched.setattr(follower.manager, "_topic_overrides", expired)
+        result = follower.manager.become_leader_or_follower(1, both)
+    errors = {(row.topic, row.error) for row in result.partition_errors}
+    assert errors == {("t", 0), ("unread", Errors.UNKNOWN_SERVER_ERROR)}
+    wait_for(lambda: follower.values() == [5])
+    assert controller.tell(2, unread) == 0
+    cluster.brokers[1].produce(7, tp=unread)
+    wait_for(lambda: follower.values(unread) == [7])
 
 
 def test_a_fetch_waits_for_records_and_is_woken(make_cluster: ClusterFactory) -> None:
