@@ -129,15 +129,20 @@ def build(bases: str = "auto") -> list[str]:
     return lines
 
 
+def pull_if_absent(client: Any, reference: str) -> None:
+    """Raises EngineFailed when the image is neither here nor to be had."""
+    with engine_errors(f"pulling {reference}"):
+        try:
+            client.images.get(reference)
+        except ImageNotFound:
+            client.images.pull(reference)
+
+
 def _reach_registry(client: Any) -> bool:
     """Whether public bases can be had: already here, or pulled now."""
     for base in (_PUBLIC_PYTHON, _PUBLIC_ZOOKEEPER):
         try:
-            with engine_errors(f"pulling {base}"):
-                try:
-                    client.images.get(base)
-                except ImageNotFound:
-                    client.images.pull(base)
+            pull_if_absent(client, base)
         except EngineFailed as e:
             print(f"image: no image registry can be reached ({e}); building on a base made here")
             return False

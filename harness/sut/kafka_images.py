@@ -16,10 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from docker.errors import ImageNotFound
-
 from harness.runtime import docker_images
-from harness.runtime.docker_engine import EngineFailed, connect, engine_errors
+from harness.runtime.docker_engine import EngineFailed, connect
 from harness.runtime.protocol import SetupError
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, Release, libs_dir, version_in
 
@@ -54,11 +52,7 @@ def build(release: Release, bases: str) -> str:
 def _is_there(client: Any, reference: str) -> bool:
     """Here already, or pulled now."""
     try:
-        with engine_errors(f"pulling {reference}"):
-            try:
-                client.images.get(reference)
-            except ImageNotFound:
-                client.images.pull(reference)
+        docker_images.pull_if_absent(client, reference)
     except EngineFailed as e:
         print(f"image: {reference} cannot be had ({e}); using the jars on this machine")
         return False
