@@ -19,7 +19,8 @@ from harness.compare.figures import Round, quantile, read_round
 from harness.compare.page import compared, ratios
 from harness.compare.page import render as render_page
 from harness.compare.picture import latency_svg
-from harness.compare.rounds import Comparison, play_comparison, without_floods
+from harness.compare.play import play_comparison
+from harness.compare.rounds import Comparison, without_floods
 from harness.report.key_figures import GROUPS
 from harness.report.run_folder import RunFolder
 from harness.scenarios import SCENARIOS
