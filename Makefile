@@ -1,5 +1,5 @@
 # Two commands: `make chaos` and `make test`. Both set up what is missing first.
-PYTHON  ?= python3
+PYTHON  ?=
 SEED    ?=
 RUNTIME ?= process
 IMAGES  ?=

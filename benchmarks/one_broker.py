@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,6 @@ class OneBroker:
         """CPU that the broker's process has used, in the kernel too: hardly moved by noise."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def keep_to(self, core: int) -> None:
-        """Confines all threads that it has by now, and what they start, as ``taskset`` does."""
-        for thread in os.listdir(f"/proc/{self.pid}/task"):
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(int(thread), {core})
 
 
 def free_port() -> int:

@@ -3,16 +3,14 @@
 64 connections, one request in flight each, 1 KiB, acks=1, the whole path with its log; the load
 runs in a process of its own on the same machine. The arms take turns, so that a noisy machine harms
 all alike: single and dual plane, one network and one handler thread instead of two and four, and a
-single plane whose broker is kept to one core (``taskset``): its data plane is one thread at a time
-anyway, and what each turn hands to the next need not go from one core's cache to another's.
-Trust the ratios, and the broker's CPU per request, more than the rates; the canary says how much of
-its cores the machine gave.
+single plane whose threads go wherever the kernel puts them instead of keeping to one core while
+they are busy (``nodes/network/home_core.py``). Trust the ratios, and the broker's CPU per request,
+more than the rates; the canary says how much of its cores the machine gave.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Mapping
@@ -33,14 +31,13 @@ class Arm:
 
     dual: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
-    one_core: bool = False
 
 
 ARMS: Final = {
     "single": Arm(),
     "dual": Arm(dual=True),
     "dual-1-1": Arm(dual=True, overrides=ONE_THREAD_EACH),
-    "one-core": Arm(one_core=True),
+    "no-home": Arm(overrides={"biplane.data.home.core": "false"}),
 }
 
 
@@ -83,9 +80,6 @@ def main() -> None:
             )
             for name, arm in ARMS.items()
         }
-        for name, arm in ARMS.items():
-            if arm.one_core:
-                brokers[name].keep_to(max(os.sched_getaffinity(0)))
         for _ in range(chosen.rounds):
             for name, broker in brokers.items():
                 spec = LoadSpec(

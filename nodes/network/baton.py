@@ -19,6 +19,11 @@ that got stuck (in the disk, behind a lock) loses it. The waiting thread makes a
 
 A handler's answers would wake network threads, only to let them queue for the baton; so their
 wake-ups wait until the handler gives the baton back (`put_off`).
+
+The longer each thread goes on with the same kind of work, the less it costs, caches being what they
+are. So a network thread that has read all that is there lets the others read, too, before a handler
+is woken; and a handler that has finished yields the processor before it looks for more, so that the
+network threads find it still in charge and need not wake it (see `RequestChannel`).
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ from __future__ import annotations
 from _thread import LockType, allocate_lock, get_ident
 from collections.abc import Callable
 from typing import Final
+
+from nodes.network.home_core import HomeCore
 
 PATIENCE_S: Final = 0.01
 """Ten times what a handler's share takes: longer is stuck."""
@@ -35,10 +42,11 @@ class Baton:
     """`take` frames the work: what it returns is the baton, and whoever has that gives it back by
     releasing it. `offer` in between lets a waiting thread go first."""
 
-    __slots__ = ("_baton", "_gate", "_handling", "_patience_s", "on_stuck")
+    __slots__ = ("_baton", "_gate", "_handling", "_patience_s", "home", "on_stuck")
 
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S, home: HomeCore | None = None) -> None:
         self._patience_s = patience_s
+        self.home = home
         self._gate = allocate_lock()
         self._baton = allocate_lock()
         self._handling: tuple[int, list[Callable[[], None]]] = (0, [])
@@ -54,7 +62,9 @@ class Baton:
                 self._baton = baton
                 if self.on_stuck is not None:
                     self.on_stuck()
-            return baton
+        if self.home is not None:
+            self.home.visit()
+        return baton
 
     def is_wanted(self) -> bool:
         """Whether another thread waits for it."""
@@ -71,6 +81,8 @@ class Baton:
     def begin_handling(self) -> list[Callable[[], None]]:
         """The calling thread has the baton and is a handler: calls can be put off. They are in the
         list for `give_after_handling`."""
+        if self.home is not None:
+            self.home.visit()
         calls: list[Callable[[], None]] = []
         self._handling = (get_ident(), calls)
         return calls

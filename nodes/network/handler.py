@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from _thread import LockType
@@ -79,12 +80,17 @@ class RequestHandlerPool:
             held, taker.baton = taker.baton, None
             if baton is not None and request is not None and request.api_key in QUICK_APIS:
                 self._handle_quick(taker, request, baton, held or baton.take())
+                # Network threads that were woken on this core go first, while we have the turn
+                # still, so they need not wake us.
+                os.sched_yield()
                 continue
             if held is not None:
                 held.release()
             if request is None:
                 return
             taker.hand_on()
+            if baton is not None and baton.home is not None:
+                baton.home.leave()
             self._handle_one(request)
             del request
 

@@ -108,6 +108,8 @@ class Processor:
         self._epoll.register(self._wake_fd, select.EPOLLIN | select.EPOLLET)
         self._passes_baton = plane == "data"
         self._offered_quick = False
+        self._gave_way = False
+        """Since the last poll whoever waited for the baton had it."""
         self._is_busy = False
         """There was something to do in this turn."""
         self._polling = False
@@ -200,7 +202,10 @@ class Processor:
 
     def _poll(self) -> list[tuple[int, int]]:
         """Waits for events, without the baton, unless there is something to do at once."""
+        gave_way, self._gave_way = self._gave_way, False
         if self._is_busy and self._baton.is_wanted():
+            if gave_way and (events := self._epoll.poll(0)):
+                return events
             self._held = self._baton.offer(self._held)
             # The plane is busy, and so is this thread: it waited for the baton, which costs less
             # than to be woken by the first event only to queue for it.
@@ -303,10 +308,15 @@ class Processor:
             if connection.fd >= 0:
                 self._dispatch(connection, frame, receive_ns)
         if self._offered_quick:
+            # Is nothing of the other network threads in the queue, and one of them waits? Then it
+            # reads what it has before a handler sees to the requests of both.
+            if self._channel.size() <= len(received):
+                self._held = self._baton.offer(self._held)
             # A handler that has to be woken gets the baton with it and does all of these, while
             # this thread waits: two hand-overs of the interpreter for as many requests as came.
             if self._channel.wake(self._held):
                 self._held = self._baton.take()
+            self._gave_way = True
         else:
             self._channel.wake()
 

@@ -29,6 +29,7 @@ from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
 from nodes.network.baton import Baton
 from nodes.network.handler import Handle, RequestHandlerPool
+from nodes.network.home_core import home_core
 from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
@@ -94,7 +95,8 @@ class SocketServer:
         channel = (PriorityRequestChannel if by_priority else RequestChannel)(
             config.queued_max_requests
         )
-        self._data = _PlaneParts("data", channel, config.num_io_threads)
+        baton = Baton(home=home_core() if config.biplane_data_home_core else None)
+        self._data = _PlaneParts("data", channel, config.num_io_threads, baton=baton)
         self._data.baton.on_stuck = channel.take_turn_away
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)

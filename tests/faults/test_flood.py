@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import io
-import json
 import os
 import signal
 import socketserver
@@ -35,6 +34,7 @@ from faults.flood.spec import FloodSpec
 from faults.probe import told_controller
 from faults.protocol import FaultFailed, Link
 from nodes.wire.records import check_crc, iter_batches, iter_records
+from tests.jsonl import whole_rows
 
 READERS = {0: entity_reader(ProduceRequest), 3: entity_reader(MetadataRequest)}
 
@@ -131,11 +131,7 @@ def at_broker(ctx: Any, broker: Broker) -> Any:
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for file in folder.glob("flood-*.jsonl")
-        for line in file.read_text().splitlines()
-    ]
+    return [row for file in folder.glob("flood-*.jsonl") for row in whole_rows(file)]
 
 
 def test_a_broker_says_whom_it_obeys(broker: Broker) -> None:

@@ -7,7 +7,6 @@ one of them be behind. Answers are made with the broker's own codec.
 from __future__ import annotations
 
 import contextlib
-import json
 import socketserver
 import struct
 import threading
@@ -21,6 +20,7 @@ import pytest
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
 from nodes.wire.records import check_crc, iter_records
+from tests.jsonl import whole_rows
 
 TOPIC = "t"
 
@@ -149,11 +149,7 @@ def mini() -> Iterator[MiniCluster]:
 
 @pytest.fixture
 def rows() -> Callable[[Path | str], list[dict[str, Any]]]:
-    def read(path: Path | str) -> list[dict[str, Any]]:
-        text = Path(path).read_bytes() if Path(path).exists() else b""
-        return [json.loads(line) for line in text.splitlines()]
-
-    return read
+    return whole_rows
 
 
 @pytest.fixture

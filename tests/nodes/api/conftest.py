@@ -7,7 +7,6 @@ and then tells this broker by real LeaderAndIsr and UpdateMetadata requests.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
@@ -37,6 +36,7 @@ from nodes.replication.replica_manager import ReplicaManager
 from nodes.trace import Trace
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import build, decode_response, encode_request
+from tests.jsonl import whole_rows
 
 BROKER_ID = 1
 BROKER_EPOCH = 100
@@ -363,8 +363,7 @@ class Node:
         return {"id_": BROKER_ID, "endpoints": endpoints, "rack": "r1"}
 
     def trace(self, kind: str) -> list[Fields]:
-        rows = [json.loads(line) for line in self.trace_path.read_text().splitlines()]
-        return [row for row in rows if row["f"] == kind]
+        return [row for row in whole_rows(self.trace_path) if row["f"] == kind]
 
 
 def _endpoint(listener: str, port: int) -> Fields:

@@ -7,7 +7,6 @@ A `FakeBroker` listens, parses what controllers send with the real codec, rememb
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import struct
 import threading
@@ -28,6 +27,7 @@ from nodes.metrics import Metrics
 from nodes.trace import Trace
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
+from tests.jsonl import whole_rows
 
 
 class FakeBroker:
@@ -176,8 +176,7 @@ class Node:
         )
 
     def trace(self, kind: str) -> list[dict[str, Any]]:
-        rows = map(json.loads, self.trace_path.read_text().splitlines())
-        return [row for row in rows if row["f"] == kind]
+        return [row for row in whole_rows(self.trace_path) if row["f"] == kind]
 
 
 class World:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from nodes.network.baton import Baton
+from nodes.network.processor import Processor
+from nodes.network.quotas import ConnectionQuotas
+from nodes.network.request_channel import RequestChannel
 
 
 def test_one_at_a_time_and_everybody_gets_it() -> None:
@@ -63,3 +68,39 @@ def test_only_the_handler_with_the_baton_can_put_calls_off() -> None:
     baton.give_after_handling(held, calls)
     assert made == [1]
     assert not baton.put_off(lambda: made.append(3))
+
+
+@pytest.mark.parametrize("gave_way", [False, True])
+def test_a_network_thread_that_has_not_given_way_does_so_before_it_reads_on(gave_way: bool) -> None:
+    baton = Baton(patience_s=10)
+    processor = Processor(
+        0,
+        listener="L",
+        plane="data",
+        channel=RequestChannel(10),
+        parse=lambda frame: (frame, None),
+        quotas=ConnectionQuotas(10, 10, None),
+        baton=baton,
+        max_request_bytes=100,
+        max_idle_ms=-1,
+    )
+    processor._held = baton.take()
+    processor._wake()  # an event that waits to be polled
+    processor._is_busy, processor._gave_way = True, gave_way
+    had_it: list[bool] = []
+
+    def want_it() -> None:
+        held = baton.take()
+        had_it.append(True)
+        held.release()
+
+    other = threading.Thread(target=want_it)
+    other.start()
+    while not baton.is_wanted():
+        time.sleep(0.001)
+    assert len(processor._poll()) == 1
+    assert had_it == ([] if gave_way else [True])
+    assert not processor._gave_way
+    processor._held.release()
+    other.join(5)
+    processor._close_all()

@@ -3,7 +3,6 @@ the sockets between them, ZooKeeper and the controller."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
@@ -38,6 +37,7 @@ from nodes.trace import Trace
 from nodes.wire.apis import ApiKey, request_class, response_class
 from nodes.wire.build import build
 from nodes.wire.records import build_batch, iter_batches, iter_records
+from tests.jsonl import whole_rows
 
 TP = TopicPartition("t", 0)
 TOPIC_ID = uuid.UUID(int=77)
@@ -368,8 +368,7 @@ class Broker:
                 offset = view.header.next_offset
 
     def trace(self, kind: str) -> list[dict[str, Any]]:
-        rows = [json.loads(line) for line in self.trace_path.read_text().splitlines()]
-        return [row for row in rows if row["f"] == kind]
+        return [row for row in whole_rows(self.trace_path) if row["f"] == kind]
 
 
 class MemoryCluster:
