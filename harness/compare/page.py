@@ -175,8 +175,10 @@ def _all_rounds(comparison: Comparison) -> list[Round]:
 
 
 def _title(comparison: Comparison) -> str:
-    systems = units.listed(list(comparison.suts))
-    return f"{systems}: {' against '.join(comparison.planes)}"
+    if len(comparison.planes) > 1:
+        planes = " against ".join(comparison.planes)
+        return f"{units.listed(list(comparison.suts))}: {planes} plane, measured (KIP-291)"
+    return f"{' against '.join(comparison.suts)}, {comparison.planes[0]} plane, measured"
 
 
 def _how(comparison: Comparison, rounds: Sequence[Round]) -> list[str]:
