@@ -94,7 +94,10 @@ def _deletions(history: History, found: Excuses) -> None:
 def _torn(history: History, found: Excuses) -> None:
     if not found.torn:
         return
-    for key, of in leadership(history).items():
-        alone = any(e.isr_size is not None and e.isr_size <= 1 for e in of.epochs)
-        if alone and key[:2] in found.torn:
-            found.add(key, "damage", FOREVER)
+    for row in history.rows("leadership"):
+        torn = found.torn.get((row["arm"], row["trial"]), set())
+        known = row["topic"] is not None and (row["leader_epoch"] or 0) >= 0
+        # A set that nobody told may have been one of them, too.
+        isr = row["isr"] or ()
+        if torn and known and len(isr) <= 1 and torn.issuperset(isr):
+            found.add(key_of(row), "damage", FOREVER)

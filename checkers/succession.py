@@ -24,7 +24,7 @@ again; states that do not say under which controller epoch they were made.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,7 +125,7 @@ def _elections(history: History) -> dict[Trial, list[Row]]:
     return {trial: [of[epoch] for epoch in sorted(of)] for trial, of in found.items()}
 
 
-def _violations(key: Key, decisions: list[Decision], elected: Iterable[Row]) -> Iterator[Finding]:
+def _violations(key: Key, decisions: list[Decision], elected: Sequence[Row]) -> Iterator[Finding]:
     what = f"{key[2]}-{key[3]}"
     newest: Decision | None = None
     for decision in decisions:
@@ -147,25 +147,35 @@ def _violations(key: Key, decisions: list[Decision], elected: Iterable[Row]) -> 
         if newest is None or newest.controller_epoch <= decision.controller_epoch:
             newest = decision
         over = _succeeded_before(decision, elected)
-        if over is not None:
-            epoch = over["controller_epoch"]
+        if over is not None and decision.written_t is not None:
+            late_ms = (decision.written_t - _over_t(over)) / _MS
+            of = (decision.controller_epoch, over["controller_epoch"])
             yield _finding(
                 "decided-after-succession",
-                f"{what}: {_words(decision)} was written after the election of controller epoch "
-                f"{epoch} was over",
+                f"{what}: {_words(decision)}, was written at least {late_ms:.0f} ms after "
+                f"{over['process']} had been elected with controller epoch {of[1]}",
                 decision,
-                Pick("controller", {"controller_epoch": epoch, "event": "elected"}, rows=1),
+                *(_election(row) for row in elected if row["controller_epoch"] in of),
             )
 
 
 def _succeeded_before(decision: Decision, elected: Iterable[Row]) -> Row | None:
     """The first newer controller that was certainly in office when the decision was written."""
     for row in elected:
-        over_t = row["t"] + (row["error_ns"] or 0)
         newer = row["controller_epoch"] > decision.controller_epoch
-        if newer and decision.written_t is not None and over_t < decision.written_t:
+        if newer and decision.written_t is not None and _over_t(row) < decision.written_t:
             return row
     return None
+
+
+def _over_t(elected: Row) -> int:
+    """When the election was certainly over (ns)."""
+    return int(elected["t"] + (elected["error_ns"] or 0))
+
+
+def _election(row: Row) -> Pick:
+    wanted = {"controller_epoch": row["controller_epoch"], "event": "elected"}
+    return Pick("controller", wanted, rows=1)
 
 
 def _words(decision: Decision) -> str:
@@ -175,8 +185,8 @@ def _words(decision: Decision) -> str:
     )
 
 
-def _finding(rule: str, says: str, decision: Decision, other: Pick) -> Finding:
-    return Finding(rule, says, decision.key[0], decision.key[1], (other, decision.pick))
+def _finding(rule: str, says: str, decision: Decision, *others: Pick) -> Finding:
+    return Finding(rule, says, decision.key[0], decision.key[1], (*others, decision.pick))
 
 
 def _takeovers(

@@ -143,6 +143,11 @@ class Admin(Protocol):
         """Reorder (or move) replicas, so that the preferred leader changes."""
         ...
 
+    def remove_controller(self) -> None:
+        """Delete ``/controller``: another is elected, though this one's session lives. Needs
+        ZOOKEEPER."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:

@@ -21,6 +21,7 @@ from faults.forged_requests import ForgedRequests
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
+from faults.oust_controller import OustController
 from faults.packet_cut import PacketCut
 from faults.protocol import Entry
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
@@ -45,6 +46,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         MoveLeadership,
         ZombieController,
         DeposeController,
+        OustController,
         ForgedRequests,
         Toxic,
         LinkDown,

@@ -86,7 +86,7 @@ class KafkaServer:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         rules = _rules(config)
         trace = self._start_trace()
-        zk = self._connect(config)
+        zk = self._connect(config, checks_controller_znode=rules.checks_controller_znode())
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
         logs = self._open_logs(zk, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id)
@@ -174,12 +174,13 @@ class KafkaServer:
         self._on_stop("trace", trace.close)
         return trace
 
-    def _connect(self, config: BrokerConfig) -> KafkaZkClient:
+    def _connect(self, config: BrokerConfig, *, checks_controller_znode: bool) -> KafkaZkClient:
         zk = KafkaZkClient(
             config.zookeeper_connect,
             config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
             max_in_flight_requests=config.zookeeper_max_in_flight_requests,
+            checks_controller_znode=checks_controller_znode,
         )
         self._on_stop("zookeeper", zk.close)
         log.info("%s Connecting to zookeeper on %s", self._says, config.zookeeper_connect)

@@ -159,6 +159,13 @@ _ALL: Final = (
         found_by="log",
         breaks={"appends_per_batch": _twice},
     ),
+    Mutant(
+        name="skip-controller-znode-check",
+        says="a controller's writes to ZooKeeper do not ask whether it was succeeded",
+        scenario="controller-pause",
+        found_by="succession",
+        breaks={"checks_controller_znode": _no},
+    ),
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({m.name: m for m in _ALL})

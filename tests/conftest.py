@@ -2,7 +2,8 @@
 
 `zookeeper` starts one server for the whole test session, from the jars that PySpark brings along;
 each test gets a chroot of its own (`zookeeper_chroot`). `cuttable_proxy` puts a TCP proxy in
-between, which can be cut and healed.
+between, which can be cut and healed; `end_session` ends a session that was cut off at once, so that
+sessions can be long and none expires only because the machine is busy.
 """
 
 from __future__ import annotations
@@ -19,21 +20,36 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from kazoo.client import KazooClient
+
+# How long an example takes says how busy the machine is, not whether a property holds.
+settings.register_profile("biplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("biplane")
 
 _JVM_FLAGS = ("-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _chroots = itertools.count()
 
 
-def _free_port() -> int:
-    """A free port below the ephemeral range, so that no outgoing connection can take it."""
+def _hold_free_port() -> socket.socket:
+    """Bound to a free port below the ephemeral range, so that no outgoing connection can take it.
+
+    As long as it is open, nobody else who seeks a port gets this one, while a server that sets
+    SO_REUSEADDR, as ZooKeeper does, can listen on it.
+    """
     ports = list(range(21000, 32768))
     random.SystemRandom().shuffle(ports)  # test sessions that run at once seek ports, too
     for port in ports:
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        with contextlib.ExitStack() as kept:
+            probe = kept.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))  # without the option: nobody has it
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                kept.pop_all()
+                return probe
     raise RuntimeError("no free port below 32768")
 
 
@@ -52,11 +68,13 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip("needs java and pyspark")
     jars = Path(spec.origin).parent / "jars"
     home = tmp_path_factory.mktemp("zookeeper")
-    port = _free_port()
+    held = _hold_free_port()
+    port = held.getsockname()[1]
     properties = home / "zk.properties"
     properties.write_text(
         f"dataDir={home}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-        "maxClientCnxns=0\nadmin.enableServer=false\ntickTime=500\nminSessionTimeout=1000\n"
+        "maxClientCnxns=0\nadmin.enableServer=false\ntickTime=500\n"
+        "minSessionTimeout=1000\nmaxSessionTimeout=60000\n"
         "4lw.commands.whitelist=srvr\n"
     )
     main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -64,11 +82,12 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (home / "zookeeper.log").open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not _is_serving(port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((home / "zookeeper.log").read_text()[-2000:])
             time.sleep(0.05)
+        held.close()
         yield f"127.0.0.1:{port}"
     finally:
         process.kill()
@@ -122,12 +141,18 @@ class CuttableProxy:
                 client.close()
                 continue
             try:
-                server = socket.create_connection(self._target, 5)
+                server = socket.create_connection(self._target, 30)
+                server.settimeout(None)
             except OSError:
                 client.close()
                 continue
             with self._lock:
-                self._sockets |= {client, server}
+                refused = self._is_cut  # it may have been cut while the server was dialled
+                self._sockets |= set() if refused else {client, server}
+            if refused:
+                client.close()
+                server.close()
+                continue
             threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
@@ -154,15 +179,40 @@ def cuttable_proxy(zookeeper: str) -> Iterator[CuttableProxy]:
     proxy.close()
 
 
+@pytest.fixture
+def end_session(zookeeper: str) -> Callable[[Any], None]:
+    """Ends the session of a `KafkaZkClient` that is cut off, as ZooKeeper does when it expires: the
+    client hears of it when it is back. (Whoever knows a session's password can take the session
+    over, and close it.)"""
+
+    def end(client: Any) -> None:
+        cut_off = client._session._client
+        client_id = (cut_off._session_id, cut_off._session_passwd)
+        successor = KazooClient(zookeeper, timeout=30, client_id=client_id)
+        successor.start(60)
+        assert successor.client_id[0] == client_id[0], "the session was over already"
+        successor.stop()
+        successor.close()
+
+    return end
+
+
 @pytest.fixture(scope="session")
 def wait_until() -> Callable[..., None]:
-    """Wait for a condition; fail when it does not come true in time."""
+    """Wait for a condition; fail when it does not come true in time. What the condition looks up
+    may be missing at first."""
 
-    def wait(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+    def wait(condition: Callable[[], object], timeout_s: float = 90.0) -> None:
         deadline = time.monotonic() + timeout_s
-        while not condition():
+        while True:
+            missing: LookupError | None = None
+            try:
+                if condition():
+                    return
+            except LookupError as error:
+                missing = error
             if time.monotonic() > deadline:
-                pytest.fail(f"not within {timeout_s} s: {condition}")
+                pytest.fail(f"not within {timeout_s} s: {condition} {missing or ''}")
             time.sleep(0.005)
 
     return wait

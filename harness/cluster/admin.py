@@ -16,8 +16,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
 from faults.protocol import FaultFailed, Link, Links
+from harness.cluster import state
 from harness.cluster.ask import NoAnswer, ask, error_name, request
+from harness.cluster.layout import CHROOT
 from harness.cluster.view import StateView
 from nodes.wire.apis import ApiKey
 
@@ -38,9 +43,11 @@ Outcome = tuple[str, int, str | None]
 class ClusterAdmin:
     """Implements `faults.protocol.Admin`. Stateless, thread-safe."""
 
-    def __init__(self, view: StateView, links: Links) -> None:
+    def __init__(self, view: StateView, links: Links, zookeeper: KazooClient | None = None) -> None:
+        """``zookeeper``: the harness's own connection, where the system keeps its state there."""
         self._view = view
         self._links = links
+        self._zookeeper = zookeeper
 
     def create_topic(
         self, topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str]
@@ -135,6 +142,17 @@ class ClusterAdmin:
         )
         wanted = {key: tuple(replicas) for key, replicas in assignment.items()}
         self._await("the reassignment to finish", lambda: self._reassigned(wanted))
+
+    def remove_controller(self) -> None:
+        """As an operator does in ZooKeeper's shell when a controller hangs."""
+        if self._zookeeper is None:
+            raise FaultFailed("removing /controller: this system has no ZooKeeper")
+        try:
+            self._zookeeper.delete(CHROOT + state.CONTROLLER)
+        except NoNodeError:
+            return  # it went by itself
+        except KazooException as e:
+            raise FaultFailed(f"removing /controller: {e!r}") from e
 
     def _reassigned(self, wanted: Mapping[tuple[str, int], tuple[int, ...]]) -> bool:
         for name in {topic for topic, _ in wanted}:

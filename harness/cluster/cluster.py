@@ -131,7 +131,9 @@ class Cluster:
                 {n: at.direct[Link.CONTROL] for n, at in self._layout.nodes.items()},
             )
         )
-        self.admin: Final = ClusterAdmin(self.view, self.links)
+        self.admin: Final = ClusterAdmin(
+            self.view, self.links, self._zookeeper.client if self._zookeeper else None
+        )
         self.control: Final = ControlClient(self.view, self.links)
         self.machines: Final = NodeMachines(
             runtime,

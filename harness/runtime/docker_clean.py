@@ -32,9 +32,9 @@ from harness.runtime.docker_engine import (
 )
 from harness.runtime.protocol import RuntimeFailed, SetupError
 
-_PASSES: Final = 12
+_PASSES: Final = 16
 _PAUSE_S: Final = 0.5
-_QUIET_PASSES: Final = 2
+_QUIET_PASSES: Final = 4  # a busy engine takes a while over the last thing it was asked for
 
 
 class Record:

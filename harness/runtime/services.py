@@ -58,7 +58,7 @@ def zookeeper_spec(
         files={"zookeeper.properties": "".join(f"{k}={v}\n" for k, v in config.items())},
         ports={"client": client_port},
         # A kazoo client that came before the server answered once hung for 10 s: ask first.
-        ready=Ready(four_letter_word="srvr", timeout_s=30.0),
+        ready=Ready(four_letter_word="srvr", timeout_s=60.0),
         mounts=tuple(mounts),
     )
 
@@ -73,5 +73,5 @@ def toxiproxy_spec(
         argv=(binary, "-host", bind_host, "-port", str(api_port)),
         workdir=workdir,
         ports={"api": api_port},
-        ready=Ready(ports=("api",), timeout_s=10.0),
+        ready=Ready(ports=("api",), timeout_s=60.0),
     )

@@ -1,15 +1,18 @@
 """The active controller is paused or cut off past its time, and comes back to find a successor.
 
 With ZooKeeper it is the broker that holds ``/controller``; without, the leader of the controllers'
-quorum. Both ways to lose the office, in an order drawn from the seed: SIGSTOP (it stops in the
-middle of whatever it did, and wakes up with it), and cut from what makes it controller while its
-own connections to the brokers live on (it goes on deciding until it notices). Meanwhile a successor
-is elected and moves the old one's leaderships; afterwards nothing that the old one still does may
-count. Producers with acks=all, a consumer and metadata readers see what clients see.
+quorum. The ways to lose the office, in an order drawn from the seed: SIGSTOP past its session (it
+wakes up with whatever it had in mind), cut from what makes it controller while its own connections
+to the brokers live on (it goes on deciding until it notices), and, where there is a ZooKeeper, a
+short stop in the middle of an election while an operator removes ``/controller`` (it wakes up with
+a living session and a decision to be written). Meanwhile a successor is elected; afterwards nothing
+that the old one still does may count. Producers with acks=all, a consumer and metadata readers see
+what clients see.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -36,6 +39,10 @@ HOLD_MS = 4900
 seconds until it is elected, the session, and as much again as a busy machine takes."""
 STEP_MS = 6300
 """Longer than it takes to find a successor and to come back: of three voters one may be away."""
+OUST_HOLD_MS = 2500
+"""No session has to expire."""
+OUST_STEP_MS = 4000
+FIRST_MS = 300
 JITTER_MS = 300
 
 
@@ -49,29 +56,44 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    """As many turns as fit, and both ways at least once."""
-    ways = ["pause", "cut"]
+    """As many turns as fit, and every way at least once."""
+    ways = ["pause", "cut", "oust"]
     rng.shuffle(ways)
-    turns = max(len(ways), int(profile.chaos_s * 1000 - 300) // STEP_MS)
-    entries = [
-        Entry(
-            id=f"{ways[turn % len(ways)]}-{turn}",
-            fault="depose-controller",
-            at_ms=300 + turn * STEP_MS + rng.randint(0, JITTER_MS),
-            duration_ms=HOLD_MS,
-            params={"how": ways[turn % len(ways)]},
-        )
-        for turn in range(turns)
-    ]
+    entries: list[Entry] = []
+    at_ms = FIRST_MS
+    for way in itertools.cycle(ways):
+        step_ms = OUST_STEP_MS if way == "oust" else STEP_MS
+        if len(entries) >= len(ways) and at_ms + step_ms > int(profile.chaos_s * 1000):
+            break
+        entries.append(_entry(way, len(entries), at_ms + rng.randint(0, JITTER_MS)))
+        at_ms += step_ms
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _entry(way: str, turn: int, at_ms: int) -> Entry:
+    if way == "oust":
+        return Entry(
+            id=f"oust-{turn}",
+            fault="oust-controller",
+            at_ms=at_ms,
+            duration_ms=OUST_HOLD_MS,
+            params={"partitions": f"{TOPIC}-*"},
+        )
+    return Entry(
+        id=f"{way}-{turn}",
+        fault="depose-controller",
+        at_ms=at_ms,
+        duration_ms=HOLD_MS,
+        params={"how": way},
+    )
 
 
 CONTROLLER_PAUSE = Scenario(
     name="controller-pause",
     conjecture=(
-        "When the active controller is paused or cut off, a successor is elected; once the old one "
-        "is back its decisions have no effect, clients' metadata never goes back, and acks=all "
-        "loses nothing."
+        "When the active controller is paused, cut off or ousted, a successor is elected; once the "
+        "old one is back its decisions have no effect, clients' metadata never goes back, and "
+        "acks=all loses nothing."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset({Capability.LINKS, Capability.PAUSE}),

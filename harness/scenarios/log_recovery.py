@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -40,7 +41,15 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS)
+    """One record a batch: what a torn end adds then ends where a batch of the leader ends, and a
+    broker that trusts it goes on behind it. Else it could fetch nothing more (batches come whole),
+    and what it holds beyond its high watermark nobody may judge."""
+    return [
+        replace(role, params={**role.params, "client": {"batch.num.messages": "1"}})
+        if role.role == "producer"
+        else role
+        for role in replicated_load(TOPIC, PARTITIONS)
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:

@@ -59,7 +59,12 @@ class Elections:
                 not_controller()
                 return
             wanted = self._parts.context.all_partitions if partitions is None else partitions
-            results = self._elect(election_type, wanted)
+            try:
+                results = self._elect(election_type, wanted)
+            except ControllerMoved:
+                # Kafka lets the request time out; who asked is better served by an answer.
+                not_controller()
+                raise
             if partitions is None:
                 results = {
                     tp: r for tp, r in results.items() if r.error is not Errors.ELECTION_NOT_NEEDED

@@ -1,8 +1,9 @@
 """Plain znodes: read, write, make and delete by path, under `KafkaZkClient`'s vocabulary.
 
-`write` is where the controller's fence is: with an `epoch_zk_version` each write becomes a multi
+`_write` is where the controller's fence is: with an `epoch_zk_version` each write becomes a multi
 that also checks the version of `/controller_epoch`, and raises `ControllerMoved` when that has
-changed.
+changed. A session that has expired cannot write at all; the fence is for a controller that was
+succeeded while its session lives.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ UNKNOWN_VERSION = -2
 class ZNodeAccess:
     """Blocking and thread-safe, like the session that it uses."""
 
-    def __init__(self, session: ZooKeeperSession) -> None:
+    def __init__(self, session: ZooKeeperSession, *, checks_controller_znode: bool = True) -> None:
+        """`checks_controller_znode`: see `nodes.core.rules`; without, there is no fence."""
         self._session = session
+        self._checks_controller_znode = checks_controller_znode
 
     def get_data_and_version(self, path: str) -> tuple[bytes | None, int]:
         """(data, version); (None, UNKNOWN_VERSION) without a znode."""
@@ -89,7 +92,7 @@ class ZNodeAccess:
 
     def _write(self, writes: Sequence[Write], epoch_zk_version: int) -> list[Outcome]:
         """Pipelined writes, each conditioned on the controller epoch (not with ANY_VERSION)."""
-        if epoch_zk_version == ANY_VERSION:
+        if epoch_zk_version == ANY_VERSION or not self._checks_controller_znode:
             return self._session.pipeline(list(writes))
         requests: list[Request] = [
             conditioned(write, znodes.CONTROLLER_EPOCH, epoch_zk_version) for write in writes

@@ -76,6 +76,7 @@ class KafkaZkClient(ZNodeAccess):
         connection_timeout_ms: int | None = None,
         max_in_flight_requests: int = 10,
         now_ms: Callable[[], int] = wall_clock_ms,
+        checks_controller_znode: bool = True,
     ) -> None:
         """`connect` is zookeeper.connect: ``host:port,host:port/chroot``."""
         hosts, slash, chroot = connect.partition("/")
@@ -87,7 +88,8 @@ class KafkaZkClient(ZNodeAccess):
                 session_timeout_ms=session_timeout_ms,
                 connection_timeout_ms=connection_timeout_ms or session_timeout_ms,
                 max_in_flight_requests=max_in_flight_requests,
-            )
+            ),
+            checks_controller_znode=checks_controller_znode,
         )
         self._registration = EphemeralRegistration(self._session)
 

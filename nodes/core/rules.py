@@ -28,6 +28,12 @@ def appends_per_batch() -> int:
     return 1
 
 
+def checks_controller_znode() -> bool:
+    """A controller writes on condition that the znode of the controller epoch still has the version
+    that its own election left there (KAFKA-6082)."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -46,6 +52,7 @@ class Rules:
     """False makes followers cut at their high watermark without asking (before KIP-101)."""
     verifies_log_tail: Callable[[], bool] = verifies_log_tail
     appends_per_batch: Callable[[], int] = appends_per_batch
+    checks_controller_znode: Callable[[], bool] = checks_controller_znode
 
 
 RULES = Rules()

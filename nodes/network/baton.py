@@ -22,8 +22,9 @@ wake-ups wait until the handler gives the baton back (`put_off`).
 
 The longer each thread goes on with the same kind of work, the less it costs, caches being what they
 are. So a network thread that has read all that is there lets the others read, too, before a handler
-is woken; and a handler that has finished yields the processor before it looks for more, so that the
-network threads find it still in charge and need not wake it (see `RequestChannel`).
+is woken; and on a core that is the plane's alone a handler that has finished yields it before it
+looks for more, so that the network threads find it still in charge and need not wake it (see
+`RequestChannel`).
 """
 
 from __future__ import annotations

@@ -81,8 +81,10 @@ class RequestHandlerPool:
             if baton is not None and request is not None and request.api_key in QUICK_APIS:
                 self._handle_quick(taker, request, baton, held or baton.take())
                 # Network threads that were woken on this core go first, while we have the turn
-                # still, so they need not wake us.
-                os.sched_yield()
+                # still, so they need not wake us. Anybody else would go first, too, and take a
+                # whole time slice while requests wait, so the core must be ours alone.
+                if baton.home is not None and baton.home.is_ours:
+                    os.sched_yield()
                 continue
             if held is not None:
                 held.release()

@@ -12,6 +12,11 @@ with another core that nobody uses. So now and then we look whether our core has
 not ours. Then the plane moves to a quiet core, or, if there is none, its threads are free for a
 while, and longer each time in a row. ``biplane.data.home.core=false`` switches all of this off.
 
+The cores to choose from are those of the process's main thread, which never keeps to one: whoever
+confines the process while it runs (taskset, a cpuset) is obeyed from the next look on. A plane that
+is not busy any more, or not to keep to a core, lets go of all of its threads at once, of those that
+sleep, too.
+
 Affinity is inherited: a thread that may start others must `leave` first.
 """
 
@@ -21,8 +26,9 @@ import ctypes
 import logging
 import os
 import time
-from _thread import get_ident
+from _thread import get_ident, get_native_id
 from collections.abc import Callable, Mapping, Set
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,17 +61,24 @@ class HomeCore:
         now_ns: Callable[[], int] = time.monotonic_ns,
         own_ns: Callable[[], int] = time.process_time_ns,
         busy_ns: Callable[[], Mapping[int, int]] | None = None,
+        allowed: Callable[[], set[int]] | None = None,
     ) -> None:
-        """`own_ns`: CPU time that this process has used; `busy_ns`: that each core has worked."""
+        """`own_ns`: CPU time that this process has used; `busy_ns`: that each core has worked;
+        `allowed`: the cores that this process may use."""
         self._now_ns = now_ns
         self._own_ns = own_ns
         self._busy_ns = busy_ns or core_times
-        self._cores = os.sched_getaffinity(0)
+        self.is_ours = False
+        """We keep to a core, and nobody else was there when we looked last."""
+        self._allowed = allowed or partial(os.sched_getaffinity, os.getpid())
+        self._cores = self._allowed()
         self._is_possible = True
         self._core: int | None = None
         """Where everybody is to be; None: anywhere."""
         self._places: dict[int, int] = {}
         """By thread: the core that it keeps to."""
+        self._threads: set[int] = set()
+        """All that ever kept to one, as the kernel calls them."""
         self._visits = 0
         self._since_ns = self._until_ns = 0
         self._own_before_ns = 0
@@ -87,7 +100,12 @@ class HomeCore:
             self._go(None)
 
     def _look(self, now_ns: int) -> None:
-        passed_ns = now_ns - self._since_ns
+        passed_ns = max(1, now_ns - self._since_ns)
+        before, cores = self._core, self._allowed()
+        if cores != self._cores:
+            self._cores, self._core = cores, None
+            self._is_possible = len(cores) > 1
+            self._let_go()
         is_busy = self._visits * _SECOND_NS >= BUSY_PER_S * passed_ns
         own_ns, self._own_before_ns = self._own_before_ns, self._own_ns()
         busy_ns, self._busy_before_ns = self._busy_before_ns, {}
@@ -97,21 +115,33 @@ class HomeCore:
         else:
             self._busy_before_ns = self._busy_ns()
             if self._core is None:
-                self._core = self._current_core()
+                core = self._current_core()
+                self._core = core if core in self._cores else None
             else:
                 shares = {
                     core: (busy - busy_ns.get(core, busy)) / passed_ns
                     for core, busy in self._busy_before_ns.items()
                 }
                 own = (self._own_before_ns - own_ns) / passed_ns
-                core = choose(self._core, own, shares, self._cores)
-                self._free_ns = FREE_NS if core == self._core else 2 * self._free_ns
-                self._core = core
+                self._core = choose(self._core, own, shares, self._cores)
+                self._free_ns = FREE_NS if self._core == before else 2 * self._free_ns
+        if before is not None and self._core is None:
+            self._let_go()
+        self.is_ours = self._core is not None and self._free_ns == FREE_NS
         self._visits = 0
         self._since_ns = now_ns
         self._until_ns = now_ns + (
             min(self._free_ns, LONGEST_FREE_NS) if self._core is None else LOOK_NS
         )
+
+    def _let_go(self) -> None:
+        """Every thread may go anywhere."""
+        self._places.clear()
+        for thread in list(self._threads):
+            try:
+                os.sched_setaffinity(thread, self._cores)
+            except OSError:  # it has ended
+                self._threads.discard(thread)
 
     def _go(self, core: int | None) -> None:
         """Moves the calling thread."""
@@ -121,10 +151,13 @@ class HomeCore:
             log.info("The data plane's threads do not keep to one core any more: %s", problem)
             self._is_possible = False
             self._core = core = None
+            self.is_ours = False
+            self._let_go()
         if core is None:
             self._places.pop(get_ident(), None)
         else:
             self._places[get_ident()] = core
+            self._threads.add(get_native_id())
 
 
 def choose(home: int, own: float, busy: Mapping[int, float], allowed: Set[int]) -> int | None:

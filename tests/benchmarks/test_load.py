@@ -14,6 +14,8 @@ REQUEST = b"\0\0\0\4ping"
 FINE = b"\0\0\0\6\0\0\0\1\0\0"
 ERROR = b"\0\0\0\6\0\0\0\1\0\3"
 ERROR_AT = 8
+SECONDS = 1.5
+"""Long enough for some answers, however busy the machine is."""
 
 
 class Server:
@@ -50,7 +52,7 @@ class Server:
 
     def close(self) -> None:
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
         self.socket.close()
 
 
@@ -65,7 +67,7 @@ def test_answers_and_errors_are_counted(server: Server) -> None:
     spec = LoadSpec(
         port=server.port,
         connections=4,
-        seconds=0.2,
+        seconds=SECONDS,
         warmup_seconds=0.0,
         frames_hex=[REQUEST.hex()],
         error_at=ERROR_AT,
@@ -75,4 +77,4 @@ def test_answers_and_errors_are_counted(server: Server) -> None:
     assert said["per_second"] > 0
     if server._in_pieces:
         return  # what is put together is counted, not looked into
-    assert 0 < said["errors"] < said["per_second"] * 0.2 + spec.connections
+    assert 0 < said["errors"] < said["per_second"] * SECONDS + spec.connections

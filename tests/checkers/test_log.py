@@ -54,6 +54,21 @@ def test_beyond_a_replicas_own_high_watermark_it_may_differ(story: Any, spark: A
     assert not judged(story, spark).counts
 
 
+@pytest.mark.parametrize(("torn", "excused"), [(1, True), (3, False)])
+def test_a_torn_log_excuses_what_its_node_alone_had(
+    torn: int, excused: bool, story: Any, spark: Any
+) -> None:
+    """Node 1 was once all of the in-sync set; a node that was not may not spoil anything."""
+    story.add("fault", 5, fault="torn-tail", id="x", phase="injected", nodes=[torn])
+    story.commit(1, 2, 0)
+    story.commit(6, -1, 1, isr=[1])
+    story.commit(7, 1, 2, isr=[1])
+    story.commit(9, 1, 2, partition_epoch=3)
+    story.final_log({0: 1, 1: 2})
+    story.final_log({0: 1, 1: 1}, 3, leader=False)
+    assert judged(story, spark).counts == ({} if excused else {"replica-differs": 1})
+
+
 def test_a_hole_in_a_replica(story: Any, spark: Any) -> None:
     story.final_log({v: v for v in range(6)})
     story.final_log({v: v for v in range(6) if v != 3}, 2, leader=False)

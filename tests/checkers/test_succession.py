@@ -88,7 +88,14 @@ def test_written_after_the_election_of_another(story: Any, spark: Any) -> None:
     found = check(history)
     assert found.counts == {"decided-after-succession": 1}
     (violation,) = attach(history, found.findings)
-    assert [e["f"] for e in violation.events] == ["controller", "leadership"]
+    # Who decided, who was in office by then, and what was decided all the same.
+    assert [(e["f"], e["controller_epoch"]) for e in violation.events] == [
+        ("controller", 4),
+        ("controller", 5),
+        ("leadership", 4),
+    ]
+    assert "by controller epoch 4, was written at least" in violation.says
+    assert "elected with controller epoch 5" in violation.says
 
 
 def test_a_watch_that_was_late_is_no_late_decision(story: Any, spark: Any) -> None:

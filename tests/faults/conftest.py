@@ -159,6 +159,12 @@ class FakeCluster:
         for tp, replicas in assignment.items():
             self.states[tp] = replace(self.states[tp], replicas=tuple(replicas))
 
+    def remove_controller(self) -> None:
+        self.calls.append(("remove_controller",))
+        able = [n for n in self.ids if n != self.the_controller and n not in self.paused]
+        self.the_controller = able[0] if able else None
+        self.the_controller_epoch += 1
+
     # control
     def leader_and_isr(self, node: int, link: Link, **sent: Any) -> ControlAnswer:
         return self.answers("LEADER_AND_ISR", node, link, sent)

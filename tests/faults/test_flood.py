@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,15 @@ class Broker(socketserver.ThreadingTCPServer):
         self.seen: Counter[int] = Counter()
         self.partitions: Counter[int] = Counter()
         self.connections = 0
+        self.counting = threading.Lock()
 
 
 class Handler(socketserver.BaseRequestHandler):
     server: Broker
 
     def handle(self) -> None:
-        self.server.connections += 1
+        with self.server.counting:
+            self.server.connections += 1
         with contextlib.suppress(OSError, struct.error):
             while True:
                 frame = self._exactly(struct.unpack(">i", self._exactly(4))[0])
@@ -78,7 +80,8 @@ class Handler(socketserver.BaseRequestHandler):
     def _answer(self, frame: bytes) -> bytes | None:
         header, size = entity_reader(RequestHeader)(frame, 0)
         key = int(header.request_api_key)
-        self.server.seen[key] += 1
+        with self.server.counting:
+            self.server.seen[key] += 1
         body = io.BytesIO()
         body.write(struct.pack(">i", header.correlation_id))
         if key == ApiVersionsRequest.__api_key__:
@@ -90,7 +93,8 @@ class Handler(socketserver.BaseRequestHandler):
             request, _ = READERS[0](frame, size)
             (topic,) = request.topic_data
             for partition in topic.partition_data:
-                self.server.partitions[partition.index] += 1
+                with self.server.counting:
+                    self.server.partitions[partition.index] += 1
             if request.acks == 0:
                 return None
             answer = produce_response.ProduceResponse(
@@ -114,6 +118,13 @@ class Handler(socketserver.BaseRequestHandler):
         return body.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def patient_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a worker that is about to answer, or to end, must not count as stuck."""
+    monkeypatch.setattr("faults.flood.launch._STOP_S", 60.0)
+    monkeypatch.setattr("faults.flood.base._HOLD_TIMEOUT_MS", 120_000)
+
+
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker() as server:
@@ -130,12 +141,24 @@ def at_broker(ctx: Any, broker: Broker) -> Any:
     return ctx
 
 
+def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.01)
+
+
+def until_polled(worker: FloodWorker, condition: Callable[[], object]) -> None:
+    """The same, with the worker's rows taken in before each look."""
+    until(lambda: (worker.poll_stats(), condition())[1])
+
+
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [row for file in folder.glob("flood-*.jsonl") for row in whole_rows(file)]
 
 
 def test_a_broker_says_whom_it_obeys(broker: Broker) -> None:
-    assert told_controller(broker.server_address, timeout_s=5) == 0
+    assert told_controller(broker.server_address, timeout_s=60) == 0
     assert broker.seen[3] == 1
     assert told_controller(("127.0.0.1", 1), timeout_s=0.5) is None
 
@@ -183,7 +206,7 @@ def test_a_heavy_flood_takes_hold_with_more_connections_than_queue_places(
         entry("flood-heavy-produce", target="leader:t-0", connections=40, queued_max_requests=30)
     )
     fault.prepare(at_broker)
-    assert broker.connections >= 40
+    until(lambda: broker.connections >= 40)  # dialled is not yet accepted
     assert broker.seen[0] <= 2  # dialled, tried out, not begun
     fault.inject(at_broker)
     assert fault.took_hold is True
@@ -204,8 +227,7 @@ def test_a_worker_that_was_killed_is_told_of_when_the_flood_is_healed(
     fault.inject(at_broker)
     first, second = fault._workers
     os.kill(first.pid, signal.SIGKILL)
-    while first.alive():
-        time.sleep(0.01)
+    until(lambda: not first.alive())
     fault.heal(at_broker)
     assert fault.detail["ended"] == {first.spec.process: -signal.SIGKILL}
     assert "bounded" not in fault.detail
@@ -216,8 +238,7 @@ def test_a_worker_that_sent_all_it_may_is_no_dead_one(at_broker: Any, entry: Any
     fault = build(entry("flood-metadata", target="1", connections=2, max_requests=50))
     fault.inject(at_broker)
     (worker,) = fault._workers
-    while worker.alive():
-        time.sleep(0.01)
+    until(lambda: not worker.alive())
     fault.heal(at_broker)
     assert fault.detail["bounded"] == [worker.spec.process]
     assert "ended" not in fault.detail
@@ -260,7 +281,7 @@ def test_every_kind_takes_hold(
     fault = build(entry(name, target="2", **params))
     fault.inject(at_broker)
     assert fault.took_hold is True
-    assert broker.seen[key] > 0
+    until(lambda: broker.seen[key] > 0)  # without acks, sent is not yet received
     fault.heal(at_broker)
 
 
@@ -306,17 +327,15 @@ def spec_for(broker: Broker, tmp_path: Path, **fields: Any) -> FloodSpec:
 
 def started(spec: FloodSpec) -> FloodWorker:
     worker = FloodWorker(spec)
-    wait_all_ready([worker], sleep=time.sleep, timeout_s=20)
+    wait_all_ready([worker], sleep=time.sleep, timeout_s=90)
     worker.go()
-    while not worker.completed:
-        worker.poll_stats()
-        time.sleep(0.01)
+    until_polled(worker, lambda: worker.completed)
     return worker
 
 
 def test_max_requests_is_a_bound(broker: Broker, tmp_path: Path) -> None:
     worker = started(spec_for(broker, tmp_path, max_requests=25))
-    worker._process.wait(10)
+    worker._process.wait(60)
     assert worker.stop()["completed"] == 25
 
 
@@ -324,9 +343,7 @@ def test_errors_of_any_partition_are_counted(broker: Broker, tmp_path: Path) -> 
     fields = {"request": "produce", "topic": "f", "partitions": (0, 1), "partitions_per_request": 2}
     worker = started(spec_for(broker, tmp_path, **fields))
     broker.error = 6
-    while not worker.errors:
-        worker.poll_stats()
-        time.sleep(0.01)
+    until_polled(worker, lambda: worker.errors)
     worker.stop()
 
 
@@ -339,7 +356,7 @@ def test_a_worker_ends_with_its_parent_or_on_sigterm(
         os.kill(worker.pid, signal.SIGTERM)
     else:  # its standard input closes, as it does when the parent dies
         worker._process.stdin.close()
-    assert worker._process.wait(10) == 0
+    assert worker._process.wait(60) == 0
     worker.stop()
 
 
@@ -349,14 +366,10 @@ def test_a_broker_that_restarts_is_flooded_again(broker: Broker, tmp_path: Path)
     original = Handler._answer
     try:
         Handler._answer = lambda *_: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
-        while not worker.errors:
-            worker.poll_stats()
-            time.sleep(0.01)
+        until_polled(worker, lambda: worker.errors)
     finally:
         Handler._answer = original  # type: ignore[method-assign]
     completed = worker.completed
-    while worker.completed == completed:
-        worker.poll_stats()
-        time.sleep(0.01)
+    until_polled(worker, lambda: worker.completed > completed)
     assert broker.connections > before
     worker.stop()

@@ -93,7 +93,7 @@ def test_the_pytest_plugin_refuses_bad_options() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 254

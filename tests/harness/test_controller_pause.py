@@ -1,4 +1,4 @@
-"""The plan that puts controllers out of office: both ways, one at a time, on every system."""
+"""The plan that puts controllers out of office: every way, one at a time, on every system."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from itertools import pairwise
 
 import pytest
 
+from faults.protocol import Capability
 from harness.run import arms_of
 from harness.scenarios import SCENARIOS
-from harness.settings import PROFILES, Settings
+from harness.settings import PROFILES, Profile, Settings
+from harness.sut.registry import get
 
 SCENARIO = SCENARIOS["controller-pause"]
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 @pytest.mark.parametrize("seed", range(5))
-def test_both_ways_and_one_at_a_time(profile: object, seed: int) -> None:
-    plan = SCENARIO.plan(random.Random(seed), profile)  # type: ignore[arg-type]
-    assert {entry.params["how"] for entry in plan.entries} == {"pause", "cut"}
+def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
+    plan = SCENARIO.plan(random.Random(seed), profile)
+    assert {(e.fault, e.params.get("how")) for e in plan.entries} == {
+        ("depose-controller", "pause"),
+        ("depose-controller", "cut"),
+        ("oust-controller", None),
+    }
+    last = plan.entries[-1]
+    assert len(plan.entries) == 3 or last.at_ms + last.duration_ms <= profile.chaos_s * 1000
     for before, after in pairwise(plan.entries):
         # The old one is back, and a quorum of three whole, before the next is taken away.
         assert after.at_ms - (before.at_ms + before.duration_ms) >= 1000
@@ -33,3 +41,13 @@ def test_it_is_played_with_zookeeper_and_without() -> None:
         "kafka-zk-dual",
         "kafka-kraft-dual",
     ]
+
+
+@pytest.mark.parametrize("sut", ["dualplane", "kafka-zk", "kafka-kraft"])
+def test_where_there_is_no_zookeeper_nobody_can_remove_its_znode(sut: str) -> None:
+    plan = SCENARIO.plan(random.Random(1), PROFILES["smoke"])
+    offered = get(sut).capabilities | {Capability.LINKS, Capability.PAUSE}
+    kept, skipped = plan.for_capabilities(offered)
+    assert len(kept.entries) + len(skipped) == 3
+    reasons = [(entry.fault, reason) for entry, reason in skipped]
+    assert reasons == ([("oust-controller", "needs zookeeper")] if sut == "kafka-kraft" else [])

@@ -19,6 +19,8 @@ from harness.runtime.tools import find_toxiproxy
 
 pytestmark = pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup")
 
+_LATENCY_MS = 120
+
 
 def _echo(listener: socket.socket) -> None:
     def serve(connection: socket.socket) -> None:
@@ -67,7 +69,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process
 
 
 def _round_trip_s(address: tuple[str, int]) -> float:
-    with socket.create_connection(address, timeout=5) as s:
+    with socket.create_connection(address, timeout=30) as s:
         start = time.monotonic()
         s.sendall(b"hello")
         if s.recv(5) != b"hello":
@@ -75,34 +77,41 @@ def _round_trip_s(address: tuple[str, int]) -> float:
         return time.monotonic() - start
 
 
+def _is_quick(address: tuple[str, int], tries: int = 50) -> bool:
+    """Whether a round trip was ever shorter than the toxic makes it: a busy machine may hold up
+    many of them, the toxic holds up all."""
+    return any(_round_trip_s(address) < _LATENCY_MS / 1000 for _ in range(tries))
+
+
 def test_toxics_and_switches_take_hold_and_heal(links: ToxiproxyLinks) -> None:
     client = links.address(1, Link.CLIENT)
-    assert _round_trip_s(client) < 0.1
+    assert _is_quick(client)
     assert links.address(1, Link.CONTROL) == links.address(1, Link.INTER_BROKER)
     assert links.address(1, Link.CLIENT, direct=True) != client
 
     toxic = {"name": "slow", "kind": "latency", "stream": "downstream", "toxicity": 1.0}
-    links.add_toxic(1, Link.CLIENT, **toxic, attributes={"latency": 120, "jitter": 0})
+    links.add_toxic(1, Link.CLIENT, **toxic, attributes={"latency": _LATENCY_MS, "jitter": 0})
     assert links.toxics(1, Link.CLIENT) == {"slow": "latency"}
-    assert _round_trip_s(client) >= 0.12
-    assert _round_trip_s(links.address(1, Link.INTER_BROKER)) < 0.1
+    assert _round_trip_s(client) >= _LATENCY_MS / 1000
+    assert not _is_quick(client, tries=5)
+    assert _is_quick(links.address(1, Link.INTER_BROKER))
     with pytest.raises(FaultFailed, match="exists already"):
         links.add_toxic(1, Link.CLIENT, **toxic, attributes={"latency": 1})
     links.remove_toxic(1, Link.CLIENT, name="slow")
     links.remove_toxic(1, Link.CLIENT, name="slow")
-    assert _round_trip_s(client) < 0.1
+    assert _is_quick(client)
 
     links.disable(1, Link.CLIENT)
     links.disable(1, Link.CLIENT)
     with pytest.raises(ConnectionRefusedError):
         _round_trip_s(client)
-    assert _round_trip_s(links.address(1, Link.CLIENT, direct=True)) < 0.1
+    assert _is_quick(links.address(1, Link.CLIENT, direct=True))
     links.enable(1, Link.CLIENT)
-    assert _round_trip_s(client) < 0.1
+    assert _is_quick(client)
 
     links.disable(1, Link.INTER_BROKER)
     links.reset()
-    assert _round_trip_s(links.address(1, Link.INTER_BROKER)) < 0.1
+    assert _is_quick(links.address(1, Link.INTER_BROKER))
 
 
 def test_what_is_refused_is_named(links: ToxiproxyLinks, runtime: ProcessRuntime) -> None:

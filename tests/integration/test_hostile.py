@@ -161,7 +161,8 @@ class Bystander(threading.Thread):
 
     def finish(self) -> None:
         self._stopping.set()
-        self.join(10)
+        self.join(30)
+        assert not self.is_alive()
         assert self.failure is None, repr(self.failure)
         assert self.answers
         assert self.slowest_s < STALL_S
@@ -215,7 +216,7 @@ def watched(cluster: Cluster, baseline: Usage) -> Iterator[None]:
         return usage.files <= baseline.files + 8 and usage.threads <= baseline.threads + 2
 
     try:
-        cluster.wait_until("the broker to let go of files and threads", recovered, 10)
+        cluster.wait_until("the broker to let go of files and threads", recovered, 60)
     except ClusterError:
         assert vars(Usage(cluster)) == vars(baseline)
 
@@ -372,6 +373,7 @@ def test_pipelined_requests_with_one_correlation_id(cluster: Cluster, watched: N
     frame, count = metadata([TOPIC]), 5000
     for link in LINKS:
         with dial(cluster, link) as connection:
+            connection.settimeout(60.0)  # what takes how long is the bystanders' business
             sender = threading.Thread(target=connection.sendall, args=(frame * count,))
             sender.start()
             for _ in range(count):

@@ -7,7 +7,6 @@ machine the tests are skipped with what would bring them.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -26,6 +25,7 @@ from harness.cluster.cluster import Cluster
 from harness.run import Outcome, run
 from harness.runtime.paths import registry_dir
 from harness.runtime.protocol import SetupError
+from harness.runtime.registry import records
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 from harness.sut import kafka_logging
@@ -79,11 +79,10 @@ def test_a_broker_that_a_stranger_kills(sut: str, tmp_path: Path) -> None:
 
     def kill_node(_where: str, what: str) -> None:
         if what.startswith("chaos") and not killed:
-            for record in registry_dir().glob("*.json"):
-                entry = json.loads(record.read_text())
-                if entry["owner_pid"] == os.getpid() and entry["name"] == "node-2":
-                    killed.append(entry["pid"])
-                    os.kill(entry["pid"], signal.SIGKILL)
+            for _, entry in records(registry_dir()):
+                if entry and entry.owner_pid == os.getpid() and entry.name == "node-2":
+                    killed.append(entry.pid)
+                    os.kill(entry.pid, signal.SIGKILL)
 
     outcome = play(tmp_path, sut, kill_node)
     said = reasons(outcome)

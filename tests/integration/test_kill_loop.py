@@ -153,7 +153,7 @@ def kill_over_and_over(cluster: Cluster, loads: list[Load], rng: random.Random) 
         cluster.wait_until(
             "acknowledgements between kills",
             lambda: sum(len(load.acked) for load in loads) >= wanted,  # noqa: B023
-            30,
+            60,
         )
         if rng.random() < 0.5:
             cluster.wait_full_isr([TOPIC], 20)
@@ -199,7 +199,7 @@ def check_nothing_lost(cluster: Cluster, loads: list[Load]) -> None:
         cluster,
         [TOPIC],
         record=lambda kind, /, **fields: rows[kind].append(fields),
-        quiesce_timeout_s=30,
+        quiesce_timeout_s=60,
     )
     assert at_rest
     errors = [row for row in rows["log_end"] if row["error"]]

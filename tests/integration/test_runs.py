@@ -6,8 +6,8 @@ Each run is as short as its point allows. Spark is started once, in this process
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +20,7 @@ from faults.plan import Plan
 from faults.protocol import Entry
 from harness.run import Outcome, run
 from harness.runtime.paths import registry_dir
+from harness.runtime.registry import records
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 
@@ -103,7 +104,8 @@ def test_a_flood_that_is_killed_on_the_way_makes_the_run_unknown_and_keeps_the_h
     killed: list[int] = []
 
     def kill_flood(_where: str, what: str) -> None:
-        if what == "chaos, 4 s left" and not killed:
+        left = re.fullmatch(r"chaos, (\d+) s left", what)
+        if left and int(left[1]) <= 4 and not killed:
             killed.extend(flood_workers(tmp_path))
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
@@ -112,8 +114,9 @@ def test_a_flood_that_is_killed_on_the_way_makes_the_run_unknown_and_keeps_the_h
     assert killed
     assert outcome.verdict is Verdict.UNKNOWN, outcome.reasons
     assert outcome.verdict.exit_code == 2
-    (why,) = [reason for reason in outcome.reasons if "flood-heavy-produce" in reason]
-    assert "died" in why
+    # A busy machine may have held the flood up before, which is a reason of its own.
+    about_it = [reason for reason in outcome.reasons if "flood-heavy-produce" in reason]
+    (why,) = [reason for reason in about_it if " died " in reason]
     assert "on broker" in why
     assert f"ended with signal {int(signal.SIGKILL)}" in why
     (flood,) = outcome.results["checks"]["activity"]["arms"]["dualplane-dual"]["floods"]
@@ -130,7 +133,7 @@ def flood_workers(store: Path) -> list[int]:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
-                words = (process / "cmdline").read_bytes().decode().split("\0")
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue  # it has ended
             if "faults.flood.worker" in words and any(w.startswith(str(store)) for w in words):
@@ -145,11 +148,10 @@ def test_a_toxiproxy_that_dies_makes_the_run_unknown_and_keeps_the_history(
 
     def kill_toxiproxy(_where: str, what: str) -> None:
         if what.startswith("chaos") and not killed:
-            for record in registry_dir().glob("*.json"):
-                entry = json.loads(record.read_text())
-                if entry["owner_pid"] == os.getpid() and "toxiproxy" in entry["name"]:
-                    killed.append(entry["pid"])
-                    os.kill(entry["pid"], signal.SIGKILL)
+            for _, entry in records(registry_dir()):
+                if entry and entry.owner_pid == os.getpid() and "toxiproxy" in entry.name:
+                    killed.append(entry.pid)
+                    os.kill(entry.pid, signal.SIGKILL)
 
     outcome = play("broker-restart", tmp_path, kill_toxiproxy, time_limit_s=3)
     assert killed

@@ -51,7 +51,7 @@ def test_the_export_can_be_parsed() -> None:
     server = MetricsServer(metrics, 0)
     try:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:
+        with opener.open(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
     finally:
         server.close()

@@ -41,7 +41,7 @@ def test_a_dead_service_is_reported_once() -> None:
     watch.monitor.start()
     assert watch.rows == []
     process.exit_code, process.alive = 137, False
-    assert watch.reported.wait(5)
+    assert watch.reported.wait(30)
     watch.monitor.stop()
     (row,) = watch.rows
     assert (row["f"], row["component"], row["reason"]) == ("infra", "zookeeper", "exited with 137")
@@ -58,7 +58,7 @@ def test_a_mute_service_is_reported_after_several_tries() -> None:
 
     watch = Watch(toxiproxy=Watched(Process(), probe))  # type: ignore[arg-type]
     watch.monitor.start()
-    assert watch.reported.wait(5)
+    assert watch.reported.wait(30)
     watch.monitor.stop()
     assert len(tries) == 7
     assert watch.monitor.failed == {"toxiproxy": "does not answer: no answer"}

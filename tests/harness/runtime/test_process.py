@@ -21,13 +21,13 @@ from harness.runtime.registry import Record, Registry, boot_id, clean, start_tic
 _SERVER = """
 import os, signal, socket, sys, time
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-print("up", os.getcwd(), os.environ.get("COLOUR"), flush=True)
 if len(sys.argv) > 2: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", os.getcwd(), os.environ.get("COLOUR"), flush=True)
 while True: s.accept()[0].close()
 """
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"
@@ -52,7 +52,7 @@ def server(runtime: ProcessRuntime, workdir: Path, *arguments: str, name: str = 
         files={"server.py": _SERVER},
         env={"COLOUR": "green"},
         ports={"main": port},
-        ready=Ready(ports=("main",), pattern="^up", timeout_s=10),
+        ready=Ready(ports=("main",), pattern="^up", timeout_s=60),
     )
 
 
@@ -89,7 +89,7 @@ def test_terminate_reaches_a_paused_process(runtime: ProcessRuntime, tmp_path: P
     handle = runtime.spawn(server(runtime, tmp_path))
     handle.wait_ready()
     handle.pause()
-    assert handle.terminate(5) is True
+    assert handle.terminate(30) is True
     assert not handle.paused
 
 
@@ -108,7 +108,7 @@ def test_a_failed_start_tells_the_output(runtime: ProcessRuntime, tmp_path: Path
         role=Role.NODE,
         argv=(sys.executable, "-c", "import sys; sys.exit('no such colour: green')"),
         workdir=tmp_path / "broken",
-        ready=Ready(pattern="started", timeout_s=10),
+        ready=Ready(pattern="started", timeout_s=60),
     )
     with pytest.raises(StartFailed, match="broken exited with 1") as e:
         runtime.spawn(spec).wait_ready()

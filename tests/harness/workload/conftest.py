@@ -154,7 +154,7 @@ def rows() -> Callable[[Path | str], list[dict[str, Any]]]:
 
 @pytest.fixture
 def wait_until() -> Callable[..., None]:
-    def wait(met: Callable[[], Any], timeout_s: float = 10.0) -> None:
+    def wait(met: Callable[[], Any], timeout_s: float = 60.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not met():
             assert time.monotonic() < deadline, "not in time"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,26 +139,35 @@ def test_closing_twice_is_fine(tmp_path: Path) -> None:
 
 
 def test_the_hot_path_is_cheap(tmp_path: Path) -> None:
+    """About 1 us. Held against what nobody can save, a row serialised and kept, in turns: a machine
+    that is busy, or short of memory, slows both."""
+    fields = {
+        "topic": "t",
+        "partition": 0,
+        "value": 7,
+        "acks": 1,
+        "offset": 7,
+        "error": 0,
+    }
+    row = {"f": "produce", "process": "producer-1", "type": "ok", "op": 7, "t": 123_456_789_999}
+    row |= {"invoke_t": 123_456_789_012, **fields}
     with LiveRecorder(tmp_path / "p.jsonl", "producer-1", flush_interval_s=60) as recorder:
-        best_ns = 10**9
-        for _ in range(20):
-            started = time.thread_time_ns()
-            for op in range(500):
-                recorder.complete(
-                    "produce",
-                    op,
-                    "ok",
-                    123_456_789_012,
-                    123_456_789_999,
-                    topic="t",
-                    partition=0,
-                    value=op,
-                    acks=1,
-                    offset=op,
-                    error=0,
-                )
-            best_ns = min(best_ns, (time.thread_time_ns() - started) // 500)
-    assert best_ns < 5_000  # about 600 when nothing else runs
+
+        def record() -> None:
+            recorder.complete("produce", 7, "ok", 123_456_789_012, 123_456_789_999, **fields)
+
+        def keep() -> None:
+            kept.append(orjson.dumps(row))
+
+        kept: deque[bytes] = deque()
+        taken_ns: dict[str, list[int]] = {"record": [], "keep": []}
+        for _ in range(100):
+            for name, work in (("record", record), ("keep", keep)):
+                started = time.thread_time_ns()
+                for _ in range(100):
+                    work()
+                taken_ns[name].append(time.thread_time_ns() - started)
+    assert min(taken_ns["record"]) < 5 * min(taken_ns["keep"])  # about twice, on the whole
 
 
 # ---- clocks and values ---------------------------------------------------------------------------

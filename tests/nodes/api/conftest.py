@@ -63,7 +63,7 @@ class Reply:
     def is_done(self) -> bool:
         return self._done.is_set()
 
-    def wait(self, timeout_s: float = 10.0) -> bytes | None:
+    def wait(self, timeout_s: float = 60.0) -> bytes | None:
         assert self._done.wait(timeout_s), "no answer"
         return self.frame
 

@@ -268,7 +268,7 @@ class TestDelayedOperations:
             finished.append(1)
             done.set()
 
-        delayed.wait(["a", "b"], 50, lambda: state["complete"], finish)
+        delayed.wait(["a", "b"], 60_000, lambda: state["complete"], finish)
         delayed.check(["a"])
         assert not finished
         state["complete"] = True
@@ -277,9 +277,9 @@ class TestDelayedOperations:
         delayed.check(["a", "b"])
         assert finished == [1]
         assert delayed.is_empty
-        delayed.wait(["a"], 1, lambda: False, done.set)
         done.clear()
-        assert done.wait(5)
+        delayed.wait(["a"], 1, lambda: False, done.set)
+        assert done.wait(30)
         delayed.wait(["a"], 60_000, lambda: False, finish)
         delayed.finish_all()
         assert finished == [1, 1]

@@ -17,7 +17,7 @@ from nodes.api.parse import parse
 from nodes.metrics import Metrics
 from nodes.network.socket_server import SocketServer
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ class TestLibrdkafka:
             "bootstrap.servers": served.bootstrap,
             "group.id": "group",
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 30_000,
             "heartbeat.interval.ms": 100,
         }
         first = Consumer(config)

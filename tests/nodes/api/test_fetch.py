@@ -114,7 +114,7 @@ def test_waits_for_data_until_the_deadline(node: Any) -> None:
         ApiKey.FETCH,
         11,
         replica_id=-1,
-        max_wait=10_000,
+        max_wait=60_000,
         min_bytes=1,
         max_bytes=1000,
         topics=[{"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 100}]}],

@@ -100,7 +100,7 @@ class FakeBroker:
                 header = parse_header(frame)
                 entity = parse_body(header, frame)
                 self.requests.append((header, entity))
-                self.flowing.wait(30)
+                self.flowing.wait(120)
                 answer = build(
                     response_class(header.api_key, header.api_version),
                     **self._answer(header.api_key, entity),
@@ -189,8 +189,11 @@ class World:
         self._fakes: list[FakeBroker] = []
         self.admin = self.connect()
 
-    def connect(self, address: str | None = None, session_timeout_ms: int = 6000) -> KafkaZkClient:
-        client = KafkaZkClient((address or self._zookeeper) + self._chroot, session_timeout_ms)
+    def connect(
+        self, address: str | None = None, session_timeout_ms: int = 30_000, **options: bool
+    ) -> KafkaZkClient:
+        connect = (address or self._zookeeper) + self._chroot
+        client = KafkaZkClient(connect, session_timeout_ms, **options)
         self._clients.append(client)
         client.start()
         return client
@@ -205,11 +208,13 @@ class World:
 
     def node(self, broker_id: int, address: str | None = None, **kwargs: Any) -> Node:
         """A broker with a controller; start it with ``.controller.startup()``."""
-        timeout_ms = kwargs.pop("session_timeout_ms", 6000)
+        timeout_ms = kwargs.pop("session_timeout_ms", 30_000)
+        checks = kwargs.pop("checks_controller_znode", True)
         fake = FakeBroker(broker_id)
         self._fakes.append(fake)
         trace = self._folder / f"trace-{broker_id}.jsonl"
-        node = Node(fake, self.connect(address, timeout_ms), trace, **kwargs)
+        zk = self.connect(address, timeout_ms, checks_controller_znode=checks)
+        node = Node(fake, zk, trace, **kwargs)
         self._nodes.append(node)
         return node
 
@@ -261,7 +266,7 @@ def ask() -> Callable[..., Any]:
             answered.set()
 
         method(*args, respond)
-        assert answered.wait(10), f"no answer from {method}"
+        assert answered.wait(60), f"no answer from {method}"
         return answers[0]
 
     return call

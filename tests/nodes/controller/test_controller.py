@@ -61,6 +61,7 @@ def test_new_topic_gets_leaders_and_all_brokers_hear(world, wait_until):
     assert world.state(T0) == (2, 0, (2, 1))
     assert world.state(t1) == (3, 0, (3,)), "only live replicas are in the first ISR"
     wait_until(lambda: brokers[2].leader_and_isr(T0) and brokers[1].leader_and_isr(T0))
+    wait_until(lambda: brokers[2].metadata(T0))
     told = brokers[2].leader_and_isr(T0)[0]
     assert (told.leader, told.leader_epoch, told.is_new) == (2, 0, True)
     assert tuple(told.replicas) == (2, 1)
@@ -72,8 +73,12 @@ def test_new_topic_gets_leaders_and_all_brokers_hear(world, wait_until):
         ("t", 0, 2, "controller"),
         ("t", 1, 3, "controller"),
     }
-    sends = [r for r in node.trace("control_send") if r["to"] == 2]
-    answers = {r["correlation_id"]: r for r in node.trace("control_response") if r["to"] == 2}
+
+    def control(kind):
+        return {r["correlation_id"]: r for r in node.trace(kind) if r["to"] == 2}
+
+    wait_until(lambda: control("control_response").keys() == control("control_send").keys())
+    sends, answers = control("control_send").values(), control("control_response")
     assert all(answers[s["correlation_id"]]["error"] == 0 for s in sends)
     assert all(s["enqueue_t"] <= s["t"] <= answers[s["correlation_id"]]["t"] for s in sends)
 

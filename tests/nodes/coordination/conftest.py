@@ -16,8 +16,10 @@ def connect(zookeeper: str, zookeeper_chroot: str) -> Iterator[Connect]:
     """Make a started client; all clients of one test share a chroot."""
     clients: list[KafkaZkClient] = []
 
-    def make(address: str = zookeeper, session_timeout_ms: int = 6000) -> KafkaZkClient:
-        client = KafkaZkClient(address + zookeeper_chroot, session_timeout_ms)
+    def make(
+        address: str = zookeeper, session_timeout_ms: int = 30_000, **options: bool
+    ) -> KafkaZkClient:
+        client = KafkaZkClient(address + zookeeper_chroot, session_timeout_ms, **options)
         clients.append(client)
         client.start()
         return client

@@ -24,7 +24,7 @@ def broker(broker_id: int, port: int = 9092) -> Broker:
 
 
 def test_makes_chroot_and_top_level_paths(zk, zookeeper, zookeeper_chroot):
-    plain = KafkaZkClient(zookeeper, 6000)
+    plain = KafkaZkClient(zookeeper, 30_000)
     plain._session.start()
     assert plain.path_exists(f"{zookeeper_chroot}/brokers/ids")
     plain.close()
@@ -46,7 +46,7 @@ def test_broker_epoch_is_the_czxid_and_grows(connect):
     with pytest.raises(NodeExistsError):
         second.register_broker(broker(1))
     first.close()
-    assert second.register_broker(broker(1), wait_ms=5000) > epoch
+    assert second.register_broker(broker(1), wait_ms=60_000) > epoch
 
 
 def test_election_is_one_multi(connect):
@@ -88,6 +88,26 @@ def test_every_write_of_a_replaced_controller_is_refused(connect):
     assert new.update_leader_and_isr({T0: changed}, 2, new_version)[T0].written == LeaderAndIsr(
         2, (2,), leader_epoch=1, partition_epoch=1
     )
+
+
+def test_without_the_check_a_replaced_controller_writes_on(connect):
+    """What the fence above is for, shown by its absence (a planted bug)."""
+    old, new = connect(checks_controller_znode=False), connect()
+    _, old_version = old.register_controller(1)
+    state = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1, 2)), 1)
+    old.create_topic_assignment("t", TOPIC_ID, {T0: ReplicaAssignment((1, 2))})
+    old.create_topic_partition_states({T0: state}, old_version)
+    old.delete_controller(old_version)
+    new.register_controller(2)
+
+    changed = LeaderAndIsr(2, (2,), leader_epoch=1, partition_epoch=0)
+    write = old.update_leader_and_isr({T0: changed}, 1, old_version)[T0]
+    assert write.written == changed.with_partition_epoch(1)
+    assert new.get_topic_partition_states([T0])[T0].controller_epoch == 1
+    # The partition's own znode is versioned all the same, as before KAFKA-6082.
+    assert old.update_leader_and_isr({T0: changed}, 1, old_version)[T0].retry
+    old.delete_controller(old_version)  # its successor's!
+    assert new.get_controller_id() is None
 
 
 def test_state_writes_are_conditioned_on_the_partition_epoch(zk):

@@ -32,6 +32,11 @@ def test_mutants_add_up() -> None:
     assert rules.truncation_for is MUTANTS["never-truncate"].breaks["truncation_for"]
 
 
+def test_controllers_writes_are_conditioned_unless_the_bug_is_planted() -> None:
+    assert RULES.checks_controller_znode()
+    assert not rules_with(["skip-controller-znode-check"]).checks_controller_znode()
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownMutant, match="'off-by-one'; allowed: skip-controller"):
         rules_with(["off-by-one"])

@@ -71,10 +71,14 @@ class TestJoining:
         again = one.send_join()
         assert late.joined(late_join).error == one.joined(again).error == 0
 
-    def test_initial_delay_gathers_members(self, make_coordinator: Any, client_of: Any) -> None:
-        coordinator = make_coordinator(group_initial_rebalance_delay_ms=60)
+    def test_initial_delay_gathers_members(
+        self, make_coordinator: Any, client_of: Any, clock: Any, until: Any
+    ) -> None:
+        coordinator = make_coordinator(group_initial_rebalance_delay_ms=60, clock=clock)
         clients = [client_of(coordinator) for _ in range(3)]
         answers = [c.send_join() for c in clients]
+        assert not any(answer.is_done for answer in answers)
+        until(lambda: (clock.advance(10), all(answer.is_done for answer in answers))[1])
         for client, answer in zip(clients, answers, strict=True):
             assert client.joined(answer).generation == 1
         assert sum(c.is_leader for c in clients) == 1
@@ -178,17 +182,29 @@ class TestStaying:
         until(lambda: client.coordinator.describe("g").state == "Empty")
         assert client.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
-    def test_heartbeats_keep_a_session(self, make_client: Any, until: Any) -> None:
-        client, other = make_client(), make_client(group_id="other")
+    def test_heartbeats_keep_a_session(
+        self, make_coordinator: Any, client_of: Any, clock: Any, until: Any
+    ) -> None:
+        coordinator = make_coordinator(clock=clock)
+        client, other = client_of(coordinator), client_of(coordinator, group_id="other")
         for c in (client, other):
             c.join(session_timeout_ms=80)
             c.sync()
-        # The other group's expiry is the clock; this one outlives it by its heartbeats.
-        until(lambda: (client.heartbeat(), other.coordinator.describe("other").state)[1] == "Empty")
+
+        def other_has_expired() -> bool:
+            clock.advance(20)
+            assert client.heartbeat() == 0
+            return bool(coordinator.describe("other").state == "Empty")
+
+        # This one outlives it by its heartbeats.
+        until(other_has_expired)
         assert client.heartbeat() == 0
 
-    def test_waiting_for_a_rebalance_is_being_alive(self, make_client: Any, until: Any) -> None:
-        one, other = make_client(), make_client()
+    def test_waiting_for_a_rebalance_is_being_alive(
+        self, make_coordinator: Any, client_of: Any, clock: Any, until: Any
+    ) -> None:
+        coordinator = make_coordinator(clock=clock)
+        one, other = client_of(coordinator), client_of(coordinator)
         one.join(session_timeout_ms=20)
         one.sync()
         again = one.send_join(session_timeout_ms=20)
@@ -196,6 +212,7 @@ class TestStaying:
         one.sync()
         waiting = other.send_join(rebalance_timeout_ms=100, session_timeout_ms=20)
         # The first member never joins again: it is dropped, and the one that waited goes on.
+        until(lambda: (clock.advance(1), waiting.is_done)[1])
         assert other.joined(waiting).generation == 3
         assert len(other.coordinator.describe("g").members) == 1
 
@@ -346,7 +363,7 @@ class TestChangeOfCoordinators:
         coordinator = make_coordinator(owns=False)
         go_on = threading.Event()
         load = coordinator._store.load
-        monkeypatch.setattr(coordinator._store, "load", lambda *a: (go_on.wait(10), load(*a))[1])
+        monkeypatch.setattr(coordinator._store, "load", lambda *a: (go_on.wait(60), load(*a))[1])
         for partition in range(4):
             coordinator.on_election(partition)
         client = client_of(coordinator)

@@ -129,7 +129,7 @@ class TestHandler:
         handler = LogDirFailureHandler(ended.release)
         for _ in range(3):
             handler.failed(tmp_path, OSError(errno.ENOSPC, "full"))
-        assert ended.acquire(timeout=5)
+        assert ended.acquire(timeout=60)
         assert not ended.acquire(timeout=0.05)
         assert "Shutdown broker because" in caplog.text
 

@@ -396,7 +396,8 @@ def test_reads_and_truncations_may_race(log: Log) -> None:
             log.append_as_leader(batch(b"%050d" % number), round_ + 1)
     stop.set()
     for reader in readers:
-        reader.join(5)
+        reader.join(60)
+        assert not reader.is_alive()
     assert wrong == []
 
 

@@ -18,6 +18,9 @@ from nodes.network.processor import AnswerAtOnce
 from nodes.network.request_channel import Request
 from nodes.network.socket_server import SocketServer
 
+PATIENCE_S = 60.0
+"""What a busy machine may take for anything; a broken server takes for ever."""
+
 
 def parse(frame: bytes) -> tuple[Any, bytes]:
     api_key, correlation_id = struct.unpack_from(">hi", frame)
@@ -45,8 +48,8 @@ def echo(req: Request) -> None:
 
 class Client:
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 5)
-        self.socket.settimeout(5)
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self.socket.settimeout(PATIENCE_S)
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -127,7 +130,7 @@ def start() -> Iterator[Callable[..., Running]]:
         server.stop()
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+def eventually(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     while not condition():
@@ -138,4 +141,6 @@ def eventually(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
 @pytest.fixture
 def wire() -> SimpleNamespace:
     """The helpers, for tests that cannot import this module."""
-    return SimpleNamespace(request=request, frame_of=frame_of, echo=echo, eventually=eventually)
+    return SimpleNamespace(
+        request=request, frame_of=frame_of, echo=echo, eventually=eventually, patience_s=PATIENCE_S
+    )

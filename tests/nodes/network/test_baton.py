@@ -14,7 +14,7 @@ from nodes.network.request_channel import RequestChannel
 
 
 def test_one_at_a_time_and_everybody_gets_it() -> None:
-    baton = Baton(patience_s=10)
+    baton = Baton(patience_s=600)
     inside = 0
     turns = [0] * 4
 
@@ -33,7 +33,7 @@ def test_one_at_a_time_and_everybody_gets_it() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert turns == [200] * 4
 
 
@@ -42,9 +42,11 @@ def test_a_stuck_holder_is_passed_over() -> None:
     stuck = []
     baton.on_stuck = lambda: stuck.append(True)
     lost = baton.take()
-    start = time.monotonic()
-    held = baton.take()
-    assert time.monotonic() - start < 1
+    taken = []
+    taker = threading.Thread(target=lambda: taken.append(baton.take()), daemon=True)
+    taker.start()
+    taker.join(60)
+    (held,) = taken
     assert stuck == [True]
     lost.release()  # it comes back at last, and gives back what nobody wants
     held.release()
@@ -62,7 +64,7 @@ def test_only_the_handler_with_the_baton_can_put_calls_off() -> None:
     answers: list[bool] = []
     other = threading.Thread(target=lambda: answers.append(baton.put_off(lambda: made.append(2))))
     other.start()
-    other.join(5)
+    other.join(60)
     assert answers == [False]
     assert made == []
     baton.give_after_handling(held, calls)
@@ -72,7 +74,7 @@ def test_only_the_handler_with_the_baton_can_put_calls_off() -> None:
 
 @pytest.mark.parametrize("gave_way", [False, True])
 def test_a_network_thread_that_has_not_given_way_does_so_before_it_reads_on(gave_way: bool) -> None:
-    baton = Baton(patience_s=10)
+    baton = Baton(patience_s=600)
     processor = Processor(
         0,
         listener="L",
@@ -102,5 +104,5 @@ def test_a_network_thread_that_has_not_given_way_does_so_before_it_reads_on(gave
     assert had_it == ([] if gave_way else [True])
     assert not processor._gave_way
     processor._held.release()
-    other.join(5)
+    other.join(60)
     processor._close_all()

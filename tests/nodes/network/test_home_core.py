@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,10 +52,10 @@ def test_cores_say_how_much_they_worked() -> None:
     before = core_times()
     assert before.keys() >= CORES
     end = time.thread_time() + 0.1
-    while time.thread_time() < end:
-        pass
-    worked = sum(core_times().values()) - sum(before.values())
-    assert 50_000_000 < worked < 3600 * SECOND_NS
+    worked = 0
+    while time.thread_time() < end or (worked < 50_000_000 and time.thread_time() < end + 10):
+        worked = sum(core_times().values()) - sum(before.values())
+    assert 50_000_000 <= worked < 3600 * SECOND_NS
 
 
 class Clock:
@@ -72,7 +73,7 @@ class Worker:
         self._pool = ThreadPoolExecutor(1)
 
     def do(self, call: Callable[[], Any]) -> Any:
-        return self._pool.submit(call).result(10)
+        return self._pool.submit(call).result(60)
 
     def cores(self) -> set[int]:
         found: set[int] = self.do(lambda: os.sched_getaffinity(0))
@@ -192,16 +193,22 @@ def test_a_machine_with_more_to_do_than_cores_is_left_alone_for_longer_and_longe
     machine.others = dict.fromkeys(CORES, 1.0)
     free_ns = []
     be_busy(home, clock, workers[0])
+    assert home.is_ours  # nobody has looked yet
     for _ in range(10):
         be_busy(home, clock, workers[0], LOOK_NS)
         assert workers[0].cores() == CORES
         begin_ns = clock.ns
         while len(workers[0].cores()) > 1:
             be_busy(home, clock, workers[0])
+            assert not home.is_ours
         free_ns.append(clock.ns - begin_ns)
+        assert not home.is_ours
     assert free_ns == sorted(free_ns)
     assert free_ns[0] < 4 * FREE_NS
     assert 0.9 * LONGEST_FREE_NS < free_ns[-1] < 1.1 * LONGEST_FREE_NS
+    machine.own, machine.others = 1.0, dict.fromkeys(CORES, 0.0)
+    be_busy(home, clock, workers[0], 2 * LOOK_NS)
+    assert home.is_ours
 
 
 @needs_cores
@@ -217,7 +224,7 @@ def test_who_left_starts_threads_that_are_free(
     def start_one() -> None:
         thread = threading.Thread(target=lambda: found.append(os.sched_getaffinity(0)))
         thread.start()
-        thread.join(10)
+        thread.join(60)
 
     worker.do(start_one)
     assert found == [CORES]
@@ -244,7 +251,12 @@ def test_cores_that_are_refused_are_not_asked_for_again(
 
 
 @needs_cores
-def test_busy_handlers_stay_together_and_others_are_free(start: Any, wire: Any) -> None:
+def test_busy_handlers_stay_together_and_others_are_free(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow this machine is, and whoever else works on it.
+    monkeypatch.setattr("nodes.network.home_core.BUSY_PER_S", 0)
+    monkeypatch.setattr("nodes.network.home_core.core_times", dict)
     running = start(num_network_threads="2", num_io_threads="2")
     quick, other = set(), set()
 
@@ -267,3 +279,60 @@ def test_busy_handlers_stay_together_and_others_are_free(start: Any, wire: Any) 
     for _ in range(20):
         is_on_one_core()
     assert other == {frozenset(CORES)}
+
+
+@needs_cores
+def test_a_plane_that_is_idle_lets_go_of_those_that_sleep(
+    home: HomeCore, clock: Clock, workers: list[Worker]
+) -> None:
+    first, second = workers
+    be_busy(home, clock, first)
+    second.do(home.visit)
+    assert len(second.cores()) == 1
+    clock.ns += LOOK_NS
+    first.do(home.visit)
+    assert second.cores() == CORES
+
+
+@needs_cores
+@pytest.mark.parametrize("is_at_home", [True, False])
+def test_who_confines_the_process_is_obeyed(
+    clock: Clock, machine: Machine, workers: list[Worker], is_at_home: bool
+) -> None:
+    allowed = set(CORES)
+    home = HomeCore(clock, machine.own_ns, machine.busy_ns, lambda: set(allowed))
+    be_busy(home, clock, workers[0])
+    workers[1].do(home.visit)
+    (core,) = workers[0].cores()
+    allowed &= {core} if is_at_home else CORES - {core}
+    for worker in workers:  # as `taskset -a` does
+        worker.do(lambda: os.sched_setaffinity(0, allowed))
+    for _ in range(3):
+        be_busy(home, clock, workers[0], LOOK_NS)
+        workers[1].do(home.leave)
+        assert workers[0].cores() <= allowed
+        assert workers[1].cores() <= allowed
+    allowed |= CORES
+    be_busy(home, clock, workers[0], LOOK_NS)
+    assert len(workers[0].cores()) == 1  # there is a choice again
+    clock.ns += LOOK_NS
+    workers[0].do(home.visit)
+    assert [worker.cores() for worker in workers] == [CORES, CORES]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_handler_yields_a_core_that_is_the_planes_alone(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, is_ours: bool
+) -> None:
+    yields = []
+    monkeypatch.setattr(os, "sched_yield", lambda: yields.append(True))
+    running = start()
+    running.server._data.baton.home = SimpleNamespace(
+        visit=lambda: None, leave=lambda: None, is_ours=is_ours
+    )
+    client = running.client()
+    for _ in range(5):
+        client.send(wire.request(0, 1))
+        client.answer()
+    running.stop()
+    assert bool(yields) == is_ours

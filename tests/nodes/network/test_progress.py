@@ -14,7 +14,7 @@ CONNECTIONS = 60
 QUEUE = 16
 REQUESTS = 100
 BODY = b"b" * 900
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 SMALL_BUFFERS = {"socket_send_buffer_bytes": "4096"}
 
 

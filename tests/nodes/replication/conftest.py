@@ -42,13 +42,15 @@ from tests.jsonl import whole_rows
 TP = TopicPartition("t", 0)
 TOPIC_ID = uuid.UUID(int=77)
 LAG_MAX_MS = 400
+"""For followers that are to fall behind: see `MemoryCluster.notice_lag`."""
+PATIENT_LAG_MAX_MS = 600_000
 
 
 def batch(value: int) -> bytes:
     return bytes(build_batch([(None, b"%d" % value, 1_700_000_000_000)]))
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 8.0, what: str = "") -> Any:
+def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0, what: str = "") -> Any:
     deadline = time.monotonic() + timeout_s
     while True:
         found = condition()
@@ -78,7 +80,7 @@ class Waiter:
     def is_answered(self) -> bool:
         return self._event.is_set()
 
-    def wait(self, timeout_s: float = 8.0) -> Any:
+    def wait(self, timeout_s: float = 60.0) -> Any:
         assert self._event.wait(timeout_s), "no answer"
         return self.value
 
@@ -109,6 +111,7 @@ class MemoryLeader:
 
     def _manager(self) -> ReplicaManager:
         if self._closed.is_set() or not self._cluster.is_linked(self._follower_id, self._leader_id):
+            self._cluster.refusals += 1
             raise Unreachable
         return self._cluster.brokers[self._leader_id].manager
 
@@ -117,9 +120,13 @@ class MemoryLeader:
     ) -> Sequence[tuple[TopicPartition, FetchResult]]:
         waiter = Waiter()
         params = FetchParams(replica_id=self._follower_id, max_wait_ms=30)
-        self._manager().fetch_messages(params, partitions, waiter)
-        answer: Sequence[tuple[TopicPartition, FetchResult]] = waiter.wait(2)
+        manager = self._manager()
+        manager.fetch_messages(params, partitions, waiter)
+        while not waiter.answered_within(0.05):
+            if self._manager() is not manager:
+                raise Unreachable  # who died and came back does not know of it
         self._manager()  # an answer cannot cross a link that was cut meanwhile
+        answer: Sequence[tuple[TopicPartition, FetchResult]] = waiter.value
         return answer
 
     def latest_offset(self, tp: TopicPartition, current_leader_epoch: int) -> ListOffsetResult:
@@ -334,7 +341,7 @@ class Broker:
         return partition
 
     def produce(
-        self, value: int, acks: int = 1, timeout_ms: int = 5000, tp: TopicPartition = TP
+        self, value: int, acks: int = 1, timeout_ms: int = 60_000, tp: TopicPartition = TP
     ) -> Waiter:
         waiter = Waiter()
         self.manager.append_single(tp, batch(value), acks, timeout_ms, waiter)
@@ -377,9 +384,12 @@ class MemoryCluster:
     def __init__(self, directory: Path, brokers: int, min_isr: int) -> None:
         self.directory = directory
         self.min_isr = min_isr
+        self.lag_max_ms = PATIENT_LAG_MAX_MS
         self.controller = MemoryController(self)
         self.alive: set[int] = set()
         self.cut: set[frozenset[int]] = set()
+        self.refusals = 0
+        """Calls that met a cut or a dead broker."""
         self.brokers: dict[int, Broker] = {}
         for broker_id in range(1, brokers + 1):
             self.start(broker_id)
@@ -389,8 +399,16 @@ class MemoryCluster:
 
     def start(self, broker_id: int, rules: Rules = RULES) -> Broker:
         self.brokers[broker_id] = Broker(self, broker_id, rules)
+        self.brokers[broker_id].manager.lag_max_ms = self.lag_max_ms
         self.alive.add(broker_id)
         return self.brokers[broker_id]
+
+    def notice_lag(self, lag_max_ms: int = LAG_MAX_MS) -> None:
+        """From now on leaders drop who lags. Until then nobody leaves an ISR, however long a busy
+        machine lets a follower wait: who is to stay should have caught up before this is called."""
+        self.lag_max_ms = lag_max_ms
+        for broker in self.brokers.values():
+            broker.manager.lag_max_ms = lag_max_ms
 
     def is_running(self, broker: Broker) -> bool:
         broker_id = broker.manager.broker_id
@@ -423,6 +441,7 @@ class MemoryCluster:
         return set(self.controller.states[tp].isr)
 
     def stop(self) -> None:
+        self.alive.clear()  # ends the fetches that wait for an answer
         for broker in self.brokers.values():
             broker.manager.fetchers.shutdown()
         for broker in self.brokers.values():

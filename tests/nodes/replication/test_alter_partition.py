@@ -158,6 +158,8 @@ def test_a_dead_broker_is_not_proposed(make_cluster: ClusterFactory) -> None:
     cluster.kill(3)
     leader = cluster.brokers[1]
     answer = leader.produce(0, acks=-1)
+    wait_for(lambda: leader.partition().followers[2].log_end_offset == 1)
+    cluster.notice_lag()
     assert answer_of(answer).error == 0
     wait_for(lambda: cluster.isr() == {1, 2})
     cluster.controller.tell_metadata(1)

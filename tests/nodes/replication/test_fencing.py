@@ -234,7 +234,9 @@ def test_a_new_leader_does_not_answer_with_an_old_end(cluster: MemoryCluster) ->
     answer_of(cluster.brokers[1].produce(0, acks=-1))
     follower = cluster.brokers[2].partition()
     wait_for(lambda: follower.high_watermark == 1)
+    refusals = cluster.refusals
     cluster.alive.discard(1)
+    wait_for(lambda: cluster.refusals > refusals, what="nothing is on its way any more")
     follower.high_watermark = 0  # its leader died before it could tell
     cluster.controller.elect(TP, 2)
     manager = cluster.brokers[2].manager

@@ -63,7 +63,7 @@ class Peer:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(2)
+        self._thread.join(30)
 
 
 @pytest.fixture

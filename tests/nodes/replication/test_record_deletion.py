@@ -22,7 +22,7 @@ def make(make_cluster: ClusterFactory, values: int) -> MemoryCluster:
 
 
 def delete(
-    cluster: MemoryCluster, offset: int, timeout_ms: int = 8000, tp: TopicPartition = TP
+    cluster: MemoryCluster, offset: int, timeout_ms: int = 60_000, tp: TopicPartition = TP
 ) -> Waiter:
     waiter = Waiter()
     cluster.brokers[1].manager.deletions.delete({tp: offset}, timeout_ms, waiter)

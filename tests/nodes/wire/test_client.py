@@ -56,11 +56,11 @@ def server(behave: Callable[[socket.socket], None]) -> Iterator[int]:
             yield listener.getsockname()[1]
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(60)
 
 
 def test_requests_and_answers() -> None:
-    with server(answer) as port, Connection("127.0.0.1", port, "me", 5) as connection:
+    with server(answer) as port, Connection("127.0.0.1", port, "me", 60) as connection:
         assert not connection.is_connected
         assert connection.request(METADATA) == ANSWER
         assert connection.request(METADATA) == ANSWER
@@ -71,8 +71,8 @@ def test_requests_and_answers() -> None:
 
 def test_time_out_closes_the_connection() -> None:
     release = threading.Event()
-    with server(lambda peer: bool(release.wait(5)) or None) as port:
-        connection = Connection("127.0.0.1", port, "me", 5)
+    with server(lambda peer: bool(release.wait(60)) or None) as port:
+        connection = Connection("127.0.0.1", port, "me", 60)
         with pytest.raises(RequestTimedOut):
             connection.request(METADATA, timeout_s=0.05)
         assert not connection.is_connected
@@ -84,7 +84,7 @@ def test_reconnects_after_the_peer_closed() -> None:
         header = codec.parse_header(receive(peer))
         peer.sendall(codec.encode_response(ApiKey.METADATA, 9, header.correlation_id, ANSWER))
 
-    with server(once) as port, Connection("127.0.0.1", port, "me", 5) as connection:
+    with server(once) as port, Connection("127.0.0.1", port, "me", 60) as connection:
         assert connection.request(METADATA) == ANSWER
         with pytest.raises(ConnectionFailed):
             connection.request(METADATA)
@@ -107,18 +107,18 @@ def test_wrong_answers_close_the_connection(reply: bytes, error: type[Exception]
         receive(peer)
         peer.sendall(reply)
 
-    with server(behave) as port, Connection("127.0.0.1", port, "me", 5) as connection:
+    with server(behave) as port, Connection("127.0.0.1", port, "me", 60) as connection:
         with pytest.raises(error):
             connection.request(METADATA)
         assert not connection.is_connected
 
 
 def test_refused_and_closed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    connection = Connection("127.0.0.1", port, "me", 5)
-    with pytest.raises(ConnectionFailed):
-        connection.request(METADATA)
+    with socket.socket() as nobody:  # it has the port, and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        connection = Connection("127.0.0.1", nobody.getsockname()[1], "me", 60)
+        with pytest.raises(ConnectionFailed):
+            connection.request(METADATA)
     connection.close()
     with pytest.raises(ConnectionFailed, match="was closed"):
         connection.request(METADATA)
@@ -131,10 +131,10 @@ def test_close_wakes_a_waiting_request() -> None:
     def behave(peer: socket.socket) -> None:
         receive(peer)
         asked.set()
-        release.wait(5)
+        release.wait(60)
 
     with server(behave) as port:
-        connection = Connection("127.0.0.1", port, "me", 30)
+        connection = Connection("127.0.0.1", port, "me", 600)
         caught: list[BaseException] = []
 
         def ask() -> None:
@@ -145,9 +145,9 @@ def test_close_wakes_a_waiting_request() -> None:
 
         thread = threading.Thread(target=ask)
         thread.start()
-        assert asked.wait(5)
+        assert asked.wait(60)
         connection.close()
-        thread.join(5)
+        thread.join(60)
         release.set()
         assert len(caught) == 1
 
@@ -158,6 +158,6 @@ def test_unsupported_api_versions_answer_is_read_as_version_0() -> None:
         body = build(response_class(ApiKey.API_VERSIONS, 0), error_code=35)
         peer.sendall(codec.encode_response(ApiKey.API_VERSIONS, 0, 1, body))
 
-    with server(behave) as port, Connection("127.0.0.1", port, "me", 5) as connection:
+    with server(behave) as port, Connection("127.0.0.1", port, "me", 60) as connection:
         answered = connection.request(build(request_class(ApiKey.API_VERSIONS, 3)))
         assert int(answered.error_code) == 35

@@ -170,10 +170,10 @@ def test_api_versions_response_header_never_has_tags() -> None:
 
 def parse(frame: bytes) -> None:
     """Must return or raise WireError, soon and without eating memory."""
-    started = time.perf_counter()
+    started = time.thread_time()
     with contextlib.suppress(WireError):
         codec.parse_body(codec.parse_header(frame), frame)
-    assert time.perf_counter() - started < 1.0
+    assert time.thread_time() - started < 1.0
 
 
 @settings(max_examples=300, deadline=None)
