@@ -147,7 +147,7 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
             figures = outcome.arm(arm)
             figures["collided_faults"] = figures.get("collided_faults", 0) + len(says_of)
     for arm, trial in trials if not may_collide else ():
-        for name in history.run.faults:
+        for name in history.run.faults_of(arm, trial):
             known = {row["fault"] for row in history.rows("fault") if row["arm"] == arm}
             if name not in held.get((arm, trial), set()) and name not in known:
                 outcome.unknowns.append(f"{arm}, trial {trial}: fault {name} never came")

@@ -56,6 +56,12 @@ class RunInfo:
     failures: tuple[str, ...] = ()
     """Why trials were cut short, in words."""
     trials: tuple[tuple[str, int], ...] = ()
+    played: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    """By (arm, trial): those of the faults that its system can have. See `faults_of`."""
+
+    def faults_of(self, arm: str, trial: int) -> tuple[str, ...]:
+        """What must have come there. One that nothing was left for was not put to any test."""
+        return self.played.get((arm, trial)) or self.faults
 
     def topic(self, arm: str, trial: int, name: str) -> TopicFacts:
         known = self.topics.get((arm, trial, name)) or self.topics_everywhere.get(name)
@@ -97,6 +103,7 @@ class RunInfo:
         topics: dict[tuple[str, int, str], TopicFacts] = {}
         failures = ["the run was interrupted"] if top.get("interrupted") else []
         pairs = []
+        played: dict[tuple[str, int], tuple[str, ...]] = {}
         for number, entry in enumerate(trials):
             trial = read.mapping(entry, f"trials[{number}]")
             key = (
@@ -104,6 +111,8 @@ class RunInfo:
                 read.integer(trial.get("trial"), f"trials[{number}].trial"),
             )
             pairs.append(key)
+            if trial.get("faults") is not None:
+                played[key] = read.strings(trial["faults"], f"trials[{number}].faults")
             if trial.get("failure"):
                 failures.append(f"{key[0]}, trial {key[1]}: {trial['failure']}")
             named = read.mapping(trial.get("topics", {}), f"trials[{number}].topics")
@@ -133,6 +142,7 @@ class RunInfo:
             topics_everywhere={n: _topic(read, f, f"topics.{n}") for n, f in everywhere.items()},
             failures=tuple(failures),
             trials=tuple(pairs),
+            played=played,
         )
 
 

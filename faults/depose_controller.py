@@ -18,7 +18,8 @@ from typing import Final
 
 from faults.base import BaseFault, wait_for
 from faults.params import Params
-from faults.protocol import Capability, Context, Entry, FaultFailed, Link
+from faults.protocol import Capability, Context, Entry, Link
+from faults.targets import aim
 
 _HOWS: Final = ("pause", "cut")
 
@@ -39,9 +40,8 @@ class DeposeController(BaseFault):
         self._paused: int | None = None
 
     def apply(self, ctx: Context) -> None:
-        old, old_epoch = ctx.view.controller(), ctx.view.controller_epoch()
-        if old is None:
-            raise FaultFailed("there is no active controller")
+        (old,) = aim(ctx, ["controller"])
+        old_epoch = ctx.view.controller_epoch()
         self.nodes = [old]
         self.detail |= {"deposed": old, "controller_epoch": old_epoch, "how": self.how}
         started = ctx.now_ns()

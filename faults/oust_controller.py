@@ -25,6 +25,7 @@ from faults.leadership import find_partitions, read_partitions, reorder
 from faults.params import Params
 from faults.probe import told_controller
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link
+from faults.targets import aim
 
 _ASK_TIMEOUT_S = 1.0
 
@@ -53,9 +54,8 @@ class OustController(BaseFault):
         self._election: _Election | None = None
 
     def apply(self, ctx: Context) -> None:
-        old, old_epoch = ctx.view.controller(), ctx.view.controller_epoch()
-        if old is None:
-            raise FaultFailed("there is no active controller")
+        (old,) = aim(ctx, ["controller"])
+        old_epoch = ctx.view.controller_epoch()
         self.nodes = [old]
         self.detail |= {"deposed": old, "controller_epoch": old_epoch, "how": "oust"}
         states = find_partitions(self.partitions, ctx)

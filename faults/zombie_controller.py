@@ -23,6 +23,7 @@ from faults.base import BaseFault, wait_for
 from faults.params import Params
 from faults.probe import told_controller
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link
+from faults.targets import aim
 
 _HEARD_TIMEOUT_MS: Final = 15_000
 _ASK_TIMEOUT_S: Final = 1.0
@@ -54,9 +55,7 @@ class ZombieController(BaseFault):
     def apply(self, ctx: Context) -> None:
         if self.how == "pause" and Capability.PAUSE not in ctx.capabilities:
             raise FaultFailed(f"{self.name} with how=pause needs {Capability.PAUSE}")
-        zombie = ctx.view.controller()
-        if zombie is None:
-            raise FaultFailed("there is no active controller")
+        (zombie,) = aim(ctx, ["controller"])
         old_epoch = ctx.view.controller_epoch()
         self.nodes = [zombie]
         self.detail |= {"zombie": zombie, "controller_epoch": old_epoch, "how": self.how}

@@ -280,6 +280,7 @@ def _trial_record(trial: TrialResult) -> dict[str, Any]:
         "trial": trial.trial,
         "failure": trial.failure,
         "topics": trial.topics,
+        "faults": trial.faults,
         "skipped_faults": trial.skipped_faults,
         "skipped_roles": trial.skipped_roles,
         "evidence": trial.evidence,

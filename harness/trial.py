@@ -63,6 +63,8 @@ class TrialResult:
     end_t: int = 0
     failure: str | None = None
     topics: dict[str, dict[str, object]] = field(default_factory=dict)
+    faults: list[str] | None = None
+    """Those to be played, by name: without the skipped ones. None: it never came to that."""
     skipped_faults: list[str] = field(default_factory=list)
     skipped_roles: list[str] = field(default_factory=list)
     log_dirs: list[Path] = field(default_factory=list)
@@ -201,6 +203,7 @@ class TrialRunner:
         plan, skipped = self.plan.for_capabilities(cluster.capabilities)
         for entry, reason in skipped:
             self.result.skipped_faults.append(f"{entry.id} ({entry.fault}): {reason}")
+        self.result.faults = sorted({entry.fault for entry in plan.entries})
         store = self.live / "faults"
         store.mkdir(exist_ok=True)
         return Schedule(

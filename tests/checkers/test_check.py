@@ -69,6 +69,27 @@ def test_a_run_in_which_nothing_happened_is_unknown(story: Any, spark: Any, lack
     assert found.verdict()[0] == Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("played", "unknowns"),
+    [
+        (["flood"], 0),  # "oust" is nothing that this system could have
+        (["flood", "oust"], 1),  # it could, and it never came
+        (None, 1),
+        ([], 1),  # nothing was left to be played: nothing was tried
+    ],
+)
+def test_what_a_system_cannot_have_is_not_missed(
+    story: Any, spark: Any, played: list[str] | None, unknowns: int
+) -> None:
+    sound(story)
+    story.run["expectations"] = {"faults": ["flood", "oust"]}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "faults": played}]
+    story.add("fault", 20, fault="flood", id="a", phase="injected", took_hold=True)
+    found = activity.check(story.history(spark))
+    assert len(found.unknowns) == unknowns
+    assert all("fault oust never came" in why for why in found.unknowns)
+
+
 def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:
     def crash(_history: History) -> Outcome:
         raise ZeroDivisionError("oh")
