@@ -124,15 +124,14 @@ class HomeCore:
                 }
                 own = (self._own_before_ns - own_ns) / passed_ns
                 self._core = choose(self._core, own, shares, self._cores)
-                self._free_ns = FREE_NS if self._core == before else 2 * self._free_ns
+                longer_ns = min(2 * self._free_ns, LONGEST_FREE_NS)
+                self._free_ns = FREE_NS if self._core == before else longer_ns
         if before is not None and self._core is None:
             self._let_go()
         self.is_ours = self._core is not None and self._free_ns == FREE_NS
         self._visits = 0
         self._since_ns = now_ns
-        self._until_ns = now_ns + (
-            min(self._free_ns, LONGEST_FREE_NS) if self._core is None else LOOK_NS
-        )
+        self._until_ns = now_ns + (self._free_ns if self._core is None else LOOK_NS)
 
     def _let_go(self) -> None:
         """Every thread may go anywhere."""
