@@ -70,9 +70,11 @@ class OustController(BaseFault):
         if self._election.outcome is not None:
             raise FaultFailed(f"the election did not last: {self._election.outcome}")
         self._replace(ctx, old, old_epoch)
-        self.detail["session_lived"] = ctx.view.broker_epoch(old) == registered
+        # With a session that ended meanwhile nothing is tried: ZooKeeper itself refuses its writes.
+        session_lived = ctx.view.broker_epoch(old) == registered
+        self.detail["session_lived"] = session_lived
         self._wake(ctx)
-        self.took_hold = True
+        self.took_hold = session_lived
 
     def _slow_down(self, ctx: Context, old: int) -> None:
         self._slow = old

@@ -74,6 +74,19 @@ def test_it_is_stopped_before_and_woken_after_its_successor_acts(
     assert fault.detail["election"] == "done"
 
 
+def test_a_session_that_ends_meanwhile_shows_nothing(
+    ctx: Any, entry: Any, answered: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registrations = [7, None]  # before, and when it is woken
+    monkeypatch.setattr(ctx.cluster, "broker_epoch", lambda _node: registrations.pop(0))
+    fault = build(entry("oust-controller", partitions="t-*", latency_ms=20))
+    fault.inject(ctx)
+    assert not fault.took_hold
+    assert not fault.detail["session_lived"]
+    assert ctx.cluster.calls[-1] == ("resume", 1)
+    fault.heal(ctx)
+
+
 def test_an_election_that_is_over_before_the_stop_shows_nothing(
     ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
