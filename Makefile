@@ -40,7 +40,7 @@ kafka-images: image ## Apache Kafka in images, for SUT=kafka-zk and SUT=kafka-kr
 	@IMAGES="$(IMAGES)" $(BIN)/python -m harness.sut.kafka_images
 
 compare-runtimes: image ## one seed and plan in both runtimes: verdicts, faults in time, differences
-	@$(BIN)/python -m harness.compare_runtimes --profile=$(PROFILE) $(if $(SEED),--seed=$(SEED)) $(ARGS)
+	@$(BIN)/python -m harness.studies.runtimes --profile=$(PROFILE) $(if $(SEED),--seed=$(SEED)) $(ARGS)
 
 clean: ## end what earlier runs left behind (by recorded id), remove build products
 	@if [ -x $(BIN)/biplane ]; then $(BIN)/biplane clean; fi

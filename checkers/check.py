@@ -14,36 +14,22 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.compare import compare
-from checkers.frames import History
 from checkers.history import HistoryError
-from checkers.outcome import Outcome
-from checkers.verdict import CheckResult, Results, Verdict
-from checkers.witness import attach
+from checkers.history.frames import History
+from checkers.judging.compare import compare
+from checkers.judging.promise import Promise
+from checkers.judging.verdict import CheckResult, Results, Verdict
+from checkers.judging.witness import attach
+from checkers.promises import NAMES, promise
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Check = Callable[[History], Outcome]
-
-CHECKS: Final[Mapping[str, str]] = {
-    "activity": "checkers.activity",
-    "stale-metadata": "checkers.stale_metadata",
-    "truncation-loss": "checkers.truncation_loss",
-    "controller-latency": "checkers.controller_latency",
-    "fencing": "checkers.fencing",
-    "succession": "checkers.succession",
-    "availability": "checkers.availability",
-    "topic-deletion": "checkers.topic_deletion",
-    "log": "checkers.log",
-}
-"""Name -> module that has ``check(history) -> Outcome``."""
 
 _AT_ONCE: Final = 3
 
@@ -86,7 +72,7 @@ def check_all(
     names = chosen(expected)
     figures = figures if figures is not None else {}
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="check") as pool:
-        pending = {name: pool.submit(run_check, history, name) for name in names}
+        pending = {name: pool.submit(run_check, history, promise(name)) for name in names}
         done = {name: future.result() for name, future in pending.items()}
     results = Results(
         run_id=history.run.run_id,
@@ -106,49 +92,52 @@ def check_all(
 
 
 def chosen(expected: Sequence[str] | None) -> list[str]:
-    """The checks to run, in `CHECKS`' order; an unknown name is an error that names the others."""
+    """The checks to run, in the table's order; an unknown name is an error that names them all."""
     if expected is None:
-        return list(CHECKS)
+        return list(NAMES)
     for name in expected:
-        if name.replace("_", "-") not in CHECKS:
-            raise HistoryError(f"unknown check {name!r}; allowed: {', '.join(CHECKS)}")
+        if name.replace("_", "-") not in NAMES:
+            raise HistoryError(f"unknown check {name!r}; allowed: {', '.join(NAMES)}")
     wanted = {name.replace("_", "-") for name in expected} | {"activity"}
-    return [name for name in CHECKS if name in wanted]
+    return [name for name in NAMES if name in wanted]
 
 
 def run_check(
-    history: History, name: str, check: Check | None = None
+    history: History, judged: Promise
 ) -> tuple[CheckResult, dict[str, list[dict[str, Any]]]]:
-    """One check's result and figures. ``required`` is set only when it crashed."""
+    """One promise's result and figures. ``required`` is set only when its check crashed."""
     begun = time.monotonic()
+    result = CheckResult(
+        name=judged.name, verdict=Verdict.UNKNOWN, says=judged.says, rules=dict(judged.rules)
+    )
+    tables: dict[str, list[dict[str, Any]]] = {}
     try:
-        run = check or import_module(CHECKS[name]).check
-        outcome: Outcome = run(history)
-        verdict, reasons = outcome.verdict()
-        result = CheckResult(
-            name=name,
-            verdict=verdict,
-            reasons=reasons,
-            arms=outcome.arms,
-            violations=attach(history, outcome.findings),
-            violation_counts=outcome.counts,
-            required=False,
-        )
+        outcome = judged.check(history)
+        strange = sorted(set(outcome.counts) - set(judged.rules))
+        if strange:
+            raise ValueError(f"findings of rules that the promise does not have: {strange}")
+        result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
+        result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
+        result.violations = attach(history, outcome.findings)
+        result.violation_counts = outcome.counts
+        result.excused, result.not_judged = outcome.excuses(), outcome.not_judged
+        result.required = False
         tables = outcome.figures
     except HistoryError:
         raise
     except Exception as error:
-        result = CheckResult(
-            name=name,
-            verdict=Verdict.UNKNOWN,
-            reasons=[f"the checker crashed: {type(error).__name__}: {_first_line(error)}"],
-            arms={},
-            required=True,
-        )
+        result.verdict, result.arms, result.required = Verdict.UNKNOWN, {}, True
+        result.reasons = [f"the checker crashed: {type(error).__name__}: {_first_line(error)}"]
         result.reasons.append(traceback.format_exc(limit=-3))
-        tables = {}
     result.seconds = round(time.monotonic() - begun, 3)
     return result, tables
+
+
+def _by_place(evidence: Counter[tuple[str, int, str]]) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (arm, trial, what), n in sorted(evidence.items()):
+        found.setdefault(arm, {}).setdefault(str(trial), {})[what] = n
+    return found
 
 
 def write_figures(folder: Path, figures: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -64,7 +64,7 @@ def run(
     ] = False,
 ) -> None:
     """Play scenarios and judge them."""
-    from checkers.verdict import worst_exit_code
+    from checkers.judging.verdict import worst_exit_code
     from harness.progress import show_progress
     from harness.report.terminal import summarise
     from harness.run import Skipped
@@ -116,7 +116,7 @@ def check(
 ) -> None:
     """Judge a stored history (again), on any Spark master."""
     from checkers.check import check_run
-    from checkers.verdict import Verdict
+    from checkers.judging.verdict import Verdict
     from harness.report.terminal import describe
 
     results = check_run(where, master=master, memory=memory, out=out)
@@ -162,8 +162,8 @@ def compare(
     """Play the same scenarios in several arms, in turn, and lay the figures side by side."""
     import time
 
-    from checkers.verdict import worst_exit_code
-    from harness.compare import play_comparison
+    from checkers.judging.verdict import worst_exit_code
+    from harness.studies.compare import play_comparison
 
     _use_kafka(kafka_home)
     folder = into or store / "compare" / time.strftime("%Y%m%dT%H%M%S")
@@ -195,7 +195,7 @@ def differences(
     out: Annotated[Path, typer.Option(help="The page")] = Path("docs/kafka-differences.md"),
 ) -> None:
     """Lay two systems side by side, scenario by scenario, and explain where they differ."""
-    from harness.compare.differences import load_notes, write_differences
+    from harness.studies.compare.differences import load_notes, write_differences
 
     typer.echo(str(write_differences(store, load_notes(notes), out)))
 
@@ -226,9 +226,9 @@ def mutants(
     store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
 ) -> None:
     """Play each planted bug's scenario with and without it: each must be found, nothing else."""
-    from harness import mutants as planted
     from harness.progress import show_progress
     from harness.settings import Settings
+    from harness.studies import mutants as planted
 
     found = []
     chosen = planted.chosen(names or [])
@@ -270,7 +270,7 @@ def plan(
 @app.command()
 def offsets(folder: Folder) -> None:
     """When each fault of a run's plan began, system by system; exit code 1 when one was off."""
-    from harness.offsets import read_offsets, table
+    from harness.studies.offsets import read_offsets, table
 
     found = read_offsets(folder)
     for line in table(found):

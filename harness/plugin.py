@@ -145,7 +145,7 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    from checkers.verdict import EXIT_CRASH, worst_exit_code
+    from checkers.judging.verdict import EXIT_CRASH, worst_exit_code
 
     config = session.config
     outcomes, crashes = config.stash[_OUTCOMES], config.stash[_CRASHES]

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.history import VERSION
-from checkers.verdict import Verdict
+from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
 from harness.history import FinishReport, finish_trial
@@ -255,6 +255,7 @@ def _run_record(
                 "sut_version": arm.sut.version(programs),
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
+                "checks": checks_for(scenario.checks, [arm.sut.capabilities]),
             }
             for arm in arms
         },

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from checkers.frames import History
 from checkers.history import KINDS, OPERATIONS
-from checkers.session import session
+from checkers.history.frames import History
+from checkers.spark import session
 
 MS = 1_000_000
 SECOND_MS = 1_000

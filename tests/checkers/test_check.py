@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers import activity
 from checkers.check import check_all, check_run, chosen, run_check
-from checkers.frames import History
 from checkers.history import HistoryError, arrow_schema
-from checkers.outcome import Outcome
-from checkers.run_info import RunInfo
-from checkers.verdict import Results, Verdict, merge, worst_exit_code
+from checkers.history.frames import History
+from checkers.history.run_info import RunInfo
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Results, Verdict, merge, worst_exit_code
+from checkers.promises import activity, promise
 
 pytestmark = pytest.mark.spark
 
@@ -94,7 +95,8 @@ def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:
     def crash(_history: History) -> Outcome:
         raise ZeroDivisionError("oh")
 
-    result, _ = run_check(story.history(spark), "log", crash)
+    broken = dataclasses.replace(promise("log"), check=crash)
+    result, _ = run_check(story.history(spark), broken)
     assert result.verdict is Verdict.UNKNOWN
     assert "ZeroDivisionError: oh" in result.reasons[0]
     assert result.required

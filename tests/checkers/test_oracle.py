@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from checkers.accounts import accounts
-from checkers.disputes import disputes
-from checkers.fencing import check as fencing
+from checkers.facts.accounts import accounts
+from checkers.facts.disputes import disputes
+from checkers.promises.fencing import check as fencing
 
 pytestmark = pytest.mark.spark
 

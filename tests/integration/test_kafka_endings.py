@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from checkers.verdict import Verdict
+from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from faults.protocol import Entry, Link
 from harness import trial

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from checkers.verdict import Verdict
+from checkers.judging.verdict import Verdict
 from harness.run import Outcome, run
 from harness.runtime.protocol import SetupError
 from harness.scenarios import SCENARIOS

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from checkers.verdict import Verdict
+from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from faults.protocol import Entry
-from harness.offsets import read_offsets, table
 from harness.run import run
 from harness.runtime.protocol import SetupError
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
+from harness.studies.offsets import read_offsets, table
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, libs_dir
 from harness.sut.registry import SYSTEMS
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers.verdict import Verdict
-from harness.mutants import Hunt, Play, player
+from checkers.judging.verdict import Verdict
 from harness.run import Outcome
+from harness.studies.mutants import Hunt, Play, player
 from nodes.mutants import MUTANTS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

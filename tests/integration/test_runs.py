@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from checkers.verdict import Verdict
+from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from faults.protocol import Entry
 from harness.run import Outcome, run

@@ -6,19 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from checkers.judging.excuses import EXCUSES
 from harness.report.markup import Content, Html, details, table, tag
 from harness.report.story import Story, note, section
-
-SAYS = {
-    "activity": "Something happened that could be judged: operations, faults, leader changes.",
-    "stale-metadata": "A live broker shows committed leaders, never goes back, and converges.",
-    "truncation-loss": "What was promised stays; what acks=1 loses is tied to a truncation.",
-    "controller-latency": "Where controller requests waited. Measured, never a violation.",
-    "fencing": "Requests of a past controller, broker or leader are refused and change nothing.",
-    "succession": "Once a controller is replaced, only its successors decide.",
-    "availability": "A new leader serves; partitions accept produces once faults are healed.",
-    "log": "Replicas agree; no record is lost, doubled, reordered or skipped.",
-}
 
 
 def checks(story: Story) -> Html:
@@ -31,8 +21,42 @@ def checks(story: Story) -> Html:
         "checks",
         "Checks",
         table(head, rows, class_="checks", numeric={3}),
+        _excused(story, found),
+        _not_judged(found),
         [_measured(name, check) for name, check in found.items()],
     )
+
+
+def _excused(story: Story, found: Mapping[str, Mapping[str, Any]]) -> Html | None:
+    """What would have been a violation but for an excuse, by arm."""
+    sums: dict[tuple[str, str, str, str], tuple[int, float]] = {}
+    for name, check in found.items():
+        for one in check.get("excused") or []:
+            key = (str(one["arm"]), name, str(one["rule"]), str(one["excuse"]))
+            n, share = sums.get(key, (0, 0.0))
+            sums[key] = (n + int(one["n"]), max(share, float(one["share"])))
+    rows = [
+        tag(
+            "tr",
+            tag("td", story.badge(arm)),
+            tag("td", tag("code", rule), f" ({name})"),
+            tag("td", str(n), class_="num"),
+            tag("td", f"{share:.2%}", class_="num"),
+            tag("td", EXCUSES[excuse].because if excuse in EXCUSES else excuse, class_="wide"),
+        )
+        for (arm, name, rule, excuse), (n, share) in sorted(sums.items())
+    ]
+    if not rows:
+        return None
+    head = ["arm", "would break", "excused", "most in a trial", "because"]
+    return table(head, rows, caption="Excused, and on whose word", numeric={2, 3})
+
+
+def _not_judged(found: Mapping[str, Mapping[str, Any]]) -> Html | None:
+    said = [
+        f"{name}: {what}" for name, check in found.items() for what in check.get("not_judged") or []
+    ]
+    return details("What was not judged", [tag("p", what) for what in said]) if said else None
 
 
 def _row(name: str, check: Mapping[str, Any]) -> Html:
@@ -41,7 +65,7 @@ def _row(name: str, check: Mapping[str, Any]) -> Html:
     asked = None if check.get("required", True) else tag("div", "not asked for", class_="small")
     return tag(
         "tr",
-        tag("th", name, tag("div", SAYS.get(name), class_="small"), scope="row"),
+        tag("th", name, tag("div", check.get("says"), class_="small"), scope="row"),
         tag("td", tag("span", verdict, class_=f"pill {known}"), asked),
         tag("td", [_reason(str(reason)) for reason in check.get("reasons") or []], class_="wide"),
         tag("td", f"{check.get('seconds') or 0:.1f} s", class_="num"),

@@ -94,6 +94,19 @@ def results(**changes: Any) -> dict[str, Any]:
                 "arms": {A: {"acked_1": 10, "avoidable": 3, "lost": {"avoidable": 3}}},
                 "violations": [{**violation, "events": witness}],
                 "violation_counts": {"acked-all-lost": 9},
+                "rules": {"acked-all-lost": "A record acknowledged with acks=all stays."},
+                "excused": [
+                    {
+                        "arm": A,
+                        "trial": t,
+                        "rule": "acked-all-lost",
+                        "excuse": "unclean",
+                        "n": 6,
+                        "share": 0.012,
+                    }
+                    for t in (0, 1)
+                ],
+                "not_judged": ["dualplane-single: who saw nothing"],
             },
         },
         "comparison": {},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from checkers.verdict import Verdict
+from checkers.judging.verdict import Verdict
 from harness.report.terminal import describe, summarise
 from harness.run import Outcome
 

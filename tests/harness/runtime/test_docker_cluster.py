@@ -16,7 +16,11 @@ import pytest
 from checkers.history import problem_with
 from faults.protocol import Capability, Entry, FaultFailed, Link
 from faults.registry import build
-from harness.client_view import (
+from harness.cluster.ask import NoAnswer, cluster_idea
+from harness.cluster.cluster import Cluster
+from harness.runtime.docker import DockerRuntime
+from harness.runtime.process import ProcessRuntime
+from harness.studies.client_view import (
     BEGIN,
     END,
     LACKS,
@@ -28,10 +32,6 @@ from harness.client_view import (
     table,
     write_into,
 )
-from harness.cluster.ask import NoAnswer, cluster_idea
-from harness.cluster.cluster import Cluster
-from harness.runtime.docker import DockerRuntime
-from harness.runtime.process import ProcessRuntime
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.protocol import ClockTie
 

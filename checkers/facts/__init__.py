@@ -1,0 +1,14 @@
+"""What several promises share: facts drawn from the history, each with a docstring that says what
+its rows or columns mean. A fact judges nothing.
+
+    leadership   which leader epochs a partition went through, and when each was over
+    propagation  from the commit of a leader epoch until each broker had it
+    lives        a broker's lives: what it knew ends with its process
+    segments     a trial's time cut where a fault begins or ends
+    floods       on whom each flood lay, from when to when, and whether it lasted
+    cuts         truncations, each with the demotion that led to it
+    accounts     what became of every value: offered, and found (or not) in the final log
+    disputes     what every witness says of one offset
+    histogram    latencies in logarithmic buckets
+    spans        when a row really happened: its times, widened by their own error
+"""

@@ -1,0 +1,323 @@
+"""Floods: on whom each lay, from when to when, and whether it lasted.
+
+A fault's ``took_hold`` says that a flood set in. What it reached after that is in the ``flood``
+rows that its workers write on a clock (every 250 ms), and a flood that broke off half way proves
+as little as one that never came. So between ``injected`` and ``heal`` a flood is held against four
+questions, by broker and worker process:
+
+    died      a worker ended before it was told to (the fault says so when it is healed), or wrote
+              nothing more
+    silent    a worker wrote nothing for a while, and then went on: stopped, or starved
+    stalled   a worker went on asking and got no good answer
+    thin      a flood that is to fill a request queue had no more connections than the queue places
+
+A flooded broker may be slow: what is too long is `TOLERANCE_NS`. A broker that was down or paused
+on purpose, or cut off by another fault, excuses the last two; a worker has no such excuse, since it
+lives beside the broker. A worker that had sent as much as the plan lets it is done, not dead.
+
+Flood rows do not grow with the load (a few a second and worker): plain Python on the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+TOLERANCE_NS: Final = 2_000_000_000
+"""Several times the slowest answer seen from a flooded broker (0.85 s, Apache Kafka with 640
+connections on a busy machine), and eight of a worker's intervals."""
+GRACE_NS: Final = 5_000_000_000
+"""After a broker came back: hundreds of connections are dialled anew."""
+_DOWN: Final = frozenset({"stop", "stopped", "kill", "pause", "exited"})
+_UP: Final = frozenset({"ready", "resume"})
+_CUT_OFF: Final = frozenset({"disconnect", "disk-full"})
+"""Faults after which a broker cannot serve a flood, although its process runs."""
+_ON_PROXIES: Final = frozenset({"toxic", "link-down", "isolate"})
+"""The same for floods that go through the client link's proxy."""
+_FOREVER: Final = 2**62
+
+Row = Mapping[str, Any]
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Flood:
+    """One flood on one broker; in place during [from_t, to_t) (ns)."""
+
+    arm: str
+    trial: int
+    id: str
+    fault: str
+    node: int
+    from_t: int
+    to_t: int
+    queue_places: int | None = None
+    """queued.max.requests, when the flood is to fill the queue."""
+    proxied: bool = False
+    ended: dict[str, int] = field(default_factory=dict)
+    """Workers that had ended, unasked, when the flood was to be healed: their exit codes."""
+    bounded: frozenset[str] = frozenset()
+    """Workers that ended because they had sent as much as the plan lets them."""
+    workers: dict[str, list[Row]] = field(default_factory=dict)
+    """``flood`` rows by worker process, in order of time."""
+
+    def completed(
+        self, begin: int | None = None, end: int = _FOREVER, process: str | None = None
+    ) -> int:
+        """Requests answered in intervals that ended in (begin, end]; by default since it set in."""
+        begin = self.from_t if begin is None else begin
+        of = self.workers.values() if process is None else [self.workers.get(process, [])]
+        return sum(r["completed"] or 0 for rows in of for r in rows if begin < r["t"] <= end)
+
+    def connections(self) -> Iterator[tuple[int, int, int]]:
+        """(from, to, open connections of all workers), adjoining, while it was in place. A row's
+        count was taken at the end of its interval and stands for all of it; a worker that wrote
+        nothing more has none."""
+        held = {process: rows[0]["connections"] or 0 for process, rows in self.workers.items()}
+        edges = [
+            (row["t"] - (row["interval_ns"] or 0), process, row["connections"] or 0)
+            for process, rows in self.workers.items()
+            for row in rows
+        ]
+        last = {process: rows[-1]["t"] for process, rows in self.workers.items()}
+        edges += [
+            (t, process, 0)
+            for process, t in last.items()
+            if self.to_t - t > TOLERANCE_NS and process not in self.bounded
+        ]
+        edges.sort()
+        ends = [begin for begin, _, _ in edges[1:]] + [self.to_t]
+        for (begin, process, count), end in zip(edges, ends, strict=False):
+            held[process] = count
+            since, until = max(begin, self.from_t), min(end, self.to_t)
+            if until > since:
+                yield since, until, sum(held.values())
+
+    def fewest_connections(self) -> int | None:
+        return min((held for _, _, held in self.connections()), default=None)
+
+
+def floods(history: History) -> list[Flood]:
+    """Every flood that set in, by broker, in order of time; gathered once a history."""
+    found: list[Flood] = history.memo("floods", lambda: _gather(history))
+    return found
+
+
+def _gather(history: History) -> list[Flood]:
+    reached: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for done in history.rows("flood"):
+        reached.setdefault((done["arm"], done["trial"], done["id"]), []).append(done)
+    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for row in history.rows("fault"):
+        steps.setdefault((row["arm"], row["trial"], row["id"] or row["fault"]), []).append(row)
+    found = []
+    for key, rows in steps.items():
+        begun = next((r for r in rows if r["phase"] == "injected"), None)
+        detail: dict[str, Any] = {}
+        for row in rows:
+            detail |= _detail(row["detail"])
+        dialled = detail.get("connections")
+        targets = {int(n) for n in dialled} if isinstance(dialled, Mapping) else set()
+        targets |= {r["node"] for r in reached.get(key, ()) if r["node"] is not None}
+        if begun is None or begun["took_hold"] is False or not targets:
+            continue
+        over = next((r["t"] for r in rows if r["phase"] in ("heal", "healed")), None)
+        for node in sorted(targets):
+            flood = Flood(*key, begun["fault"] or "?", node, begun["t"], over or _end(history, key))
+            flood.queue_places = detail.get("queue_places")
+            flood.proxied = bool(detail.get("proxied"))
+            flood.ended = dict(detail.get("ended") or {})
+            flood.bounded = frozenset(detail.get("bounded") or ())
+            for done in reached.get(key, ()):
+                if done["node"] == node:
+                    flood.workers.setdefault(done["process"], []).append(done)
+            found.append(flood)
+    return sorted(found, key=lambda f: (f.arm, f.trial, f.from_t, f.node))
+
+
+def _detail(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _end(history: History, key: tuple[str, int, str]) -> int:
+    """Of a flood that was never healed: the trial's last milestone."""
+    times: list[int] = [
+        row["t"]
+        for kind in ("phase", "fault", "flood")
+        for row in history.rows(kind)
+        if (row["arm"], row["trial"]) == key[:2]
+    ]
+    return max(times)
+
+
+# -- whether it lasted ----------------------------------------------------------------------------
+
+
+def broken_off(history: History) -> Iterator[tuple[Flood, str]]:
+    """Each flood that did not last, and why, in words."""
+    for flood in floods(history):
+        excused = _excused(history, flood)
+        clock = _Clock.of(history, flood)
+        gone = list(_gone(flood, clock))
+        if not flood.workers:
+            yield flood, f"{_name(flood)}: no worker wrote down what it reached"
+        yield from ((flood, why) for why in gone)
+        yield from ((flood, why) for why in _stalled(flood, excused, clock))
+        if not gone:
+            yield from ((flood, why) for why in _thin(flood, excused, clock))
+
+
+def _name(flood: Flood) -> str:
+    return f"fault {flood.id} ({flood.fault}) on broker {flood.node}"
+
+
+def _gone(flood: Flood, clock: _Clock) -> Iterator[str]:
+    """Workers that died, or were silent for a while."""
+    for process, rows in flood.workers.items():
+        code = flood.ended.get(process)
+        inside = [r["t"] for r in rows if flood.from_t < r["t"] <= flood.to_t]
+        last = max(inside, default=flood.from_t)
+        done = flood.completed(end=last, process=process)
+        quiet = flood.to_t - last > TOLERANCE_NS
+        if code is not None or (quiet and process not in flood.bounded):
+            how = "wrote nothing more" if code is None else f"ended with {_ending(code)}"
+            yield (
+                f"{_name(flood)} died {clock.at(last)}, {_s(flood.to_t - last)} before it was to "
+                f"end: worker {process} {how}; {done:,} requests were completed by then, none after"
+            )
+        for begin, end in _holes([flood.from_t, *inside]):
+            before = flood.completed(end=begin, process=process)
+            after = flood.completed(begin=end, process=process)
+            yield (
+                f"{_name(flood)} fell silent {clock.at(begin)} for {_s(end - begin)}: worker "
+                f"{process} wrote nothing; {before:,} requests were completed before, {after:,} "
+                "after"
+            )
+
+
+def _holes(times: Sequence[int]) -> Iterator[Span]:
+    for before, after in pairwise(times):
+        if after - before > TOLERANCE_NS:
+            yield before, after
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _stalled(flood: Flood, excused: Sequence[Span], clock: _Clock) -> Iterator[str]:
+    """Spans in which a worker that asks was answered nothing, or nothing but errors."""
+    for process, rows in flood.workers.items():
+        if not any(r["sent"] for r in rows):
+            continue  # it holds connections and asks nothing
+        idle = [
+            (max(flood.from_t, r["t"] - (r["interval_ns"] or 0)), min(r["t"], flood.to_t))
+            for r in rows
+            if flood.from_t < r["t"] and (r["completed"] or 0) <= (r["errors"] or 0)
+        ]
+        for begin, end in _too_long(idle, excused):
+            before = flood.completed(end=begin, process=process)
+            during = flood.completed(begin, end, process)
+            errors = f", {during:,} errors" if during else ""
+            after = flood.completed(begin=end, process=process)
+            yield (
+                f"{_name(flood)} stalled {clock.at(begin)} for {_s(end - begin)}: no request of "
+                f"worker {process} was completed{errors}; {before:,} were before, {after:,} after"
+            )
+
+
+def _thin(flood: Flood, excused: Sequence[Span], clock: _Clock) -> Iterator[str]:
+    """Spans in which the request queue could not have been full."""
+    places = flood.queue_places
+    if places is None:
+        return
+    steps = list(flood.connections())
+    spans = [(begin, end) for begin, end, held in steps if held <= places]
+    for begin, end in _too_long(spans, excused):
+        few = min(held for since, until, held in steps if since < end and until > begin)
+        before, after = flood.completed(end=begin), flood.completed(begin=begin)
+        yield (
+            f"{_name(flood)} ran thin {clock.at(begin)} for {_s(end - begin)}: {few} connections, "
+            f"no more than queued.max.requests={places}, cannot fill the request queue; {before:,} "
+            f"requests were completed before, {after:,} after"
+        )
+
+
+def _too_long(spans: Iterable[Span], excused: Sequence[Span]) -> Iterator[Span]:
+    """What is left of adjoining spans without the excused times, where longer than tolerated."""
+    whole: list[list[int]] = []
+    for begin, end in sorted(s for s in spans if s[1] > s[0]):
+        # Rows of one worker adjoin to the nanosecond.
+        if whole and begin <= whole[-1][1]:
+            whole[-1][1] = max(whole[-1][1], end)
+        else:
+            whole.append([begin, end])
+    for begin, end in whole:
+        at = begin
+        for off, on in [*sorted(excused), (end, end)]:
+            if min(off, end) - at > TOLERANCE_NS:
+                yield at, min(off, end)
+            at = max(at, on)
+
+
+# -- excuses --------------------------------------------------------------------------------------
+
+
+def _excused(history: History, flood: Flood) -> list[Span]:
+    """When the flooded broker could not answer, by somebody's plan."""
+    here = (flood.arm, flood.trial)
+    found: list[Span] = []
+    down_t: int | None = None
+    for row in history.rows("node_event"):
+        if (row["arm"], row["trial"], row["node"]) != (*here, flood.node):
+            continue
+        if row["event"] in _DOWN and down_t is None:
+            down_t = row["t"]
+        elif row["event"] in _UP and down_t is not None:
+            found.append((down_t, row["t"] + GRACE_NS))
+            down_t = None
+    if down_t is not None:
+        found.append((down_t, _FOREVER))
+    hindering = _CUT_OFF | (_ON_PROXIES if flood.proxied else frozenset())
+    others: dict[str, list[dict[str, Any]]] = {}
+    for row in history.rows("fault"):
+        if (row["arm"], row["trial"]) == here and row["fault"] in hindering:
+            others.setdefault(row["id"] or row["fault"], []).append(row)
+    for rows in others.values():
+        if any(flood.node in (r["nodes"] or ()) for r in rows):
+            healed = next((r["t"] for r in rows if r["phase"] == "healed"), None)
+            found.append((rows[0]["t"], _FOREVER if healed is None else healed + GRACE_NS))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Times as a reader counts them: from the beginning of the trial's chaos phase."""
+
+    zero_t: int
+    what: str
+
+    @classmethod
+    def of(cls, history: History, flood: Flood) -> _Clock:
+        for row in history.rows("phase"):
+            here = (row["arm"], row["trial"]) == (flood.arm, flood.trial)
+            if here and (row["name"], row["event"]) == ("chaos", "begin"):
+                return cls(row["t"], "into chaos")
+        return cls(flood.from_t, "after it had set in")
+
+    def at(self, t: int) -> str:
+        return f"{_s(t - self.zero_t)} {self.what}"
+
+
+def _s(span_ns: int) -> str:
+    return f"{span_ns / 1e9:.1f} s"

@@ -1,0 +1,51 @@
+"""A broker's lives: what it knew ends with its process.
+
+Epochs that a broker accepted, and metadata that it showed, bind it until it dies. Client-side rows
+do not carry the broker's boot number, so a life is counted by what the harness did to the process:
+each start, kill, stop and exit of a node begins a new one. Two rows are compared only inside one
+life. That errs on the side of silence: a broker that handles requests while it shuts down is not
+compared with what it did before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+ENDS: Final = frozenset({"start", "kill", "stop", "stopped", "exited"})
+
+
+def cuts(history: History) -> dict[tuple[str, int, int], list[int]]:
+    """By (arm, trial, node): the times (ns) at which a life ends or begins, ascending."""
+    found: dict[tuple[str, int, int], list[int]] = {}
+    for row in history.rows("node_event"):
+        if row["event"] in ENDS and row["node"] is not None:
+            found.setdefault((row["arm"], row["trial"], row["node"]), []).append(row["t"])
+    return found
+
+
+def with_life(
+    history: History, frame: DataFrame, begin: Column, end: Column, node: str = "node"
+) -> DataFrame:
+    """Add ``life`` (int): the life of broker ``node`` that the span [begin, end] fell in; null when
+    it was not one."""
+    from pyspark.sql import functions as F
+
+    known = cuts(history)
+    if not known:
+        return frame.withColumn("life", F.lit(0))
+    rows = [{"arm": a, "trial": t, "_node": n, "_cuts": c} for (a, t, n), c in known.items()]
+    table = history.table(rows, "arm string, trial int, _node int, _cuts array<bigint>")
+    keyed = frame.withColumn("_node", F.col(node)).withColumn("_begin", begin)
+    joined = keyed.withColumn("_end", end).join(
+        F.broadcast(table), ["arm", "trial", "_node"], "left"
+    )
+    first = F.expr("coalesce(size(filter(_cuts, c -> c <= _begin)), 0)")
+    last = F.expr("coalesce(size(filter(_cuts, c -> c <= _end)), 0)")
+    # size(null) is -1 outside ANSI mode: a node without cuts has one life, whatever its number.
+    life = F.when(F.col("_cuts").isNull(), F.lit(0)).when(first == last, first)
+    return joined.withColumn("life", life).drop("_node", "_begin", "_end", "_cuts")

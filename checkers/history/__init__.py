@@ -1,0 +1,37 @@
+"""A run's evidence: what its rows say, and how they are read.
+
+    schema      what one row of evidence says; the only home of it
+    run_info    run.json: what was asked
+    frames      a stored history as typed Spark frames, one a kind
+    store       where it lies: a folder, or any URI that Hadoop can read
+
+Importing this package is cheap: neither Spark nor Arrow comes with it.
+"""
+
+from checkers.history.schema import (
+    COMMON,
+    KINDS,
+    OPERATIONS,
+    PARTITION_COLUMNS,
+    VERSION,
+    HistoryError,
+    Kind,
+    arrow_schema,
+    arrow_type,
+    problem_with,
+    spark_ddl,
+)
+
+__all__ = [
+    "COMMON",
+    "KINDS",
+    "OPERATIONS",
+    "PARTITION_COLUMNS",
+    "VERSION",
+    "HistoryError",
+    "Kind",
+    "arrow_schema",
+    "arrow_type",
+    "problem_with",
+    "spark_ddl",
+]

@@ -1,0 +1,299 @@
+"""A stored history as typed Spark frames, one a kind.
+
+    with History.load("store/flood/20250101T000000-1") as history:
+        history.frame("produce")      # Spark, lazily read; an empty typed frame when absent
+        history.rows("fault")         # small kinds: plain rows on the driver, in order of t
+
+The schema is never inferred: it is `checkers.history`'s, so that an absent kind and an absent
+column read as nothing and nulls. Files that do not fit it are a `HistoryError` (exit code 254).
+
+Kinds whose size does not grow with the load (faults, phases, log ends, ...) may be read with
+`rows`: from local folders that takes no Spark job. Kinds that grow with the load must stay frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from checkers.history import KINDS, HistoryError, arrow_schema, spark_ddl
+from checkers.history.run_info import RunInfo
+from checkers.history.store import LocalStore, Store, open_store
+from checkers.spark import session, tuned
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_LIMIT: Final = 2_000_000
+_FOOTERS_READ: Final = 200
+
+
+class History:
+    """One run's history. Owned by the thread that judges; frames may be used from several.
+
+    ``run`` is what was asked (run.json); ``folder`` where results go (None for a URI).
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        run: RunInfo,
+        *,
+        name: str,
+        folder: Path | None = None,
+        store: Store | None = None,
+        kinds: Mapping[str, str] | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        self.spark, self.run, self.name, self.folder = spark, run, name, folder
+        self._store = store
+        self._kinds = dict(kinds or {})  # kind -> path below the store's root
+        self._tables = dict(tables or {})
+        self._counts = dict(counts or {})
+        self._frames: dict[str, DataFrame] = {}
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._memo: dict[str, Any] = {}
+
+    # -- making one -----------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        where: str | Path,
+        *,
+        spark: SparkSession | None = None,
+        master: str | None = None,
+        memory: str | None = None,
+    ) -> History:
+        """Open a run's folder or URI (one that holds ``run.json`` and ``history/``).
+
+        Validates run.json and the files' schemas at once; reads rows only when asked. Starts
+        Spark (``master``, ``memory``: see `checkers.spark`) unless given a session.
+        """
+        remote = "://" in str(where) and not str(where).startswith("file:")
+        if remote:
+            spark = spark or session(master, memory=memory, small=False)
+        store = open_store(where, spark)
+        base = "history"
+        if not store.exists(base):
+            raise HistoryError(f"{store.root}: it has no folder 'history'; allowed: a run's folder")
+        run = RunInfo.parse(store.read_text("run.json"), f"{store.root}/run.json")
+        kinds: dict[str, str] = {}
+        for name in store.names(base):
+            key, _, kind = name.partition("=")
+            if key != "f":
+                continue  # rejected.jsonl and the like
+            if kind not in KINDS:
+                raise HistoryError(
+                    f"{store.root}/history/{name}: unknown kind; allowed: {', '.join(KINDS)}"
+                )
+            kinds[kind] = f"{base}/{name}"
+        counts = _count_and_validate(store, kinds) if isinstance(store, LocalStore) else None
+        total = None if counts is None else sum(counts.values())
+        spark = spark or session(master, memory=memory, small=(total or 0) <= 1_500_000)
+        return cls(
+            tuned(spark, total),
+            run,
+            name=store.root,
+            folder=store.local,
+            store=store,
+            kinds=kinds,
+            counts=counts,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        rows: Mapping[str, Sequence[Mapping[str, Any]]],
+        run: RunInfo | Mapping[str, Any] | None = None,
+        *,
+        folder: Path | None = None,
+    ) -> History:
+        """A history of rows in memory: kind -> rows, each with ``arm`` and ``trial``."""
+        import pyarrow as pa
+
+        tables: dict[str, pa.Table] = {}
+        for kind, items in rows.items():
+            if kind not in KINDS:
+                raise HistoryError(f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")
+            tables[kind] = pa.Table.from_pylist(list(items), schema=_stored_schema(kind))
+        info = run if isinstance(run, RunInfo) else RunInfo.from_dict(run or {})
+        counts = {kind: len(items) for kind, items in rows.items()}
+        own = tuned(spark, sum(counts.values()))
+        return cls(own, info, name="rows in memory", folder=folder, tables=tables, counts=counts)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def has(self, kind: str) -> bool:
+        """Whether there may be rows of the kind (false is certain)."""
+        if kind not in KINDS:
+            raise HistoryError(f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")
+        return kind in self._tables or (kind in self._kinds and self._counts.get(kind) != 0)
+
+    def frame(self, kind: str) -> DataFrame:
+        """Every row of a kind, with ``arm`` (string) and ``trial`` (int)."""
+        if kind not in self._frames:
+            self._frames[kind] = self._read(kind)
+        return self._frames[kind]
+
+    def _read(self, kind: str) -> DataFrame:
+        if not self.has(kind):
+            return self.spark.createDataFrame(_stored_schema(kind).empty_table())
+        if kind in self._tables:
+            return self.spark.createDataFrame(self._tables[kind])
+        assert self._store is not None
+        return self.spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        """The rows of a kind that does not grow with the load, in order of ``t``."""
+        if kind not in self._rows:
+            self._rows[kind] = sorted(self._collect(kind), key=lambda row: row["t"])
+        return self._rows[kind]
+
+    def _collect(self, kind: str) -> list[dict[str, Any]]:
+        import pyarrow.dataset as ds
+
+        if not self.has(kind):
+            return []
+        if kind in self._tables:
+            return list(self._tables[kind].to_pylist())
+        if self._store is not None and self._store.local is not None:
+            dataset = ds.dataset(
+                self._store.local / self._kinds[kind],
+                schema=_stored_schema(kind),
+                partitioning=_hive(),
+                format="parquet",
+            )
+            return list(dataset.to_table().to_pylist())
+        found = self.frame(kind).limit(_ROWS_LIMIT).collect()
+        return [row.asDict(recursive=True) for row in found]
+
+    # -- shared work ----------------------------------------------------------------------------
+
+    def memo(self, name: str, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once a history: for frames that several checks share."""
+        if name not in self._memo:
+            self._memo[name] = make()
+        return self._memo[name]
+
+    def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
+        """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local
+        table in the plan: no job is needed to read it, and an empty one prunes what joins it."""
+        import pyarrow as pa
+
+        fields = [part.split() for part in schema.split(", ")]
+        types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+        types["array<bigint>"] = pa.list_(pa.int64())
+        layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
+        return self.spark.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
+
+    def close(self) -> None:
+        """Forget what was shared between checks. The Spark session lives on."""
+        self._memo.clear()
+        self._frames.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- what it is a history of -----------------------------------------------------------------
+
+    @property
+    def trials(self) -> list[tuple[str, int]]:
+        """Every (arm, trial) of which there is a row."""
+        found: list[tuple[str, int]] = self.memo("trials", self._find_trials)
+        return found
+
+    def _find_trials(self) -> list[tuple[str, int]]:
+        found: set[tuple[str, int]] = set()
+        for table in self._tables.values():
+            found |= {(r["arm"], r["trial"]) for r in table.select(["arm", "trial"]).to_pylist()}
+        for path in self._kinds.values():
+            assert self._store is not None
+            for arm in self._store.names(path):
+                for trial in self._store.names(f"{path}/{arm}"):
+                    found.add(_directory_keys(f"{self.name}/{path}", arm, trial))
+        return sorted(found)
+
+    def expected(self, check: str) -> list[tuple[str, int]]:
+        """Every (arm, trial) that the run was to have and whose system this check can judge."""
+        pairs = set(self.trials) | set(self.run.trials)
+        return sorted(p for p in pairs if self.run.can_be_judged(p[0], check))
+
+    @property
+    def arms(self) -> list[str]:
+        return sorted({arm for arm, _ in self.trials} | set(self.run.arms))
+
+
+def _directory_keys(where: str, arm: str, trial: str) -> tuple[str, int]:
+    from urllib.parse import unquote
+
+    label, number = arm.removeprefix("arm="), trial.removeprefix("trial=")
+    if not arm.startswith("arm=") or not trial.startswith("trial=") or not number.isdigit():
+        raise HistoryError(f"{where}/{arm}/{trial}: allowed: arm=<label>/trial=<number>")
+    return unquote(label), int(number)
+
+
+def _hive() -> Any:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    return ds.partitioning(pa.schema([("arm", pa.string()), ("trial", pa.int32())]), flavor="hive")
+
+
+def _stored_schema(kind: str) -> pa.Schema:
+    import pyarrow as pa
+
+    keys = [pa.field("arm", pa.string()), pa.field("trial", pa.int32())]
+    return pa.schema([*arrow_schema(kind), *keys])
+
+
+def _count_and_validate(store: LocalStore, kinds: Mapping[str, str]) -> dict[str, int]:
+    """Rows by kind from the files' footers; a column of the wrong type is refused by name."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    assert store.local is not None
+    counts: dict[str, int] = {}
+    for kind, path in kinds.items():
+        wanted = arrow_schema(kind)
+        counts[kind] = 0
+        for number, file in enumerate(sorted((store.local / path).rglob("*.parquet"))):
+            try:
+                footer = pq.ParquetFile(file)
+                counts[kind] += footer.metadata.num_rows
+                schema = footer.schema_arrow if number < _FOOTERS_READ else wanted
+            except (OSError, pa.ArrowInvalid) as error:
+                raise HistoryError(f"{file}: not a Parquet file: {error}") from error
+            for column in schema:
+                index = wanted.get_field_index(column.name)
+                if index >= 0 and not _same_type(wanted.field(index).type, column.type):
+                    raise HistoryError(
+                        f"{file}: field {column.name!r}: type {column.type}; "
+                        f"allowed: {wanted.field(index).type}"
+                    )
+    return counts
+
+
+def _same_type(wanted: Any, found: Any) -> bool:
+    """Names of list elements differ between writers and mean nothing."""
+    import pyarrow as pa
+
+    if pa.types.is_list(wanted) and pa.types.is_list(found):
+        return _same_type(wanted.value_type, found.value_type)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(found):
+        names = {f.name: f.type for f in found}
+        return all(f.name in names and _same_type(f.type, names[f.name]) for f in wanted)
+    return bool(wanted == found)

@@ -1,0 +1,214 @@
+"""``run.json``: what was asked of a run, as far as judging its history needs it.
+
+    {"version": 1, "run_id": "...", "scenario": "...", "seed": 1,
+     "arms": {"dualplane-single": {"sut": "dualplane", "planes": "single", "runtime": "process",
+                                   "checks": ["fencing"]}},
+     "expectations": {"leader_changes_planned": true, "faults": ["flood"], "checks": ["fencing"],
+                      "settling_ms": 5000},
+     "clock": {"monotonic_minus_wall_ns": -1, "error_ns": 100000},
+     "trials": [{"arm": "...", "trial": 0, "failure": null, "topics": {"t": {"configs": {...}}}}]}
+
+``topics`` may also stand at the top. Unknown fields are the harness's own business; a field that is
+read and has the wrong form is a `HistoryError` naming file, field and what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.history import VERSION, HistoryError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What of a topic's configuration decides whether a loss is lawful."""
+
+    unclean_leader_election: bool = False
+    min_insync_replicas: int = 1
+    compacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """The judged run. ``checks`` is None when nobody said which: then all are run, none required.
+
+    ``clock_offset_ns``: monotonic minus wall clock, None when the run did not tie them.
+    """
+
+    run_id: str = ""
+    scenario: str = ""
+    seed: int = 0
+    arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    checks: tuple[str, ...] | None = None
+    faults: tuple[str, ...] = ()
+    faults_may_collide: bool = False
+    """Faults drawn at random may be in each other's way: one that then fails is no lack."""
+    leader_changes_planned: bool = False
+    settling_ns: int | None = None
+    """How long after healing brokers may still show old leaders; None: the checker's own limit."""
+    clock_offset_ns: int | None = None
+    clock_error_ns: int = 0
+    topics: Mapping[tuple[str, int, str], TopicFacts] = field(default_factory=dict)
+    """By (arm, trial, topic); see `topic`."""
+    topics_everywhere: Mapping[str, TopicFacts] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+    """Why trials were cut short, in words."""
+    trials: tuple[tuple[str, int], ...] = ()
+    played: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    """By (arm, trial): those of the faults that its system can have. See `faults_of`."""
+
+    def faults_of(self, arm: str, trial: int) -> tuple[str, ...]:
+        """What must have come there. One that nothing was left for was not put to any test."""
+        return self.played.get((arm, trial)) or self.faults
+
+    def can_be_judged(self, arm: str, check: str) -> bool:
+        """Whether an arm's system shows what the check judges (all, where nothing says less)."""
+        checks = self.arms.get(arm, {}).get("checks")
+        return checks is None or check == "activity" or check in checks
+
+    def topic(self, arm: str, trial: int, name: str) -> TopicFacts:
+        known = self.topics.get((arm, trial, name)) or self.topics_everywhere.get(name)
+        return known or TopicFacts()
+
+    @property
+    def lax_topics(self) -> set[tuple[str, int | None, str]]:
+        """Topics that may lose committed records by their own configuration: unclean elections.
+        Arm "" stands for every arm (then the trial is None)."""
+        lax: set[tuple[str, int | None, str]] = {
+            key for key, facts in self.topics.items() if facts.unclean_leader_election
+        }
+        for name, facts in self.topics_everywhere.items():
+            if facts.unclean_leader_election:
+                lax.add(("", None, name))
+        return lax
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> RunInfo:
+        """Read ``run.json``; ``where`` names it in errors."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise HistoryError(f"{where}: not JSON: {error}") from error
+        return cls.from_dict(data, where)
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "run.json") -> RunInfo:
+        read = _Reader(where)
+        top = read.mapping(data, "run")
+        version = top.get("version", VERSION)
+        if version != VERSION:
+            raise HistoryError(f"{where}: field 'version': {version!r}; allowed: {VERSION}")
+        expectations = read.mapping(top.get("expectations", {}), "expectations")
+        clock = read.mapping(top.get("clock", {}), "clock")
+        checks = expectations.get("checks")
+        settling = expectations.get("settling_ms")
+        trials = read.sequence(top.get("trials", []), "trials")
+        topics: dict[tuple[str, int, str], TopicFacts] = {}
+        failures = ["the run was interrupted"] if top.get("interrupted") else []
+        pairs = []
+        played: dict[tuple[str, int], tuple[str, ...]] = {}
+        for number, entry in enumerate(trials):
+            trial = read.mapping(entry, f"trials[{number}]")
+            key = (
+                str(trial.get("arm")),
+                read.integer(trial.get("trial"), f"trials[{number}].trial"),
+            )
+            pairs.append(key)
+            if trial.get("faults") is not None:
+                played[key] = read.strings(trial["faults"], f"trials[{number}].faults")
+            if trial.get("failure"):
+                failures.append(f"{key[0]}, trial {key[1]}: {trial['failure']}")
+            named = read.mapping(trial.get("topics", {}), f"trials[{number}].topics")
+            for name, facts in named.items():
+                topics[*key, name] = _topic(read, facts, f"trials[{number}].topics.{name}")
+        everywhere = read.mapping(top.get("topics", {}), "topics")
+        offset = clock.get("monotonic_minus_wall_ns")
+        return cls(
+            run_id=str(top.get("run_id", "")),
+            scenario=str(top.get("scenario", "")),
+            seed=read.integer(top.get("seed", 0), "seed"),
+            arms=read.mapping(top.get("arms", {}), "arms"),
+            checks=None if checks is None else read.strings(checks, "expectations.checks"),
+            faults=_fault_names(read, expectations.get("faults", [])),
+            faults_may_collide=bool(expectations.get("faults_may_collide", False)),
+            leader_changes_planned=bool(expectations.get("leader_changes_planned", False)),
+            settling_ns=(
+                None
+                if settling is None
+                else read.integer(settling, "expectations.settling_ms") * 1_000_000
+            ),
+            clock_offset_ns=(
+                None if offset is None else read.integer(offset, "clock.monotonic_minus_wall_ns")
+            ),
+            clock_error_ns=read.integer(clock.get("error_ns", 0), "clock.error_ns"),
+            topics=topics,
+            topics_everywhere={n: _topic(read, f, f"topics.{n}") for n, f in everywhere.items()},
+            failures=tuple(failures),
+            trials=tuple(pairs),
+            played=played,
+        )
+
+
+def _fault_names(read: _Reader, faults: Any) -> tuple[str, ...]:
+    """Faults are given by name, or as plan entries that have one."""
+    names = []
+    for number, entry in enumerate(read.sequence(faults, "expectations.faults")):
+        name = entry.get("fault") if isinstance(entry, Mapping) else entry
+        if not isinstance(name, str):
+            raise HistoryError(
+                f"{read.where}: field 'expectations.faults[{number}]': {entry!r}; "
+                "allowed: a fault's name, or an object with a field 'fault'"
+            )
+        names.append(name)
+    return tuple(names)
+
+
+def _topic(read: _Reader, facts: Any, name: str) -> TopicFacts:
+    """Kafka's own configuration names, at the top or under ``configs``."""
+    body = read.mapping(facts, name)
+    configs = {**body, **read.mapping(body.get("configs", {}), f"{name}.configs")}
+    unclean = str(configs.get("unclean.leader.election.enable", "false")).lower() == "true"
+    try:
+        min_isr = int(configs.get("min.insync.replicas", 1))
+    except (TypeError, ValueError) as error:
+        raise HistoryError(
+            f"{read.where}: field '{name}.min.insync.replicas': {error}; allowed: an integer"
+        ) from error
+    compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
+    return TopicFacts(
+        unclean_leader_election=unclean, min_insync_replicas=min_isr, compacted=compacted
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads fields, naming file and field when one has the wrong form."""
+
+    where: str
+
+    def mapping(self, value: Any, name: str) -> Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return value
+        raise self._error(name, value, "an object")
+
+    def sequence(self, value: Any, name: str) -> list[Any]:
+        if isinstance(value, list | tuple):
+            return list(value)
+        raise self._error(name, value, "a list")
+
+    def strings(self, value: Any, name: str) -> tuple[str, ...]:
+        items = self.sequence(value, name)
+        if all(isinstance(item, str) for item in items):
+            return tuple(items)
+        raise self._error(name, value, "a list of strings")
+
+    def integer(self, value: Any, name: str) -> int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise self._error(name, value, "an integer")
+
+    def _error(self, name: str, value: Any, allowed: str) -> HistoryError:
+        return HistoryError(f"{self.where}: field {name!r}: {value!r}; allowed: {allowed}")

@@ -1,0 +1,217 @@
+"""Topic deletion: from the request in ZooKeeper until the topic is gone, and its logs with it.
+
+A deletion is a topic's ``requested`` step up to its next ``gone`` step. To be gone, every replica
+must have answered a StopReplica that deletes, so the dearest control requests are in a row here:
+UpdateMetadata, StopReplica without and with deletion, each behind whatever a broker's queue holds.
+
+    deletion   requested -> gone
+    stopped    requested -> the last replica had put its log aside (``replica_stop`` that deletes)
+
+Violations:
+- ``gone-before-stopped``: the topic was gone although a replica put its log aside only later. Only
+  a broker's first stop of a partition counts: a resent request may find nothing left to do;
+- ``never-deleted``: still not gone although every fault was healed, every replica was seen in sync,
+  and time enough went by.
+
+Unknown: a trial in which no topic was deleted. Blind: logs of replicas that say nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.histogram import Histogram, bucket_number
+from checkers.facts.segments import settled
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+NEVER_DELETED_NS: Final = 15_000_000_000
+"""After the last fault was healed and the deletion requested, whichever was later."""
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One deletion of one topic. Times in ns; ``stops``: the first stop of each replica."""
+
+    arm: str
+    trial: int
+    topic: str
+    requested: Row
+    gone: Row | None = None
+    stops: dict[tuple[int, int], Row] = field(default_factory=dict)
+
+    @property
+    def took_ns(self) -> int | None:
+        """By ZooKeeper's one clock where it is known, else by the rows' times."""
+        if self.gone is None:
+            return None
+        stamps = (self.requested["commit_ms"], self.gone["commit_ms"])
+        if None not in stamps:
+            return int(stamps[1] - stamps[0]) * 1_000_000
+        return int(self.gone["t"]) - int(self.requested["t"])
+
+    @property
+    def stopped_ns(self) -> int | None:
+        """None when a replica of it did not say that it stopped."""
+        if not self.stops:
+            return None
+        last_t = max(int(row["t"]) for row in self.stops.values())
+        return max(0, last_t - int(self.requested["t"]))
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    found = deletions(history)
+    for arm, trial in sorted(set(history.trials) | set(history.run.trials)):
+        mine = [d for d in found if (d.arm, d.trial) == (arm, trial)]
+        done = [d for d in mine if d.gone is not None]
+        outcome.saw(arm, trial, "deletions", len(done))
+        if not mine:
+            outcome.unknowns.append(f"{arm}, trial {trial}: no topic was deleted")
+        elif not done:
+            outcome.unknowns.append(
+                f"{arm}, trial {trial}: {len(mine)} deletions were requested, none was finished"
+            )
+    _figures(outcome, found)
+    for finding in _violations(history, found):
+        outcome.add(finding)
+    return outcome
+
+
+def deletions(history: History) -> list[Deletion]:
+    """Every deletion that was requested, in order of time."""
+    found: list[Deletion] = []
+    latest: dict[tuple[str, int, str], Deletion] = {}
+    for row in sorted(history.rows("topic_deletion"), key=lambda r: (r["t"], r["step"] == "gone")):
+        key = (row["arm"], row["trial"], row["topic"])
+        if row["step"] == "requested":
+            latest[key] = Deletion(*key, requested=row)
+            found.append(latest[key])
+        elif key in latest and latest[key].gone is None:
+            latest[key].gone = row
+    by_topic: dict[tuple[str, int, str], list[Deletion]] = {}
+    for one in found:
+        by_topic.setdefault((one.arm, one.trial, one.topic), []).append(one)
+    for row in sorted(history.rows("replica_stop"), key=lambda r: r["t"]):
+        if row["delete"]:
+            own = by_topic.get((row["arm"], row["trial"], row["topic"]), [])
+            begun = [d for d in own if d.requested["t"] - _error(d.requested, row) <= row["t"]]
+            if begun:
+                begun[-1].stops.setdefault((row["node"], row["partition"]), row)
+    return found
+
+
+def _error(*rows: Row) -> int:
+    return sum(row["error_ns"] or 0 for row in rows)
+
+
+def _figures(outcome: Outcome, found: list[Deletion]) -> None:
+    """Per arm: both spans and how many; the points themselves as a small table."""
+    for arm in sorted({d.arm for d in found}):
+        mine = [d for d in found if d.arm == arm]
+        figures = outcome.arm(arm)
+        figures["requested"] = len(mine)
+        figures["unfinished"] = sum(d.gone is None for d in mine)
+        for name, spans in (
+            ("deletion", [d.took_ns for d in mine]),
+            ("stopped", [d.stopped_ns for d in mine if d.gone is not None]),
+        ):
+            histogram = Histogram()
+            for span in spans:
+                if span is not None:
+                    histogram.add(bucket_number(span), 1, span)
+            if histogram.count:
+                figures[name] = histogram.summary()
+    outcome.figures["topic_deletion"] = [
+        {
+            "arm": d.arm,
+            "trial": d.trial,
+            "topic": d.topic,
+            "took_ns": d.took_ns,
+            "stopped_ns": d.stopped_ns,
+            "replicas": len(d.stops),
+        }
+        for d in found
+    ]
+
+
+def _violations(history: History, found: list[Deletion]) -> list[Finding]:
+    findings = []
+    calm, ends = settled(history), _ends(history)
+    for one in found:
+        if one.gone is not None:
+            late = [
+                row
+                for row in one.stops.values()
+                if row["t"] - one.gone["t"] > _error(row, one.gone)
+            ]
+            if late:
+                findings.append(_gone_before_stopped(one, max(late, key=lambda r: int(r["t"]))))
+            continue
+        healed_t, quiet = calm.get((one.arm, one.trial), (0, False))
+        since = max(healed_t, one.requested["t"])
+        if quiet and ends.get((one.arm, one.trial), 0) > since + NEVER_DELETED_NS:
+            findings.append(_never_deleted(one))
+    return findings
+
+
+def _ends(history: History) -> dict[tuple[str, int], int]:
+    """Until when a trial's brokers were certainly left alone and alive."""
+    ends: dict[tuple[str, int], int] = {}
+    for row in history.rows("phase"):
+        key = (row["arm"], row["trial"])
+        ends[key] = max(ends.get(key, 0), row["t"])
+    return ends
+
+
+def _gone_before_stopped(one: Deletion, stop: Row) -> Finding:
+    at = {"topic": one.topic, "partition": stop["partition"], "node": stop["node"]}
+    assert one.gone is not None
+    late_ms = (stop["t"] - one.gone["t"]) / 1e6
+    return Finding(
+        "gone-before-stopped",
+        f"topic {one.topic} was gone {late_ms:.0f} ms before node {stop['node']} put its replica "
+        f"of partition {stop['partition']} aside",
+        one.arm,
+        one.trial,
+        (
+            Pick("topic_deletion", {"topic": one.topic}),
+            Pick("replica_stop", at, rows=2),
+        ),
+    )
+
+
+def _never_deleted(one: Deletion) -> Finding:
+    return Finding(
+        "never-deleted",
+        f"the deletion of topic {one.topic} was never finished, long after the last fault was "
+        "healed",
+        one.arm,
+        one.trial,
+        (
+            Pick("topic_deletion", {"topic": one.topic}),
+            Pick("replica_stop", {"topic": one.topic}),
+            Pick("fault", {"phase": "healed"}, rows=1, last=True),
+        ),
+    )
+
+
+PROMISE: Final = Promise(
+    name="topic-deletion",
+    says="A topic that is to be deleted goes, and not before its replicas stopped.",
+    source="Kafka's TopicDeletionManager",
+    rules={
+        "gone-before-stopped": "A topic is gone only when each replica has put its log aside.",
+        "never-deleted": "A deletion ends once faults are healed.",
+    },
+    evidence={"deletions": "requested and finished"},
+    unknown_when=("no topic was deleted",),
+    blind=("logs of replicas that say nothing",),
+    check=check,
+)

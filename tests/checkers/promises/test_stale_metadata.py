@@ -1,0 +1,264 @@
+"""Stale metadata, both ways."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import attach
+from checkers.promises.stale_metadata import check
+
+pytestmark = pytest.mark.spark
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def test_fresh_reads_are_neither_stale_nor_violations(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.read(10, 1, 0)
+    story.commit(20, 2, 1)
+    story.read(25, 1, 1, invoke_t=22)
+    found = judged(story, spark)
+    assert not found.counts
+    assert not found.unknowns
+    assert found.arms[story.arm]["stale_reads"] == 0
+    assert found.looked_at == 2
+
+
+def test_staleness_is_the_time_since_the_next_commit(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(20, 2, 1)
+    story.read(70, 1, 0, invoke_t=60)
+    found = judged(story, spark)
+    assert not found.counts
+    figures = found.arms[story.arm]
+    assert figures["stale_reads"] == 1
+    assert figures["staleness"]["max_ms"] == 40
+    assert figures["staleness"]["p50_ms"] == pytest.approx(40, rel=0.03)
+
+
+def test_a_read_under_way_during_the_commit_is_not_stale(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(20, 2, 1)
+    story.read(30, 1, 0, invoke_t=19)
+    assert judged(story, spark).arms[story.arm]["stale_reads"] == 0
+
+
+def test_a_coalesced_watch_implies_the_epoch_between(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(20, 2, 2)  # epoch 1 was never seen
+    story.read(30, 1, 1, invoke_t=15)
+    story.read(60, 2, 1, invoke_t=50)
+    story.commit(9_000, 2, 3)
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.arms[story.arm]["stale_reads"] == 1
+
+
+def test_going_back_is_found_with_its_witness(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(20, 2, 1)
+    story.read(30, 1, 1)
+    story.read(50, 1, 0, invoke_t=40)
+    history = story.history(spark)
+    found = check(history)
+    assert found.counts == {"metadata-went-back": 1}
+    (violation,) = attach(history, found.findings)
+    assert [e["leader_epoch"] for e in violation.events if e["f"] == "metadata"] == [1, 0]
+
+
+@pytest.mark.parametrize("why", ["overlap", "other node", "restart"])
+def test_no_going_back_when_it_cannot_be_told(story: Any, spark: Any, why: str) -> None:
+    story.commit(0, 1, 0)
+    story.commit(20, 2, 1)
+    story.read(30, 1, 1)
+    if why == "restart":
+        story.add("node_event", 33, node=1, event="kill")
+        story.add("node_event", 35, node=1, event="start")
+    story.read(50, 2 if why == "other node" else 1, 0, invoke_t=29 if why == "overlap" else 40)
+    assert not judged(story, spark).counts
+
+
+def test_an_epoch_never_committed_is_found(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.read(30, 1, 4)
+    story.commit(5_000, 2, 1)
+    assert judged(story, spark).counts == {"metadata-never-committed": 1}
+
+
+def test_an_epoch_that_the_watch_may_have_missed_is_not(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.read(1_500, 1, 2)  # committed as the watch was being closed
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(
+    ("lie", "violations"), [("future_leader_epoch", 0), ("stale_controller_epoch", 1)]
+)
+def test_a_forged_epoch_is_the_forgers(story: Any, spark: Any, lie: str, violations: int) -> None:
+    story.commit(0, 1, 0)
+    story.add("forged", 20, node=1, api="UPDATE_METADATA", lie=lie, error=0, leader_epoch=5)
+    story.read(30, 1, 5)
+    story.commit(5_000, 2, 1)
+    assert sum(judged(story, spark).counts.values()) == violations
+
+
+def test_a_topic_made_again_starts_anew(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(10, 2, 1)
+    story.commit(20, 2, 2)
+    story.read(30, 1, 2)
+    story.commit(100, 1, 0)  # deleted and created again between 20 and 100
+    story.read(110, 1, 0, invoke_t=105)
+    story.read(90, 1, 0, invoke_t=89)
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.arms[story.arm]["stale_reads"] == 0
+
+
+def test_never_converging_is_found_only_after_healing(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    story.read(14_000, 1, 0)
+    assert not judged(story, spark).counts
+    story.read(15_500, 1, 0)
+    found = judged(story, spark)
+    assert found.counts == {"metadata-never-converged": 1}
+    story.add("fault", 500, fault="cut", id="a", phase="injected")
+    assert not judged(story, spark).counts  # never healed
+
+
+@pytest.mark.parametrize(
+    ("settling_ms", "last_read", "epoch", "end"),
+    [
+        (None, 14_900, 0, "not_judged"),
+        (None, 15_100, 0, "behind"),
+        (2_000, 11_900, 0, "not_judged"),
+        (2_000, 12_100, 0, "behind"),
+        (2_000, 12_100, 1, "converged"),
+        (2_000, 10_001, 1, "converged"),  # however soon
+    ],
+)
+def test_a_run_says_how_long_brokers_may_take(
+    story: Any, spark: Any, settling_ms: int | None, last_read: int, epoch: int, end: str
+) -> None:
+    if settling_ms is not None:
+        story.run["expectations"] = {"settling_ms": settling_ms}
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    story.read(last_read, 1, epoch)
+    found = judged(story, spark)
+    ends = {"converged": 0, "behind": 0, "not_judged": 0}
+    assert found.arms[story.arm]["convergence"] == ends | {end: 1}
+    assert bool(found.counts) is (end == "behind")
+
+
+def test_no_run_may_ask_for_less_where_replicas_never_caught_up(story: Any, spark: Any) -> None:
+    story.run["expectations"] = {"settling_ms": 2_000}
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="timeout")
+    story.read(19_000, 1, 0)
+    found = judged(story, spark)
+    assert found.arms[story.arm]["convergence"]["not_judged"] == 1
+    assert not found.counts
+
+
+def test_propagation_counts_from_the_commit(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(100, 2, 1)
+    for t, epoch in ((50, 0), (130, 1)):
+        story.add("metadata_update", t, node=3, leader=1, leader_epoch=epoch, controller_epoch=1)
+    story.read(50, 3, 0)
+    story.read(150, 3, 1, invoke_t=149)
+    figures = judged(story, spark).arms[story.arm]
+    assert figures["propagation_applied"]["max_ms"] == 30
+    assert figures["propagation_shown"]["max_ms"] == 50
+    assert figures["propagation_applied"]["stale_time_ms"] == 30
+
+
+def flood(story: Any, node: int, begin: int, end: int, fault_id: str = "a") -> None:
+    for t, phase in ((begin, "injected"), (end, "heal")):
+        story.add("fault", t, fault="flood-produce", id=fault_id, phase=phase, nodes=[node])
+    story.add("flood", begin + 1, id=fault_id, node=node, connections=9, sent=1, completed=1)
+
+
+def test_the_flooded_broker_is_told_apart_from_those_beside_it(story: Any, spark: Any) -> None:
+    """Epoch 1 comes before the flood of broker 1, 2 and 3 under it, 4 after it."""
+    late = {1: (100, {1: 7, 2: 7}), 2: (1100, {1: 150, 2: 4}), 3: (1500, {1: 170, 2: 6}),
+            4: (3000, {1: 9, 2: 9})}  # fmt: skip
+    flood(story, 1, 1000, 2000)
+    story.commit(0, 1, 0)
+    for node in (1, 2):
+        story.add("metadata_update", 10, node=node, leader=1, leader_epoch=0)
+    for epoch, (t, nodes) in late.items():
+        story.commit(t, 1, epoch)
+        for node, ms in nodes.items():
+            story.add("metadata_update", t + ms, node=node, leader=1, leader_epoch=epoch)
+    figures = judged(story, spark).arms[story.arm]
+    assert figures["propagation_applied"]["stale_time_ms"] == 150 + 4 + 170 + 6 + 2 * (7 + 9)
+    assert figures["propagation_applied_by_node"]["1"]["stale_time_ms"] == 336
+    flooded = figures["propagation_applied_flooded"]
+    assert (flooded["count"], flooded["stale_time_ms"], flooded["max_ms"]) == (2, 320, 170)
+    beside = figures["propagation_applied_beside"]
+    assert (beside["count"], beside["stale_time_ms"]) == (2, 10)
+
+
+def test_where_nothing_was_flooded_there_is_no_flooded_broker(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(100, 2, 1)
+    for t, epoch in ((50, 0), (130, 1)):
+        story.add("metadata_update", t, node=3, leader=1, leader_epoch=epoch)
+        story.read(t, 3, epoch)
+    figures = judged(story, spark).arms[story.arm]
+    assert not [name for name in figures if "flooded" in name or "beside" in name]
+
+
+def test_reads_of_a_flooded_broker_are_timed(story: Any, spark: Any) -> None:
+    flood(story, 1, 1000, 2000)
+    story.commit(0, 1, 0)
+    for partition in (0, 1):
+        story.read(1400, 1, 0, invoke_t=1200, read=7, partition=partition)
+        story.read(1400, 2, 0, invoke_t=1100, read=8, partition=partition)
+        story.read(2500, 1, 0, invoke_t=2100, read=9, partition=partition)
+    waits = judged(story, spark).arms[story.arm]["reads_flooded"]
+    assert (waits["count"], waits["max_ms"]) == (1, 200)
+
+
+def test_agrees_with_a_naive_oracle(story: Any, spark: Any) -> None:
+    rng = random.Random(7)
+    commits: dict[int, list[int]] = {}
+    for partition in range(4):
+        t = 0
+        commits[partition] = []
+        for epoch in range(30):
+            t += rng.randint(1, 40)
+            commits[partition].append(t)
+            story.commit(t, epoch % 3, epoch, partition=partition)
+    expected = []
+    for _ in range(800):
+        partition, done = rng.randrange(4), rng.randint(5, 700)
+        begun = done - rng.randint(0, 4)
+        newest = max((e for e, t in enumerate(commits[partition]) if t <= begun), default=0)
+        epoch = max(0, newest - rng.choice([0, 0, 0, 1, 2]))
+        story.read(done, rng.randrange(3), epoch, partition=partition, invoke_t=begun)
+        later = [t for e, t in enumerate(commits[partition]) if e > epoch]
+        shown = [
+            r["t"] // 1_000_000
+            for r in story.rows["metadata"]
+            if r["partition"] == partition and r["leader_epoch"] > epoch
+        ]
+        expected.append((partition, epoch, begun, min(later, default=None), shown))
+    stale = sum(1 for *_, begun, over, _ in expected if over is not None and over < begun)
+    assert judged(story, spark).arms[story.arm]["stale_reads"] == stale

@@ -1,0 +1,107 @@
+"""Topic deletion: what it took, what may not be, and when nothing can be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.verdict import Verdict
+from checkers.promises import topic_deletion
+
+pytestmark = pytest.mark.spark
+
+
+def step(story: Any, t: float, name: str, topic: str = "d", **more: Any) -> None:
+    story.add("topic_deletion", t, topic=topic, step=name, **more)
+
+
+def stop(story: Any, t: float, node: int, topic: str = "d", **more: Any) -> None:
+    fields = {"topic": topic, "delete": True, "leader_epoch": -2, **more}
+    story.add("replica_stop", t, node=node, **fields)
+
+
+def test_figures_of_deletions(story: Any, spark: Any) -> None:
+    step(story, 1000, "requested", commit_ms=500)
+    stop(story, 1100, 1, delete=False)
+    stop(story, 1300, 1)
+    stop(story, 1400, 2)
+    stop(story, 1450, 2)  # sent again: there was nothing left to do
+    step(story, 1420, "gone", commit_ms=930)
+    step(story, 2000, "requested", "e")
+    step(story, 2100, "gone", "e")
+    outcome = topic_deletion.check(story.history(spark))
+    assert outcome.verdict()[0] is Verdict.VALID
+    figures = outcome.arms[story.arm]
+    assert figures["deletion"]["max_ms"] == 430  # by ZooKeeper's own clock where it is known
+    assert figures["deletion"]["count"] == 2
+    assert figures["stopped"]["max_ms"] == 400
+    assert figures["stopped"]["count"] == 1  # nobody said anything of the other's replicas
+    assert (figures["requested"], figures["unfinished"]) == (2, 0)
+
+
+def test_gone_before_a_replica_stopped(story: Any, spark: Any) -> None:
+    step(story, 1000, "requested")
+    stop(story, 1100, 1)
+    step(story, 1200, "gone")
+    stop(story, 1300, 2)
+    outcome = topic_deletion.check(story.history(spark))
+    assert outcome.counts == {"gone-before-stopped": 1}
+    assert "node 2" in outcome.findings[0].says
+
+
+def test_clock_errors_are_no_finding(story: Any, spark: Any) -> None:
+    error_ns = 2_000_000
+    step(story, 1000, "requested", error_ns=error_ns)
+    stop(story, 999, 1, error_ns=error_ns)  # not before the request, but for the clocks
+    step(story, 1200, "gone", error_ns=error_ns)
+    stop(story, 1203, 2, error_ns=error_ns)
+    outcome = topic_deletion.check(story.history(spark))
+    assert outcome.verdict()[0] is Verdict.VALID
+    assert outcome.figures["topic_deletion"][0]["replicas"] == 2
+
+
+def test_a_namesake_is_another_deletion(story: Any, spark: Any) -> None:
+    for t in (1000, 3000):
+        step(story, t, "requested")
+        stop(story, t + 100, 1)
+        step(story, t + 200, "gone")
+    outcome = topic_deletion.check(story.history(spark))
+    assert outcome.verdict()[0] is Verdict.VALID
+    assert outcome.arms[story.arm]["deletion"]["count"] == 2
+
+
+def _calm(story: Any, end: float, *, timeout: bool = False) -> None:
+    story.add("phase", 5000, name="chaos", event="end")
+    if timeout:
+        story.add("phase", 5500, name="quiesce", event="timeout")
+    story.add("phase", 6000, name="quiesce", event="end")
+    story.add("phase", end, name="final_read", event="end")
+
+
+@pytest.mark.parametrize(
+    ("end", "timeout", "violations"), [(40_000, False, 1), (9000, False, 0), (40_000, True, 0)]
+)
+def test_never_deleted(story: Any, spark: Any, end: float, timeout: bool, violations: int) -> None:
+    step(story, 1000, "requested", "done")
+    step(story, 1500, "gone", "done")
+    step(story, 2000, "requested")
+    _calm(story, end, timeout=timeout)
+    outcome = topic_deletion.check(story.history(spark))
+    assert sum(outcome.counts.values()) == violations
+    assert outcome.arms[story.arm]["unfinished"] == 1
+
+
+def test_nothing_was_deleted(story: Any, spark: Any) -> None:
+    story.add("phase", 1000, name="chaos", event="end")
+    outcome = topic_deletion.check(story.history(spark))
+    verdict, reasons = outcome.verdict()
+    assert verdict is Verdict.UNKNOWN
+    assert reasons == [f"{story.arm}, trial 0: no topic was deleted"]
+
+
+def test_nothing_was_finished(story: Any, spark: Any) -> None:
+    step(story, 1000, "requested")
+    verdict, reasons = topic_deletion.check(story.history(spark)).verdict()
+    assert verdict is Verdict.UNKNOWN
+    assert "none was finished" in reasons[0]

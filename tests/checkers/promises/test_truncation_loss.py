@@ -1,0 +1,209 @@
+"""Truncation loss, both ways: what is lawful, what is avoidable, what is a violation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import attach
+from checkers.promises.truncation_loss import check
+
+pytestmark = pytest.mark.spark
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def demotion(story: Any, *, commit: float = 100, send: float = 120, cut: float = 200) -> None:
+    """Node 1 led epoch 0; node 2 is to lead epoch 1; node 1 cuts [10, 20) when it hears of it."""
+    story.commit(0, 1, 0)
+    story.commit(commit, 2, 1)
+    state = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 1}
+    story.add("control_send", send, node=3, to=1, api="LEADER_AND_ISR", partitions=[state])
+    story.add(
+        "leader_change", cut - 1, node=1, role="follower", leader=2, leader_epoch=1,
+        controller_epoch=1,
+    )  # fmt: skip
+    story.add("truncation", cut, node=1, leader_epoch=1, from_offset=20, to_offset=10)
+
+
+def test_what_was_acknowledged_is_there(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    for value in range(20):
+        story.produce(10 + value, value, value, acks=[1, -1][value % 2])
+    story.final_log({v: v for v in range(20)})
+    found = judged(story, spark)
+    assert not found.counts
+    assert not found.unknowns
+    assert found.looked_at == 20
+    assert found.arms[story.arm]["acked_all_present"] == 10
+
+
+def test_no_final_log_is_unknown(story: Any, spark: Any) -> None:
+    story.produce(10, 1, 0)
+    assert judged(story, spark).unknowns
+
+
+def test_a_partition_that_was_not_read_is_unknown_not_lost(story: Any, spark: Any) -> None:
+    story.produce(10, 1, 0, acks=-1)
+    story.produce(10, 2, 0, acks=-1, partition=1)
+    story.final_log({0: 1})
+    found = judged(story, spark)
+    assert not found.counts
+    assert len(found.unknowns) == 1
+
+
+@pytest.mark.parametrize(
+    ("append_ms", "category"),
+    [(50, "before_commit"), (110, "between"), (150, "avoidable"), (119.9, "edge")],
+)
+def test_lost_with_acks_1_is_dated(story: Any, spark: Any, append_ms: float, category: str) -> None:
+    demotion(story)
+    story.produce(180, 7, 12, node=1, invoke_t=30, log_append_time_ms=int(append_ms))
+    story.final_log({v: v + 100 for v in range(30)}, node=2)
+    found = judged(story, spark)
+    assert not found.counts
+    figures = found.arms[story.arm]
+    assert figures["lost"] == {category: 1}
+    assert figures["avoidable"] == (category == "avoidable")
+    assert figures["avoidable_at_most"] == (category in ("avoidable", "edge"))
+
+
+def test_the_operations_own_span_dates_it_without_a_stamp(story: Any, spark: Any) -> None:
+    demotion(story)
+    story.produce(180, 7, 12, node=1, invoke_t=130)
+    story.produce(190, 8, 13, node=1, invoke_t=30)
+    story.final_log({0: 100}, node=2)
+    assert judged(story, spark).arms[story.arm]["lost"] == {"avoidable": 1, "edge": 1}
+
+
+def test_only_a_send_to_that_broker_counts(story: Any, spark: Any) -> None:
+    demotion(story)
+    story.rows["control_send"][0]["to"] = 2
+    story.produce(180, 7, 12, node=1, invoke_t=130)
+    story.final_log({0: 100}, node=2)
+    assert judged(story, spark).arms[story.arm]["lost"] == {"undated": 1}
+
+
+def test_an_earlier_demotion_is_not_the_one(story: Any, spark: Any) -> None:
+    """Node 1 was demoted, led again, and was demoted again: only the last one lost the record."""
+    demotion(story)
+    story.commit(300, 1, 2)
+    story.commit(400, 2, 3)
+    state = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3}
+    story.add("control_send", 420, node=3, to=1, api="LEADER_AND_ISR", partitions=[state])
+    story.add("truncation", 500, node=1, leader_epoch=3, from_offset=30, to_offset=10)
+    story.produce(350, 7, 12, node=1, invoke_t=340)
+    story.final_log({0: 100}, node=2)
+    assert judged(story, spark).arms[story.arm]["lost"] == {"before_commit": 1}
+
+
+def test_lost_with_acks_all_is_a_violation(story: Any, spark: Any) -> None:
+    demotion(story)
+    story.produce(90, 7, 12, acks=-1)
+    story.final_log({v: v + 100 for v in range(30)}, node=2)
+    history = story.history(spark)
+    found = check(history)
+    assert found.counts == {"acked-all-lost": 1}
+    (violation,) = attach(history, found.findings)
+    kinds = [e["f"] for e in violation.events]
+    assert kinds == ["produce", "leadership", "truncation", "log_read", "log_end"]
+
+
+@pytest.mark.parametrize("excuse", ["unclean", "deleted", "forged", "purged"])
+def test_acks_all_with_an_excuse_is_not(story: Any, spark: Any, excuse: str) -> None:
+    story.commit(0, 1, 0)
+    story.produce(90, 7, 12, acks=-1)
+    if excuse == "unclean":
+        story.run["topics"] = {"t": {"configs": {"unclean.leader.election.enable": "true"}}}
+    if excuse == "deleted":
+        story.add("replica_stop", 95, node=1, leader_epoch=-2, delete=True)
+    if excuse == "forged":
+        story.add("forged", 50, node=1, api="LEADER_AND_ISR", lie="future_leader_epoch", error=0,
+                  partition_error=0)  # fmt: skip
+    story.final_log({20: 100}, log_start_offset=20 if excuse == "purged" else 0)
+    assert not judged(story, spark).counts
+
+
+def test_deletion_excuses_only_what_came_before(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.add("replica_stop", 95, node=1, leader_epoch=-2, delete=True)
+    story.produce(110, 7, 12, acks=-1, invoke_t=100)
+    story.final_log({0: 1})
+    assert judged(story, spark).counts == {"acked-all-lost": 1}
+
+
+def test_lost_without_a_truncation_is_a_violation_where_brokers_trace(
+    story: Any, spark: Any
+) -> None:
+    demotion(story)
+    story.produce(90, 7, 5, node=1)  # below the cut
+    story.final_log({v: v + 100 for v in range(4)}, node=2)
+    assert judged(story, spark).counts == {"unexplained-loss": 1}
+    del story.rows["truncation"], story.rows["leader_change"]
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.arms[story.arm]["lost"] == {"untraced": 1}
+
+
+def test_a_dead_brokers_log_need_not_be_cut(story: Any, spark: Any) -> None:
+    demotion(story)
+    story.produce(90, 7, 5, node=1)
+    story.add("log_end", 90_000, node=1, is_leader=False, error="down")
+    story.final_log({v: v + 100 for v in range(4)}, node=2)
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.arms[story.arm]["lost"] == {"stranded": 1}
+
+
+def test_acks_0_and_unknown_operations_are_only_counted(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.produce(10, 1, -1, acks=0, type="info")
+    story.produce(10, 2, None, acks=0)
+    story.produce(10, 3, None, acks=-1, type="info")
+    story.produce(10, 4, None, acks=1, type="fail", error=6)
+    story.produce(10, 5, None, acks=1, type="fail", error=10)
+    story.final_log({0: 1, 1: 4})
+    found = judged(story, spark)
+    assert not found.counts
+    figures = found.arms[story.arm]
+    assert figures["acks_0_landed"] == 1
+    assert figures["acks_0_missing"] == 1
+    assert figures["info_landed"] == 1
+    assert figures["info_missing"] == 1
+    assert figures["failed"] == 1
+
+
+def test_read_and_gone_is_a_violation(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.add("fetch", 50, offset=0, value=7, poll=0)
+    story.add("fetch", 51, offset=1, value=8, poll=0)
+    story.add("fetch", 52, offset=5, value=9, poll=0)
+    story.final_log({0: 7, 1: 99})
+    assert judged(story, spark).counts == {"read-then-changed": 1, "read-then-gone": 1}
+
+
+@pytest.mark.parametrize(("append_ms", "category"), [(150, "avoidable"), (125, "edge")])
+def test_a_send_that_is_known_roughly_widens_the_edge(
+    story: Any, spark: Any, append_ms: int, category: str
+) -> None:
+    demotion(story)
+    for row in story.rows["control_send"]:
+        row["error_ns"] = 10_000_000
+    story.produce(180, 7, 12, node=1, invoke_t=30, log_append_time_ms=append_ms)
+    story.final_log({v: v + 100 for v in range(30)}, node=2)
+    assert judged(story, spark).arms[story.arm]["lost"] == {category: 1}
+
+
+@pytest.mark.parametrize("offset", [None, -1])
+def test_an_acknowledgement_without_an_offset_is_one_all_the_same(
+    story: Any, spark: Any, offset: int | None
+) -> None:
+    story.commit(0, 1, 0)
+    story.produce(10, 1, offset, acks=-1)
+    story.produce(10, 2, offset, acks=-1)
+    story.final_log({5: 1})
+    assert judged(story, spark).counts == {"acked-all-lost": 1}
