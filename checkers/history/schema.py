@@ -168,6 +168,17 @@ _KINDS: Final = (
             "partitions": f"list<struct<{_LEADER},error:int32>>",
         },
     ),
+    Kind(
+        "plane_use",
+        "How many requests a broker's plane took in the interval that ends at `t`, by API.",
+        {
+            "plane": "string",  # control | data: whose handler served them
+            "listener": "string",  # on which they arrived
+            "api": "string",  # Kafka's name, as LEADER_AND_ISR
+            "interval_ns": "int64",
+            "requests": "int64",
+        },
+    ),
     # ---- the cluster's own state changes -------------------------------------------------------
     Kind(
         "leadership",
@@ -312,6 +323,16 @@ _KINDS: Final = (
             "name": "string",
             "event": "string",
         },  # warmup|chaos|heal|quiesce|settle|final_read ; begin|end
+    ),
+    Kind(
+        "connection",
+        "How many connections `node` has to a link of broker `to`, from now on, as the kernel has "
+        "it: looked at once a second, written when it changed.",
+        {
+            "to": "int32",
+            "link": "string",  # client | inter-broker | control | zookeeper
+            "connections": "int32",
+        },
     ),
     Kind(
         "infra",

@@ -6,6 +6,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     stale-metadata       who was told about a leader that was no longer one?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
+    planes               is the arm what its name says?
     fencing              was anything accepted from a controller or leader of the past?
     succession           did only the newest controller decide?
     availability         how long was a partition without a leader that serves?
@@ -27,6 +28,7 @@ NAMES: Final = (
     "stale-metadata",
     "truncation-loss",
     "controller-latency",
+    "planes",
     "fencing",
     "succession",
     "availability",

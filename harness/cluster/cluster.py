@@ -40,6 +40,7 @@ from harness.cluster.layout import CHROOT, plan_layout
 from harness.cluster.machines import NodeMachines
 from harness.cluster.quorum_view import QuorumView
 from harness.cluster.record import Record
+from harness.cluster.sockets import SocketWatch
 from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
@@ -239,6 +240,13 @@ class Cluster:
         monitor = HealthMonitor(watched, self.nodes.note_exits, self.record)
         monitor.start()
         self._cleanup.callback(monitor.stop)
+        sockets = SocketWatch(self._pids, self._layout.proxies, self.record)
+        sockets.start()
+        self._cleanup.callback(sockets.stop)
+
+    def _pids(self) -> dict[int, int]:
+        pids = {node: self.nodes.pid(node) for node in self._ids}
+        return {node: pid for node, pid in pids.items() if pid is not None}
 
     def _probe_zookeeper(self) -> None:
         address = self._layout.zookeeper_address

@@ -88,19 +88,23 @@ class Scenario:
 _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }
+EVERYWHERE: Final = ("planes",)
+"""Checks that every scenario is held to, besides its own."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "fencing": frozenset({Capability.CONTROL_REQUESTS}),
     "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),
+    "planes": frozenset({Capability.CONTROL_REQUESTS}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
 
 
 def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) -> list[str]:
-    """The checks that have something to judge in at least one of the arms' systems."""
+    """The checks, those of `EVERYWHERE` among them, that have something to judge in at least one of
+    the arms' systems."""
     return [
         name
-        for name in checks
+        for name in dict.fromkeys((*checks, *EVERYWHERE))
         if any(CHECK_NEEDS.get(name, frozenset()) <= capabilities for capabilities in offered)
     ]
 

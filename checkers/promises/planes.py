@@ -1,0 +1,230 @@
+"""Planes: is the arm what its name says?
+
+Guarantee: with dual planes a controller's requests travel over the control listener to each broker
+and are served by the control plane, and nothing else does; with one plane there is no control
+plane. A figure that compares planes means nothing otherwise.
+
+Violations, with dual planes:
+- ``control-request-on-data-plane``: a broker handled, on its data plane, a request that a
+  controller says that it sent (same controller, broker, api, number and controller epoch). What
+  probers and forgers send is their own business and matches nobody's ``control_send``;
+- ``controller-past-the-control-listener``: a node sent control requests to a broker for seconds on
+  end and the kernel never saw it connected to that broker's control link. Nobody's own word;
+- ``data-on-control-plane``: a node that was never a controller was connected to a control link
+  (a follower or a client that was told the wrong endpoint); or a control plane served an API that
+  no controller uses.
+With any other planes: ``control-plane-unasked``, a request was handled by a control plane.
+
+Lawful and alike: Kafka refuses no API on either listener, so a stranger may bootstrap to the
+control port (KIP-702); in a run nobody is told to. A zombie is a controller too: who once was
+elected may hold connections. ApiVersions opens a connection of any kind.
+Blind: a connection that lived shorter than the second between two looks; planes of a system whose
+controller's requests nobody records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+OWN: Final = "controllers' own requests"
+SEEN: Final = "brokers that a controller was seen connected to"
+CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+_ANYBODYS: Final = ("API_VERSIONS",)
+LONG_ENOUGH_NS: Final = 5_000_000_000
+"""Connections are looked at once a second: who sent for so long was connected at some look."""
+_ID: Final = ["arm", "trial", "api", "correlation_id", "controller_epoch"]
+Trial = tuple[str, int]
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    planes = {arm: facts.get("planes") for arm, facts in history.run.arms.items()}
+    for row in _handled(history):
+        arm, trial = row["arm"], row["trial"]
+        outcome.saw(arm, trial, OWN, row["n"])
+        figures = outcome.arm(arm).setdefault("handled_by_plane", {})
+        figures[row["plane"]] = figures.get(row["plane"], 0) + row["n"]
+        if planes.get(arm) == "dual" and row["plane"] == "data":
+            outcome.add(_on_data_plane(row))
+        elif planes.get(arm) not in ("dual", None) and row["plane"] == "control":
+            outcome.add(_unasked(row, planes[arm]))
+    dual = {arm for arm, mode in planes.items() if mode == "dual"}
+    _connections(history, outcome, dual)
+    _data_on_control(history, outcome, dual)
+    return outcome
+
+
+def _handled(history: History) -> list[dict[str, Any]]:
+    """Controllers' own requests by (arm, trial, node, plane, listener), with one of each."""
+    if not (history.has("control_request") and history.has("control_send")):
+        return []
+    sends = history.frame("control_send").select(
+        *_ID, F.col("node").alias("controller_id"), F.col("to").alias("node")
+    )
+    rows = history.frame("control_request").where(F.col("api").isin(*CONTROL_APIS))
+    own = rows.join(sends.distinct(), [*_ID, "controller_id", "node"], "left_semi")
+    found = own.groupBy("arm", "trial", "node", "plane", "listener").agg(
+        F.count("*").alias("n"),
+        F.min("t").alias("t"),
+        F.min_by("correlation_id", "t").alias("correlation_id"),
+        F.min_by("api", "t").alias("api"),
+        F.min_by("controller_id", "t").alias("controller_id"),
+    )
+    return list(found.toArrow().to_pylist())
+
+
+# -- who was connected to what ------------------------------------------------------------------
+
+
+def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
+    """What the controllers said that they sent, against where the kernel saw them connected."""
+    if not history.has("control_send"):
+        return
+    looked_at = {(row["arm"], row["trial"]) for row in history.rows("connection")}
+    connected = {
+        (row["arm"], row["trial"], row["node"], row["to"])
+        for row in history.rows("connection")
+        if row["link"] == "control" and row["connections"]
+    }
+    sent = history.frame("control_send").groupBy("arm", "trial", "node", "to")
+    spans = sent.agg(F.min("t").alias("from_t"), F.max("t").alias("to_t"), F.count("*").alias("n"))
+    for row in spans.toArrow().to_pylist():
+        place = (row["arm"], row["trial"])
+        if row["arm"] not in dual:
+            continue
+        if place not in looked_at:
+            outcome.unjudged(row["arm"], "where controllers connected: nobody looked")
+        elif (*place, row["node"], row["to"]) in connected:
+            outcome.saw(*place, SEEN)
+        elif row["to_t"] - row["from_t"] >= LONG_ENOUGH_NS:
+            outcome.add(_past_the_listener(row))
+
+
+def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None:
+    elected = {
+        (row["arm"], row["trial"], row["node"])
+        for row in history.rows("controller")
+        if row["event"] == "elected"
+    }
+    told: set[tuple[str, int, int, int]] = set()
+    for row in history.rows("connection"):
+        place = (row["arm"], row["trial"], row["node"], row["to"])
+        strange = row["link"] == "control" and row["connections"] and place[:3] not in elected
+        if strange and row["arm"] in dual and place not in told:
+            told.add(place)
+            outcome.add(_strangers_connection(row))
+    if history.has("plane_use"):
+        use = history.frame("plane_use").where("plane = 'control' and requests > 0")
+        use = use.where(~F.col("api").isin(*CONTROL_APIS, *_ANYBODYS))
+        served = use.groupBy("arm", "trial", "node", "listener", "api").agg(
+            F.sum("requests").alias("n"), F.min("t").alias("t")
+        )
+        for row in served.toArrow().to_pylist():
+            outcome.add(_served_data(row))
+
+
+# -- findings -----------------------------------------------------------------------------------
+
+
+def _on_data_plane(row: dict[str, Any]) -> Finding:
+    return Finding(
+        "control-request-on-data-plane",
+        f"node {row['node']} handled {row['n']} of controller {row['controller_id']}'s requests on "
+        f"its data plane (listener {row['listener']}), the first {row['api']}",
+        row["arm"],
+        row["trial"],
+        _request(row),
+    )
+
+
+def _unasked(row: dict[str, Any], planes: Any) -> Finding:
+    return Finding(
+        "control-plane-unasked",
+        f"node {row['node']} handled {row['n']} control requests on a control plane, although its "
+        f"planes are to be {planes}",
+        row["arm"],
+        row["trial"],
+        _request(row),
+    )
+
+
+def _request(row: dict[str, Any]) -> tuple[Pick, ...]:
+    same = {"api": row["api"], "correlation_id": row["correlation_id"]}
+    return (
+        Pick("control_send", {**same, "to": row["node"]}, to_t=row["t"], last=True, rows=1),
+        Pick("control_request", {**same, "node": row["node"]}, row["t"], row["t"], rows=1),
+    )
+
+
+def _past_the_listener(row: dict[str, Any]) -> Finding:
+    seconds = (row["to_t"] - row["from_t"]) / 1e9
+    between = {"node": row["node"], "to": row["to"]}
+    return Finding(
+        "controller-past-the-control-listener",
+        f"controller {row['node']} sent {row['n']} requests to broker {row['to']} in "
+        f"{seconds:.1f} s and was never connected to its control listener",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("control_send", between, rows=1),
+            Pick("connection", between, rows=4),
+            Pick("control_send", between, last=True, rows=1),
+        ),
+    )
+
+
+def _strangers_connection(row: dict[str, Any]) -> Finding:
+    return Finding(
+        "data-on-control-plane",
+        f"node {row['node']}, which never was the controller, was connected to broker "
+        f"{row['to']}'s control listener",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("controller", {"event": "elected"}, rows=3),
+            Pick("connection", {"node": row["node"], "to": row["to"]}, rows=3),
+        ),
+    )
+
+
+def _served_data(row: dict[str, Any]) -> Finding:
+    return Finding(
+        "data-on-control-plane",
+        f"node {row['node']}'s control plane served {row['n']} {row['api']} requests (listener "
+        f"{row['listener']})",
+        row["arm"],
+        row["trial"],
+        (Pick("plane_use", {"node": row["node"], "plane": "control", "api": row["api"]}, rows=3),),
+    )
+
+
+PROMISE: Final = Promise(
+    name="planes",
+    says="With dual planes controllers' requests, and nothing else, travel by the control plane.",
+    source="KIP-291, proposed changes; SocketServer, ControllerChannelManager",
+    rules={
+        "control-request-on-data-plane": "A controller's request is served by the control plane.",
+        "controller-past-the-control-listener": "A controller connects to the control listener.",
+        "data-on-control-plane": "Nothing but controllers' requests is served by a control plane.",
+        "control-plane-unasked": "Where no control plane was asked for, there is none.",
+    },
+    evidence={
+        OWN: "requests that a controller sent and a broker handled",
+        SEEN: "by the kernel's table of connections",
+    },
+    unknown_when=("no request of a controller was handled",),
+    blind=(
+        "connections that lived shorter than a second",
+        "systems whose controller's requests nobody records (KRaft)",
+    ),
+    check=check,
+)

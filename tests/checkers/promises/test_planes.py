@@ -1,0 +1,132 @@
+"""Planes: an arm that is not what its name says, and its lawful twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.promises.planes import SEEN, check
+
+pytestmark = pytest.mark.spark
+BROKERS = (1, 2, 3)
+
+
+def dual(story: Any, *, control: tuple[int, ...] = BROKERS, plane: str = "control") -> None:
+    """Controller 1 sends to three brokers for six seconds, and is connected to ``control``."""
+    story.run["arms"][story.arm]["planes"] = "dual"
+    story.add("controller", 0, node=1, event="elected", controller_epoch=1)
+    for broker in BROKERS:
+        story.add("connection", 500, node=1, to=broker, link="inter-broker", connections=1)
+        if broker in control:
+            story.add("connection", 500, node=1, to=broker, link="control", connections=1)
+        for number, t in enumerate((1_000, 4_000, 7_000)):
+            request(story, t, broker, number, plane=plane)
+
+
+def request(story: Any, t: int, broker: int, number: int, *, plane: str, sent: bool = True) -> None:
+    same = {"api": "LEADER_AND_ISR", "correlation_id": number, "controller_epoch": 1}
+    if sent:
+        story.add("control_send", t, node=1, to=broker, attempt=1, partitions=[], **same)
+    listener = "CONTROLLER" if plane == "control" else "REPLICATION"
+    story.handled(t + 10, broker, controller_id=1, plane=plane, listener=listener, **same)
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def test_what_an_arm_of_dual_planes_looks_like(story: Any, spark: Any) -> None:
+    dual(story)
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[story.arm, 0, SEEN] == 3
+
+
+def test_a_controllers_request_on_the_data_plane(story: Any, spark: Any) -> None:
+    dual(story)
+    request(story, 8_000, 2, 9, plane="data")
+    found = judged(story, spark)
+    assert found.counts == {"control-request-on-data-plane": 1}
+    assert "node 2 handled 1 of controller 1's requests" in found.findings[0].says
+
+
+def test_a_strangers_request_on_the_data_plane_is_his_own_business(story: Any, spark: Any) -> None:
+    dual(story)
+    request(story, 8_000, 2, 9, plane="data", sent=False)
+    assert not judged(story, spark).counts
+
+
+def test_a_controller_that_ignores_the_control_listener(story: Any, spark: Any) -> None:
+    dual(story, control=(1, 3))
+    assert judged(story, spark).counts == {"controller-past-the-control-listener": 1}
+
+
+def test_a_broker_that_lies_about_its_plane_does_not_hide_it(story: Any, spark: Any) -> None:
+    dual(story, control=(), plane="control")
+    assert judged(story, spark).counts == {"controller-past-the-control-listener": 3}
+
+
+def test_a_controller_of_a_moment_may_not_have_been_seen(story: Any, spark: Any) -> None:
+    dual(story)
+    story.add("controller", 7_000, node=3, event="elected", controller_epoch=2)
+    same = {"api": "LEADER_AND_ISR", "correlation_id": 1, "controller_epoch": 2, "partitions": []}
+    for t in (7_000, 9_000):
+        story.add("control_send", t, node=3, to=2, attempt=1, **same)
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(("link", "broken"), [("control", 1), ("inter-broker", 0)])
+def test_a_follower_at_the_control_listener(story: Any, spark: Any, link: str, broken: int) -> None:
+    dual(story)
+    for t in (900, 950):
+        story.add("connection", t, node=3, to=2, link=link, connections=1)
+    assert judged(story, spark).counts.get("data-on-control-plane", 0) == broken
+
+
+def test_who_once_was_controller_may_stay_connected(story: Any, spark: Any) -> None:
+    dual(story)
+    story.add("controller", 100, node=3, event="elected", controller_epoch=2)
+    story.add("connection", 9_000, node=3, to=2, link="control", connections=1)
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(
+    ("plane", "api", "broken"),
+    [("control", "FETCH", 1), ("control", "API_VERSIONS", 0), ("data", "FETCH", 0)],
+)
+def test_what_a_control_plane_serves(
+    story: Any, spark: Any, plane: str, api: str, broken: int
+) -> None:
+    dual(story)
+    use = {"node": 2, "interval_ns": 10**9, "listener": "CONTROLLER"}
+    story.add("plane_use", 2_000, plane=plane, api=api, requests=4, **use)
+    story.add("plane_use", 2_000, plane="control", api="LEADER_AND_ISR", requests=4, **use)
+    assert judged(story, spark).counts.get("data-on-control-plane", 0) == broken
+
+
+@pytest.mark.parametrize(("planes", "broken"), [("single", 1), ("priority", 1), ("dual", 0)])
+def test_a_control_plane_where_none_was_asked_for(
+    story: Any, spark: Any, planes: str, broken: int
+) -> None:
+    dual(story)
+    story.run["arms"][story.arm]["planes"] = planes
+    found = judged(story, spark).counts.get("control-plane-unasked", 0)
+    assert bool(found) == bool(broken)
+
+
+def test_an_arm_whose_controller_said_nothing_is_unknown(story: Any, spark: Any) -> None:
+    dual(story)
+    story.rows.pop("control_send")
+    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+
+
+def test_a_run_in_which_nobody_looked_says_so(story: Any, spark: Any) -> None:
+    dual(story)
+    story.rows.pop("connection")
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.not_judged == [f"{story.arm}: where controllers connected: nobody looked"]
+
