@@ -7,17 +7,18 @@ plane. A figure that compares planes means nothing otherwise.
 Violations, with dual planes:
 - ``control-request-on-data-plane``: a broker handled, on its data plane, a request that a
   controller says that it sent (same controller, broker, api, number and controller epoch). What
-  probers and forgers send is their own business and matches nobody's ``control_send``;
+  probers and forgers send is their own business: a forger's row names its number and client;
 - ``controller-past-the-control-listener``: a node sent control requests to a broker for seconds on
   end and the kernel never saw it connected to that broker's control link. Nobody's own word;
-- ``data-on-control-plane``: a node that was never a controller was connected to a control link
-  (a follower or a client that was told the wrong endpoint); or a control plane served an API that
-  no controller uses.
+- ``data-on-control-plane``: a node that never was the controller was connected to the control link
+  of another that never was (a follower that was told the wrong endpoint); or a control plane served
+  an API that neither controllers nor brokers that turn to the controller use.
 With any other planes: ``control-plane-unasked``, a request was handled by a control plane.
 
-Lawful and alike: Kafka refuses no API on either listener, so a stranger may bootstrap to the
-control port (KIP-702); in a run nobody is told to. A zombie is a controller too: who once was
-elected may hold connections. ApiVersions opens a connection of any kind.
+Lawful and alike: brokers turn to the controller (AlterPartition, AllocateProducerIds, topics made
+on demand) by its control listener where there is one (MetadataCacheControllerNodeProvider). Kafka
+refuses no API on either listener, so a stranger may bootstrap to the control port (KIP-702); in a
+run nobody is told to. A zombie is a controller too: who once was elected may hold connections.
 Blind: a connection that lived shorter than the second between two looks; planes of a system whose
 controller's requests nobody records.
 """
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 OWN: Final = "controllers' own requests"
 SEEN: Final = "brokers that a controller was seen connected to"
 CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
-_ANYBODYS: Final = ("API_VERSIONS",)
+_TO_THE_CONTROLLER: Final = (
+    *("API_VERSIONS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "CREATE_TOPICS", "ENVELOPE"),
+)
 LONG_ENOUGH_NS: Final = 5_000_000_000
 """Connections are looked at once a second: who sent for so long was connected at some look."""
 _ID: Final = ["arm", "trial", "api", "correlation_id", "controller_epoch"]
@@ -72,6 +75,9 @@ def _handled(history: History) -> list[dict[str, Any]]:
     )
     rows = history.frame("control_request").where(F.col("api").isin(*CONTROL_APIS))
     own = rows.join(sends.distinct(), [*_ID, "controller_id", "node"], "left_semi")
+    if history.has("forged"):
+        names = ["arm", "trial", "node", "api", "correlation_id", "client_id"]
+        own = own.join(history.frame("forged").select(*names).distinct(), names, "left_anti")
     found = own.groupBy("arm", "trial", "node", "plane", "listener").agg(
         F.count("*").alias("n"),
         F.min("t").alias("t"),
@@ -118,13 +124,14 @@ def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None
     told: set[tuple[str, int, int, int]] = set()
     for row in history.rows("connection"):
         place = (row["arm"], row["trial"], row["node"], row["to"])
-        strange = row["link"] == "control" and row["connections"] and place[:3] not in elected
+        strange = row["link"] == "control" and row["connections"]
+        strange = strange and not elected & {place[:3], (*place[:2], row["to"])}
         if strange and row["arm"] in dual and place not in told:
             told.add(place)
             outcome.add(_strangers_connection(row))
     if history.has("plane_use"):
         use = history.frame("plane_use").where("plane = 'control' and requests > 0")
-        use = use.where(~F.col("api").isin(*CONTROL_APIS, *_ANYBODYS))
+        use = use.where(~F.col("api").isin(*CONTROL_APIS, *_TO_THE_CONTROLLER))
         served = use.groupBy("arm", "trial", "node", "listener", "api").agg(
             F.sum("requests").alias("n"), F.min("t").alias("t")
         )
@@ -185,8 +192,8 @@ def _past_the_listener(row: dict[str, Any]) -> Finding:
 def _strangers_connection(row: dict[str, Any]) -> Finding:
     return Finding(
         "data-on-control-plane",
-        f"node {row['node']}, which never was the controller, was connected to broker "
-        f"{row['to']}'s control listener",
+        f"node {row['node']} was connected to the control listener of broker {row['to']}; neither "
+        "ever was the controller",
         row["arm"],
         row["trial"],
         (

@@ -86,6 +86,20 @@ def test_a_follower_at_the_control_listener(story: Any, spark: Any, link: str, b
     assert judged(story, spark).counts.get("data-on-control-plane", 0) == broken
 
 
+def test_a_follower_may_turn_to_the_controller(story: Any, spark: Any) -> None:
+    dual(story)
+    story.add("connection", 900, node=3, to=1, link="control", connections=1)
+    assert not judged(story, spark).counts
+
+
+def test_a_forger_that_has_a_controllers_number(story: Any, spark: Any) -> None:
+    dual(story)
+    forged = {"api": "LEADER_AND_ISR", "correlation_id": 1, "client_id": "forger"}
+    story.add("forged", 8_000, node=2, plane="data", controller_epoch=1, **forged)
+    story.handled(8_010, 2, controller_id=1, plane="data", controller_epoch=1, **forged)
+    assert not judged(story, spark).counts
+
+
 def test_who_once_was_controller_may_stay_connected(story: Any, spark: Any) -> None:
     dual(story)
     story.add("controller", 100, node=3, event="elected", controller_epoch=2)
@@ -95,7 +109,7 @@ def test_who_once_was_controller_may_stay_connected(story: Any, spark: Any) -> N
 
 @pytest.mark.parametrize(
     ("plane", "api", "broken"),
-    [("control", "FETCH", 1), ("control", "API_VERSIONS", 0), ("data", "FETCH", 0)],
+    [("control", "FETCH", 1), ("control", "ALTER_PARTITION", 0), ("data", "FETCH", 0)],
 )
 def test_what_a_control_plane_serves(
     story: Any, spark: Any, plane: str, api: str, broken: int
@@ -129,4 +143,3 @@ def test_a_run_in_which_nobody_looked_says_so(story: Any, spark: Any) -> None:
     found = judged(story, spark)
     assert not found.counts
     assert found.not_judged == [f"{story.arm}: where controllers connected: nobody looked"]
-
