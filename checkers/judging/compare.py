@@ -18,6 +18,8 @@ from checkers.judging.verdict import Results
 FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "control_p50_ms": ("controller-latency", "probe", "p50_ms"),
     "control_p99_ms": ("controller-latency", "probe", "p99_ms"),
+    "own_p50_ms": ("controller-latency", "own", "p50_ms"),
+    "own_p99_ms": ("controller-latency", "own", "p99_ms"),
     "wire_p99_ms": ("controller-latency", "wire", "p99_ms"),
     "request_queue_p50_ms": ("controller-latency", "request_queue", "p50_ms"),
     "request_queue_p99_ms": ("controller-latency", "request_queue", "p99_ms"),

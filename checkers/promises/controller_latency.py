@@ -10,7 +10,8 @@ full queue: no broker-side figure shows that, so it is measured from the sender'
 receiver's.
 ``probe`` is a harmless request on a clock, counted from when it was planned, so that a late answer
 cannot delay (and flatter) the next; a probe that was never answered counts up to when it was given
-up.
+up. Probes are the harness's and not the controller's, whose own requests may go another way:
+``own`` is the round trip of those, under the same faults, at the same brokers.
 
 Nothing here is a violation: latency is measured, by arm, API, plane, broker and fault segment, and
 compared between arms. Retries and requests that failed are counted. A check without any request of
@@ -44,6 +45,8 @@ STAGES: Final = (
     "round_trip",
     "probe",
 )
+OWN: Final = "own"
+"""Figure: what the controller's own requests say of what the probes were sent to find out."""
 CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 WIRE_LIMIT_NS: Final = 120_000_000_000
 """A request that arrived so long after it was sent is taken for another with the same number."""
@@ -100,7 +103,7 @@ def _figures(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
         idle = row["stage"] == "probe" and row["segment"] == QUIET and row["arm"] in faulted
         return "probe_idle" if idle else str(row["stage"])
 
-    named = [{**row, "figure": stage_of(row)} for row in rows]
+    named = [{**row, "figure": stage_of(row)} for row in rows] + _own(rows)
     for (arm, figure), histogram in gather(named, "arm", "figure").items():
         outcome.arm(arm)[figure] = histogram.summary()
     for dimension in ("api", "plane", "node", "segment"):
@@ -117,6 +120,22 @@ def _figures(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
             figures[name] = figures.get(name, 0) + (row["failed"] or 0)
     outcome.figures["latency"] = [
         {k: r[k] for k in (*_KEYS, "second", "bucket", "n", "max_ns")} for r in rows
+    ]
+
+
+def _own(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The controller's own requests that say what probes say: there and back, while a fault was in
+    place, to the brokers that were probed (all, where none was)."""
+    probed: dict[str, set[int]] = {}
+    for row in rows:
+        if row["stage"] == "probe":
+            probed.setdefault(row["arm"], set()).add(row["node"])
+    return [
+        {**row, "figure": OWN}
+        for row in rows
+        if row["stage"] == "round_trip"
+        and row["segment"] != QUIET
+        and row["node"] in probed.get(row["arm"], {row["node"]})
     ]
 
 

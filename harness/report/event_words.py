@@ -176,6 +176,13 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "node_event": lambda e: f"node {e.node}: {e.event}",
     "phase": lambda e: f"{e.name}: {e.event}",
+    "connection": lambda e: (
+        f"node {e.node} now has {e.connections} connections to node {e.to}'s {e.link} link"
+    ),
+    "plane_use": lambda e: (
+        f"node {e.node}'s {e.plane} plane has served {e.requests} {e.api} requests that arrived on "
+        f"listener {e.listener}"
+    ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
     "log_read": lambda e: (
         f"final log of node {e.node}: {e.place} offset {e.offset} holds value {e.value} (leader "

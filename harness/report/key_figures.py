@@ -85,7 +85,12 @@ GROUPS: Final[Mapping[str, tuple[KeyFigure, ...]]] = {
         ),
         KeyFigure("never answered", ("controller-latency", "probes_unanswered"), units.count),
     ),
-    "Control latency: the controller's own requests, there and back": (
+    "Control latency: the controller's own requests to the same brokers, under the same faults": (
+        KeyFigure("p50", ("controller-latency", "own", "p50_ms"), units.ms),
+        KeyFigure("p99", ("controller-latency", "own", "p99_ms"), units.ms),
+        KeyFigure("requests", ("controller-latency", "own", "count"), units.count, False),
+    ),
+    "Control latency: all of the controller's own requests, there and back": (
         KeyFigure("p50", ("controller-latency", "round_trip", "p50_ms"), units.ms),
         KeyFigure("p99", ("controller-latency", "round_trip", "p99_ms"), units.ms),
         KeyFigure("max", ("controller-latency", "round_trip", "max_ms"), units.ms),
@@ -236,6 +241,47 @@ def effects(results: Results) -> list[Effect]:
 
 
 def _latency(results: Results, arms: tuple[str, str], names: tuple[str, str]) -> Effect:
+    """What probes show, held against what the controller's own requests show."""
+    probed = _stage_effect(results, arms, names)
+    own = [
+        value(results, arm, ("controller-latency", "own", q)) for arm in arms for q in _OWN_FIGURES
+    ]
+    a50, a_count, b50, b_count = own
+    if (
+        value(results, arms[0], ("controller-latency", "probe", "p50_ms")) is None
+        or probed.sign == "unmeasured"
+    ):
+        return probed
+    if a50 is None or b50 is None or min(a_count or 0, b_count or 0) < _OWN_NEEDED:
+        least = units.words(int(min(a_count or 0, b_count or 0)), "request")
+        says = f" The controller's own requests are too few to say the same ({least} in an arm)."
+        return Effect(probed.question, probed.sign, probed.says + says)
+    r50 = ratio(a50, b50)
+    (a, b), of_probes = names, _ratio_of(results, arms, ("controller-latency", "probe", "p50_ms"))
+    says = (
+        f" The controller's own requests there took {units.ms(a50)} and {units.ms(b50)} at p50 "
+        f"({a} over {b}: {units.times(r50)})."
+    )
+    if r50 is None or of_probes is None or (r50 >= CLEAR) == (of_probes >= CLEAR):
+        return Effect(probed.question, probed.sign, probed.says + says)
+    says += (
+        " The two disagree: what the probes show is not what the controller's own requests met, "
+        "and nothing is claimed of the planes."
+    )
+    return Effect(probed.question, "absent", probed.says + says)
+
+
+_OWN_FIGURES: Final = ("p50_ms", "count")
+_OWN_NEEDED: Final = 5
+"""Of a handful of requests no quantile says anything."""
+
+
+def _ratio_of(results: Results, arms: tuple[str, str], path: tuple[str, ...]) -> float | None:
+    left, right = (value(results, arm, path) for arm in arms)
+    return ratio(left, right)
+
+
+def _stage_effect(results: Results, arms: tuple[str, str], names: tuple[str, str]) -> Effect:
     question = "control latency"
     for stage, what in (("probe", "a control probe"), ("round_trip", "a controller request")):
         paths = [("controller-latency", stage, q) for q in ("p50_ms", "p99_ms")]

@@ -46,6 +46,21 @@ def test_latencies_fall_into_fault_segments(story: Any, spark: Any) -> None:
     assert figures["probe_idle"]["count"] == 2  # and the floor beside it
 
 
+def test_the_controllers_own_requests_under_the_faults_of_the_probes(
+    story: Any, spark: Any
+) -> None:
+    for phase, t in (("injected", 1000), ("healed", 3000)):
+        story.add("fault", t, fault="flood", id="a", phase=phase)
+    story.add("probe", 1500, node=2, api="X", plane="control", planned_t=1400)
+    for t, to in ((1500, 2), (1600, 2), (1700, 1), (3500, 2)):  # beside the flood; after it
+        story.add("control_response", t, node=9, to=to, api="X", correlation_id=t, send_t=t - 7,
+                  error=0)  # fmt: skip
+    figures = controller_latency.check(story.history(spark)).arms[story.arm]
+    assert figures["own"]["count"] == 2
+    assert figures["own"]["max_ms"] == 7
+    assert figures["round_trip"]["count"] == 4
+
+
 def test_availability_counts_from_the_commit_at_the_new_leader(story: Any, spark: Any) -> None:
     story.commit(0, 1, 0)
     story.commit(100, 2, 1)

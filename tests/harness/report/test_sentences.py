@@ -45,6 +45,34 @@ def test_a_latency_effect() -> None:
     assert "100×" in found.says  # noqa: RUF001
 
 
+def own(body: dict[str, Any], p50: float, count: int = 9) -> dict[str, Any]:
+    return {**body, "own": {"count": count, "p50_ms": p50, "p99_ms": 2 * p50}}
+
+
+def test_the_controllers_own_requests_bear_the_probes_out() -> None:
+    figures = {A: own(probe(200, 700), 150), B: own(probe(2, 4), 3)}
+    found = one(results(controller_latency=figures), "control latency")
+    assert found.sign == "seen"
+    assert f"own requests there took {units.ms(150)} and {units.ms(3)} at p50" in found.says
+    assert "disagree" not in found.says
+
+
+@pytest.mark.parametrize("b50", [140.0, 160.0, 900.0])
+def test_probes_that_the_controllers_own_requests_do_not_bear_out_claim_nothing(b50: float) -> None:
+    """As of a controller that goes past the control listener that the probes are sent to."""
+    figures = {A: own(probe(200, 700), 150), B: own(probe(2, 4), b50)}
+    found = one(results(controller_latency=figures), "control latency")
+    assert found.sign == "absent"
+    assert "The two disagree" in found.says
+
+
+def test_a_handful_of_requests_bears_nothing_out() -> None:
+    figures = {A: own(probe(200, 700), 150), B: own(probe(2, 4), 150, count=4)}
+    found = one(results(controller_latency=figures), "control latency")
+    assert found.sign == "seen"
+    assert "too few to say the same (4 requests in an arm)" in found.says
+
+
 def test_no_latency_effect_because_nothing_queued() -> None:
     figures = {A: probe(2, 4, request_queue=0.3), B: probe(2, 4, request_queue=0.2)}
     activity = {A: {"faults": {"flood-heavy-produce": 1}}}
