@@ -1,4 +1,4 @@
-"""The command line: `biplane run | compare | check | report | plan | scenarios | mutants | clean`.
+"""The command line: `biplane run | check | report | scenarios | guarantees | mutants | ...`.
 
 Thin over `harness.run` and `checkers.check`; heavy imports happen inside the commands, so that
 `--help` answers at once. Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a crash
@@ -213,6 +213,16 @@ def scenarios() -> None:
     for scenario in SCENARIOS.values():
         played = f"{', '.join(scenario.planes)}; {', '.join(scenario.profiles)}"
         typer.echo(f"{scenario.name} ({played})\n    {scenario.conjecture}")
+
+
+@app.command()
+def guarantees(
+    out: Annotated[Path | None, typer.Option(help="Write the page here (default: print)")] = None,
+) -> None:
+    """Every promise that the checkers hold a system to: rules, evidence, blind spots."""
+    from harness.studies.guarantees import page, write
+
+    typer.echo(page() if out is None else str(write(out)))
 
 
 @app.command()

@@ -8,6 +8,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     controller-latency   where did controller requests wait?
     planes               is the arm what its name says?
     fencing              was anything accepted from a controller or leader of the past?
+    refusals             were stale requests, and only they, refused with Kafka's error?
     succession           did only the newest controller decide?
     availability         how long was a partition without a leader that serves?
     topic-deletion       were topics deleted, and none before its replicas stopped?
@@ -30,6 +31,7 @@ NAMES: Final = (
     "controller-latency",
     "planes",
     "fencing",
+    "refusals",
     "succession",
     "availability",
     "topic-deletion",

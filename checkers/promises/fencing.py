@@ -1,25 +1,17 @@
 """Fencing: was anything accepted from a controller, a broker registration or a leader of the past?
 
-Guarantee: once a broker has accepted an epoch, requests with an older one are refused with Kafka's
-error for it and change nothing, as long as the broker lives.
-
-    request                                       must be refused with
-    any control request, older controller epoch   11 STALE_CONTROLLER_EPOCH (or 77, checked first)
-    any control request, older broker epoch       77 STALE_BROKER_EPOCH (-1 passes)
-    LeaderAndIsr, partition's leader epoch older  11 for that partition
-    StopReplica, leader epoch older (and >= 0)    74 for that partition
+Guarantee: once a broker has accepted an epoch, requests with an older one are refused, as long as
+the broker lives. With which error, and that they change nothing: `checkers.promises.refusals`.
 
 Violations: ``stale-controller-epoch-accepted``, ``stale-broker-epoch-accepted``,
-``stale-leader-epoch-accepted``, ``refused-with-wrong-error`` (top level: neither 0, 11, 77 nor an
-authorization error, for an older controller epoch), ``refused-but-applied`` (a refused request left
-a trace of a change).
+``stale-leader-epoch-accepted``.
 
 "Had accepted" means: another request with the newer epoch had been *handled* before this one was
 *taken from the queue* (for a forger's rows: answered before it was sent), in the same life of that
-broker, whatever the error of the rows' times (`checkers.facts.spans`). Whoever comes between the
-two proves nothing. An equal leader epoch is refused with 11 as a matter of routine and says nothing
-either way; an update of metadata is not fenced by leader epochs.
-A StopReplica or a deletion begins the partition's epochs anew.
+broker, whatever the error of the rows' times (`checkers.facts.control_requests`). Whoever comes
+between the two proves nothing. An equal leader epoch is refused with 11 as a matter of routine and
+says nothing either way; an update of metadata is not fenced by leader epochs. A broker epoch of -1
+passes. A StopReplica or a deletion that somebody sent begins the partition's epochs anew.
 
 Controller epochs are taken from requests, not from `leader_change` or `metadata_update` rows: those
 carry the epoch of whoever wrote the partition's state, which need not be the sender's.
@@ -34,26 +26,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.lives import with_life
-from checkers.facts.spans import earliest, latest
+from checkers.facts.control_requests import (
+    ID,
+    PLACE,
+    REQUEST,
+    accepted_leader_epochs,
+    known_leader_epochs,
+    requests,
+    without_anew,
+)
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.refused import refused_but_applied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
-CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
-STALE_CONTROLLER_EPOCH: Final = 11
-STALE_BROKER_EPOCH: Final = 77
-FENCED_LEADER_EPOCH: Final = 74
-_LAWFUL_REFUSALS: Final = (11, 29, 31, 58, 77)
 _SUSPECTS: Final = 10_000
-_ID: Final = ["arm", "trial", "node", "life"]
-_REQUEST: Final = ["api", "correlation_id", "client_id", "source"]
 
 
 def check(history: History) -> Outcome:
@@ -66,13 +57,11 @@ def check(history: History) -> Outcome:
     seen: set[tuple[Any, ...]] = set()
     for rule, epoch in (("controller", "controller_epoch"), ("broker", "own_broker_epoch")):
         if _may_be_stale(groups, rule, epoch):
-            for row in _accepted_stale(_requests(history), rule, epoch):
+            for row in _accepted_stale(requests(history), rule, epoch):
                 _add(outcome, seen, _finding(row, rule))
     if _may_be_stale_leader(history):
         for row in _accepted_stale_leader(history):
             _add(outcome, seen, _finding(row, "leader"))
-    for finding in refused_but_applied(history):
-        outcome.add(finding)
     return outcome
 
 
@@ -85,52 +74,6 @@ def _add(outcome: Outcome, seen: set[tuple[Any, ...]], found: tuple[Finding, Any
         outcome.add(finding)
 
 
-def _requests(history: History) -> DataFrame:
-    """Control requests as brokers handled them and as forgers had them answered."""
-    lived = (
-        history.frame("control_request")
-        .where(F.col("api").isin(*CONTROL_APIS))
-        .select(
-            "arm",
-            "trial",
-            "node",
-            *_REQUEST[:3],
-            F.lit("control_request").alias("source"),
-            "controller_id",
-            "controller_epoch",
-            "broker_epoch",
-            "own_broker_epoch",
-            "error",
-            F.lit(None).cast("string").alias("lie"),
-            earliest(F.coalesce("dequeue_t", "receive_t", "t")).alias("begin_t"),
-            latest(F.coalesce("handled_t", "t")).alias("end_t"),
-            "t",
-        )
-    )
-    forged = (
-        history.frame("forged")
-        .where("type = 'ok' and error is not null")
-        .select(
-            "arm",
-            "trial",
-            "node",
-            *_REQUEST[:3],
-            F.lit("forged").alias("source"),
-            "controller_id",
-            "controller_epoch",
-            "broker_epoch",
-            F.lit(None).cast("long").alias("own_broker_epoch"),
-            "error",
-            "lie",
-            F.col("invoke_t").alias("begin_t"),
-            F.col("t").alias("end_t"),
-            "t",
-        )
-    )
-    rows = lived.unionAll(forged).where(F.col("api").isin(*CONTROL_APIS))
-    return with_life(history, rows, F.col("begin_t"), F.col("end_t"))
-
-
 def _groups(history: History) -> list[dict[str, Any]]:
     """Requests by what they said and were answered: one pass, from which most runs can be cleared.
 
@@ -138,8 +81,8 @@ def _groups(history: History) -> list[dict[str, Any]]:
     """
     names = ["source", "controller_epoch", "broker_epoch", "own_broker_epoch", "error", "lie"]
     found = (
-        _requests(history)
-        .groupBy(*_ID, *names)
+        requests(history)
+        .groupBy(*ID, *names)
         .agg(
             F.count("*").alias("n"),
             F.min("end_t").alias("first_end_t"),
@@ -190,9 +133,9 @@ def _exposure(history: History, outcome: Outcome, groups: list[dict[str, Any]]) 
         ],
         "arm string, trial int, _epoch int, _elected_t bigint",
     )
-    taken = _requests(history).where("error = 0").join(F.broadcast(table), ["arm", "trial"])
+    taken = requests(history).where("error = 0").join(F.broadcast(table), ["arm", "trial"])
     taken = taken.where("_epoch > controller_epoch and _elected_t < begin_t")
-    each = taken.groupBy("arm", "trial", "node", *_REQUEST, "begin_t").agg(
+    each = taken.groupBy("arm", "trial", "node", *REQUEST, "begin_t").agg(
         (F.col("begin_t") - F.min("_elected_t")).alias("late_ns")
     )
     late = each.groupBy("arm").agg(
@@ -220,15 +163,11 @@ def _may_be_stale(groups: list[dict[str, Any]], rule: str, epoch: str) -> bool:
         for g in groups
         if g["life"] is not None and g[epoch] is not None and (rule == "broker" or g["error"] == 0)
     ]
-    judged = [
-        g
-        for g in groups
-        if g["error"] not in _LAWFUL_REFUSALS and g[column] is not None and g[column] >= 0
-    ]
+    judged = [g for g in groups if g["error"] == 0 and g[column] is not None and g[column] >= 0]
     return any(
         older[column] < newer[epoch]
         and older["last_begin_t"] > newer["first_end_t"]
-        and all(older[name] == newer[name] for name in _ID)
+        and all(older[name] == newer[name] for name in ID)
         for newer in known
         for older in judged
     )
@@ -243,58 +182,25 @@ def _accepted_stale(requests: DataFrame, rule: str, epoch: str) -> list[Any]:
     rows = requests.where("life is not null")
     accepted = rows.where("error = 0") if rule == "controller" else rows
     bound = accepted.where(F.col(epoch).isNotNull())
-    known = bound.groupBy(*_ID, F.col(epoch).alias("newer")).agg(F.min("end_t").alias("known_t"))
-    judged = rows.where("error = 0")
-    column = "controller_epoch"
+    known = bound.groupBy(*ID, F.col(epoch).alias("newer")).agg(F.min("end_t").alias("known_t"))
+    judged, column = rows.where("error = 0"), "controller_epoch"
     if rule == "broker":
         judged, column = judged.where("broker_epoch >= 0"), "broker_epoch"
-    else:
-        wrong = ~F.col("error").isin(0, *_LAWFUL_REFUSALS)
-        judged = rows.where((F.col("error") == 0) | wrong)
-    found = judged.join(F.broadcast(known), _ID).where(
+    found = judged.join(F.broadcast(known), ID).where(
         (F.col("newer") > F.col(column)) & (F.col("known_t") < F.col("begin_t"))
     )
-    first = found.groupBy(
-        *_ID, *_REQUEST, "begin_t", "t", "error", F.col(column).alias("older")
-    ).agg(F.max("newer").alias("newer"), F.min("known_t").alias("known_t"))
+    first = found.groupBy(*ID, *REQUEST, "begin_t", "t", "error", F.col(column).alias("older")).agg(
+        F.max("newer").alias("newer"), F.min("known_t").alias("known_t")
+    )
     first = first.withColumn("topic", F.lit(None).cast("string"))
     first = first.withColumn("partition", F.lit(None).cast("int"))
     return first.orderBy("begin_t").limit(_SUSPECTS).collect()
 
 
-def _accepted_leader_epochs(history: History) -> DataFrame:
-    """Partitions of accepted LeaderAndIsr and StopReplica requests, one row each."""
-    rows = history.frame("control_request").where("error = 0 and api != 'UPDATE_METADATA'")
-    lived = rows.select(
-        *("arm", "trial", "node", *_REQUEST[:3]),
-        F.lit("control_request").alias("source"),
-        earliest(F.coalesce("dequeue_t", "receive_t", "t")).alias("begin_t"),
-        latest(F.coalesce("handled_t", "t")).alias("end_t"),
-        "t",
-        F.explode("partitions").alias("p"),
-    )
-    lived = lived.select("*", "p.topic", "p.partition", "p.leader_epoch", "p.error").drop("p")
-    forged = (
-        history.frame("forged")
-        .where("type = 'ok' and error = 0 and api != 'UPDATE_METADATA'")
-        .select(
-            *("arm", "trial", "node", *_REQUEST[:3]),
-            F.lit("forged").alias("source"),
-            F.col("invoke_t").alias("begin_t"),
-            F.col("t").alias("end_t"),
-            *("t", "topic", "partition", "leader_epoch"),
-            F.col("partition_error").alias("error"),
-        )
-    )
-    both = lived.unionAll(forged)
-    both = both.where("error = 0 and leader_epoch >= 0 and topic is not null")
-    return with_life(history, both, F.col("begin_t"), F.col("end_t"))
-
-
 def _may_be_stale_leader(history: History) -> bool:
     """Going by the bounds of each (broker, partition, epoch), as `_may_be_stale` does."""
-    key = [*_ID, "topic", "partition"]
-    rows = _accepted_leader_epochs(history).where("life is not null")
+    key = [*ID, "topic", "partition"]
+    rows = accepted_leader_epochs(history).where("life is not null")
     applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
     found = rows.groupBy(*key, "leader_epoch").agg(
         F.min(applied).alias("known_t"), F.max("begin_t").alias("last_begin_t")
@@ -317,61 +223,15 @@ def _may_be_stale_leader(history: History) -> bool:
 
 def _accepted_stale_leader(history: History) -> list[Any]:
     """The same by partition, for LeaderAndIsr and StopReplica."""
-    rows = _accepted_leader_epochs(history)
-    key = [*_ID, "topic", "partition"]
-    applied = rows.where("api = 'LEADER_AND_ISR' and life is not null")
-    bound = applied.select(*key, "leader_epoch", "begin_t", "end_t").unionAll(
-        _changes(history, key)
-    )
-    known = bound.select(
-        *key,
-        F.col("leader_epoch").alias("newer"),
-        F.col("end_t").alias("known_t"),
-        F.col("begin_t").alias("known_from"),
-    )
-    found = (
-        rows.where("life is not null")
-        .join(known, key)
-        .where("newer > leader_epoch and known_t < begin_t")
-    )
-    found = _without_anew(history, found)
-    names = [*key, *_REQUEST, "begin_t", "t", "error"]
+    rows = accepted_leader_epochs(history).where("life is not null")
+    found = rows.join(known_leader_epochs(history), PLACE)
+    found = found.where("newer > leader_epoch and known_t < begin_t")
+    found = without_anew(history, found)
+    names = [*PLACE, *REQUEST, "begin_t", "t", "error"]
     first = found.groupBy(*names, F.col("leader_epoch").alias("older")).agg(
         F.max("newer").alias("newer"), F.min("known_t").alias("known_t")
     )
     return first.orderBy("begin_t").limit(_SUSPECTS).collect()
-
-
-def _changes(history: History, key: list[str]) -> DataFrame:
-    """Epochs that a broker says it applied."""
-    rows = history.frame("leader_change").where("leader_epoch >= 0")
-    rows = with_life(history, rows, F.col("t"), F.col("t"))
-    return rows.select(
-        *key,
-        "leader_epoch",
-        earliest(F.col("t")).alias("begin_t"),
-        latest(F.col("t")).alias("end_t"),
-    )
-
-
-def _without_anew(history: History, found: DataFrame) -> DataFrame:
-    """Drop pairs with a StopReplica of that partition between them: epochs begin anew after it."""
-    key = ["arm", "trial", "node", "topic", "partition"]
-    stopped = history.frame("replica_stop").select(*key, F.col("t").alias("_stop_t"))
-    asked = history.frame("control_request").where("api = 'STOP_REPLICA' and error = 0")
-    asked = asked.select("arm", "trial", "node", "t", F.explode("partitions").alias("p"))
-    asked = asked.where("p.error = 0 and coalesce(p.leader_epoch, -1) < 0").select(
-        "arm", "trial", "node", "p.topic", "p.partition", F.col("t").alias("_stop_t")
-    )
-    anew = stopped.unionAll(asked).alias("a")
-    same = F.lit(True)
-    for name in key:
-        same = same & (F.col(f"f.{name}") == F.col(f"a.{name}"))
-    # The stop that is itself being judged (StopReplica with an old epoch) does not excuse itself.
-    between = (F.col("a._stop_t") >= F.col("f.known_from")) & (
-        F.col("a._stop_t") < F.col("f.begin_t")
-    )
-    return found.alias("f").join(anew, same & between, "left_anti")
 
 
 def _finding(row: Any, rule: str) -> tuple[Finding, Any]:
@@ -382,12 +242,6 @@ def _finding(row: Any, rule: str) -> tuple[Finding, Any]:
         f"it had accepted {row['newer']}"
     )
     name = f"stale-{rule}-epoch-accepted"
-    if row["error"] != 0:
-        name = "refused-with-wrong-error"
-        says = (
-            f"node {row['node']} refused {row['api']} with {rule} epoch {row['older']} (it knew "
-            f"{row['newer']}) with error {row['error']}"
-        )
     node = {"node": row["node"]}
     column = {"controller": "controller_epoch", "broker": "own_broker_epoch"}.get(rule)
     picks = []
@@ -427,14 +281,12 @@ def _finding(row: Any, rule: str) -> tuple[Finding, Any]:
 
 PROMISE: Final = Promise(
     name="fencing",
-    says="Requests of a past controller, broker or leader are refused and change nothing.",
+    says="Requests of a past controller, broker or leader are refused.",
     source="KIP-380 (broker epochs); KafkaApis and ReplicaManager.becomeLeaderOrFollower",
     rules={
         "stale-controller-epoch-accepted": "A request with an older controller epoch is refused.",
         "stale-broker-epoch-accepted": "A request with an older broker epoch is refused.",
         "stale-leader-epoch-accepted": "A request with an older leader epoch is refused.",
-        "refused-with-wrong-error": "A stale request is refused with Kafka's error for it.",
-        "refused-but-applied": "A refused request changes nothing.",
     },
     evidence={"control requests": "as brokers handled them, and forged ones as answered"},
     blind=("requests while a broker shuts down", "who comes between two epochs in time"),

@@ -88,12 +88,13 @@ class Scenario:
 _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }
-EVERYWHERE: Final = ("planes",)
+EVERYWHERE: Final = ("planes", "refusals")
 """Checks that every scenario is held to, besides its own."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "fencing": frozenset({Capability.CONTROL_REQUESTS}),
     "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
+    "refusals": frozenset({Capability.CONTROL_REQUESTS}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""

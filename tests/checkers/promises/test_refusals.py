@@ -1,0 +1,151 @@
+"""Refusals, both ways: the table of errors, refused although current, refused and applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.refusals import check
+
+pytestmark = pytest.mark.spark
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
+    return [
+        {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": leader_epoch, "error": error}
+    ]
+
+
+def test_refused_but_applied(story: Any, spark: Any) -> None:
+    story.handled(200, 1, controller_epoch=4, error=11, partitions=states(1, 11))
+    change = {"node": 1, "leader": 2, "leader_epoch": 1, "correlation_id": 200}
+    story.add("metadata_update", 198.5, **change)
+    assert judged(story, spark).counts == {"refused-but-applied": 1}
+    # ... unless somebody else's request with the same number was being handled.
+    story.handled(200, 1, client_id="other", partitions=states(1))
+    assert not judged(story, spark).counts
+
+
+def test_a_change_is_tied_to_its_request_within_the_errors(story: Any, spark: Any) -> None:
+    """Of two requests with one number the accepted one explains the change, were it only near."""
+    asked = {"api": "LEADER_AND_ISR", "correlation_id": 7, "error_ns": 2_000_000}
+    story.handled(100, 1, **asked, partitions=states(1))
+    story.handled(105, 1, **asked, client_id="forger", partitions=states(0, error=11))
+    story.add("leader_change", 102.5, node=1, role="leader", leader=1, leader_epoch=1,
+              controller_epoch=1, correlation_id=7, error_ns=2_000_000)  # fmt: skip
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(("error", "broken"), [(11, 0), (77, 0), (29, 0), (-1, 1), (3, 1)])
+def test_an_older_controller_is_refused_with_11(
+    story: Any, spark: Any, error: int, broken: int
+) -> None:
+    """Or with 77, if that was older as well: its own rule tells."""
+    story.handled(100, 1, controller_epoch=5)
+    story.handled(200, 1, controller_epoch=4, error=error)
+    assert judged(story, spark).counts.get("refused-with-wrong-error", 0) == broken
+
+
+@pytest.mark.parametrize(("error", "broken"), [(77, 0), (11, 1), (-1, 1)])
+def test_an_older_registration_is_refused_with_77(
+    story: Any, spark: Any, error: int, broken: int
+) -> None:
+    story.handled(100, 1, controller_epoch=5)
+    story.handled(200, 1, controller_epoch=4, broker_epoch=40, error=error)
+    assert judged(story, spark).counts.get("refused-with-wrong-error", 0) == broken
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "broken"),
+    [
+        ("LEADER_AND_ISR", 11, 0),
+        ("LEADER_AND_ISR", 56, 0),
+        ("LEADER_AND_ISR", 74, 1),
+        ("LEADER_AND_ISR", 3, 1),
+        ("STOP_REPLICA", 74, 0),
+        ("STOP_REPLICA", 11, 1),
+    ],
+)
+def test_a_partition_with_an_older_leader_epoch(
+    story: Any, spark: Any, api: str, error: int, broken: int
+) -> None:
+    story.handled(100, 1, api="LEADER_AND_ISR", partitions=states(3))
+    story.handled(200, 1, api=api, partitions=states(2, error))
+    assert judged(story, spark).counts.get("refused-with-wrong-error", 0) == broken
+
+
+def registered(story: Any, t: float, broker_epoch: int, node: int = 1) -> None:
+    detail = f'{{"broker_epoch": {broker_epoch}}}'
+    story.add("node_event", t, node=node, event="registered", detail=detail)
+
+
+@pytest.mark.parametrize(
+    ("broker_epoch", "broken"),
+    [(40, 0), (50, 1), (60, 1)],  # KAFKA-9839 refuses the newer
+)
+def test_a_registration_that_is_current_is_not_refused(
+    story: Any, spark: Any, broker_epoch: int, broken: int
+) -> None:
+    registered(story, 10, 40)
+    registered(story, 50, 50)
+    registered(story, 60, 99, node=2)  # somebody else's
+    own = {"own_broker_epoch": broker_epoch + 1}  # whatever it says of itself
+    story.handled(10_000, 1, broker_epoch=broker_epoch, error=77, **own)
+    assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
+
+
+def test_a_broker_knows_of_its_registration_before_the_watch(story: Any, spark: Any) -> None:
+    registered(story, 10, 40)
+    registered(story, 10_500, 50)
+    story.handled(10_000, 1, broker_epoch=40, error=77)
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(("believed", "broken"), [(None, 1), (0, 0), (11, 2)])
+def test_a_controller_that_is_current_is_not_refused(
+    story: Any, spark: Any, believed: int | None, broken: int
+) -> None:
+    """Unless somebody from the future was believed before. (Who was not is newer than all, too.)"""
+    for t, epoch in ((10, 1), (20, 2)):
+        story.add("controller", t, node=9, event="elected", controller_epoch=epoch)
+    if believed is not None:
+        story.add("forged", 5_000, node=1, api="UPDATE_METADATA", error=believed,
+                  controller_epoch=12, correlation_id=1, client_id="f")  # fmt: skip
+    story.handled(10_000, 1, controller_epoch=1, error=11)
+    story.handled(10_010, 1, controller_epoch=2, error=11)
+    assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
+
+
+def test_where_nobody_tells_the_true_epochs_that_is_said(story: Any, spark: Any) -> None:
+    story.handled(10_000, 1, controller_epoch=2, error=11)
+    story.handled(10_010, 1, error=77)
+    found = judged(story, spark)
+    assert not found.counts
+    assert len(found.not_judged) == 2
+
+
+@pytest.mark.parametrize(
+    ("why", "broken"),
+    [("newer", 1), ("equal", 0), ("older", 0), ("own word", 0), ("restart", 1), ("later", 1)],
+)
+def test_a_leader_epoch_that_is_newer_is_not_refused(
+    story: Any, spark: Any, why: str, broken: int
+) -> None:
+    api = {"api": "LEADER_AND_ISR"}
+    story.handled(100, 1, partitions=states(3), **api)
+    epoch = {"newer": 4, "equal": 3, "older": 2, "restart": 3}.get(why, 4)
+    if why == "restart":
+        story.add("node_event", 150, node=1, event="start")
+    if why == "own word":
+        story.add("leader_change", 150, node=1, role="leader", leader=1, leader_epoch=4,
+                  controller_epoch=1)  # fmt: skip
+    story.handled(200, 1, partitions=states(epoch, 11), **api)
+    if why == "later":
+        story.handled(300, 1, partitions=states(4), **api)
+    assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
