@@ -1,0 +1,286 @@
+"""Replicas: do all logs of a partition say the same, up to what was committed?
+
+Guarantee: below the high watermark an offset holds one record (value and leader epoch) in every
+replica of the in-sync set, for ever; the high watermark never goes back behind what a consumer has
+read or acks=all has promised; leader epochs only grow along a log; a log has no holes.
+
+Violations, at the final read, when the cluster has come to rest:
+- ``replica-differs``: two replicas hold different records at an offset that both must agree on;
+- ``replica-hole``: a replica lacks a record that the leader has and that it must have, in its midst
+  or at its end, were it all of them; or the leader's own log leaps over an offset;
+- ``high-watermark-went-back``: the final leader's high watermark is below a record that a consumer
+  was given or that acks=all acknowledged;
+- ``high-watermark-behind``: an in-sync follower's high watermark stays behind the leader's although
+  nothing more is written: its consumers, and its own election, would lack committed records;
+- ``epochs-out-of-order``: of one log, a later record has an older leader epoch (KIP-101's cache
+  would then lead a follower to cut at the wrong place).
+
+Up to where: `checkers.facts.replicas`. Lawful and alike: a follower that is not in sync may differ
+beyond its own high watermark until it truncates; a partition that takes records in LogAppendTime
+has gaps in time, never in offsets; compaction and aborted transactions leave holes (compacted
+topics are excused, transactions there are none).
+
+Unknown: a replica that could not be read although its node ran, or every follower of a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.leadership import TP
+from checkers.facts.replicas import Replica, compared, proved, replicas
+from checkers.judging.excuses import excuses
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+COMPARED: Final = "records compared with another replica"
+FOLLOWERS: Final = "followers' logs"
+_FIRST: Final = 100
+"""So many of a kind are looked at one by one, by place; the rest is in the counts."""
+Place = tuple[str, int, str, int]
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    if not history.has("log_end"):
+        if history.has("produce"):
+            outcome.unknowns.append("no final log was read")
+        return outcome
+    _unreadable(history, outcome)
+    for finding in _watermarks(history, outcome):
+        _add(history, outcome, finding, 1)
+    for finding, n in (*_differences(history, outcome), *_holes(history), *_disorder(history)):
+        _add(history, outcome, finding, n)
+    return outcome
+
+
+def _add(history: History, outcome: Outcome, found: _Found, n: int) -> None:
+    """A finding stands for ``n`` records; what an excuse covers is counted instead."""
+    arm, trial, topic, partition = found.key
+    excuse = excuses(history).of(arm, trial, topic, partition, found.since_t)
+    if excuse is not None:
+        outcome.excuse(arm, trial, found.finding.rule, excuse, of=COMPARED, n=n)
+        return
+    outcome.add(found.finding)
+    outcome.counts[found.finding.rule] += n - 1
+
+
+class _Found:
+    """``since_t``: from when on the record was known to be committed (ns; 0: nobody can say)."""
+
+    __slots__ = ("finding", "key", "since_t")
+
+    def __init__(self, key: Place, finding: Finding, since_t: int = 0) -> None:
+        self.key, self.finding, self.since_t = key, finding, since_t
+
+
+def _unreadable(history: History, outcome: Outcome) -> None:
+    """Who could not be read; a node that somebody left down is no wonder, and named."""
+    down = _down(history)
+    for one in replicas(history):
+        arm, trial = one.key[:2]
+        figures = outcome.arm(arm)
+        figures["replicas"] = figures.get("replicas", 0) + (one.error is None)
+        if one.error is None:
+            outcome.saw(arm, trial, FOLLOWERS, int(not one.is_leader))
+        elif (arm, trial, one.node) in down:
+            outcome.unjudged(arm, f"replicas of node {one.node}, which was down at the end")
+        else:
+            outcome.unknown(
+                arm, trial, f"node {one.node}'s replica of {_place(one.key)}: {one.error}"
+            )
+
+
+def _down(history: History) -> set[tuple[str, int, int]]:
+    """Nodes that the harness took down and did not start again."""
+    last: dict[tuple[str, int, int], str] = {}
+    for row in history.rows("node_event"):
+        if row["event"] in ("kill", "stop", "stopped", "pause", "start", "resume", "exited"):
+            last[row["arm"], row["trial"], row["node"]] = row["event"]
+    return {key for key, event in last.items() if event in ("kill", "stop", "stopped", "pause")}
+
+
+# -- high watermarks ----------------------------------------------------------------------------
+
+
+def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
+    known = proved(history)
+    for one in replicas(history):
+        if one.error is not None or one.high_watermark is None:
+            continue
+        at = {"topic": one.key[2], "partition": one.key[3]}
+        ends = Pick("log_end", at, rows=9)
+        if one.is_leader:
+            for kind, how, where in (
+                ("read", "a consumer was given", "fetch"),
+                ("acked", "acks=all acknowledged", "produce"),
+            ):
+                offset, value = known.get(one.key, {}).get(kind, (-1, None))
+                if one.high_watermark <= offset:
+                    says = (
+                        f"{_place(one.key)}: the final leader's (node {one.node}) high watermark "
+                        f"is {one.high_watermark}, although {how} offset {offset}"
+                    )
+                    pick = Pick(where, {**at, "offset": offset, "value": value}, rows=1)
+                    yield _found("high-watermark-went-back", says, one.key, pick, ends)
+        elif one.in_sync and one.high_watermark < _leader_hw(history, one):
+            says = (
+                f"{_place(one.key)}: in-sync node {one.node}'s high watermark stayed at "
+                f"{one.high_watermark}, the leader's being {_leader_hw(history, one)}"
+            )
+            yield _found("high-watermark-behind", says, one.key, ends)
+
+
+def _leader_hw(history: History, one: Replica) -> int:
+    leader = next(r for r in replicas(history) if r.key == one.key and r.is_leader)
+    return leader.high_watermark or 0
+
+
+# -- records ------------------------------------------------------------------------------------
+
+
+def _differences(history: History, outcome: Outcome) -> Iterator[tuple[_Found, int]]:
+    """Offsets at which records differ: one aggregation by offset, on primitives."""
+    rows = compared(history).where("offset < bound and offset >= leader_start")
+    value = F.coalesce("value", F.lit(-(2**63)))
+    by_offset = rows.groupBy(*TP, "offset").agg(
+        F.min(value).alias("_low"),
+        F.max(value).alias("_high"),
+        F.min("leader_epoch").alias("_old"),
+        F.max("leader_epoch").alias("_new"),
+        F.count("*").alias("_n"),
+    )
+    differs = (F.col("_low") != F.col("_high")) | (F.col("_old") != F.col("_new"))
+    found = by_offset.groupBy(*TP).agg(
+        F.sum(F.when(F.col("_n") > 1, F.col("_n")).otherwise(0)).alias("compared"),
+        F.sum(differs.cast("int")).alias("n"),
+        F.min(F.when(differs, F.col("offset"))).alias("first"),
+    )
+    for row in found.toArrow().to_pylist():
+        key = (row["arm"], row["trial"], row["topic"], row["partition"])
+        outcome.saw(*key[:2], COMPARED, row["compared"])
+        if row["n"]:
+            at = {"topic": row["topic"], "partition": row["partition"]}
+            says = (
+                f"replicas of {_place(key)} hold different records at {row['n']} offsets below "
+                f"their high watermarks, the first at offset {row['first']}"
+            )
+            log = Pick("log_read", {**at, "offset": row["first"]}, rows=9)
+            ends = Pick("log_end", at, rows=9)
+            yield _found("replica-differs", says, key, log, ends), row["n"]
+
+
+def _holes(history: History) -> Iterator[tuple[_Found, int]]:
+    """Equal counts mean no hole, where the values agree. Every readable replica is asked, were its
+    log empty."""
+    rows = compared(history).where("offset < bound and offset >= leader_start")
+    counts = {
+        (row["arm"], row["trial"], row["topic"], row["partition"], row["node"]): row
+        for row in rows.groupBy(*TP, "node")
+        .agg(
+            F.count_distinct("offset").alias("n"),
+            F.count("*").alias("rows"),
+            F.max("offset").alias("last"),
+        )
+        .toArrow()
+        .to_pylist()
+    }
+    for one in replicas(history):
+        span = max(0, one.bound - one.leader_start)
+        counted = counts.get((*one.key, one.node))
+        have = counted["n"] if counted else 0
+        if one.error is not None or have >= span:
+            continue
+        first = _first_missing(history, one)
+        what = "the leader's own log" if one.is_leader else f"node {one.node}'s log"
+        says = (
+            f"{what} of {_place(one.key)} lacks {span - have} of the {span} records from "
+            f"{one.leader_start} to {one.bound - 1}, the first at offset {first}"
+        )
+        at = {"topic": one.key[2], "partition": one.key[3]}
+        picks = (
+            Pick("log_read", {**at, "offset": first}, rows=3),
+            Pick("log_end", {**at, "node": one.node}, rows=1),
+            Pick("log_end", {**at, "is_leader": True}, rows=1),
+        )
+        yield _found("replica-hole", says, one.key, *picks), span - have
+
+
+def _first_missing(history: History, one: Replica) -> int:
+    """The slow path, for a log that is known to have a hole."""
+    own = compared(history).where(
+        (F.col("arm") == one.key[0])
+        & (F.col("trial") == one.key[1])
+        & (F.col("topic") == one.key[2])
+        & (F.col("partition") == one.key[3])
+        & (F.col("node") == one.node)
+        & F.col("offset").between(one.leader_start, one.bound - 1)
+    )
+    order = Window.partitionBy(*TP, "node").orderBy("offset")
+    ranked = own.dropDuplicates(["offset"]).withColumn("_rank", F.row_number().over(order))
+    leap = ranked.where(F.col("offset") != F.col("_rank") - 1 + one.leader_start)
+    row = leap.agg(F.min(F.col("_rank")).alias("rank")).collect()[0]
+    if row["rank"] is None:  # nothing is missing but the end
+        return int(one.leader_start + own.dropDuplicates(["offset"]).count())
+    return int(row["rank"]) - 1 + one.leader_start
+
+
+def _disorder(history: History) -> Iterator[tuple[_Found, int]]:
+    """Along one log, each leader epoch has one span of offsets, and they stand in order."""
+    rows = compared(history).where("leader_epoch is not null")
+    spans = rows.groupBy(*TP, "node", "leader_epoch").agg(
+        F.min("offset").alias("first"), F.max("offset").alias("last")
+    )
+    order = Window.partitionBy(*TP, "node").orderBy("leader_epoch")
+    spans = spans.withColumn("_before", F.max("last").over(order.rowsBetween(-(2**31), -1)))
+    odd = spans.where("first < _before").orderBy(*TP, "node", "leader_epoch").limit(_FIRST)
+    for row in odd.toArrow().to_pylist():
+        key = (row["arm"], row["trial"], row["topic"], row["partition"])
+        says = (
+            f"node {row['node']}'s log of {_place(key)} has a record of leader epoch "
+            f"{row['leader_epoch']} at offset {row['first']}, before one of an older epoch at "
+            f"{row['_before']}"
+        )
+        at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
+        picks = (
+            Pick("log_read", {**at, "offset": row["first"]}, rows=1),
+            Pick("log_read", {**at, "offset": row["_before"]}, rows=1),
+        )
+        yield _found("epochs-out-of-order", says, key, *picks), 1
+
+
+def _found(rule: str, says: str, key: Place, *picks: Pick) -> _Found:
+    return _Found(key, Finding(rule, says, key[0], key[1], picks))
+
+
+def _place(key: Place) -> str:
+    return f"{key[2]}-{key[3]}"
+
+
+PROMISE: Final = Promise(
+    name="replicas",
+    says="All logs of a partition say the same, up to what was committed.",
+    source="Kafka's high watermark and UnifiedLog; KIP-101, KIP-279",
+    rules={
+        "replica-differs": "All replicas agree up to the high watermark.",
+        "replica-hole": "A replica lacks nothing below the high watermark.",
+        "high-watermark-went-back": "The high watermark stays above what was read or promised.",
+        "high-watermark-behind": "At rest, an in-sync follower's high watermark is its leader's.",
+        "epochs-out-of-order": "Along a log leader epochs only grow.",
+    },
+    evidence={
+        COMPARED: "at offsets of which two replicas have one",
+        FOLLOWERS: "read to their ends",
+    },
+    unknown_when=("a replica could not be read although its node ran", "no follower was read"),
+    blind=("what differed and agreed again before the end", "what a record holds but its value"),
+    check=check,
+)
