@@ -1,15 +1,21 @@
 """Committed leadership: which leader epochs a partition went through, and when each was over.
 
-Evidence: `leadership` rows, whose ``t`` is never before the commit. Three facts shape this module:
+Evidence: `leadership` rows, whose ``t`` is never before the commit. Four facts shape this module:
 
 - Leader epochs are dense: every one from 0 up was committed once. A watch may see epoch e and then
   e+2 only; then e+1 was committed in between, and both e and e+1 were over when e+2 was seen. So
   an epoch is *superseded* at the earliest sighting of any higher one, and gaps are filled in.
-- A topic that is deleted and created again starts at epoch 0: a new *incarnation*. It shows in the
-  watch's rows as a leader epoch or a partition epoch that went back (or the same ones at another
-  commit time). An incarnation may have begun as early as the last sighting of the one before.
+- A topic that is deleted and created again starts at epoch 0: a new *incarnation*. The store says
+  so, never the epochs themselves: another czxid of the state znode with the topic's deletion in
+  ZooKeeper's log, or another topic id. An incarnation may have begun as early as the last sighting
+  of the one before. Histories without that column: the topic's deletion in ZooKeeper alone.
+- A leader epoch that goes back within one incarnation is a *regression* (`Regression`), and no new
+  beginning: the partition is judged on as it is.
 - A partition with several incarnations is judged by the watch's rows alone: the order between two
   writers' rows is not sharp enough to tell a late row from a new incarnation.
+
+The order of the states of one incarnation is that of their partition epochs, which the store counts
+up with each write; only where they are not told it is that of their times.
 
 Commits do not grow with the load, so all of this is plain Python on the driver; what is joined with
 the load is the small table of `epochs_table`.
@@ -17,8 +23,10 @@ the load is the small table of `epochs_table`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -32,13 +40,17 @@ Row = Mapping[str, Any]
 
 ALWAYS: Final = -(2**62)
 NEVER: Final = 2**62
+SEEN_WITHIN_NS: Final = 1_000_000_000
+"""A commit is seen so soon, where its own time is not told."""
+_MS: Final = 1_000_000
 _WIDEST_GAP: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One committed leader epoch. Times in ns; ``committed_t``, ``leader`` and ``isr_size`` (the
-    smallest seen) are None when it is only implied; ``superseded_t`` is None for the last one.
+    """One committed leader epoch. Times in ns; ``committed_t``, ``earliest_t``, ``leader`` and
+    ``isr_size`` (the smallest seen) are None when it is only implied; ``superseded_t`` is None for
+    the last one. It was committed at or before ``committed_t``, and not before ``earliest_t``.
 
     A row with this epoch at time t means this incarnation when valid_from <= t < valid_to.
     """
@@ -46,11 +58,24 @@ class Epoch:
     leader_epoch: int
     incarnation: int
     committed_t: int | None = None
+    earliest_t: int | None = None
     superseded_t: int | None = None
     leader: int | None = None
     isr_size: int | None = None
     valid_from: int = ALWAYS
     valid_to: int = NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """``after`` came next to ``before`` in one life of the partition, and its leader epoch is lower
+    (or its state znode was made anew although the topic was not deleted). Both are `leadership`
+    rows. ``sure``: false where the history has no word about deletions, so that the topic may have
+    been created again; nobody can say then."""
+
+    before: Row
+    after: Row
+    sure: bool = True
 
 
 @dataclass(slots=True)
@@ -59,7 +84,13 @@ class Leadership:
 
     epochs: list[Epoch] = field(default_factory=list)
     reborn_t: list[int] = field(default_factory=list)
-    """First sighting of each incarnation but the first."""
+    """First sighting of each incarnation but the first. Where a regression is not `sure`, the
+    partition counts as created again, so that nobody is accused; it excuses nothing."""
+    regressions: list[Regression] = field(default_factory=list)
+    states: list[list[Row]] = field(default_factory=list)
+    """By incarnation, the `leadership` rows in the store's order; ``t`` with its error added."""
+    last: Epoch = field(init=False)
+    """What was committed in the end."""
 
     @property
     def incarnations(self) -> int:
@@ -71,14 +102,31 @@ class Leadership:
         return max(e.leader_epoch for e in self.epochs)
 
     @property
-    def last(self) -> Epoch:
-        """What was committed in the end."""
-        return self.epochs[-1]
-
-    @property
     def commits(self) -> list[Epoch]:
         """The epochs that were seen."""
         return [e for e in self.epochs if e.committed_t is not None]
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the topic was created again, nobody can say."""
+        return any(not r.sure for r in self.regressions)
+
+    @property
+    def last_isr(self) -> tuple[int, ...]:
+        """The in-sync set that was committed last."""
+        return tuple(self.states[-1][-1]["isr"] or ())
+
+    @property
+    def unclean(self) -> list[Row]:
+        """States whose leader was not in the in-sync set before it (or may not have been)."""
+        found = []
+        for life in self.states:
+            for before, after in pairwise(life):
+                elected = after["leader_epoch"] > before["leader_epoch"]
+                leader = after["leader"]
+                if elected and (leader or 0) >= 0 and leader not in (before["isr"] or ()):
+                    found.append(after)
+        return found
 
 
 def leadership(history: History) -> dict[Key, Leadership]:
@@ -86,32 +134,56 @@ def leadership(history: History) -> dict[Key, Leadership]:
 
     def gather() -> dict[Key, Leadership]:
         rows: dict[Key, list[Row]] = {}
+        telling: set[tuple[str, int]] = set()
         for row in history.rows("leadership"):
             known = row["leader_epoch"]
+            if row["incarnation"] is not None:
+                telling.add((row["arm"], row["trial"]))
             if row["topic"] is not None and known is not None and known >= 0:
-                # "Never before the commit" holds for t with its error (`checkers.facts.spans`).
-                seen_t = row["t"] + (row["error_ns"] or 0)
-                rows.setdefault(key_of(row), []).append({**row, "t": seen_t})
-        for of in rows.values():
-            of.sort(key=lambda row: row["t"])
-        return {key: _partition(of) for key, of in rows.items()}
+                rows.setdefault(key_of(row), []).append(_timed(history, row))
+        gone: dict[tuple[str, int, str], list[int]] = {}
+        for row in history.rows("topic_deletion"):
+            telling.add((row["arm"], row["trial"]))
+            if row["step"] == "gone":
+                earliest = row["t"] - (row["error_ns"] or 0)
+                gone.setdefault((row["arm"], row["trial"], row["topic"]), []).append(earliest)
+        return {
+            key: _partition(of, gone.get(key[:3], ()), key[:2] in telling)
+            for key, of in rows.items()
+        }
 
     found: dict[Key, Leadership] = history.memo("leadership", gather)
     return found
+
+
+def _timed(history: History, row: Row) -> Row:
+    """The row with ``t`` and ``earliest_t``: between them it was committed. "Never before the
+    commit" holds for t with its error (`checkers.facts.spans`)."""
+    error_ns = row["error_ns"] or 0
+    seen_t = row["t"] + error_ns
+    offset_ns = history.run.clock_offset_ns
+    if row["commit_ms"] is not None and offset_ns is not None:
+        written_t = row["commit_ms"] * _MS + offset_ns - history.run.clock_error_ns - error_ns
+        return {**row, "t": seen_t, "earliest_t": min(written_t, seen_t)}
+    return {**row, "t": seen_t, "earliest_t": row["t"] - error_ns - SEEN_WITHIN_NS}
 
 
 def key_of(row: Any) -> Key:
     return (row["arm"], row["trial"], row["topic"], row["partition"])
 
 
-def _partition(rows: Sequence[Row]) -> Leadership:
-    """``rows`` in order of t."""
+def _partition(rows: Sequence[Row], gone: Sequence[int], telling: bool) -> Leadership:
+    """``gone``: when (ns, at the earliest) the topic was gone, each time; ``telling``: whether the
+    history would say so."""
     watched = [r for r in rows if r["source"] == "zk"]
-    lives = _incarnations(watched or rows)
-    if len(lives) == 1:
-        lives = [list(rows)]
-    found = Leadership(reborn_t=[life[0]["t"] for life in lives[1:]])
-    born_after = [ALWAYS] + [life[-1]["t"] for life in lives[:-1]]
+    told = watched or list(rows)
+    named = all(row["incarnation"] is not None for row in told)
+    lives, regressions = _named(told, gone) if named else _unnamed(told, gone, telling)
+    if len(lives) == 1 and not named:
+        lives = [sorted(rows, key=_by_time)]
+    found = Leadership(reborn_t=[_first_t(life) for life in lives[1:]], states=lives)
+    found.regressions = regressions
+    born_after = [ALWAYS] + [max(row["t"] for row in life) for life in lives[:-1]]
     by_epoch: dict[int, list[Epoch]] = {}
     for number, life in enumerate(lives):
         for epoch in _filled(_superseded(_seen(life, number))):
@@ -121,20 +193,101 @@ def _partition(rows: Sequence[Row]) -> Leadership:
         ends = [later.valid_from for later in same[1:]] + [NEVER]
         found.epochs += [replace(e, valid_to=end) for e, end in zip(same, ends, strict=True)]
     found.epochs.sort(key=lambda e: (e.incarnation, e.leader_epoch))
+    found.last = _last(found)
     return found
 
 
-def _incarnations(rows: Sequence[Row]) -> list[list[Row]]:
-    ordered = sorted(rows, key=lambda r: (r["t"], r["leader_epoch"], r["partition_epoch"] or 0))
+def _last(found: Leadership) -> Epoch:
+    """That of the last state. It is not the highest one where epochs went back; then it is dated
+    by the first state of those that have it in the end."""
+    final = found.states[-1][-1]["leader_epoch"]
+    number = len(found.states) - 1
+    last = found.epochs[-1]
+    if last.leader_epoch == final:
+        return last
+    (same,) = [e for e in found.epochs if (e.incarnation, e.leader_epoch) == (number, final)]
+    began = found.states[-1][-1]
+    for row in reversed(found.states[-1]):
+        if row["leader_epoch"] != final:
+            break
+        began = row
+    times = {"committed_t": began["t"], "earliest_t": began["earliest_t"], "superseded_t": None}
+    return replace(same, leader=began["leader"], **times)
+
+
+def _named(told: Sequence[Row], gone: Sequence[int]) -> tuple[list[list[Row]], list[Regression]]:
+    """Lives as the store names them, each in the store's order. A state znode that was made anew
+    although ZooKeeper's log has no deletion of the topic begins none; another topic id does."""
+    by_name: dict[str, list[Row]] = {}
+    for row in told:
+        by_name.setdefault(row["incarnation"], []).append(row)
+    named = sorted(by_name.values(), key=_first_t)
+    lives: list[list[Row]] = []
+    regressions: list[Regression] = []
+    for rows in named:
+        rows.sort(key=_by_version)
+        regressions += _regressions(rows)
+        deleted = rows[0]["source"] != "zk" or sum(t <= _first_t(rows) for t in gone) >= len(lives)
+        if lives and not deleted:
+            regressions.append(Regression(lives[-1][-1], rows[0]))
+            lives[-1] += rows
+        else:
+            lives.append(rows)
+    return lives, regressions
+
+
+def _regressions(life: Sequence[Row]) -> list[Regression]:
+    proved = _proved(life)
+    return [
+        Regression(before, after)
+        for before, after in pairwise(proved)
+        if after["leader_epoch"] < before["leader_epoch"]
+    ]
+
+
+def _proved(life: Sequence[Row]) -> list[Row]:
+    """The rows of a watch; of copies of a metadata log those that two nodes have: the end of one
+    copy alone may hold what was never committed."""
+
+    def state(row: Row) -> tuple[Any, ...]:
+        return tuple(row[n] for n in ("partition_epoch", "leader_epoch", "controller_epoch"))
+
+    tellers = Counter(state(row) for row in life)
+    return [row for row in life if row["source"] == "zk" or tellers[state(row)] > 1]
+
+
+def _unnamed(
+    told: Sequence[Row], gone: Sequence[int], telling: bool
+) -> tuple[list[list[Row]], list[Regression]]:
+    """Lives of a history that does not name them: one ends where epochs went back *and* the topic
+    was gone by then, once more than before."""
     lives: list[list[Row]] = [[]]
-    for row in ordered:
-        if lives[-1] and _is_reborn(lives[-1][-1], row):
-            lives.append([])
+    regressions: list[Regression] = []
+    for row in sorted(told, key=_by_time):
+        if lives[-1] and _goes_back(lives[-1][-1], row):
+            deleted = sum(t <= row["t"] for t in gone) >= len(lives)
+            if not deleted:
+                regressions.append(Regression(lives[-1][-1], row, sure=telling))
+            if deleted or not telling:
+                lives.append([])
         lives[-1].append(row)
-    return lives
+    return lives, regressions
 
 
-def _is_reborn(before: Row, row: Row) -> bool:
+def _first_t(life: Sequence[Row]) -> int:
+    return min(int(row["t"]) for row in life)
+
+
+def _by_time(row: Row) -> tuple[int, int, int]:
+    return (row["t"], row["leader_epoch"], row["partition_epoch"] or 0)
+
+
+def _by_version(row: Row) -> tuple[int, int, int]:
+    version = row["partition_epoch"]
+    return (-1 if version is None else version, row["t"], row["leader_epoch"])
+
+
+def _goes_back(before: Row, row: Row) -> bool:
     """Within one life of a znode both epochs only grow, the partition epoch with every write."""
     if row["leader_epoch"] < before["leader_epoch"]:
         return True
@@ -150,7 +303,7 @@ def _is_reborn(before: Row, row: Row) -> bool:
 
 def _seen(rows: Iterable[Row], incarnation: int) -> list[Epoch]:
     found: dict[int, Epoch] = {}
-    for row in rows:  # in order of t: the first sighting dates the commit
+    for row in sorted(rows, key=_by_time):  # the first sighting dates the commit
         number, size = row["leader_epoch"], len(row["isr"] or ())
         known = found.get(number)
         if known is None:
@@ -158,6 +311,7 @@ def _seen(rows: Iterable[Row], incarnation: int) -> list[Epoch]:
                 leader_epoch=number,
                 incarnation=incarnation,
                 committed_t=row["t"],
+                earliest_t=row["earliest_t"],
                 leader=row["leader"],
                 isr_size=size,
             )
@@ -185,7 +339,14 @@ def _filled(epochs: list[Epoch]) -> list[Epoch]:
         if index + 1 < len(epochs):
             gap = range(epoch.leader_epoch + 1, epochs[index + 1].leader_epoch)
             filled += [
-                replace(epoch, leader_epoch=number, committed_t=None, leader=None, isr_size=None)
+                replace(
+                    epoch,
+                    leader_epoch=number,
+                    committed_t=None,
+                    earliest_t=None,
+                    leader=None,
+                    isr_size=None,
+                )
                 for number in gap[:_WIDEST_GAP]
             ]
     return filled

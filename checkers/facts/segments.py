@@ -3,10 +3,21 @@
 Faults overlap. Cutting at every ``injected`` and ``healed`` gives disjoint segments, each named by
 the faults that were in place ("flood", "flood+restart", "none"), so that an operation belongs to
 one segment and figures of segments can be added up. A fault that was never healed lasts to the end.
+
+What a fault leaves unjudgeable is its own time and place, and nothing else. Rules that say "in the
+end" must know when that is. A fault that was healed is over, whether or not it had been put in
+place as it was meant to: what failed is healed as well, and that is told. One that was never healed
+may be in place to the end, on the nodes that it names; on any, where it names none. So
+
+    unsettled    the faults that failed or lasted, with time and place
+    settled_at   when the last fault was over that could concern a node, and whether every replica
+                 then caught up; of two nodes (leader and follower) both must be settled
+    settled      the same of whole trials: those without a lasting fault
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +27,9 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+Trial = tuple[str, int]
 QUIET: Final = "none"
-_FOREVER: Final = 2**62
+FOREVER: Final = 2**62
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -32,10 +44,10 @@ class Window:
     healed: bool
 
 
-def windows(history: History) -> dict[tuple[str, int], list[Window]]:
+def windows(history: History) -> dict[Trial, list[Window]]:
     """Every fault that took place, by (arm, trial)."""
     opened: dict[tuple[str, int, str], dict[str, Any]] = {}
-    found: dict[tuple[str, int], list[Window]] = {}
+    found: dict[Trial, list[Window]] = {}
     for row in history.rows("fault"):
         key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
         if row["phase"] == "injected":
@@ -45,7 +57,7 @@ def windows(history: History) -> dict[tuple[str, int], list[Window]]:
             window = Window(key[2], begun["fault"] or "?", begun["t"], row["t"], True)
             found.setdefault(key[:2], []).append(window)
     for key, begun in opened.items():
-        window = Window(key[2], begun["fault"] or "?", begun["t"], _FOREVER, False)
+        window = Window(key[2], begun["fault"] or "?", begun["t"], FOREVER, False)
         found.setdefault(key[:2], []).append(window)
     return found
 
@@ -87,7 +99,7 @@ def with_segment(history: History, frame: DataFrame, at: Column) -> DataFrame:
     return named.drop("_arm", "_trial", "_sec", "_from", "_to", "_segment", "_at", "_second")
 
 
-def _table(history: History, faults: dict[tuple[str, int], list[Window]]) -> DataFrame:
+def _table(history: History, faults: dict[Trial, list[Window]]) -> DataFrame:
     end_t = _end(history)
     rows = []
     for (arm, trial), placed in faults.items():
@@ -115,23 +127,74 @@ def _end(history: History) -> int:
     return max(times, default=0)
 
 
-def settled(history: History) -> dict[tuple[str, int], tuple[int, bool]]:
-    """By (arm, trial): when the last fault was healed, and whether every replica then caught up
-    (the harness saw full in-sync sets: its quiesce phase ended without a ``timeout`` row).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """A fault that failed or was never healed. ``nodes``: where; None: anywhere. Times in ns: from
+    its first step until it was healed, `FOREVER` when it was not."""
 
-    A trial with a fault that was never healed, or could not be, is absent: nothing that lasts in
-    it can be held against the system.
-    """
-    known = windows(history)
-    failed = {(r["arm"], r["trial"]) for r in history.rows("fault") if r["phase"] == "failed"}
-    found: dict[tuple[str, int], tuple[int, bool]] = {}
-    for key in history.trials:
-        placed = known.get(key, [])
-        if key in failed or not all(w.healed for w in placed):
-            continue
-        phases = [r for r in history.rows("phase") if (r["arm"], r["trial"]) == key]
-        quiesced = [r["event"] for r in phases if r["name"] == "quiesce"]
-        quiet = "end" in quiesced and "timeout" not in quiesced
-        chaos = [r["t"] for r in phases if r["name"] in ("chaos", "heal") and r["event"] == "end"]
-        found[key] = (max([w.to_t for w in placed] + chaos, default=0), quiet)
+    id: str
+    fault: str
+    nodes: frozenset[int] | None
+    from_t: int
+    to_t: int
+
+    def concerns(self, node: int | None, t: int | None = None) -> bool:
+        """Whether it may touch that node (None: any node at all), at ``t`` or ever."""
+        here = node is None or self.nodes is None or node in self.nodes
+        return here and (t is None or self.from_t <= t <= self.to_t)
+
+
+def unsettled(history: History) -> dict[Trial, list[Unsettled]]:
+    """By (arm, trial); gathered once a history."""
+    found: dict[Trial, list[Unsettled]] = history.memo("unsettled", lambda: _gather(history))
     return found
+
+
+def _gather(history: History) -> dict[Trial, list[Unsettled]]:
+    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for row in history.rows("fault"):
+        key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
+        steps.setdefault(key, []).append(row)
+    found: dict[Trial, list[Unsettled]] = {}
+    for key, rows in steps.items():
+        healed = [row["t"] for row in rows if row["phase"] == "healed"]
+        if healed and not any(row["phase"] == "failed" for row in rows):
+            continue
+        one = Unsettled(
+            id=key[2],
+            fault=rows[0]["fault"] or "?",
+            nodes=_nodes(rows),
+            from_t=rows[0]["t"],
+            to_t=max(healed, default=FOREVER),
+        )
+        found.setdefault(key[:2], []).append(one)
+    return found
+
+
+def _nodes(rows: Iterable[dict[str, Any]]) -> frozenset[int] | None:
+    named = frozenset(node for row in rows for node in row["nodes"] or ())
+    return named or None
+
+
+def settled_at(
+    history: History, arm: str, trial: int, node: int | None = None
+) -> tuple[int, bool] | None:
+    """When (ns) the last fault of the trial was over, and whether every replica then caught up (the
+    harness saw full in-sync sets: its quiesce phase ended without a ``timeout`` row). None where a
+    fault may be in place to the end that concerns ``node`` (without one: anybody)."""
+    faults = unsettled(history).get((arm, trial), [])
+    if any(one.to_t == FOREVER and one.concerns(node) for one in faults):
+        return None
+    phases = [r for r in history.rows("phase") if (r["arm"], r["trial"]) == (arm, trial)]
+    quiesced = [r["event"] for r in phases if r["name"] == "quiesce"]
+    quiet = "end" in quiesced and "timeout" not in quiesced
+    chaos = [r["t"] for r in phases if r["name"] in ("chaos", "heal") and r["event"] == "end"]
+    healed = [w.to_t for w in windows(history).get((arm, trial), ()) if w.healed]
+    healed += [one.to_t for one in faults if one.to_t != FOREVER]
+    return max(healed + chaos, default=0), quiet
+
+
+def settled(history: History) -> dict[Trial, tuple[int, bool]]:
+    """`settled_at` of whole trials; one with a fault that may be in place to the end is absent."""
+    found = {key: settled_at(history, *key) for key in history.trials}
+    return {key: at for key, at in found.items() if at is not None}

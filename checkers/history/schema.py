@@ -192,6 +192,9 @@ _KINDS: Final = (
             "isr": "list<int32>",
             "source": "string",  # zk: seen by a watch; controller: traced by the writer
             "commit_ms": "int64",  # ZooKeeper's mtime of the znode, null when unknown
+            # Which life of the topic this is of: ZooKeeper's czxid of the partition's state znode,
+            # or KRaft's topic id. A topic that is deleted and created again has another one.
+            "incarnation": "string",
         },
     ),
     Kind(

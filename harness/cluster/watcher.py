@@ -254,4 +254,5 @@ def leadership_row(topic: str, partition: int, data: bytes, stat: Any, t: int) -
         "isr": list(parsed.isr),
         "source": "zk",
         "commit_ms": stat.mtime,
+        "incarnation": str(stat.czxid),
     }

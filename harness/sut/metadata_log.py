@@ -38,7 +38,8 @@ _TAG_ISR, _TAG_LEADER = 0, 1
 @dataclass(frozen=True, slots=True)
 class Committed:
     """A partition's state after one record, which lies at ``offset`` of the log. Times are wall ms.
-    ``controller_epoch`` is that of the active controller which appended it."""
+    ``controller_epoch`` is that of the active controller which appended it; ``topic_id`` tells a
+    topic from one of the same name that was deleted."""
 
     wall_ms: int
     topic: str
@@ -49,6 +50,7 @@ class Committed:
     isr: tuple[int, ...]
     offset: int = -1
     controller_epoch: int = -1
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class _States:
         reader.i32s()  # adding
         leader, leader_epoch, partition_epoch = reader.i32(), reader.i32(), reader.i32()
         name = self._names.get(topic_id, "?")
-        state = Committed(wall_ms, name, partition, leader, leader_epoch, partition_epoch, isr)
+        epochs = (leader_epoch, partition_epoch)
+        state = Committed(wall_ms, name, partition, leader, *epochs, isr, topic_id=topic_id.hex())
         self._states[topic_id, partition] = state
         return state
 
@@ -149,6 +152,7 @@ class _States:
             before.leader_epoch + elected,
             before.partition_epoch + 1,
             before.isr if isr is None else isr,
+            topic_id=before.topic_id,
         )
         self._states[topic_id, partition] = state
         return state

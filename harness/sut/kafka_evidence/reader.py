@@ -109,6 +109,7 @@ def read_kraft_evidence(
                 isr=list(event.isr),
                 source="controller",
                 commit_ms=event.wall_ms,
+                incarnation=event.topic_id,
             )
     _finish(layout, tally, server, clock, line_of_kafka)
 

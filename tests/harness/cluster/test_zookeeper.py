@@ -157,6 +157,10 @@ def test_every_leadership_is_written_down_once(world: World) -> None:
     assert world.leaderships("before") == {(0, 0, 1)}
     rows = [row for row in world.rows if row["f"] == "leadership" and row["topic"] == "after"]
     assert all(row["source"] == "zk" and row["commit_ms"] > 0 for row in rows)
+    second = [row for row in rows if row["partition"] == 1]
+    lives = [second[0]["incarnation"]] * 6 + [second[-1]["incarnation"]]
+    assert [row["incarnation"] for row in second] == lives
+    assert lives[0] != lives[-1]
 
 
 def test_what_watches_coalesce_is_completed_from_the_log(world: World) -> None:
@@ -174,6 +178,8 @@ def test_what_watches_coalesce_is_completed_from_the_log(world: World) -> None:
     rows = [r for r in world.rows if r["f"] == "leadership" and r["topic"] == "busy"]
     by_version = sorted(rows, key=lambda r: r["partition_epoch"])
     assert [r["t"] for r in by_version] == sorted(r["t"] for r in rows)
+    path = f"{_ROOT}/brokers/topics/busy/partitions/0/state"
+    assert {r["incarnation"] for r in rows} == {str(world.writer.exists(path).czxid)}
     assert complete(world.watcher, world.folder, _ROOT) == 0
 
 

@@ -11,6 +11,7 @@ from harness.sut.metadata_log import Committed, Elected, read_metadata_log
 from nodes.wire.records import build_batch
 
 TOPIC_ID = bytes(range(16))
+ID = TOPIC_ID.hex()
 
 
 def i32s(*values: int) -> bytes:
@@ -21,12 +22,12 @@ def message(kind: int, body: bytes, version: int = 0) -> bytes:
     return bytes([1, kind, version]) + body
 
 
-def topic(name: str) -> bytes:
-    return message(2, bytes([len(name) + 1]) + name.encode() + TOPIC_ID + b"\0")
+def topic(name: str, topic_id: bytes = TOPIC_ID) -> bytes:
+    return message(2, bytes([len(name) + 1]) + name.encode() + topic_id + b"\0")
 
 
-def partition(leader: int, *isr: int) -> bytes:
-    body = struct.pack(">i", 4) + TOPIC_ID + i32s(1, 2, 3) + i32s(*isr) + i32s() + i32s()
+def partition(leader: int, *isr: int, topic_id: bytes = TOPIC_ID) -> bytes:
+    body = struct.pack(">i", 4) + topic_id + i32s(1, 2, 3) + i32s(*isr) + i32s() + i32s()
     return message(3, body + struct.pack(">iii", leader, 0, 0) + b"\0")
 
 
@@ -55,10 +56,22 @@ def test_states_follow_the_records(tmp_path: Path) -> None:
         batch(5, message(9, TOPIC_ID + b"\0"), change(leader)),
     )
     assert list(read_metadata_log(log)) == [
-        Committed(1000, "t", 4, 1, 0, 0, (1, 2, 3), offset=1, controller_epoch=7),
-        Committed(1002, "t", 4, 1, 0, 1, (2,), offset=2, controller_epoch=7),
-        Committed(1003, "t", 4, 2, 1, 2, (2,), offset=4, controller_epoch=8),
+        Committed(1000, "t", 4, 1, 0, 0, (1, 2, 3), offset=1, controller_epoch=7, topic_id=ID),
+        Committed(1002, "t", 4, 1, 0, 1, (2,), offset=2, controller_epoch=7, topic_id=ID),
+        Committed(1003, "t", 4, 2, 1, 2, (2,), offset=4, controller_epoch=8, topic_id=ID),
     ]
+
+
+def test_a_namesake_has_another_id(tmp_path: Path) -> None:
+    other = bytes(16)
+    log = write(
+        tmp_path,
+        batch(0, topic("t"), partition(1, 1), change({1: struct.pack(">i", 2)})),
+        batch(3, message(9, TOPIC_ID + b"\0"), topic("t", other), partition(3, 3, topic_id=other)),
+    )
+    found = [state for state in read_metadata_log(log) if isinstance(state, Committed)]
+    told = [(state.leader_epoch, state.topic_id) for state in found]
+    assert told == [(0, ID), (1, ID), (0, other.hex())]
 
 
 def test_a_control_batch_elects(tmp_path: Path) -> None:
