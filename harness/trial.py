@@ -34,7 +34,8 @@ from harness.schedule import Schedule
 from harness.settings import Settings
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, SystemUnderTest
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
-from harness.workload.recorder import LiveRecorder
+from harness.workload.recorder import LiveRecorder, RecorderFailed
+from harness.workload.told import told
 
 Progress = Callable[[str], None]
 
@@ -65,6 +66,10 @@ class TrialResult:
     topics: dict[str, dict[str, object]] = field(default_factory=dict)
     faults: list[str] | None = None
     """Those to be played, by name: without the skipped ones. None: it never came to that."""
+    planned: list[dict[str, object]] | None = None
+    """The plan's entries that were to be played: id, fault, at_ms, duration_ms."""
+    workloads: list[dict[str, object]] | None = None
+    """The workload processes that were launched: see `harness.workload.told`."""
     skipped_faults: list[str] = field(default_factory=list)
     skipped_roles: list[str] = field(default_factory=list)
     log_dirs: list[Path] = field(default_factory=list)
@@ -128,7 +133,10 @@ class TrialRunner:
             self.progress("stopping")
             cluster.stop()
             self._collect_evidence(cluster, recorder, first_tie)
-            recorder.close()
+            try:
+                recorder.close()
+            except RecorderFailed as error:
+                self.result.failure = self.result.failure or f"RecorderFailed: {error}"
             self.result.end_t = time.monotonic_ns()
         return self.result
 
@@ -204,6 +212,15 @@ class TrialRunner:
         for entry, reason in skipped:
             self.result.skipped_faults.append(f"{entry.id} ({entry.fault}): {reason}")
         self.result.faults = sorted({entry.fault for entry in plan.entries})
+        self.result.planned = [
+            {
+                "id": entry.id,
+                "fault": entry.fault,
+                "at_ms": entry.at_ms,
+                "duration_ms": entry.duration_ms,
+            }
+            for entry in plan.entries
+        ]
         store = self.live / "faults"
         store.mkdir(exist_ok=True)
         return Schedule(
@@ -218,14 +235,17 @@ class TrialRunner:
         )
 
     def _launch(self, cluster: Cluster, stage: Stage, stack: ExitStack) -> list[WorkloadProcess]:
-        running = []
+        running: list[WorkloadProcess] = []
+        self.result.workloads = []
         for index, role in enumerate(self.scenario.workloads(stage)):
             missing = role.needs - cluster.capabilities
             if missing:
                 reason = f"{self.arm.sut.name} lacks {', '.join(sorted(missing))}"
                 self.result.skipped_roles.append(f"{role.process} ({role.role}): {reason}")
                 continue
-            process = launch(self._workload_spec(cluster, role, index))
+            spec = self._workload_spec(cluster, role, index)
+            self.result.workloads.append(told(spec))
+            process = launch(spec)
             stack.callback(process.stop)
             running.append(process)
         for process in running:

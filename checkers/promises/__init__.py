@@ -3,6 +3,7 @@
 A new promise is a new file with a ``PROMISE``, its name here, and its test.
 
     activity             did anything happen at all?
+    evidence             is all that was seen in the history, and are its times to be trusted?
     stale-metadata       who was told about a leader that was no longer one?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
@@ -24,6 +25,7 @@ from checkers.judging.promise import Promise
 
 NAMES: Final = (
     "activity",
+    "evidence",
     "stale-metadata",
     "truncation-loss",
     "controller-latency",

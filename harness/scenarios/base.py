@@ -85,6 +85,8 @@ class Scenario:
     """Where it is played without being named. Naming a scenario plays it in any profile."""
 
 
+EVERYWHERE: Final[tuple[str, ...]] = ("evidence",)
+"""What every scenario is held to, whatever else it is about: no evidence is lost in silence."""
 _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }
@@ -97,10 +99,11 @@ there is nothing to fence and nothing to time. Checks that are not named need no
 
 
 def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) -> list[str]:
-    """The checks that have something to judge in at least one of the arms' systems."""
+    """The checks that have something to judge in at least one of the arms' systems; those of
+    `EVERYWHERE` among them."""
     return [
         name
-        for name in checks
+        for name in dict.fromkeys((*checks, *EVERYWHERE))
         if any(CHECK_NEEDS.get(name, frozenset()) <= capabilities for capabilities in offered)
     ]
 
