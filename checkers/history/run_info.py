@@ -13,8 +13,9 @@
                                 "topics": {"t": [0, 1]}, "nodes": []}]}]}
 
 ``planned`` and ``workloads`` say what must be seen in the trial; where they are absent (an old
-run), nobody knows. ``topics`` may also stand at the top. Unknown fields are the harness's own business; a field that is
-read and has the wrong form is a `HistoryError` naming file, field and what is allowed.
+run), nobody knows. ``topics`` may also stand at the top. Unknown fields are the harness's own
+business; a field that is read and has the wrong form is a `HistoryError` naming file, field and
+what is allowed.
 """
 
 from __future__ import annotations

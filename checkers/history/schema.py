@@ -339,6 +339,28 @@ _KINDS: Final = (
             "closed": "bool",  # its writer said that this is all
         },
     ),
+    Kind(
+        "final_state",
+        "Something of the cluster as it was when the load ended, read past every proxy: one row a "
+        "partition, a node, a deletion or reassignment that had not ended, a log (`leftover`) of a "
+        "topic that is gone, a replica of a partition whose in-sync set was not full.",
+        {
+            "what": "string",  # partition | replica | node | deletion | reassignment | leftover |
+            # unread: the state could not be read, see `failure`
+            **_TP,
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "isr": "list<int32>",
+            "replicas": "list<int32>",
+            "running": "bool",  # its process lives and is not stopped
+            "registered": "bool",
+            "answers": "bool",  # a Metadata request on its client listener
+            "log_end_offset": "int64",
+            "earlier_end_offset": "int64",  # the same when its lack was seen first
+            "lasting_ns": "int64",  # how long what is wrong with it was seen without a break
+            "failure": "string",
+        },
+    ),
     # ---- the final state -------------------------------------------------------------------------
     Kind(
         "log_read",

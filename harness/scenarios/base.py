@@ -85,8 +85,9 @@ class Scenario:
     """Where it is played without being named. Naming a scenario plays it in any profile."""
 
 
-EVERYWHERE: Final[tuple[str, ...]] = ("evidence",)
-"""What every scenario is held to, whatever else it is about: no evidence is lost in silence."""
+EVERYWHERE: Final[tuple[str, ...]] = ("recovery", "evidence")
+"""What every scenario is held to, whatever else it is about: what was healed recovers, and no
+evidence is lost in silence."""
 _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }

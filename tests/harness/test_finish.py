@@ -92,7 +92,7 @@ def test_finishing_again_gives_the_same_tables(tmp_path: Path) -> None:
     assert stored(out, "produce") == before
 
 
-# ---- what each file held, and what of it is missing -----------------------------------------------
+# ---- what each file held, and what of it is missing ----------------------------------------------
 
 
 def numbered(*seqs: int, **more: Any) -> list[dict[str, Any]]:
