@@ -265,6 +265,7 @@ def _run_record(
             "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),
             "faults_may_collide": scenario.faults_may_collide,
+            "rounds": settings.profile.rounds,
         },
         "machine": {
             "python": platform.python_version(),
@@ -282,6 +283,8 @@ def _trial_record(trial: TrialResult) -> dict[str, Any]:
         "failure": trial.failure,
         "topics": trial.topics,
         "faults": trial.faults,
+        "planned": trial.planned,
+        "workloads": trial.workloads,
         "skipped_faults": trial.skipped_faults,
         "skipped_roles": trial.skipped_roles,
         "evidence": trial.evidence,

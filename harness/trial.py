@@ -28,17 +28,21 @@ from faults.protocol import Capability, FaultFailed, Link
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
+from harness.cluster.rest import Rest, in_words
+from harness.history.served import Served
 from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, SystemUnderTest
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
-from harness.workload.recorder import LiveRecorder
+from harness.workload.recorder import LiveRecorder, RecorderFailed
+from harness.workload.told import told
 
 Progress = Callable[[str], None]
 
 _BOUNDED_DISK_BYTES: Final = 512 << 20
+_LOOK_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,10 @@ class TrialResult:
     topics: dict[str, dict[str, object]] = field(default_factory=dict)
     faults: list[str] | None = None
     """Those to be played, by name: without the skipped ones. None: it never came to that."""
+    planned: list[dict[str, object]] | None = None
+    """The plan's entries that were to be played: id, fault, at_ms, duration_ms."""
+    workloads: list[dict[str, object]] | None = None
+    """The workload processes that were launched: see `harness.workload.told`."""
     skipped_faults: list[str] = field(default_factory=list)
     skipped_roles: list[str] = field(default_factory=list)
     log_dirs: list[Path] = field(default_factory=list)
@@ -128,7 +136,10 @@ class TrialRunner:
             self.progress("stopping")
             cluster.stop()
             self._collect_evidence(cluster, recorder, first_tie)
-            recorder.close()
+            try:
+                recorder.close()
+            except RecorderFailed as error:
+                self.result.failure = self.result.failure or f"RecorderFailed: {error}"
             self.result.end_t = time.monotonic_ns()
         return self.result
 
@@ -155,19 +166,44 @@ class TrialRunner:
             with self._phase(recorder, "heal"):
                 self.progress("healing")
                 schedule.heal_all()
+            served = Served(self.live, self.result.workloads or [])
+            rest = Rest(cluster)
             with self._phase(recorder, "quiesce"):
                 self.progress("quiescing")
-                quiet = cluster.wait_full_isr(None, self.scenario.quiesce_s)
+                quiet = rest.wait(self.scenario.quiesce_s, self._interrupted.is_set)
                 if not quiet:
-                    recorder.event("phase", name="quiesce", event="timeout")
+                    self._timeout(recorder, "quiesce", in_words(rest.lacking))
             if quiet:  # else it has been waited for, in vain, much longer than this
                 with self._phase(recorder, "settle"):
                     self.progress("looking on")
                     self._interrupted.wait(self.settings.profile.settle_s)
+                    self._look_on(rest, served, recorder)
+            rest.record()
             self._stop_workloads(workloads, recorder)
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
             final_read(cluster, sorted(self.result.topics))
+
+    def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder) -> None:
+        """End at once when all is at rest and every client was served. Else there may be something
+        that never recovers: give it, and those who would see it, the time to show."""
+        deadline = time.monotonic() + self.scenario.quiesce_s
+        while True:
+            at_rest = rest.read()
+            waiting = [] if at_rest else [in_words(rest.lacking)]
+            waiting += [f"not served: {need}" for need in served.waiting()]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                self._timeout(recorder, "settle", "; ".join(waiting[:3]))
+                return
+            self.progress(f"looking on: {waiting[0]}")
+            if self._interrupted.wait(_LOOK_S):
+                return
+
+    def _timeout(self, recorder: LiveRecorder, name: str, lacking: str) -> None:
+        self.progress(f"not at rest in time: {lacking}")
+        recorder.event("phase", name=name, event="timeout")
 
     def _chaos(self, schedule: Schedule) -> None:
         end_ns = time.monotonic_ns() + int(self.settings.profile.chaos_s * 1e9)
@@ -204,6 +240,15 @@ class TrialRunner:
         for entry, reason in skipped:
             self.result.skipped_faults.append(f"{entry.id} ({entry.fault}): {reason}")
         self.result.faults = sorted({entry.fault for entry in plan.entries})
+        self.result.planned = [
+            {
+                "id": entry.id,
+                "fault": entry.fault,
+                "at_ms": entry.at_ms,
+                "duration_ms": entry.duration_ms,
+            }
+            for entry in plan.entries
+        ]
         store = self.live / "faults"
         store.mkdir(exist_ok=True)
         return Schedule(
@@ -218,14 +263,17 @@ class TrialRunner:
         )
 
     def _launch(self, cluster: Cluster, stage: Stage, stack: ExitStack) -> list[WorkloadProcess]:
-        running = []
+        running: list[WorkloadProcess] = []
+        self.result.workloads = []
         for index, role in enumerate(self.scenario.workloads(stage)):
             missing = role.needs - cluster.capabilities
             if missing:
                 reason = f"{self.arm.sut.name} lacks {', '.join(sorted(missing))}"
                 self.result.skipped_roles.append(f"{role.process} ({role.role}): {reason}")
                 continue
-            process = launch(self._workload_spec(cluster, role, index))
+            spec = self._workload_spec(cluster, role, index)
+            self.result.workloads.append(told(spec))
+            process = launch(spec)
             stack.callback(process.stop)
             running.append(process)
         for process in running:

@@ -6,13 +6,16 @@ There is no buffer and so no thread of its own; a handful of control-plane event
 need one. Nothing on the produce path is traced.
 
 Every line carries ``process`` (``node-<id>``), ``node`` and ``boot``: the number of this start of
-the node, from 1, kept in the first log directory (`next_boot`).
+the node, from 1, kept in the first log directory (`next_boot`); and ``seq``: its number in this
+boot, from 0, so that an event that could not be written leaves a gap for all to see.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,11 +31,14 @@ BOOT_FILE: Final = "biplane.boot"
 class Trace:
     """Writes events. Thread-safe: one event is one system call. Without a path it does nothing.
 
-    An event that cannot be written (a full disk) is dropped and logged: evidence may not change
-    what the broker does.
+    An event that cannot be written (a full disk) is dropped: evidence may not change what the
+    broker does. It is logged and counted, its number stays missing, and as soon as something can
+    be written again the trace says how many were lost (kind ``infra``).
     """
 
-    __slots__ = ("_boot", "_fd", "_node", "_now_ns", "_process", "enabled")
+    __slots__ = (
+        "_boot", "_fd", "_lock", "_lost", "_node", "_now_ns", "_number", "_process", "enabled",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -46,6 +52,9 @@ class Trace:
         self._now_ns = now_ns
         self._process = f"node-{node}"
         self._fd = -1
+        self._number = itertools.count().__next__  # atomic
+        self._lock = threading.Lock()
+        self._lost = 0
         if path:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -55,19 +64,43 @@ class Trace:
         """Appends one event; `t` is now unless given. Fields are those of the kind's table."""
         if self._fd < 0:
             return
+        if self._write(kind, fields) and self._lost:
+            self._tell()
+
+    @property
+    def lost(self) -> int:
+        """How many events could not be written and are not told of yet."""
+        return self._lost
+
+    def _write(self, kind: str, fields: dict[str, Any]) -> bool:
         row: dict[str, Any] = {
             "f": kind,
             "t": self._now_ns(),
             "process": self._process,
             "node": self._node,
             "boot": self._boot,
+            "seq": self._number(),
         }
         row.update(fields)
-        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
         try:
-            os.write(self._fd, line)
-        except OSError:
+            line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+            if os.write(self._fd, line) == len(line):
+                return True
+            log.error("an event of kind %s was written in part only", kind)
+        except (OSError, TypeError):
             log.exception("an event of kind %s was lost", kind)
+        with self._lock:
+            self._lost += 1
+        return False
+
+    def _tell(self) -> None:
+        with self._lock:
+            lost, self._lost = self._lost, 0
+        reason = f"{lost} events could not be written"
+        told = lost and self._write("infra", {"component": "trace", "reason": reason})
+        if lost and not told:
+            with self._lock:
+                self._lost += lost
 
     def close(self) -> None:
         fd, self._fd, self.enabled = self._fd, -1, False

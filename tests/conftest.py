@@ -60,6 +60,13 @@ def _is_serving(port: int) -> bool:
     return False
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever takes the fixture, directly or through another, is marked: see `make unit`."""
+    for item in items:
+        if "zookeeper" in getattr(item, "fixturenames", ()):
+            item.add_marker("zookeeper")
+
+
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a real ZooKeeper. Sessions may be as short as 1 s."""

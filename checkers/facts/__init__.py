@@ -9,6 +9,8 @@ its rows or columns mean. A fact judges nothing.
     cuts         truncations, each with the demotion that led to it
     accounts     what became of every value: offered, and found (or not) in the final log
     disputes     what every witness says of one offset
+    after_healing what the cluster was like in the end, and what nothing can be held against
+    served_again what each client was given since the last fault was healed
     histogram    latencies in logarithmic buckets
     spans        when a row really happened: its times, widened by their own error
 """

@@ -6,10 +6,16 @@
      "expectations": {"leader_changes_planned": true, "faults": ["flood"], "checks": ["fencing"],
                       "settling_ms": 5000},
      "clock": {"monotonic_minus_wall_ns": -1, "error_ns": 100000},
-     "trials": [{"arm": "...", "trial": 0, "failure": null, "topics": {"t": {"configs": {...}}}}]}
+     "history": {"rejected": 0, "rejected_reasons": {}},
+     "trials": [{"arm": "...", "trial": 0, "failure": null, "topics": {"t": {"configs": {...}}},
+                 "planned": [{"id": "kill-0", "fault": "kill", "at_ms": 300, "duration_ms": 500}],
+                 "workloads": [{"process": "p", "role": "producer", "acks": 1,
+                                "topics": {"t": [0, 1]}, "nodes": []}]}]}
 
-``topics`` may also stand at the top. Unknown fields are the harness's own business; a field that is
-read and has the wrong form is a `HistoryError` naming file, field and what is allowed.
+``planned`` and ``workloads`` say what must be seen in the trial; where they are absent (an old
+run), nobody knows. ``topics`` may also stand at the top. Unknown fields are the harness's own
+business; a field that is read and has the wrong form is a `HistoryError` naming file, field and
+what is allowed.
 """
 
 from __future__ import annotations
@@ -29,6 +35,28 @@ class TopicFacts:
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
     compacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A client process that was launched. ``topics``: partitions by topic (none: all of it);
+    ``nodes``: whom it asks each by itself; ``acks``: of a producer, None when it is none."""
+
+    process: str
+    role: str
+    topics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    nodes: tuple[int, ...] = ()
+    acks: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A fault that was to be injected. Offsets count from the start of the chaos phase."""
+
+    id: str
+    fault: str
+    at_ms: int = 0
+    duration_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +87,15 @@ class RunInfo:
     trials: tuple[tuple[str, int], ...] = ()
     played: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
     """By (arm, trial): those of the faults that its system can have. See `faults_of`."""
+    planned: Mapping[tuple[str, int], tuple[Planned, ...]] = field(default_factory=dict)
+    """By (arm, trial): the plan's entries to be played there. Absent: not known."""
+    workloads: Mapping[tuple[str, int], tuple[Workload, ...]] = field(default_factory=dict)
+    """By (arm, trial): the clients that were launched. Absent: not known."""
+    rounds: int | None = None
+    """How many trials each arm was to have; None: not known."""
+    rejected: int = 0
+    """Lines of the live history that did not become rows."""
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
     def faults_of(self, arm: str, trial: int) -> tuple[str, ...]:
         """What must have come there. One that nothing was left for was not put to any test."""
@@ -110,6 +147,8 @@ class RunInfo:
         failures = ["the run was interrupted"] if top.get("interrupted") else []
         pairs = []
         played: dict[tuple[str, int], tuple[str, ...]] = {}
+        planned: dict[tuple[str, int], tuple[Planned, ...]] = {}
+        workloads: dict[tuple[str, int], tuple[Workload, ...]] = {}
         for number, entry in enumerate(trials):
             trial = read.mapping(entry, f"trials[{number}]")
             key = (
@@ -119,11 +158,23 @@ class RunInfo:
             pairs.append(key)
             if trial.get("faults") is not None:
                 played[key] = read.strings(trial["faults"], f"trials[{number}].faults")
+            if trial.get("planned") is not None:
+                entries = read.sequence(trial["planned"], f"trials[{number}].planned")
+                planned[key] = tuple(
+                    _planned(read, e, f"trials[{number}].planned") for e in entries
+                )
+            if trial.get("workloads") is not None:
+                entries = read.sequence(trial["workloads"], f"trials[{number}].workloads")
+                workloads[key] = tuple(
+                    _workload(read, e, f"trials[{number}].workloads") for e in entries
+                )
             if trial.get("failure"):
                 failures.append(f"{key[0]}, trial {key[1]}: {trial['failure']}")
             named = read.mapping(trial.get("topics", {}), f"trials[{number}].topics")
             for name, facts in named.items():
                 topics[*key, name] = _topic(read, facts, f"trials[{number}].topics.{name}")
+        stored = read.mapping(top.get("history", {}), "history")
+        rounds = expectations.get("rounds")
         everywhere = read.mapping(top.get("topics", {}), "topics")
         offset = clock.get("monotonic_minus_wall_ns")
         return cls(
@@ -149,7 +200,37 @@ class RunInfo:
             failures=tuple(failures),
             trials=tuple(pairs),
             played=played,
+            planned=planned,
+            workloads=workloads,
+            rounds=None if rounds is None else read.integer(rounds, "expectations.rounds"),
+            rejected=read.integer(stored.get("rejected", 0), "history.rejected"),
+            rejected_reasons=read.mapping(
+                stored.get("rejected_reasons", {}), "history.rejected_reasons"
+            ),
         )
+
+
+def _planned(read: _Reader, entry: Any, name: str) -> Planned:
+    body = read.mapping(entry, name)
+    return Planned(
+        id=str(body.get("id")),
+        fault=str(body.get("fault")),
+        at_ms=read.integer(body.get("at_ms", 0), f"{name}.at_ms"),
+        duration_ms=read.integer(body.get("duration_ms", 0), f"{name}.duration_ms"),
+    )
+
+
+def _workload(read: _Reader, entry: Any, name: str) -> Workload:
+    body = read.mapping(entry, name)
+    topics = read.mapping(body.get("topics", {}), f"{name}.topics")
+    acks = body.get("acks")
+    return Workload(
+        process=str(body.get("process")),
+        role=str(body.get("role")),
+        topics={str(t): read.integers(p, f"{name}.topics.{t}") for t, p in topics.items()},
+        nodes=read.integers(body.get("nodes", []), f"{name}.nodes"),
+        acks=None if acks is None else read.integer(acks, f"{name}.acks"),
+    )
 
 
 def _fault_names(read: _Reader, faults: Any) -> tuple[str, ...]:
@@ -204,6 +285,9 @@ class _Reader:
         if all(isinstance(item, str) for item in items):
             return tuple(items)
         raise self._error(name, value, "a list of strings")
+
+    def integers(self, value: Any, name: str) -> tuple[int, ...]:
+        return tuple(self.integer(item, name) for item in self.sequence(value, name))
 
     def integer(self, value: Any, name: str) -> int:
         if isinstance(value, int) and not isinstance(value, bool):

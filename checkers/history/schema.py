@@ -40,6 +40,7 @@ COMMON: Final[Mapping[str, str]] = {
     "node": "int32",  # the broker that it concerns, null when none
     "boot": "int32",  # node events: which start of that node, from 1
     "error_ns": "int64",  # how far off the row's times may be, either way; null: read off the clock
+    "seq": "int64",  # its number among what this writer said (a node: in this boot), from 0
 }
 PARTITION_COLUMNS: Final = ("arm", "trial")
 """Directory columns. *arm*: what is compared (``dualplane-single``); *trial*: its repetition (int).
@@ -341,6 +342,48 @@ _KINDS: Final = (
         "infra",
         "Something that the run stands on failed: the run can prove nothing.",
         {"component": "string", "reason": "string"},  # toxiproxy | zookeeper | runtime | worker
+    ),
+    Kind(
+        "source",
+        "One live file as finishing read it (of a node's: one boot): what it holds, and what of it "
+        "is missing. `t` is that of its last row. In live files: the writer's last row, `closed`.",
+        {
+            "source": "string",  # the file, below the trial's live folder, without its suffix
+            "rows": "int64",  # readable events
+            "unnumbered": "int64",  # of these, without a `seq`: made from a system's log files
+            "last_seq": "int64",
+            "missing": "int64",  # numbers up to last_seq that no row has
+            "repeated": "int64",  # rows more than there are numbers
+            "rejected": "int64",  # lines that could not be read, or do not fit the schema
+            "torn": "int64",  # 1: its last line has no end
+            "orphans": "int64",  # invocations that nobody completed
+            "first_t": "int64",  # of rows read off the clock
+            "backwards_ns": "int64",  # how far the clock went back between two rows, at most
+            "reasons": "string",  # why lines were rejected: JSON, reason -> count
+            "closed": "bool",  # its writer said that this is all
+        },
+    ),
+    Kind(
+        "final_state",
+        "Something of the cluster as it was when the load ended, read past every proxy: one row a "
+        "partition, a node, a deletion or reassignment that had not ended, a log (`leftover`) of a "
+        "topic that is gone, a replica of a partition whose in-sync set was not full.",
+        {
+            "what": "string",  # partition | replica | node | deletion | reassignment | leftover |
+            # unread: the state could not be read, see `failure`
+            **_TP,
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "isr": "list<int32>",
+            "replicas": "list<int32>",
+            "running": "bool",  # its process lives and is not stopped
+            "registered": "bool",
+            "answers": "bool",  # a Metadata request on its client listener
+            "log_end_offset": "int64",
+            "earlier_end_offset": "int64",  # the same when its lack was seen first
+            "lasting_ns": "int64",  # how long what is wrong with it was seen without a break
+            "failure": "string",
+        },
     ),
     # ---- the final state -------------------------------------------------------------------------
     Kind(

@@ -3,6 +3,8 @@
 A new promise is a new file with a ``PROMISE``, its name here, and its test.
 
     activity             did anything happen at all?
+    evidence             is all that was seen in the history, and are its times to be trusted?
+    recovery             did everything come back that a fault had taken away?
     stale-metadata       who was told about a leader that was no longer one?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
@@ -26,6 +28,8 @@ from checkers.judging.promise import Promise
 
 NAMES: Final = (
     "activity",
+    "evidence",
+    "recovery",
     "stale-metadata",
     "truncation-loss",
     "controller-latency",

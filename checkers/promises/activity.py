@@ -1,31 +1,42 @@
 """Activity: did anything happen that the other checks could have judged?
 
 A run in which nothing happened proves nothing. Unknown, never valid, when in any (arm, trial) that
-the run was to have:
+the run was to have (each arm, as many rounds as were asked for):
 
 - there is no row at all, or no operation succeeded;
-- a fault could not be put in place, was seen not to take hold, or an expected one never came;
+- a client that was launched had less than a minimum of success, each for itself: a producer on each
+  of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
+  each of its, a reader or prober with each broker that it asks;
+- a phase of the trial is missing: it ended before its time;
+- an entry of the plan was never played, could not be put in place, or was seen not to take hold;
 - a flood set in and did not last: it died, stalled or ran thin (`checkers.facts.floods`); where
   the run says that its faults may collide (drawn at random, a flood's broker may be killed), both
-  are counted only, and it takes more than half of the faults failing;
+  are counted only, and it takes more than half of a trial's faults failing. Even then each entry of
+  the plan must have had its turn;
 - leadership changes were planned, and no partition changed its leader;
 - something that the run stands on failed (``infra`` rows), or the trial was cut short;
 - a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
   was taken, a bug of its own. What the others prove was not proved of the system as planned.
+
+What was launched and planned is told by run.json; of an old run nobody knows, and only what its
+rows show is held against it: an operation that succeeds in one trial and in another never does.
 
 This check has no violations.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
 
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
+from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 
@@ -33,7 +44,25 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 OPERATIONS: Final = ("produce", "fetch", "metadata", "probe")
+RECORDS: Final = 10
+"""So many each producer must have had accepted, and each consumer been given, on each topic."""
+ANSWERS: Final = 3
+"""So many each broker must have given each client that asks it by itself."""
+PHASES: Final = ("start", "warmup", "chaos", "heal", "quiesce", "settle", "final_read")
 Trial = tuple[str, int]
+
+
+class Success(NamedTuple):
+    """How much of what a client did, with a topic or a broker, came to what."""
+
+    key: Trial
+    kind: str
+    process: str
+    topic: str | None
+    node: int | None
+    type: str
+    n: int
+    delivered: int
 
 
 def check(history: History) -> Outcome:
@@ -45,7 +74,13 @@ def check(history: History) -> Outcome:
     for arm in history.run.arms:
         if arm not in {a for a, _ in trials}:
             outcome.unknowns.append(f"{arm}: the run was to have this arm; there is no trial of it")
-    _operations(history, outcome, trials)
+        elif history.run.rounds is not None:
+            played = {trial for a, trial in trials if a == arm}
+            for trial in sorted(set(range(history.run.rounds)) - played):
+                outcome.unknown(arm, trial, "the run was to have this trial; there is none")
+    found = _operations(history, outcome, trials)
+    _clients(history, outcome, trials, found)
+    _phases(history, outcome, trials)
     _faults(history, outcome, trials)
     _floods(history, outcome)
     _leader_changes(history, outcome, trials)
@@ -78,37 +113,120 @@ def _last_words(detail: str | None) -> str:
     return f"exit code {facts.get('exit_code')}, {last[:300]}"
 
 
-def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> None:
-    counts: dict[tuple[str, int, str, str], int] = {}
-    present = [kind for kind in OPERATIONS if history.has(kind)]
-    frames = [
-        history.frame(kind).select(
-            "arm",
-            "trial",
-            F.lit(kind).alias("kind"),
-            "type",
-            _delivered(kind).cast("int").alias("delivered"),
+def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list[Success]:
+    found = _successes(history)
+    counts: Counter[Trial] = Counter()
+    for each in found:
+        figures = outcome.arm(each.key[0]).setdefault(each.kind, {})
+        figures[each.type] = figures.get(each.type, 0) + each.n
+        if each.type == "ok":
+            counts[each.key] += each.delivered
+    for key in trials:
+        outcome.saw(*key, "successful operations", counts[key])
+        if not counts[key]:
+            outcome.unknown(*key, "no operation succeeded")
+    return found
+
+
+def _successes(history: History) -> list[Success]:
+    """Sums by client and topic (who produces or consumes) or broker (who asks each by itself)."""
+    frames = []
+    for kind in OPERATIONS:
+        if history.has(kind):
+            by_topic = kind in ("produce", "fetch")
+            frames.append(
+                history.frame(kind).select(
+                    "arm",
+                    "trial",
+                    F.lit(kind).alias("kind"),
+                    "process",
+                    (F.col("topic") if by_topic else F.lit(None).cast("string")).alias("topic"),
+                    (F.lit(None).cast("int") if by_topic else F.col("node")).alias("node"),
+                    F.coalesce("type", F.lit("none")).alias("type"),
+                    _delivered(kind).cast("int").alias("delivered"),
+                )
+            )
+    if not frames:
+        return []
+    rows = functools.reduce(lambda a, b: a.unionAll(b), frames)
+    summed = rows.groupBy("arm", "trial", "kind", "process", "topic", "node", "type").agg(
+        F.count("*").alias("n"), F.sum("delivered").alias("delivered")
+    )
+    return [
+        Success(
+            (row["arm"], row["trial"]), row["kind"], row["process"], row["topic"], row["node"],
+            row["type"], row["n"], row["delivered"] or 0,
         )
-        for kind in present
+        for row in summed.collect()
+    ]  # fmt: skip
+
+
+def _clients(history: History, outcome: Outcome, trials: list[Trial], found: list[Success]) -> None:
+    """Every client for itself; where nobody says who was launched: every kind of operation."""
+    succeeding = {each.kind for each in found if each.type == "ok" and each.delivered}
+    for key in trials:
+        mine = [each for each in found if each.key == key]
+        workloads = history.run.workloads.get(key)
+        if workloads is None:
+            seen = {each.kind for each in mine if each.type == "ok" and each.delivered}
+            for kind in sorted(succeeding - seen - {"probe"}):  # not every system can be probed
+                outcome.unknown(*key, f"no {kind} succeeded, as it did in other trials")
+            continue
+        for workload in workloads:
+            own = [each for each in mine if each.process == workload.process]
+            for lack in _lacks(workload, own):
+                outcome.unknown(*key, f"{workload.process} ({workload.role}): {lack}")
+
+
+def _lacks(workload: Workload, own: list[Success]) -> list[str]:
+    """What one client had too little of."""
+    kind = _KIND_OF.get(workload.role)
+    if kind is None:
+        return []
+    unanswered = workload.acks == 0
+    wanted = {"info", "ok"} if unanswered else {"ok"}
+    by: Counter[Any] = Counter()
+    for each in own:
+        if each.kind == kind and each.type in wanted:
+            by[each.topic if kind in ("produce", "fetch") else each.node] += each.delivered
+    if kind in ("produce", "fetch"):
+        verb = "was given" if kind == "fetch" else "sent" if unanswered else "had accepted"
+        level = "" if workload.acks is None else f" (acks={_LEVELS[workload.acks]})"
+        return [
+            f"it {verb} {by[topic]} records of {topic}{level}, fewer than {RECORDS}"
+            for topic in workload.topics
+            if by[topic] < RECORDS
+        ]
+    return [
+        f"node {node} answered it {by[node]} times, fewer than {ANSWERS}"
+        for node in workload.nodes
+        if by[node] < ANSWERS
     ]
-    if frames:
-        rows = frames[0]
-        for frame in frames[1:]:
-            rows = rows.unionAll(frame)
-        found = rows.groupBy("arm", "trial", "kind", "type").agg(
-            F.count("*").alias("n"), F.sum("delivered").alias("delivered")
-        )
-        for row in found.collect():
-            name = row["type"] or "none"
-            figures = outcome.arm(row["arm"]).setdefault(row["kind"], {})
-            figures[name] = figures.get(name, 0) + row["n"]
-            if name == "ok":
-                counts[row["arm"], row["trial"], row["kind"], name] = row["delivered"] or 0
-    for arm, trial in trials:
-        succeeded = sum(n for (a, t, _, _), n in counts.items() if (a, t) == (arm, trial))
-        outcome.saw(arm, trial, "successful operations", succeeded)
-        if not succeeded:
-            outcome.unknowns.append(f"{arm}, trial {trial}: no operation succeeded")
+
+
+_KIND_OF: Final = {
+    "producer": "produce",
+    "direct-producer": "produce",
+    "consumer": "fetch",
+    "metadata-reader": "metadata",
+    "prober": "probe",
+}
+_LEVELS: Final = {-1: "all", 0: "0", 1: "1"}
+
+
+def _phases(history: History, outcome: Outcome, trials: list[Trial]) -> None:
+    """Of trials whose plan is known: that they came to their end."""
+    steps = {(r["arm"], r["trial"], r["name"], r["event"]) for r in history.rows("phase")}
+    for key in trials:
+        if key not in history.run.planned:
+            continue
+        vain = (*key, "quiesce", "timeout") in steps  # then nobody looks on
+        for name in PHASES:
+            ended = (*key, name, "end") in steps
+            if not ended and not (name == "settle" and vain):
+                begun = (*key, name, "begin") in steps
+                how = "did not end" if begun else "is missing"
+                outcome.unknown(*key, f"its phase {name} {how}")
 
 
 def _delivered(kind: str) -> Any:
@@ -120,7 +238,6 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
     steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for row in history.rows("fault"):
         steps.setdefault((row["arm"], row["trial"], row["id"] or row["fault"]), []).append(row)
-    held: dict[Trial, set[str]] = {}
     lacking: dict[Trial, list[str]] = {}
     for (arm, trial, entry), rows in steps.items():
         name, where = rows[0]["fault"], f"{arm}, trial {trial}"
@@ -135,10 +252,8 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
         elif observed == {False}:
             says = f"{where}: fault {entry} ({name}) did not take hold"
             lacking.setdefault((arm, trial), []).append(says)
-        else:
-            held.setdefault((arm, trial), set()).add(name)
-            if "failed" in phases:
-                outcome.unknowns.append(f"{where}: fault {entry} ({name}) failed on the way")
+        elif "failed" in phases:
+            outcome.unknowns.append(f"{where}: fault {entry} ({name}) failed on the way")
     may_collide = history.run.faults_may_collide
     for (arm, trial), says_of in lacking.items():
         planned = sum((a, t) == (arm, trial) for a, t, _ in steps)
@@ -147,11 +262,17 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
         else:
             figures = outcome.arm(arm)
             figures["collided_faults"] = figures.get("collided_faults", 0) + len(says_of)
-    for arm, trial in trials if not may_collide else ():
-        for name in history.run.faults_of(arm, trial):
-            known = {row["fault"] for row in history.rows("fault") if row["arm"] == arm}
-            if name not in held.get((arm, trial), set()) and name not in known:
-                outcome.unknowns.append(f"{arm}, trial {trial}: fault {name} never came")
+    for key in trials:
+        for planned_entry in history.run.planned.get(key, ()):
+            if (*key, planned_entry.id) not in steps:
+                which = f"{planned_entry.id} ({planned_entry.fault})"
+                outcome.unknown(*key, f"fault {which} was never played")
+        if may_collide or key in history.run.planned:
+            continue
+        known = {rows[0]["fault"] for (a, t, _), rows in steps.items() if (a, t) == key}
+        for name in history.run.faults_of(*key):
+            if name not in known:
+                outcome.unknown(*key, f"fault {name} never came")
 
 
 def _floods(history: History, outcome: Outcome) -> None:
@@ -199,8 +320,9 @@ PROMISE: Final = Promise(
     rules={},
     evidence={"successful operations": "produces, deliveries, metadata reads and probes"},
     unknown_when=(
-        "no operation succeeded",
-        "a fault was not put in place, did not take hold or never came",
+        "no operation succeeded, or a client had less than a minimum of success",
+        "an arm, a trial or a phase that was to be is missing",
+        "an entry of the plan was never played, not put in place, or did not take hold",
         "a flood did not last",
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",

@@ -13,36 +13,28 @@ produce is the client's way to find out, and the data plane. Every figure is tol
 ``held``: acks=all produces under way across a commit of their partition, which is how long a
 partition that was to move kept them in purgatory.
 
-Violation ``never-available``: after every fault was healed (and in-sync sets were seen full again,
-or longer after), a partition with a leader accepted not one of many produces, over seconds.
-Exempt: trials with a fault that was never healed, partitions with an excuse.
+This check has figures and no violations: whether a partition serves at all in the end, each level
+of acks by itself, is judged by `recovery`.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
 
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.leadership import NEVER, TP, Key, key_of, leadership
-from checkers.facts.segments import QUIET, segments, settled, windows
-from checkers.judging.excuses import excuses
+from checkers.facts.segments import QUIET, segments, windows
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
-from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
-SETTLED_NS: Final = 5_000_000_000
-SETTLED_UNSURE_NS: Final = 15_000_000_000
-ATTEMPTS: Final = 10
-ATTEMPTS_OVER_NS: Final = 3_000_000_000
-_SUSPECTS: Final = 10_000
 _LEVELS: Final = {1: "acks_1", -1: "acks_all"}
 
 
@@ -65,8 +57,6 @@ def check(history: History) -> Outcome:
                 _first_success(history, outcome, spans, kind, name)
         if history.has("leader_change"):
             _leader_ready(history, outcome, spans)
-    if history.has("produce"):
-        _never_available(history, outcome)
     return outcome
 
 
@@ -170,75 +160,11 @@ def _summarise(history: History, outcome: Outcome, name: str, found: list[Late])
     ]
 
 
-def _never_available(history: History, outcome: Outcome) -> None:
-    calm = settled(history)
-    if not calm:
-        return
-    table = history.table(
-        [
-            {
-                "arm": arm,
-                "trial": trial,
-                "_calm_t": t + (SETTLED_NS if quiet else SETTLED_UNSURE_NS),
-            }
-            for (arm, trial), (t, quiet) in calm.items()
-        ],
-        "arm string, trial int, _calm_t bigint",
-    )
-    rows = (
-        history.frame("produce")
-        .where("topic is not null")
-        .join(F.broadcast(table), ["arm", "trial"])
-    )
-    late = (
-        rows.where("invoke_t >= _calm_t")
-        .groupBy(*TP)
-        .agg(
-            F.count("*").alias("attempts"),
-            F.count(F.when((F.col("type") == "ok") | (F.col("acks") == 0), 1)).alias("ok"),
-            F.min("invoke_t").alias("from_t"),
-            F.max("t").alias("to_t"),
-        )
-    )
-    stuck = late.where(f"ok = 0 and attempts >= {ATTEMPTS} and to_t - from_t >= {ATTEMPTS_OVER_NS}")
-    known = excuses(history)
-    leaderless = _leaderless(history)
-    for row in stuck.limit(_SUSPECTS).collect():
-        key = (row["arm"], row["trial"], row["topic"], row["partition"])
-        if key in leaderless or known.of(*key, row["from_t"]) not in (None, "unclean", "compacted"):
-            continue
-        outcome.add(_stuck(row))
-
-
-def _leaderless(history: History) -> set[Key]:
-    """Partitions whose last committed state has no leader: no broker could have served them."""
-    return {k for k, of in leadership(history).items() if (of.last.leader or 0) < 0}
-
-
-def _stuck(row: Any) -> Finding:
-    at = {"topic": row["topic"], "partition": row["partition"]}
-    seconds = (row["to_t"] - row["from_t"]) / 1e9
-    return Finding(
-        "never-available",
-        f"{row['topic']}-{row['partition']} accepted none of {row['attempts']} produces in "
-        f"{seconds:.1f} s, long after the last fault was healed",
-        row["arm"],
-        row["trial"],
-        (
-            Pick("fault", {"phase": "healed"}, rows=1, last=True),
-            Pick("leadership", at, rows=1, last=True),
-            Pick("produce", at, from_t=row["from_t"], to_t=row["to_t"]),
-        ),
-    )
-
-
 PROMISE: Final = Promise(
     name="availability",
-    says="A new leader serves; partitions accept produces once faults are healed.",
+    says="A new leader is seen to serve, and how soon after its commit.",
     source="KIP-291, motivation; Kafka's purgatories",
-    rules={
-        "never-available": "A partition with a leader accepts produces once faults are healed.",
-    },
+    rules={},
     evidence={
         "new leaders seen to serve (produce)": "commits of another leader, then a success",
         "new leaders seen to serve (fetch)": "the same for consumers",

@@ -7,13 +7,13 @@ UpdateMetadata, StopReplica without and with deletion, each behind whatever a br
     deletion   requested -> gone
     stopped    requested -> the last replica had put its log aside (``replica_stop`` that deletes)
 
-Violations:
-- ``gone-before-stopped``: the topic was gone although a replica put its log aside only later. Only
-  a broker's first stop of a partition counts: a resent request may find nothing left to do;
-- ``never-deleted``: still not gone although every fault was healed, every replica was seen in sync,
-  and time enough went by.
+Violation ``gone-before-stopped``: the topic was gone although a replica put its log aside only
+later. Only a broker's first stop of a partition counts: a resent request may find nothing left to
+do.
 
-Unknown: a trial in which no topic was deleted. Blind: logs of replicas that say nothing.
+Unknown: a trial in which no topic was deleted, and each deletion that was not finished (whether it
+ever would have been, and whether logs were left behind, is judged by `recovery`). Blind: logs of
+replicas that say nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.histogram import Histogram, bucket_number
-from checkers.facts.segments import settled
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -30,8 +29,6 @@ from checkers.judging.witness import Finding, Pick
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
-NEVER_DELETED_NS: Final = 15_000_000_000
-"""After the last fault was healed and the deletion requested, whichever was later."""
 Row = dict[str, Any]
 
 
@@ -74,12 +71,11 @@ def check(history: History) -> Outcome:
         outcome.saw(arm, trial, "deletions", len(done))
         if not mine:
             outcome.unknowns.append(f"{arm}, trial {trial}: no topic was deleted")
-        elif not done:
-            outcome.unknowns.append(
-                f"{arm}, trial {trial}: {len(mine)} deletions were requested, none was finished"
-            )
+        for one in mine:
+            if one.gone is None:
+                outcome.unknown(arm, trial, f"the deletion of {one.topic} was not finished")
     _figures(outcome, found)
-    for finding in _violations(history, found):
+    for finding in _violations(found):
         outcome.add(finding)
     return outcome
 
@@ -141,33 +137,17 @@ def _figures(outcome: Outcome, found: list[Deletion]) -> None:
     ]
 
 
-def _violations(history: History, found: list[Deletion]) -> list[Finding]:
+def _violations(found: list[Deletion]) -> list[Finding]:
     findings = []
-    calm, ends = settled(history), _ends(history)
     for one in found:
-        if one.gone is not None:
-            late = [
-                row
-                for row in one.stops.values()
-                if row["t"] - one.gone["t"] > _error(row, one.gone)
-            ]
-            if late:
-                findings.append(_gone_before_stopped(one, max(late, key=lambda r: int(r["t"]))))
+        if one.gone is None:
             continue
-        healed_t, quiet = calm.get((one.arm, one.trial), (0, False))
-        since = max(healed_t, one.requested["t"])
-        if quiet and ends.get((one.arm, one.trial), 0) > since + NEVER_DELETED_NS:
-            findings.append(_never_deleted(one))
+        late = [
+            row for row in one.stops.values() if row["t"] - one.gone["t"] > _error(row, one.gone)
+        ]
+        if late:
+            findings.append(_gone_before_stopped(one, max(late, key=lambda r: int(r["t"]))))
     return findings
-
-
-def _ends(history: History) -> dict[tuple[str, int], int]:
-    """Until when a trial's brokers were certainly left alone and alive."""
-    ends: dict[tuple[str, int], int] = {}
-    for row in history.rows("phase"):
-        key = (row["arm"], row["trial"])
-        ends[key] = max(ends.get(key, 0), row["t"])
-    return ends
 
 
 def _gone_before_stopped(one: Deletion, stop: Row) -> Finding:
@@ -187,31 +167,15 @@ def _gone_before_stopped(one: Deletion, stop: Row) -> Finding:
     )
 
 
-def _never_deleted(one: Deletion) -> Finding:
-    return Finding(
-        "never-deleted",
-        f"the deletion of topic {one.topic} was never finished, long after the last fault was "
-        "healed",
-        one.arm,
-        one.trial,
-        (
-            Pick("topic_deletion", {"topic": one.topic}),
-            Pick("replica_stop", {"topic": one.topic}),
-            Pick("fault", {"phase": "healed"}, rows=1, last=True),
-        ),
-    )
-
-
 PROMISE: Final = Promise(
     name="topic-deletion",
-    says="A topic that is to be deleted goes, and not before its replicas stopped.",
+    says="A topic is gone only when all of its replicas have stopped.",
     source="Kafka's TopicDeletionManager",
     rules={
         "gone-before-stopped": "A topic is gone only when each replica has put its log aside.",
-        "never-deleted": "A deletion ends once faults are healed.",
     },
     evidence={"deletions": "requested and finished"},
-    unknown_when=("no topic was deleted",),
+    unknown_when=("no topic was deleted", "a deletion was not finished"),
     blind=("logs of replicas that say nothing",),
     check=check,
 )

@@ -88,6 +88,22 @@ def final_read(
     return at_rest
 
 
+def log_ends(
+    cluster: Cluster, node: int, partitions: Sequence[tuple[str, int]], timeout_s: float
+) -> dict[tuple[str, int], int]:
+    """Where the logs of ``node`` end; of those that it does not tell in time, nothing."""
+    replicas = [_Replica(topic=t, partition=p, is_leader=False) for t, p in partitions]
+    address = cluster.address(node, Link.CLIENT, direct=True)
+    try:
+        with Connection(*address, CLIENT_ID, timeout_s) as connection:
+            return {
+                (replica.topic, replica.partition): int(end)
+                for replica, end in _offsets(connection, replicas, _LATEST)
+            }
+    except (WireClientError, WireError, OSError):
+        return {}
+
+
 def _replica(s: PartitionState, node: int) -> _Replica:
     return _Replica(topic=s.topic, partition=s.partition, is_leader=s.leader == node)
 

@@ -129,6 +129,11 @@ class QuorumView:
                         found[key] = state
         return [found[key] for key in sorted(found)]
 
+    def pending(self) -> Sequence[tuple[str, str]]:
+        """A deleted topic is gone at once, whatever becomes of its logs."""
+        names = {state.topic for state in self.partitions()}
+        return [("reassignment", topic) for topic in sorted(self._moving(dict.fromkeys(names)))]
+
     def topic_id(self, topic: str) -> str | None:
         return None
 

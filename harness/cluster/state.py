@@ -20,6 +20,7 @@ TOPICS: Final = "/brokers/topics"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 _STATE_PATH: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state$")
 
 # Wire codes of org.apache.kafka.common.security.auth.SecurityProtocol.
@@ -125,6 +126,11 @@ def parse_registration(node: int, data: bytes, czxid: int) -> Registration:
     return Registration(
         node=node, broker_epoch=czxid, endpoints=tuple(endpoints), rack=content.get("rack")
     )
+
+
+def parse_reassignment(data: bytes) -> set[str]:
+    """The topics that are named in ``/admin/reassign_partitions``."""
+    return {str(each["topic"]) for each in json.loads(data).get("partitions", ())}
 
 
 def parse_controller(data: bytes) -> int:

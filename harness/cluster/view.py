@@ -26,6 +26,9 @@ class StateView(View, Protocol):
 
     def registrations(self) -> Mapping[int, state.Registration]: ...
     def topics(self, topic: str | None = None) -> Sequence[state.Topic]: ...
+    def pending(self) -> Sequence[tuple[str, str]]:
+        """What was asked for and has not ended: ("deletion" | "reassignment", topic)."""
+        ...
 
 
 class ZookeeperView:
@@ -81,6 +84,16 @@ class ZookeeperView:
             state.parse_partition(name, partition, got[0], got[1].version, replicas)
             for (name, partition, replicas), got in zip(wanted, found, strict=True)
             if got is not None
+        ]
+
+    def pending(self) -> Sequence[tuple[str, str]]:
+        deletions = sorted(self._children(state.DELETE_TOPICS))
+        asked = self._get(state.REASSIGN_PARTITIONS)
+        moving = {each.name for each in self.topics() if each.moving}
+        moving |= state.parse_reassignment(asked[0]) if asked is not None else set()
+        return [
+            *(("deletion", topic) for topic in deletions),
+            *(("reassignment", topic) for topic in sorted(moving)),
         ]
 
     def topic_id(self, topic: str) -> str | None:

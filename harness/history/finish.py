@@ -3,7 +3,8 @@
 Live files are written by many processes, any of which may have been killed in the middle of a
 line. Nothing is lost in silence: a line that cannot be read or does not fit the schema goes to
 ``rejected.jsonl`` with the reason and is counted. An invocation without a completion (its process
-died, or the run ended first) becomes an `info` row: nobody knows what came of it.
+died, or the run ended first) becomes an `info` row: nobody knows what came of it. What each file
+held and what of it is missing becomes rows of kind ``source`` (`harness.history.account`).
 
 Layout: ``<out>/f=<kind>/arm=<arm>/trial=<n>/<file>-<i>.parquet``, one file per live file and
 64k rows. Live files stay where they are: finishing can be repeated from them.
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.history import KINDS, OPERATIONS, arrow_schema, problem_with
+from harness.history.account import SourceAccount
 
 _BATCH_ROWS: Final = 65_536
 _ALLOWED: Final = {name: frozenset(kind.all_columns) | {"f"} for name, kind in KINDS.items()}
@@ -53,14 +55,44 @@ def finish_trial(
     rejected = out.parent / "rejected.jsonl"
     for source in sorted(live.rglob("*.jsonl")):
         stem = "-".join(source.relative_to(live).with_suffix("").parts)
-        tables = _Tables(out, arm=arm, trial=trial, stem=stem, report=report, rejected=rejected)
-        for row in _completed(_rows(source, report, rejected), end_t, report):
+        aside = _Aside(report, rejected, SourceAccount(stem))
+        tables = _Tables(out, arm=arm, trial=trial, stem=stem, aside=aside)
+        for row in _completed(_rows(source, aside), end_t, aside):
+            tables.add(row)
+        tables.close()
+        for row in aside.account.to_rows(end_t):
             tables.add(row)
         tables.close()
     return report
 
 
-def _rows(source: Path, report: FinishReport, rejected: Path) -> Iterator[Row]:
+@dataclass(slots=True)
+class _Aside:
+    """Where what does not become a row of its own is counted and kept."""
+
+    report: FinishReport
+    rejected: Path
+    account: SourceAccount
+
+    def reject(self, line: bytes, why: str) -> None:
+        self.report.rejected += 1
+        self.report.reasons[why] += 1
+        self.account.reasons[why] += 1
+        self.rejected.parent.mkdir(parents=True, exist_ok=True)
+        entry = {"why": why, "line": line.decode("utf-8", "replace").rstrip("\n")}
+        with self.rejected.open("ab") as file:
+            file.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
+
+    def torn(self) -> None:
+        self.report.torn_lines += 1
+        self.account.torn += 1
+
+    def orphan(self) -> None:
+        self.report.orphans += 1
+        self.account.orphans += 1
+
+
+def _rows(source: Path, aside: _Aside) -> Iterator[Row]:
     """The readable events of one live file."""
     with source.open("rb") as lines:
         for line in lines:
@@ -68,19 +100,22 @@ def _rows(source: Path, report: FinishReport, rejected: Path) -> Iterator[Row]:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError:
                 if not line.endswith(b"\n"):
-                    report.torn_lines += 1
+                    aside.torn()
                 else:
-                    _reject(line, f"{source.name}: not JSON", report, rejected)
+                    aside.reject(line, f"{source.name}: not JSON")
                 continue
+            if isinstance(row, dict):
+                aside.account.add(row)
             allowed = _ALLOWED.get(str(row.get("f"))) if isinstance(row, dict) else None
             if allowed is None or not row.keys() <= allowed:
                 why = problem_with(row) if isinstance(row, dict) else "not an object"
-                _reject(line, f"{source.name}: {why}", report, rejected)
+                aside.reject(line, f"{source.name}: {why}")
                 continue
-            yield row
+            if row["f"] != "source":  # its writer's last word is part of the account
+                yield row
 
 
-def _completed(rows: Iterable[Row], end_t: int, report: FinishReport) -> Iterator[Row]:
+def _completed(rows: Iterable[Row], end_t: int, aside: _Aside) -> Iterator[Row]:
     """Drop invocations that were completed; turn the others into `info` rows at ``end_t``.
 
     One invocation may have several completion rows (a poll delivers many records): the first
@@ -100,7 +135,7 @@ def _completed(rows: Iterable[Row], end_t: int, report: FinishReport) -> Iterato
             row["invoke_t"] = invoked["t"]
         yield row
     for row in pending.values():
-        report.orphans += 1
+        aside.orphan()
         yield {
             **row,
             "type": "info",
@@ -113,11 +148,9 @@ def _completed(rows: Iterable[Row], end_t: int, report: FinishReport) -> Iterato
 class _Tables:
     """Buffers rows by kind and writes them in batches of `_BATCH_ROWS`."""
 
-    def __init__(
-        self, out: Path, *, arm: str, trial: int, stem: str, report: FinishReport, rejected: Path
-    ) -> None:
+    def __init__(self, out: Path, *, arm: str, trial: int, stem: str, aside: _Aside) -> None:
         self._out, self._arm, self._trial, self._stem = out, arm, trial, stem
-        self._report, self._rejected = report, rejected
+        self._aside = aside
         self._buffers: dict[str, list[Row]] = {}
         self._written: Counter[str] = Counter()
 
@@ -151,7 +184,7 @@ class _Tables:
         part = folder / f"{self._stem}-{self._written[kind]}.parquet"
         pq.write_table(table, part, compression="zstd")
         self._written[kind] += 1
-        self._report.rows[kind] += table.num_rows
+        self._aside.report.rows[kind] += table.num_rows
 
     def _only_sound(self, rows: list[Row]) -> list[Row]:
         sound = []
@@ -161,7 +194,7 @@ class _Tables:
                 sound.append(row)
             else:
                 line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-                _reject(line, why, self._report, self._rejected)
+                self._aside.reject(line, why)
         return sound
 
 
@@ -172,12 +205,3 @@ def _arrow_problem(row: Row) -> str | None:
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         return f"kind {row['f']!r}: {error}"
     return None
-
-
-def _reject(line: bytes, why: str, report: FinishReport, rejected: Path) -> None:
-    report.rejected += 1
-    report.reasons[why] += 1
-    rejected.parent.mkdir(parents=True, exist_ok=True)
-    entry = {"why": why, "line": line.decode("utf-8", "replace").rstrip("\n")}
-    with rejected.open("ab") as file:
-        file.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))

@@ -88,8 +88,9 @@ class Scenario:
 _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }
-EVERYWHERE: Final = ("planes", "refusals")
-"""Checks that every scenario is held to, besides its own."""
+EVERYWHERE: Final[tuple[str, ...]] = ("recovery", "evidence", "planes", "refusals")
+"""What every scenario is held to, whatever else it is about: what was healed recovers, no evidence
+is lost in silence, an arm is what its name says, and only stale requests are refused."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "fencing": frozenset({Capability.CONTROL_REQUESTS}),
     "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),

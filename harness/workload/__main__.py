@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness.workload.lifecycle import Lifecycle
-from harness.workload.recorder import LiveRecorder
+from harness.workload.recorder import LiveRecorder, RecorderFailed
 from harness.workload.roles import role
 from harness.workload.spec import WorkloadError, WorkloadSpec
 
@@ -28,12 +28,12 @@ def main(argv: list[str]) -> int:
     life = Lifecycle(spec.duration_ms)
     gc.collect()
     gc.freeze()
-    with LiveRecorder(spec.output, spec.process) as recorder:
-        try:
+    try:
+        with LiveRecorder(spec.output, spec.process) as recorder:
             run(recorder, life)
-        except WorkloadError as error:
-            print(error, file=sys.stderr)
-            return 1
+    except (WorkloadError, RecorderFailed) as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

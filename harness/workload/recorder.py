@@ -5,12 +5,19 @@ writes whatever has gathered with a single O_APPEND write every few milliseconds
 write ends with a line's end. A killed process loses at most that interval, and at most the last
 line of its file is torn (finishing tolerates that).
 
+Every row is numbered (``seq``), and the last one says that it is the last: what never reached the
+file shows as a gap, or as a missing end. A write that fails (a full disk, a limit on the file's
+size) loses nothing: the rows are kept, the write is tried again, and once it succeeds the history
+says what happened (kind ``infra``). What cannot be written to the end makes `close` raise
+`RecorderFailed`: the process must not end as if all were well.
+
 Cost: about 1 us an operation row on the machine that this was tuned on, most of it orjson; see
 the test of the hot path.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -22,6 +29,12 @@ from typing import Any, Final
 import orjson
 
 FLUSH_INTERVAL_S: Final = 0.02
+_LAST_TRIES_S: Final = 5.0
+"""How long `close` goes on trying to write what could not be written."""
+
+
+class RecorderFailed(OSError):
+    """Part of the history could not be written. The message names the file and the reason."""
 
 
 class LiveRecorder:
@@ -36,9 +49,15 @@ class LiveRecorder:
     ) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self.process = process
+        self.path = str(path)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._lines: deque[bytes] = deque()
         self._append = self._lines.append
+        self._number = itertools.count().__next__  # atomic, as appending is
+        self._unwritten = b""
+        """Taken from the lines, and not yet (wholly) in the file."""
+        self._failures = 0
+        self._failure: OSError | None = None
         self._interval_s = flush_interval_s
         self._stop = threading.Event()
         self._writing = threading.Lock()
@@ -52,6 +71,7 @@ class LiveRecorder:
         if "process" not in fields:
             fields["process"] = self.process
         fields["f"] = kind
+        fields["seq"] = self._number()
         self._append(orjson.dumps(fields))
 
     def invoke(self, kind: str, op: int, t: int, **fields: Any) -> None:
@@ -61,6 +81,7 @@ class LiveRecorder:
         fields["type"] = "invoke"
         fields["op"] = op
         fields["t"] = t
+        fields["seq"] = self._number()
         self._append(orjson.dumps(fields))
 
     def complete(
@@ -73,30 +94,60 @@ class LiveRecorder:
         fields["op"] = op
         fields["invoke_t"] = invoke_t
         fields["t"] = t
+        fields["seq"] = self._number()
         self._append(orjson.dumps(fields))
 
     def flush(self) -> None:
-        """Write what has gathered so far."""
+        """Write what has gathered so far. What cannot be written is kept for the next time."""
         with self._writing:
-            gathered = len(self._lines)
-            if not gathered or self._fd < 0:
+            if self._fd < 0:
                 return
-            take = self._lines.popleft
-            data = b"\n".join([take() for _ in range(gathered)]) + b"\n"
-            view = memoryview(data)
+            gathered = len(self._lines)
+            if gathered:
+                take = self._lines.popleft
+                self._unwritten += b"\n".join([take() for _ in range(gathered)]) + b"\n"
+            if self._unwritten:
+                self._write()
+
+    def _write(self) -> None:
+        view = memoryview(self._unwritten)
+        try:
             while view:
                 view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            self._failures += 1
+            self._failure = error
+        else:
+            if self._failures:
+                self._tell()
+        self._unwritten = bytes(view)
+
+    def _tell(self) -> None:
+        """What was kept is written now; that it could have been lost is told all the same."""
+        reason = f"{self.path}: {self._failures} writes failed: {self._failure}"
+        self._failures, self._failure = 0, None
+        self.event("infra", component="recorder", reason=reason)
 
     def close(self) -> None:
-        """Write the rest and close the file. Safe to repeat."""
+        """Write the rest and close the file. Safe to repeat. Raises `RecorderFailed` when part of
+        it could not be written."""
         self._stop.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
+        if self._fd < 0:
+            return
+        self.flush()
+        deadline = time.monotonic() + _LAST_TRIES_S
+        while self._unwritten and time.monotonic() < deadline:
+            time.sleep(self._interval_s)
+            self.flush()
+        self.event("source", closed=True)
         self.flush()
         with self._writing:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            os.close(self._fd)
+            self._fd = -1
+        if self._unwritten:
+            raise RecorderFailed(f"{self.path}: the end is not written: {self._failure}")
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):

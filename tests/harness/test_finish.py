@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from harness.history import FinishReport, finish_trial
 
@@ -89,3 +90,92 @@ def test_finishing_again_gives_the_same_tables(tmp_path: Path) -> None:
     before = stored(out, "produce")
     finish_trial(tmp_path / "live", out, arm="a-single", trial=3, end_t=1_000)
     assert stored(out, "produce") == before
+
+
+# ---- what each file held, and what of it is missing ----------------------------------------------
+
+
+def numbered(*seqs: int, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"f": "infra", "t": 100 + i, "process": "p", "seq": seq, **more}
+        for i, seq in enumerate(seqs)
+    ]
+
+
+def source(tmp_path: Path, *lines: dict[str, Any] | str) -> dict[str, Any]:
+    _, out = finish(tmp_path, *lines)
+    (row,) = stored(out, "source")
+    return row
+
+
+CLOSED = {"f": "source", "t": 900, "process": "p", "closed": True}
+
+
+def test_a_whole_file(tmp_path: Path) -> None:
+    """Invocations are dropped, and rows of several threads change places: nothing is missing."""
+    lines = [{**produce("invoke", 1, 10), "seq": 0}, {**produce("ok", 1, 20), "seq": 2}]
+    row = source(tmp_path, *lines, {**produce("info", 0, 15, invoke_t=1), "seq": 1},
+                 {**CLOSED, "seq": 3}, "")  # fmt: skip
+    assert (row["source"], row["process"], row["boot"]) == ("p", "p", None)
+    assert (row["rows"], row["unnumbered"], row["last_seq"]) == (4, 0, 3)
+    assert (row["missing"], row["repeated"], row["rejected"], row["torn"]) == (0, 0, 0, 0)
+    assert (row["first_t"], row["t"], row["backwards_ns"]) == (10, 900, 5)
+    assert row["closed"] is True
+
+
+@pytest.mark.parametrize(
+    ("seqs", "missing", "repeated"),
+    [
+        ([0, 1, 3], 1, 0),
+        ([2, 3], 2, 0),  # at the beginning
+        ([0, 1, 1, 2], 0, 1),
+        ([0, 1, 1, 3], 0, 1),  # one in the place of another
+        ([], 0, 0),
+    ],
+)
+def test_gaps_and_repetitions(tmp_path: Path, seqs: list[int], missing: int, repeated: int) -> None:
+    row = source(tmp_path, *numbered(*seqs), "")
+    assert (row["missing"], row["repeated"]) == (missing, repeated)
+    assert row["closed"] is False
+
+
+def test_rows_without_numbers_are_no_gap(tmp_path: Path) -> None:
+    row = source(tmp_path, {"f": "infra", "t": 1, "process": "p"}, "")
+    assert (row["rows"], row["unnumbered"], row["missing"], row["last_seq"]) == (1, 1, 0, None)
+
+
+def test_a_line_that_is_refused_is_not_missing_as_well(tmp_path: Path) -> None:
+    odd = {"f": "infra", "t": 101, "process": "p", "seq": 1, "colour": "red"}
+    wrong = {"f": "infra", "t": 102, "process": "p", "seq": 2, "reason": 5}
+    row = source(tmp_path, *numbered(0), odd, wrong, *numbered(3), '{"f":"inf')
+    assert (row["rejected"], row["missing"], row["torn"]) == (2, 0, 1)
+    assert "'colour'" in row["reasons"]
+
+
+def test_the_boots_of_a_node_number_apart(tmp_path: Path) -> None:
+    first = numbered(0, 1, process="node-2", node=2, boot=1)
+    second = numbered(0, 2, process="node-2", node=2, boot=2)
+    _, out = finish(tmp_path, *first, *second, "")
+    rows = stored(out, "source")
+    assert [(r["node"], r["boot"], r["missing"]) for r in rows] == [(2, 1, 0), (2, 2, 1)]
+
+
+def test_what_the_harness_says_of_a_nodes_boot_is_its_own(tmp_path: Path) -> None:
+    told = [{**row, "f": "node_event"} for row in numbered(0, 1, node=2, boot=1)]
+    row = source(tmp_path, *told, *numbered(2), "")
+    assert (row["process"], row["node"], row["boot"], row["missing"]) == ("p", None, None, 0)
+
+
+def test_a_clock_that_went_back_is_seen_and_what_a_log_tells_later_is_not(tmp_path: Path) -> None:
+    late = {"f": "leadership", "t": 1, "process": "zk-watch", "seq": 1}
+    parsed = {"f": "infra", "t": 2, "process": "p", "seq": 2, "error_ns": 9}
+    row = source(tmp_path, *numbered(0), late, parsed, "")
+    assert row["backwards_ns"] == 0
+    back = {"f": "infra", "t": 40, "process": "p", "seq": 1}
+    (tmp_path / "again").mkdir()
+    assert source(tmp_path / "again", *numbered(0), back, "")["backwards_ns"] == 60
+
+
+def test_an_empty_file_is_there(tmp_path: Path) -> None:
+    row = source(tmp_path, "")
+    assert (row["rows"], row["t"], row["process"]) == (0, 1_000, "p")

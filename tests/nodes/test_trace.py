@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from checkers.history import problem_with
 from nodes.trace import Trace, next_boot
@@ -19,6 +23,7 @@ def test_events_are_lines_of_the_schema(tmp_path: Path) -> None:
     assert [problem_with(row) for row in rows] == [None, None]
     assert (rows[0]["t"], rows[1]["t"]) == (99, 5)
     assert {(row["process"], row["node"], row["boot"]) for row in rows} == {("node-3", 3, 2)}
+    assert [row["seq"] for row in rows] == [0, 1]
 
 
 def test_lines_of_several_threads_never_mix(tmp_path: Path) -> None:
@@ -34,7 +39,59 @@ def test_lines_of_several_threads_never_mix(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 800
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(row["seq"] for row in rows) == list(range(800))
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``disk.room``: how many bytes of each write fit; None: all."""
+
+    class Disk:
+        room: int | None = None
+
+        def write(self, fd: int, line: bytes) -> int:
+            if self.room == 0:
+                raise OSError(28, "No space left on device")
+            return write(fd, line if self.room is None else line[: self.room])
+
+    write, made = os.write, Disk()
+    monkeypatch.setattr(os, "write", made.write)
+    return made
+
+
+@pytest.mark.parametrize("room", [0, 20])
+def test_what_could_not_be_written_leaves_a_gap_and_is_told(
+    tmp_path: Path, disk: Any, room: int
+) -> None:
+    """Whether nothing of it fitted, or the beginning: then the next line follows it at once."""
+    path = tmp_path / "trace.jsonl"
+    trace = Trace(path, 1)
+    trace.event("controller", event="elected", controller_epoch=1)
+    disk.room = room
+    trace.event("controller", event="resigned", controller_epoch=1)
+    trace.event("controller", event="elected", controller_epoch=2)
+    assert trace.lost == 2
+    disk.room = None
+    trace.event("controller", event="resigned", controller_epoch=2)
+    trace.event("controller", event="elected", controller_epoch=3)
+    assert trace.lost == 0
+    starts = [line[line.rfind('{"f":') :] for line in path.read_text().splitlines()]
+    rows = [json.loads(line) for line in starts]
+    assert [(row["f"], row["seq"]) for row in rows] == [
+        ("controller", 0), ("controller", 3), ("infra", 4), ("controller", 5),
+    ]  # fmt: skip
+    assert rows[2]["reason"] == "2 events could not be written"
+    assert [problem_with(row) for row in rows] == [None] * 4
+
+
+def test_an_event_that_is_no_json_does_not_reach_the_broker(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    trace = Trace(path, 1)
+    trace.event("controller", event=object())
+    trace.event("controller", event="elected", controller_epoch=1)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["f"], row["seq"]) for row in rows] == [("controller", 1), ("infra", 2)]
 
 
 def test_without_a_path_nothing_happens() -> None:

@@ -42,3 +42,143 @@ def test_nobody_may_collide_unless_the_run_says_so(story: Any, spark: Any) -> No
     drawn(story, held=2, failed=1)
     story.run["expectations"] = {}
     assert len(activity.check(story.history(spark)).unknowns) == 1
+
+
+# ---- each client, entry, trial and phase for itself ----------------------------------------------
+
+PRODUCER = {"process": "p", "role": "producer", "acks": -1, "topics": {"a": [0], "b": [0]}}
+CONSUMER = {"process": "c", "role": "consumer", "topics": {"a": [0]}}
+READER = {"process": "r", "role": "metadata-reader", "topics": {"a": []}, "nodes": [1, 2]}
+PROBER = {"process": "q", "role": "prober", "nodes": [2]}
+
+
+def produced(story: Any, topic: str, n: int = 10, acks: int = -1, **more: Any) -> None:
+    for i in range(n):
+        story.produce(10 + i, i, i, acks=acks, topic=topic, process="p", **more)
+
+
+def sound(story: Any, *workloads: dict[str, Any], rounds: int = 1) -> dict[str, Any]:
+    """A trial of which everything is known: returns its record."""
+    for name in activity.PHASES:
+        for event in ("begin", "end"):
+            story.add("phase", 5, name=name, event=event)
+    entries = [{"id": "kill-0", "fault": "kill"}, {"id": "kill-1", "fault": "kill"}]
+    for entry in entries:
+        for phase in ("inject", "injected", "healed"):
+            story.add("fault", 20, phase=phase, took_hold=True, **entry)
+    record = {"arm": story.arm, "trial": 0, "planned": entries, "workloads": [*workloads]}
+    story.run["trials"] = [record]
+    story.run["expectations"] = {"rounds": rounds, "faults": ["kill"]}
+    produced(story, "a")
+    produced(story, "b")
+    return record
+
+
+def answered(story: Any, kind: str, process: str, node: int, n: int = 3, **more: Any) -> None:
+    for i in range(n):
+        story.add(kind, 30 + i, process=process, node=node, **more)
+
+
+def unknowns(story: Any, spark: Any) -> str:
+    return " | ".join(activity.check(story.history(spark)).unknowns)
+
+
+def test_a_trial_in_which_everything_happened(story: Any, spark: Any) -> None:
+    sound(story, PRODUCER, CONSUMER, READER, PROBER)
+    for i in range(10):
+        story.add("fetch", 40, process="c", poll=i, topic="a", offset=i)
+    for node in (1, 2):
+        answered(story, "metadata", "r", node)
+    answered(story, "probe", "q", 2, planned_t=1)
+    assert unknowns(story, spark) == ""
+
+
+def test_each_topic_and_level_of_acks_for_itself(story: Any, spark: Any) -> None:
+    other = {"process": "o", "role": "direct-producer", "acks": 1, "topics": {"a": [0]}}
+    sound(story, {**PRODUCER, "topics": {"a": [0], "b": [0], "c": [0]}}, other)
+    produced(story, "c", n=30, type="info", error=6)
+    produced(story, "c", n=9)
+    found = unknowns(story, spark)
+    assert "p (producer): it had accepted 9 records of c (acks=all), fewer than 10" in found
+    assert "o (direct-producer): it had accepted 0 records of a (acks=1)" in found
+    assert " of b " not in found
+
+
+@pytest.mark.parametrize(("n", "lacks"), [(10, False), (9, True)])
+def test_with_acks_0_nobody_answers(story: Any, spark: Any, n: int, lacks: bool) -> None:
+    silent = {"process": "z", "role": "producer", "acks": 0, "topics": {"a": [0]}}
+    sound(story, PRODUCER, silent)
+    for i in range(n):
+        story.produce(50, i, -1, acks=0, topic="a", process="z", type="info")
+    assert ("z (producer): it sent 9" in unknowns(story, spark)) == lacks
+
+
+def test_a_consumer_that_was_given_nothing(story: Any, spark: Any) -> None:
+    sound(story, PRODUCER, CONSUMER)
+    for i in range(500):
+        story.add("fetch", 40, process="c", poll=i, topic=None, partition=None)
+    assert "c (consumer): it was given 0 records of a" in unknowns(story, spark)
+
+
+def test_a_broker_that_never_answered(story: Any, spark: Any) -> None:
+    sound(story, PRODUCER, READER, PROBER)
+    answered(story, "metadata", "r", 1, n=100)
+    answered(story, "metadata", "r", 2, n=50, type="info")
+    answered(story, "probe", "q", 1, n=50, planned_t=1)
+    found = unknowns(story, spark)
+    assert "r (metadata-reader): node 2 answered it 0 times" in found
+    assert "q (prober): node 2 answered it 0 times" in found
+    assert "node 1" not in found
+
+
+def test_a_plan_half_played(story: Any, spark: Any) -> None:
+    record = sound(story, PRODUCER)
+    record["planned"] = [*record["planned"], {"id": "late", "fault": "kill"}]
+    assert unknowns(story, spark) == f"{story.arm}, trial 0: fault late (kill) was never played"
+    story.run["expectations"]["faults_may_collide"] = True
+    assert "fault late (kill) was never played" in unknowns(story, spark)
+
+
+def test_what_came_in_another_trial_did_not_come_in_this_one(story: Any, spark: Any) -> None:
+    """Of an old run, too, which says only which faults there were to be."""
+    sound(story)
+    story.trial = 1
+    produced(story, "a")
+    story.run["trials"] = [{"arm": story.arm, "trial": t} for t in (0, 1)]
+    story.run["expectations"]["rounds"] = 2
+    assert unknowns(story, spark) == f"{story.arm}, trial 1: fault kill never came"
+
+
+def test_what_succeeds_in_one_trial_and_never_in_another(story: Any, spark: Any) -> None:
+    sound(story)
+    story.trial = 1
+    story.read(10, 1, 0)
+    story.run["trials"] = []
+    story.run["expectations"] = {}
+    found = unknowns(story, spark)
+    assert "trial 1: no produce succeeded, as it did in other trials" in found
+    assert "trial 0: no metadata succeeded" in found
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_every_round_that_was_asked_for(story: Any, spark: Any, rounds: int) -> None:
+    sound(story, PRODUCER, rounds=rounds)
+    found = unknowns(story, spark)
+    missing = [t for t in (1, 2) if f"trial {t}: the run was to have this trial" in found]
+    assert missing == ([] if rounds == 1 else [1, 2])
+
+
+@pytest.mark.parametrize("name", ["chaos", "settle", "final_read"])
+def test_a_trial_that_ended_before_its_time(story: Any, spark: Any, name: str) -> None:
+    sound(story, PRODUCER)
+    phases = story.rows["phase"]
+    phases[:] = [r for r in phases if r["name"] != name]
+    assert unknowns(story, spark) == f"{story.arm}, trial 0: its phase {name} is missing"
+
+
+def test_nobody_looks_on_where_replicas_were_waited_for_in_vain(story: Any, spark: Any) -> None:
+    sound(story, PRODUCER)
+    phases = story.rows["phase"]
+    phases[:] = [r for r in phases if r["name"] != "settle"]
+    story.add("phase", 6, name="quiesce", event="timeout")
+    assert unknowns(story, spark) == ""

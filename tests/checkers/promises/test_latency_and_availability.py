@@ -116,17 +116,6 @@ def test_without_a_change_of_leader_nothing_recovers(story: Any, spark: Any) -> 
     assert "first_produce_acks_1" not in outcome.arms.get(story.arm, {})
 
 
-@pytest.mark.parametrize(("type_", "violations"), [("info", 1), ("ok", 0)])
-def test_never_available(story: Any, spark: Any, type_: str, violations: int) -> None:
-    story.commit(0, 1, 0)
-    story.add("phase", 1000, name="chaos", event="end")
-    story.add("phase", 2000, name="quiesce", event="end")
-    for i in range(12):
-        story.produce(7000 + 500 * i, i, None, type="info")
-    story.produce(7000, 99, 5, type=type_)
-    assert sum(availability.check(story.history(spark)).counts.values()) == violations
-
-
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), max_size=6))
 def test_segments_are_disjoint_and_cover_what_was_faulty(spans: list[tuple[int, int]]) -> None:
     faults = [Window(str(i), f"f{i}", a, a + n, True) for i, (a, n) in enumerate(spans)]

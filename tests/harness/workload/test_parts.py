@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -105,8 +107,10 @@ def test_what_is_recorded_is_in_the_file_in_order(tmp_path: Path, rows: Any) -> 
         recorder.event("node_event", node=1, event="kill")
         recorder.event("forged", process="forger", op=1)
     found = rows(path)
-    assert [row["f"] for row in found] == ["produce", "produce", "node_event", "forged"]
-    assert [problem_with(row) for row in found] == [None] * 4
+    assert [row["f"] for row in found] == ["produce", "produce", "node_event", "forged", "source"]
+    assert [problem_with(row) for row in found] == [None] * 5
+    assert [row["seq"] for row in found] == [0, 1, 2, 3, 4]
+    assert found[4]["closed"] is True
     assert (found[1]["invoke_t"], found[1]["t"], found[1]["op"]) == (100, 150, 7)
     assert found[3]["process"] == "forger"
 
@@ -129,7 +133,57 @@ def test_many_threads_lose_nothing(tmp_path: Path, rows: Any) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(row["op"] for row in rows(tmp_path / "p.jsonl")) == list(range(8000))
+    found = rows(tmp_path / "p.jsonl")
+    assert sorted(row["op"] for row in found[:-1]) == list(range(8000))
+    assert sorted(row["seq"] for row in found) == list(range(8001))
+
+
+_LIMITED = """
+import resource, sys, time
+from harness.workload import recorder as module
+from harness.workload.recorder import LiveRecorder, RecorderFailed
+module._LAST_TRIES_S = 0.05
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+recorder = LiveRecorder(sys.argv[1], "p", flush_interval_s=0.001)
+resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))  # in the middle of a row
+for op in range(20):
+    recorder.invoke("probe", op, op)
+while not recorder._failures:
+    time.sleep(0.001)
+recorder.invoke("probe", 20, 20)
+if sys.argv[2] == "lifted":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+try:
+    recorder.close()
+except RecorderFailed as error:
+    sys.exit(str(error))
+"""
+
+
+def limited(path: Path, what: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _LIMITED, str(path), what]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_write_that_failed_loses_nothing_and_is_told(tmp_path: Path, rows: Any) -> None:
+    done = limited(tmp_path / "p.jsonl", "lifted")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = rows(tmp_path / "p.jsonl")
+    assert [row["seq"] for row in found] == list(range(23))
+    assert [row["op"] for row in found if row["f"] == "probe"] == list(range(21))
+    (told,) = [row for row in found if row["f"] == "infra"]
+    assert told["component"] == "recorder"
+    assert "File too large" in told["reason"]
+    assert found[-1]["closed"] is True
+
+
+def test_a_process_whose_history_is_cut_off_does_not_end_as_if_all_were_well(
+    tmp_path: Path,
+) -> None:
+    done = limited(tmp_path / "p.jsonl", "kept")
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert (tmp_path / "p.jsonl").stat().st_size == 700
 
 
 def test_closing_twice_is_fine(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""A trial from the end of healing to the end of its load: what the cluster was like in the end, and
+what nothing can be held against.
+
+Faults that were begun and never healed hold something down that cannot be asked to recover. A fault
+counts as begun when the harness set about it (``inject``), whether or not it succeeded: one that
+failed on the way may have been put in place by half. Healing is tried for these, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Row = Mapping[str, Any]
+Trial = tuple[str, int]
+At = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(slots=True)
+class LeftOpen:
+    """One trial's. ``all``: one of them does not say whom it was meant for."""
+
+    ids: set[str] = field(default_factory=set)
+    nodes: set[int] = field(default_factory=set)
+    all: bool = False
+
+
+def left_open(history: History) -> dict[tuple[str, int], LeftOpen]:
+    """By (arm, trial); absent where every fault was healed."""
+    nodes: dict[tuple[str, int, str], set[int]] = {}
+    healed: set[tuple[str, int, str]] = set()
+    for row in history.rows("fault"):
+        key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
+        nodes.setdefault(key, set()).update(row["nodes"] or ())
+        if row["phase"] == "healed":
+            healed.add(key)
+    found: dict[tuple[str, int], LeftOpen] = {}
+    for key in sorted(set(nodes) - healed):
+        of = found.setdefault(key[:2], LeftOpen())
+        of.ids.add(key[2])
+        of.nodes |= nodes[key]
+        of.all |= not nodes[key]
+    return found
+
+
+@dataclass(slots=True)
+class AfterHealing:
+    """What one trial is judged by. Times in ns."""
+
+    key: Trial
+    since_t: int
+    """All faults were healed by then."""
+    until_t: int
+    """Until then the load went on and was looked at."""
+    left_open: LeftOpen
+    nodes: dict[int, Row] = field(default_factory=dict)
+    partitions: dict[At, Row] = field(default_factory=dict)
+    replicas: dict[tuple[int, str, int], Row] = field(default_factory=dict)
+    others: list[Row] = field(default_factory=list)
+    exited: frozenset[int] = frozenset()
+
+    @property
+    def looked_ns(self) -> int:
+        return self.until_t - self.since_t
+
+    def cannot_serve(self, nodes: Iterable[int]) -> str | None:
+        """Why nothing can be held against these nodes; None when something can."""
+        wanted = set(nodes)
+        if self.left_open.all or wanted & self.left_open.nodes:
+            return f"{', '.join(sorted(self.left_open.ids))} was not healed"
+        ended = wanted & self.exited
+        if ended:
+            return f"node {min(ended)} ended by itself"
+        return None
+
+    def left_down(self, nodes: Iterable[int]) -> bool:
+        """Whether one of them was taken down on purpose, and is down in the end."""
+        return any(n in self.nodes and not self.nodes[n]["running"] for n in nodes)
+
+
+def after_healing(history: History, key: Trial) -> AfterHealing | str:
+    """What is known of that trial since its faults were healed, or why nothing is."""
+
+    def mine(kind: str) -> list[dict[str, Any]]:
+        return [row for row in history.rows(kind) if (row["arm"], row["trial"]) == key]
+
+    phases = mine("phase")
+    healed = [r["t"] for r in phases if r["name"] == "heal" and r["event"] == "end"]
+    looked = [r["t"] for r in phases if r["name"] in ("quiesce", "settle")]
+    if not healed or not looked:
+        return "it did not come to the phases in which what was healed recovers"
+    opened = left_open(history).get(key, LeftOpen())
+    known = [r for r in mine("fault") if r["phase"] == "healed"]
+    since_t = max(healed[-1], *(r["t"] for r in known), 0) if known else healed[-1]
+    exited = {r["node"] for r in mine("node_event") if r["event"] == "exited"}
+    found = AfterHealing(key, since_t, max(looked), opened, exited=frozenset(exited))
+    for row in mine("final_state"):
+        match row["what"]:
+            case "node":
+                found.nodes[row["node"]] = row
+            case "partition":
+                found.partitions[row["topic"], row["partition"]] = row
+            case "replica":
+                found.replicas[row["node"], row["topic"], row["partition"]] = row
+            case _:
+                found.others.append(row)
+    if not found.nodes:
+        unread = [row["failure"] for row in found.others if row["what"] == "unread"]
+        return f"the state in the end was not read: {unread[0] if unread else 'there is no row'}"
+    return found

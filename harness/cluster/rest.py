@@ -1,0 +1,191 @@
+"""Whether a cluster has come to rest, and what of it has not: asked past every proxy.
+
+At rest: every node runs, is registered and answers; every partition is led, its in-sync set full;
+no deletion and no reassignment is under way; no log of a deleted topic lies about. What a reading
+found becomes rows of kind ``final_state``, judged by the promise `recovery`; a reading that waited
+in vain says of each lack for how long it was there without a break (``lasting_ns``), and of a
+replica that is out of sync where its log ended then and now: one that moves is only slow.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from faults.protocol import Capability, Link, PartitionState
+from harness.cluster.ask import NoAnswer, cluster_idea
+from harness.cluster.errors import StateUnreadable
+from harness.cluster.final_read import log_ends
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster import Cluster
+
+PROCESS: Final = "final-state"
+_POLL_S: Final = 0.1
+_ASK_TIMEOUT_S: Final = 2.0
+_LOG_FOLDER: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+"""A live log's folder. Kafka renames one that is to be deleted (``T-0.<uuid>-delete``) at once."""
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    return (row["what"], row.get("node"), row.get("topic"), row.get("partition"))
+
+
+def is_lack(row: Mapping[str, Any]) -> bool:
+    """Whether what the row tells of has not come to rest."""
+    match row["what"]:
+        case "node":
+            return not (row["running"] and row["registered"] and row["answers"])
+        case "partition":
+            return row["leader"] < 0 or set(row["isr"]) != set(row["replicas"])
+        case "replica":
+            return False
+    return True
+
+
+class Rest:
+    """Readings of one cluster, one after the other. Owned by one thread."""
+
+    def __init__(self, cluster: Cluster, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._cluster = cluster
+        self._now_ns = now_ns
+        self._since: dict[Key, int] = {}
+        self._ends: dict[Key, int] = {}
+        """Where the log of a replica that is out of sync ended when that was seen first."""
+        self.rows: list[Row] = []
+        """The last reading."""
+
+    @property
+    def lacking(self) -> list[Row]:
+        return [row for row in self.rows if is_lack(row)]
+
+    def read(self) -> bool:
+        """Read anew; whether all is at rest."""
+        try:
+            self.rows = self._read()
+        except StateUnreadable as error:
+            self.rows = [{"what": "unread", "failure": str(error)}]
+        now = self._now_ns()
+        lacks = {key_of(row): row for row in self.lacking}
+        self._since = {key: self._since.get(key, now) for key in lacks}
+        for key, row in lacks.items():
+            row["lasting_ns"] = now - self._since[key]
+        self._follow_replicas(lacks.values())
+        return not lacks
+
+    def wait(self, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Read until all is at rest, or the time is over; returns whether it is."""
+        deadline = self._now_ns() + int(timeout_s * 1e9)
+        while not self.read():
+            if self._now_ns() > deadline or stopped():
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def record(self) -> None:
+        """Write the last reading into the history."""
+        for row in self.rows:
+            self._cluster.record("final_state", process=PROCESS, **row)
+
+    # -- one reading ----------------------------------------------------------------------------
+
+    def _read(self) -> list[Row]:
+        cluster = self._cluster
+        view = cluster.view
+        registered = set(view.live_brokers())
+        partitions = view.partitions()
+        rows = [_partition(state) for state in partitions]
+        rows += [{"what": what, "topic": topic} for what, topic in view.pending()]
+        rows += [self._node(node, node in registered) for node in cluster.node_ids]
+        if Capability.LOG_FILES in cluster.capabilities:
+            rows += self._left_behind({state.topic for state in partitions})
+        return rows
+
+    def _node(self, node: int, registered: bool) -> Row:
+        running = self._cluster.nodes.is_running(node)
+        row = {"what": "node", "node": node, "running": running, "registered": registered}
+        if not running:
+            return {**row, "answers": False}
+        try:
+            cluster_idea(self._cluster.address(node, Link.CLIENT, direct=True), _ASK_TIMEOUT_S)
+        except NoAnswer as error:
+            return {**row, "answers": False, "failure": str(error)}
+        return {**row, "answers": True}
+
+    def _left_behind(self, topics: set[str]) -> Iterable[Row]:
+        for node in self._cluster.node_ids:
+            try:
+                names = sorted(p.name for p in Path(self._cluster.nodes.log_dir(node)).iterdir())
+            except OSError:
+                continue  # not there (yet), or not to be read from here
+            for name in names:
+                match = _LOG_FOLDER.fullmatch(name)
+                if match and match["topic"] not in topics and not name.startswith("__"):
+                    yield {
+                        "what": "leftover",
+                        "node": node,
+                        "topic": match["topic"],
+                        "partition": int(match["partition"]),
+                    }
+
+    def _follow_replicas(self, lacks: Iterable[Row]) -> None:
+        """Where the logs of partitions with a lack end. Asked of the nodes, who may not answer."""
+        wanted: dict[int, list[tuple[str, int]]] = {}
+        for row in lacks:
+            if row["what"] == "partition":
+                for node in row["replicas"]:
+                    if self._cluster.nodes.is_running(node):
+                        wanted.setdefault(node, []).append((row["topic"], row["partition"]))
+        now: dict[Key, int] = {}
+        for node, keys in wanted.items():
+            ends = log_ends(self._cluster, node, keys, _ASK_TIMEOUT_S)
+            now |= {("replica", node, *key): end for key, end in ends.items()}
+        self._ends = {key: self._ends.get(key, end) for key, end in now.items()}
+        self.rows += [
+            {
+                "what": "replica",
+                "node": key[1],
+                "topic": key[2],
+                "partition": key[3],
+                "log_end_offset": end,
+                "earlier_end_offset": self._ends[key],
+            }
+            for key, end in sorted(now.items())
+        ]
+
+
+def _partition(state: PartitionState) -> Row:
+    return {
+        "what": "partition",
+        "topic": state.topic,
+        "partition": state.partition,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+        "replicas": list(state.replicas),
+    }
+
+
+def says(row: Mapping[str, Any]) -> str:
+    """A lack in a few words."""
+    match row["what"]:
+        case "partition":
+            return f"{row['topic']}-{row['partition']}: in sync {row['isr']} of {row['replicas']}"
+        case "node":
+            return f"node {row['node']} does not run, is not registered, or does not answer"
+        case "leftover":
+            return f"node {row['node']} still has {row['topic']}-{row['partition']}"
+        case "unread":
+            return f"the state cannot be read: {row['failure']}"
+    return f"the {row['what']} of {row['topic']} is under way"
+
+
+def in_words(rows: Sequence[Mapping[str, Any]], most: int = 3) -> str:
+    """For progress and errors."""
+    shown = "; ".join(says(row) for row in rows[:most])
+    return shown + (f"; and {len(rows) - most} more" if len(rows) > most else "")

@@ -1,0 +1,32 @@
+"""What run.json says of a workload that was launched: what must be seen of it in the history.
+
+Without it a check cannot tell a producer that never produced from one that never was. Plain data,
+read back by `checkers.history.run_info`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.workload.spec import WorkloadSpec
+
+
+def told(spec: WorkloadSpec) -> dict[str, Any]:
+    """``topics``: partitions by topic (none named: all of it); ``nodes``: whom it asks each by
+    itself; ``acks``: of a producer."""
+    params = spec.params
+    record: dict[str, Any] = {"process": spec.process, "role": spec.role}
+    if spec.role == "direct-producer":
+        record["topics"] = {params["topic"]: [params.get("partition", 0)]}
+    elif spec.role in ("producer", "consumer"):
+        record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
+    elif spec.role == "metadata-reader":
+        record["topics"] = {topic: [] for topic in params["topics"]}
+        record["nodes"] = sorted(spec.bootstrap)
+    elif spec.role == "prober":
+        record["nodes"] = sorted(int(node) for node in params["listeners"])
+    if spec.role in ("producer", "direct-producer"):
+        record["acks"] = params["acks"]
+    if "rate_per_s" in params:
+        record["rate_per_s"] = params["rate_per_s"]
+    return record

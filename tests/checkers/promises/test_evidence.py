@@ -1,0 +1,116 @@
+"""What was lost in silence makes a run unknown; what only looks like it does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from checkers.promises import evidence
+
+pytestmark = pytest.mark.spark
+
+
+def file(story: Any, name: str, **more: Any) -> None:
+    fields = {
+        "rows": 10, "unnumbered": 0, "last_seq": 9, "missing": 0, "repeated": 0, "rejected": 0,
+        "torn": 0, "orphans": 0, "first_t": 1_000_000, "backwards_ns": 0, "closed": True,
+    }  # fmt: skip
+    t = more.pop("t", 60_000)
+    story.add("source", t, **{"process": name, "source": name, **fields, **more})
+
+
+def node(story: Any, number: int, boot: int = 1, **more: Any) -> None:
+    name = f"node-{number}"
+    file(story, name, **{"node": number, "boot": boot, "closed": False, **more})
+
+
+def sound(story: Any) -> None:
+    """Three sources as a run leaves them: a node that died twice, torn; another's parsed log."""
+    launched = [{"process": "producer", "role": "producer", "acks": 1, "topics": {"t": [0]}}]
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": launched}]
+    file(story, "harness")
+    file(story, "producer", orphans=3)
+    node(story, 1, boot=1, torn=1)
+    node(story, 1, boot=2)
+    file(story, "faults-flood-1", unnumbered=10, last_seq=None, closed=False)
+    file(story, "node-2", node=2, unnumbered=10, last_seq=None, first_t=None, closed=False)
+    for number in (1, 2):
+        story.add("node_event", 5, node=number, event="ready", process="harness")
+
+
+def judged(story: Any, spark: Any) -> tuple[str, str]:
+    verdict, reasons = evidence.check(story.history(spark)).verdict([(story.arm, 0)])
+    return verdict, " | ".join(reasons)
+
+
+def test_a_sound_history_is_valid(story: Any, spark: Any) -> None:
+    sound(story)
+    assert judged(story, spark) == ("valid", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "says"),
+    [
+        ("c", {"rejected": 2000, "reasons": json.dumps({"c.jsonl: not JSON": 1999, "x": 1})},
+         "c.jsonl: 2000 lines were rejected: c.jsonl: not JSON (1999); x (1)"),
+        ("c", {"missing": 1}, "c.jsonl: 1 of 10 rows are missing"),
+        ("c", {"repeated": 1}, "twice"),
+        ("c", {"torn": 1, "closed": False}, "torn"),
+        ("c", {"closed": False}, "did not come to the end"),
+        ("c", {"unnumbered": 1}, "1 rows have no number"),
+        ("c", {"backwards_ns": 3_000_000_000}, "went back by 3.0 s"),
+        ("c", {"first_t": -9_000_000_000}, "9.0 s before the trial began"),
+        ("c", {"t": 70_000}, "10.0 s after the trial's end"),
+        ("node-3", {"node": 3, "boot": 2, "missing": 4, "closed": False},
+         "node-3.jsonl, boot 2: 4 of 10 rows are missing"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(
+    story: Any, spark: Any, name: str, fields: dict[str, Any], says: str
+) -> None:
+    sound(story)
+    file(story, name, **fields)
+    verdict, reasons = judged(story, spark)
+    assert verdict == "unknown"
+    assert says in reasons
+    assert f"{story.arm}, trial 0" in reasons
+
+
+def test_who_was_launched_and_left_no_row(story: Any, spark: Any) -> None:
+    sound(story)
+    story.run["trials"][0]["workloads"].append({"process": "consumer", "role": "consumer"})
+    file(story, "consumer", rows=0, last_seq=None, first_t=None, closed=False)
+    story.add("node_event", 6, node=3, event="ready", process="harness")
+    verdict, reasons = judged(story, spark)
+    assert verdict == "unknown"
+    assert "consumer: it was launched, and left no row" in reasons
+    assert "node 3: it was ready, and left no row" in reasons
+
+
+def test_a_system_without_traces_has_none_to_lose(story: Any, spark: Any) -> None:
+    file(story, "harness")
+    file(story, "node-1", node=1, rows=0, last_seq=None, first_t=None, closed=False)
+    story.add("node_event", 5, node=1, event="ready", process="harness")
+    assert judged(story, spark) == ("valid", "")
+
+
+def test_a_wall_clock_that_was_set(story: Any, spark: Any) -> None:
+    sound(story)
+    story.run["clock"]["error_ns"] = 2_500_000_000
+    verdict, reasons = judged(story, spark)
+    assert (verdict, "moved by 2.5 s" in reasons) == ("unknown", True)
+
+
+def test_lines_rejected_where_no_file_counted_them(story: Any, spark: Any) -> None:
+    sound(story)
+    story.run["history"] = {"rejected": 7, "rejected_reasons": {"not JSON": 7}}
+    verdict, reasons = judged(story, spark)
+    assert (verdict, "7 lines were rejected: not JSON (7)" in reasons) == ("unknown", True)
+
+
+def test_a_history_that_nobody_counted_is_unknown(story: Any, spark: Any) -> None:
+    story.produce(10, 1, 0)
+    verdict, reasons = judged(story, spark)
+    assert (verdict, "nobody counted" in reasons) == ("unknown", True)

@@ -1,0 +1,401 @@
+"""What never comes back is found, and what only takes its time, or must stay away, is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.promises import recovery
+
+pytestmark = pytest.mark.spark
+
+HEALED = 10_000
+NODES = (1, 2, 3)
+
+
+class Trial:
+    """One trial after healing, sound unless told otherwise."""
+
+    def __init__(self, story: Any, spark: Any, until: float = 40_000) -> None:
+        self.story, self.spark, self.until = story, spark, until
+        self.clients: list[dict[str, Any]] = []
+        story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": self.clients}]
+        story.add("phase", HEALED, name="heal", event="end")
+        story.add("phase", HEALED + 1, name="quiesce", event="begin")
+        story.add("phase", until, name="settle", event="end")
+        for node in NODES:
+            self.node(node)
+        for partition in (0, 1):
+            self.partition(partition)
+
+    def state(self, what: str, lasting_ms: float = 0, **fields: Any) -> None:
+        fields = {"topic": None, "partition": None, **fields}
+        rows = self.story.rows.get("final_state", [])
+        same = ("what", "node", "topic", "partition")
+        new = {"what": what, **fields}
+        rows[:] = [r for r in rows if any(r.get(name) != new.get(name) for name in same)]
+        self.story.add("final_state", self.until, lasting_ns=int(lasting_ms * 1e6), **new)
+
+    def node(self, node: int, lasting_ms: float = 0, **fields: Any) -> None:
+        good = {"running": True, "registered": True, "answers": True}
+        self.state("node", lasting_ms, node=node, **{**good, **fields})
+
+    def partition(self, partition: int, lasting_ms: float = 0, **fields: Any) -> None:
+        good = {"leader": 1, "leader_epoch": 3, "isr": [*NODES], "replicas": [*NODES]}
+        at = {"topic": "t", "partition": partition}
+        self.state("partition", lasting_ms, **{**at, **good, **fields})
+
+    def ends(self, node: int, earlier: int, now: int, partition: int = 0) -> None:
+        at = {"topic": "t", "partition": partition}
+        self.state("replica", node=node, log_end_offset=now, earlier_end_offset=earlier, **at)
+
+    def fault(self, *phases: str, nodes: tuple[int, ...] = (2,)) -> None:
+        for number, phase in enumerate(phases):
+            self.story.add("fault", 5000 + number, fault="kill", id="kill-0", phase=phase,
+                           nodes=list(nodes))  # fmt: skip
+
+    def producer(self, acks: int = -1, partitions: int = 2, process: str = "p") -> None:
+        topics = {"t": list(range(partitions))}
+        self.clients.append(
+            {"process": process, "role": "producer", "acks": acks, "topics": topics}
+        )
+
+    def produce(self, partition: int, kind: str, *, from_t: float = 11_000, n: int = 30,
+                to_t: float | None = None, **more: Any) -> None:  # fmt: skip
+        step = ((self.until if to_t is None else to_t) - from_t) / n
+        acks = more.pop("acks", -1)
+        for i in range(n):
+            t = from_t + i * step
+            offset = i if kind == "ok" else None
+            self.story.add("produce", t + 1, partition=partition, type=kind, value=i, acks=acks,
+                           offset=offset, invoke_t=t, **more)  # fmt: skip
+
+    def judge(self) -> tuple[str, dict[str, int], str]:
+        outcome = recovery.check(self.story.history(self.spark))
+        verdict, reasons = outcome.verdict([(self.story.arm, 0)])
+        return str(verdict), outcome.counts, " | ".join(reasons)
+
+
+@pytest.fixture
+def trial(story: Any, spark: Any) -> Trial:
+    return Trial(story, spark)
+
+
+def test_all_came_back(trial: Trial) -> None:
+    trial.producer()
+    trial.fault("inject", "injected", "heal", "healed")
+    for partition in (0, 1):
+        trial.produce(partition, "ok")
+    assert trial.judge() == ("valid", {}, "")
+
+
+def test_a_trial_that_did_not_come_to_healing(story: Any, spark: Any) -> None:
+    story.produce(10, 1, 0)
+    verdict, reasons = recovery.check(story.history(spark)).verdict([(story.arm, 0)])
+    assert verdict == "unknown"
+    assert "did not come to the phases" in reasons[0]
+
+
+def test_nobody_read_the_state(trial: Trial) -> None:
+    trial.story.rows["final_state"].clear()
+    verdict, _, reasons = trial.judge()
+    assert (verdict, "was not read" in reasons) == ("unknown", True)
+
+
+# ---- replicas and leaders -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("replica", "leader", "lasting_ms", "verdict"),
+    [
+        ((500, 900), (500, 900), 20_000, "invalid"),  # abreast of its leader, and kept out
+        ((100, 100), (500, 900), 20_000, "invalid"),  # it does not move
+        ((900, 900), (900, 900), 20_000, "invalid"),  # nothing to fetch, and kept out
+        ((100, 400), (500, 900), 20_000, "unknown"),  # it catches up
+        ((100, 600), (500, 900), 20_000, "unknown"),  # it goes on, half the time behind
+        ((500, 900), (500, 900), 5_000, "unknown"),  # not for long enough
+        (None, (500, 900), 20_000, "unknown"),  # it did not say where it is
+    ],
+)
+def test_a_replica_that_is_not_in_sync(
+    trial: Trial, replica: Any, leader: Any, lasting_ms: float, verdict: str
+) -> None:
+    trial.partition(0, lasting_ms, isr=[1, 3])
+    if replica is not None:
+        trial.ends(2, *replica)
+    trial.ends(1, *leader)
+    found = trial.judge()
+    assert found[0] == verdict
+    assert found[1] == ({"never-in-sync": 1} if verdict == "invalid" else {})
+    assert "t-0: replica 2" in found[2]
+
+
+def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> None:
+    """All of its own partition, and one of the three of another: too much only when it is most."""
+    trial.node(2, running=False, registered=False, answers=False)
+    trial.partition(0, 30_000, isr=[1, 3])
+    for partition in range(2, 8):
+        trial.partition(partition, isr=[1, 3], replicas=[1, 3])
+    outcome = recovery.check(trial.story.history(trial.spark))
+    assert not outcome.counts
+    assert {e.excuse for e in outcome.excuses()} == {"left-down"}
+    assert {e.rule for e in outcome.excuses()} == {"never-back", "never-in-sync"}
+
+
+def test_a_partition_without_leader(trial: Trial) -> None:
+    trial.partition(0, 20_000, leader=-1)
+    assert trial.judge()[1] == {"never-led": 1}
+
+
+def test_a_partition_whose_only_replica_was_left_down(trial: Trial) -> None:
+    trial.node(2, running=False, registered=False, answers=False)
+    trial.partition(0, 20_000, leader=-1, isr=[2], replicas=[2])
+    trial.producer(partitions=1)
+    trial.produce(0, "info")
+    assert not trial.judge()[1]
+
+
+@pytest.mark.parametrize("nodes", [(2,), ()])
+def test_a_fault_that_was_not_healed_makes_it_unknown(trial: Trial, nodes: tuple[int, ...]) -> None:
+    trial.fault("inject", "injected", "heal", "failed", nodes=nodes)
+    trial.partition(0, 30_000, isr=[1, 3])
+    trial.ends(2, 900, 900)
+    trial.ends(1, 900, 900)
+    verdict, counts, reasons = trial.judge()
+    assert (verdict, counts) == ("unknown", {})
+    assert "kill-0 was not healed" in reasons
+
+
+def test_a_fault_that_was_not_healed_elsewhere_excuses_nobody_here(trial: Trial) -> None:
+    trial.fault("inject", "injected", nodes=(3,))
+    trial.partition(0, 30_000, isr=[1], replicas=[1, 2])
+    trial.ends(2, 900, 900)
+    trial.ends(1, 900, 900)
+    assert trial.judge()[1] == {"never-in-sync": 1}
+
+
+# ---- brokers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "lasting_ms", "verdict"),
+    [
+        ({"answers": False}, 20_000, "invalid"),
+        ({"registered": False}, 20_000, "invalid"),
+        ({"answers": False}, 3_000, "unknown"),
+    ],
+)
+def test_a_broker_that_does_not_come_back(
+    trial: Trial, fields: dict[str, bool], lasting_ms: float, verdict: str
+) -> None:
+    trial.node(2, lasting_ms, **fields)
+    found = trial.judge()
+    assert found[0] == verdict
+    assert found[1] == ({"never-back": 1} if verdict == "invalid" else {})
+    assert "node 2" in found[2]
+
+
+def test_a_broker_that_ended_by_itself_is_another_matter(trial: Trial) -> None:
+    trial.story.add("node_event", 9000, node=2, event="exited", detail="{}", process="harness")
+    trial.node(2, 20_000, running=False, registered=False, answers=False)
+    verdict, counts, reasons = trial.judge()
+    assert (verdict, counts) == ("unknown", {})
+    assert "ended by itself" in reasons
+
+
+def reads(trial: Trial, node: int, n: int, kind: str = "ok", **more: Any) -> None:
+    for i in range(n):
+        trial.story.add("metadata", 12_000 + i * 100, process="reader", node=node, read=i,
+                        type=kind, leader_epoch=3, **more)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("until", "elsewhere", "kind", "error", "verdict"),
+    [
+        (40_000, 50, "info", None, "invalid"),
+        (40_000, 3, "info", None, "unknown"),  # the reader itself hardly asked
+        (15_000, 20, "info", None, "unknown"),  # not for long enough
+        (40_000, 50, "fail", 5, "valid"),  # an error is an answer
+    ],
+)
+def test_a_broker_that_never_answers_a_reader(
+    story: Any, spark: Any, until: float, elsewhere: int, kind: str, error: Any, verdict: str
+) -> None:
+    trial = Trial(story, spark, until)
+    trial.clients.append(
+        {"process": "reader", "role": "metadata-reader", "topics": {"t": []}, "nodes": [1, 2]}
+    )
+    reads(trial, 1, elsewhere)
+    reads(trial, 2, 2, kind, error=error)
+    assert trial.judge()[0] == verdict
+
+
+def test_a_broker_that_the_reader_cannot_even_dial(trial: Trial) -> None:
+    trial.clients.append({"process": "reader", "role": "metadata-reader", "nodes": [1, 2]})
+    reads(trial, 1, 50)
+    assert trial.judge()[1] == {"never-answered": 1}
+
+
+def test_a_prober_has_nobody_else_to_ask(trial: Trial) -> None:
+    trial.clients.append({"process": "prober", "role": "prober", "nodes": [2]})
+    for i in range(20):
+        trial.story.add("probe", 12_000 + i * 100, process="prober", node=2, type="fail",
+                        planned_t=11_000, failure="no free connection")  # fmt: skip
+    assert trial.judge()[1] == {"never-answered": 1}
+
+
+# ---- producers and consumers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("level", "acks"), [("all", -1), ("1", 1)])
+def test_one_level_of_acks_that_is_never_accepted_on_one_partition(
+    trial: Trial, level: str, acks: int
+) -> None:
+    other = -1 if acks == 1 else 1
+    trial.producer(acks)
+    trial.producer(other, process="other")
+    for partition in (0, 1):
+        trial.produce(partition, "ok", acks=other, process="other")
+    trial.produce(0, "ok", acks=acks)
+    trial.produce(1, "fail", acks=acks, error=19)
+    verdict, counts, reasons = trial.judge()
+    assert (verdict, counts) == ("invalid", {"never-accepted": 1})
+    assert f"p: t-1 took none of 30 records (acks={level})" in reasons
+
+
+@pytest.mark.parametrize(
+    "tries",
+    [
+        {"n": 5},  # starved
+        {"to_t": 17_000},  # it stopped trying
+        {"n": 30, "from_t": 2_000, "to_t": 12_000},  # mostly before
+        {"n": 0 + 1},
+    ],
+)
+def test_too_little_was_tried(trial: Trial, tries: dict[str, Any]) -> None:
+    trial.producer(partitions=1)
+    trial.produce(0, "info", **tries)
+    verdict, counts, reasons = trial.judge()
+    assert (verdict, counts) == ("unknown", {})
+    assert "too little to tell" in reasons
+
+
+def test_nothing_was_tried(trial: Trial) -> None:
+    trial.producer(partitions=1)
+    assert trial.judge()[0] == "unknown"
+
+
+def test_one_success_after_long_is_recovery(trial: Trial) -> None:
+    trial.producer(partitions=1)
+    trial.produce(0, "info", to_t=35_000)
+    trial.produce(0, "ok", from_t=36_000, n=1)
+    assert trial.judge()[0] == "valid"
+
+
+def test_a_success_before_healing_is_none(trial: Trial) -> None:
+    trial.producer(partitions=1)
+    trial.produce(0, "ok", from_t=2_000, to_t=9_000)
+    trial.produce(0, "info")
+    assert trial.judge()[1] == {"never-accepted": 1}
+
+
+def test_acks_all_waits_for_an_in_sync_set_that_fills(trial: Trial) -> None:
+    """The set is judged by itself: here it is slow."""
+    trial.producer(partitions=1)
+    trial.produce(0, "fail", error=19)
+    trial.partition(0, 20_000, isr=[1, 3])
+    trial.ends(2, 100, 400)
+    trial.ends(1, 500, 900)
+    assert trial.judge()[:2] == ("unknown", {})
+
+
+def test_nobody_answers_acks_0(trial: Trial) -> None:
+    trial.producer(0, partitions=1)
+    trial.produce(0, "info", acks=0)
+    assert trial.judge()[0] == "valid"
+
+
+def consumer(trial: Trial, polls: int = 100, until: float = 39_000) -> None:
+    trial.clients.append({"process": "c", "role": "consumer", "topics": {"t": [0, 1]}})
+    for i in range(polls):
+        t = 11_000 + i * (until - 11_000) / max(1, polls - 1)
+        trial.story.add("fetch", t + 1, process="c", poll=i, topic=None, partition=None, invoke_t=t)
+
+
+def delivered(trial: Trial, partition: int, t: float) -> None:
+    trial.story.add("fetch", t, process="c", poll=999, partition=partition, offset=5, value=5)
+
+
+def test_a_partition_that_gives_a_consumer_nothing_new(trial: Trial) -> None:
+    trial.producer()
+    consumer(trial)
+    for partition in (0, 1):
+        trial.produce(partition, "ok")
+        delivered(trial, partition, 8_000)
+    delivered(trial, 0, 20_000)
+    verdict, counts, reasons = trial.judge()
+    assert (verdict, counts) == ("invalid", {"never-delivered": 1})
+    assert "c: t-1 gave none of 30 new records" in reasons
+
+
+@pytest.mark.parametrize(
+    ("polls", "until", "produced_from"),
+    [(5, 39_000, 11_000), (100, 17_000, 11_000), (100, 39_000, 38_000)],
+)
+def test_the_consumer_hardly_looked(
+    trial: Trial, polls: int, until: float, produced_from: float
+) -> None:
+    trial.producer(partitions=1)
+    consumer(trial, polls, until)
+    trial.produce(0, "ok", from_t=produced_from)
+    assert trial.judge()[:2] == ("unknown", {})
+
+
+def test_there_was_nothing_new_to_give(trial: Trial) -> None:
+    trial.producer(partitions=1)
+    consumer(trial)
+    trial.produce(0, "ok")
+    delivered(trial, 0, 20_000)
+    assert trial.judge()[0] == "valid"
+
+
+# ---- administration ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "fields", "rule"),
+    [
+        ("deletion", {"topic": "d"}, "never-ended"),
+        ("reassignment", {"topic": "t"}, "never-ended"),
+        ("leftover", {"topic": "d", "partition": 0, "node": 3}, "left-behind"),
+    ],
+)
+@pytest.mark.parametrize("lasting_ms", [2_000, 20_000])
+def test_what_never_ends(
+    trial: Trial, what: str, fields: dict[str, Any], rule: str, lasting_ms: float
+) -> None:
+    trial.state(what, lasting_ms, **fields)
+    verdict, counts, _ = trial.judge()
+    if lasting_ms > 10_000:
+        assert (verdict, counts) == ("invalid", {rule: 1})
+    else:
+        assert (verdict, counts) == ("unknown", {})
+
+
+def test_a_deletion_that_waits_for_a_broker_that_was_not_brought_back(trial: Trial) -> None:
+    trial.fault("inject", "injected", "heal", "failed")
+    trial.state("deletion", 20_000, topic="d")
+    assert trial.judge()[:2] == ("unknown", {})
+
+
+def test_a_state_that_could_not_be_read(trial: Trial) -> None:
+    trial.state("unread", failure="ZooKeeper did not answer")
+    verdict, _, reasons = trial.judge()
+    assert (verdict, "ZooKeeper did not answer" in reasons) == ("unknown", True)
+
+
+def test_every_arm_and_trial_is_judged_for_itself(trial: Trial) -> None:
+    trial.story.run["trials"].append({"arm": trial.story.arm, "trial": 1, "workloads": []})
+    verdict, _, reasons = trial.judge()
+    assert (verdict, "trial 1" in reasons) == ("unknown", True)
