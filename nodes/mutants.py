@@ -111,7 +111,7 @@ _ALL: Final = (
         name="never-truncate",
         says="a follower keeps the records in which it differs from its leader",
         scenario="leader-handover",
-        found_by="log",
+        found_by="replicas",
         breaks={"truncation_for": _keep_everything},
     ),
     Mutant(
@@ -135,7 +135,7 @@ _ALL: Final = (
         name="serve-above-high-watermark",
         says="consumers are served records that are not committed yet",
         scenario="leader-handover",
-        found_by="log",
+        found_by="polls",
         breaks={"readable_end": _read_to_the_end},
     ),
     Mutant(
@@ -149,14 +149,14 @@ _ALL: Final = (
         name="drop-torn-tail-check",
         says="after a crash the log's tail is trusted instead of checked",
         scenario="log-recovery",
-        found_by="log",
+        found_by="replicas",
         breaks={"verifies_log_tail": _no},
     ),
     Mutant(
         name="double-append",
         says="the leader writes every accepted batch twice",
         scenario="log-recovery",
-        found_by="log",
+        found_by="records",
         breaks={"appends_per_batch": _twice},
     ),
     Mutant(

@@ -40,13 +40,16 @@ class TopicFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A client process that was launched. ``topics``: partitions by topic (none: all of it);
-    ``nodes``: whom it asks each by itself; ``acks``: of a producer, None when it is none."""
+    ``nodes``: whom it asks each by itself; ``acks``: of a producer, None when it is none;
+    ``delivery``: once, it sends a record at most once; idempotent, again, and is promised that it
+    lands once; None: it may send again, or nobody knows."""
 
     process: str
     role: str
     topics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     nodes: tuple[int, ...] = ()
     acks: int | None = None
+    delivery: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,15 @@ class RunInfo:
     def faults_of(self, arm: str, trial: int) -> tuple[str, ...]:
         """What must have come there. One that nothing was left for was not put to any test."""
         return self.played.get((arm, trial)) or self.faults
+
+    def deliveries(self) -> dict[tuple[str, int, str], str]:
+        """By (arm, trial, process): how often a producer sends a record, where that is known."""
+        return {
+            (*key, workload.process): workload.delivery
+            for key, workloads in self.workloads.items()
+            for workload in workloads
+            if workload.delivery is not None
+        }
 
     def can_be_judged(self, arm: str, check: str) -> bool:
         """Whether an arm's system shows what the check judges (all, where nothing says less)."""
@@ -230,6 +242,7 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
         topics={str(t): read.integers(p, f"{name}.topics.{t}") for t, p in topics.items()},
         nodes=read.integers(body.get("nodes", []), f"{name}.nodes"),
         acks=None if acks is None else read.integer(acks, f"{name}.acks"),
+        delivery=None if body.get("delivery") is None else str(body["delivery"]),
     )
 
 

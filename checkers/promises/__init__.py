@@ -14,7 +14,9 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     succession           did only the newest controller decide?
     availability         how long was a partition without a leader that serves?
     topic-deletion       were topics deleted, and none before its replicas stopped?
-    log                  Jepsen's Kafka anomalies, and agreement of the replicas
+    replicas             do all logs of a partition say the same?
+    records              is in the log what was sent, as often as it may be?
+    polls                is a consumer given every record, once, in order?
 
 Importing this package is cheap: Spark comes with the modules.
 """
@@ -39,7 +41,9 @@ NAMES: Final = (
     "succession",
     "availability",
     "topic-deletion",
-    "log",
+    "replicas",
+    "records",
+    "polls",
 )
 """The file of a promise is its name with underscores."""
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.leadership import TP
+from checkers.facts.leadership import TP, key_of
 from checkers.facts.replicas import Replica, compared, proved, replicas
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
@@ -85,6 +85,9 @@ class _Found:
 def _unreadable(history: History, outcome: Outcome) -> None:
     """Who could not be read; a node that somebody left down is no wonder, and named."""
     down = _down(history)
+    leaders = {one.key for one in replicas(history)}
+    for key in sorted({key_of(row) for row in history.rows("log_end")} - leaders):
+        outcome.unknown(*key[:2], f"no leader's log of {_place(key)} was read")
     for one in replicas(history):
         arm, trial = one.key[:2]
         figures = outcome.arm(arm)
@@ -97,6 +100,10 @@ def _unreadable(history: History, outcome: Outcome) -> None:
             outcome.unknown(
                 arm, trial, f"node {one.node}'s replica of {_place(one.key)}: {one.error}"
             )
+    followed = {one.key[:2] for one in replicas(history) if not one.is_leader}
+    for arm, trial in sorted(followed):
+        if not outcome.evidence[arm, trial, FOLLOWERS]:
+            outcome.unknown(arm, trial, "no follower's log was read")
 
 
 def _down(history: History) -> set[tuple[str, int, int]]:
@@ -161,12 +168,14 @@ def _differences(history: History, outcome: Outcome) -> Iterator[tuple[_Found, i
     differs = (F.col("_low") != F.col("_high")) | (F.col("_old") != F.col("_new"))
     found = by_offset.groupBy(*TP).agg(
         F.sum(F.when(F.col("_n") > 1, F.col("_n")).otherwise(0)).alias("compared"),
+        F.count("*").alias("offsets"),
         F.sum(differs.cast("int")).alias("n"),
         F.min(F.when(differs, F.col("offset"))).alias("first"),
     )
     for row in found.toArrow().to_pylist():
         key = (row["arm"], row["trial"], row["topic"], row["partition"])
         outcome.saw(*key[:2], COMPARED, row["compared"])
+        outcome.saw(*key[:2], "offsets", row["offsets"])
         if row["n"]:
             at = {"topic": row["topic"], "partition": row["partition"]}
             says = (
@@ -279,6 +288,7 @@ PROMISE: Final = Promise(
     evidence={
         COMPARED: "at offsets of which two replicas have one",
         FOLLOWERS: "read to their ends",
+        "offsets": "below what was committed, in any log",
     },
     unknown_when=("a replica could not be read although its node ran", "no follower was read"),
     blind=("what differed and agreed again before the end", "what a record holds but its value"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,8 @@ _PARTITION_BYTES: Final = 4 << 20
 _REQUEST_BYTES: Final = 16 << 20
 _TIMEOUT_S: Final = 30.0
 _NO_PROGRESS_PAUSE_S: Final = 0.05
+_CATCH_UP_S: Final = 10.0
+"""Twenty times what a follower's fetch may wait (``replica.fetch.wait.max.ms``)."""
 _VALUE: Final = struct.Struct(">q")
 
 
@@ -73,8 +76,9 @@ def final_read(
     sink = record or cluster.record
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
+    read: dict[int, list[_Replica]] = {}
     for node in cluster.node_ids:
-        replicas = [_replica(s, node) for s in partitions if node in s.replicas]
+        replicas = read[node] = [_replica(s, node) for s in partitions if node in s.replicas]
         if cluster.nodes.is_running(node):
             address = cluster.address(node, Link.CLIENT, direct=True)
             deadline = time.monotonic() + read_timeout_s
@@ -83,9 +87,40 @@ def final_read(
         else:
             for replica in replicas:
                 replica.error = "the node does not run"
+    _catch_up(cluster, read)
+    for node, replicas in read.items():
         for replica in replicas:
             _record_end(node, replica, sink)
     return at_rest
+
+
+def _catch_up(cluster: Cluster, read: Mapping[int, Sequence[_Replica]]) -> None:
+    """A follower learns its leader's high watermark with its next fetch: ask again, for a while,
+    those that are behind. Who stays behind is the checkers' business."""
+    leaders = {
+        (r.topic, r.partition): r.high_watermark for of in read.values() for r in of if r.is_leader
+    }
+    deadline = time.monotonic() + _CATCH_UP_S
+    for node, replicas in read.items():
+        behind = [r for r in replicas if _is_behind(r, leaders)]
+        if not behind:
+            continue
+        address = cluster.address(node, Link.CLIENT, direct=True)
+        with suppress(WireClientError, WireError, OSError):
+            with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
+                while behind and time.monotonic() < deadline:
+                    time.sleep(_NO_PROGRESS_PAUSE_S)
+                    _fetch(connection, node, behind, _forget)
+                    behind = [r for r in behind if _is_behind(r, leaders)]
+
+
+def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None]) -> bool:
+    own, leader = replica.high_watermark, leaders.get((replica.topic, replica.partition))
+    return replica.error is None and own is not None and leader is not None and own < leader
+
+
+def _forget(kind: str, **fields: Any) -> None:
+    """What was appended since is not part of the final read."""
 
 
 def log_ends(

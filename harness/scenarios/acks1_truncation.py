@@ -87,6 +87,6 @@ ACKS1_TRUNCATION = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("truncation-loss", "stale-metadata", "controller-latency", "fencing", "log"),
+    checks=("truncation-loss", "stale-metadata", "controller-latency", "fencing"),
     leader_changes=True,
 )

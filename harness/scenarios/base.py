@@ -88,9 +88,12 @@ class Scenario:
 _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }
-EVERYWHERE: Final[tuple[str, ...]] = ("recovery", "evidence", "planes", "refusals")
+EVERYWHERE: Final[tuple[str, ...]] = (
+    *("recovery", "evidence", "planes", "refusals", "replicas", "records"),
+)
 """What every scenario is held to, whatever else it is about: what was healed recovers, no evidence
-is lost in silence, an arm is what its name says, and only stale requests are refused."""
+is lost in silence, an arm is what its name says, only stale requests are refused, and the logs
+agree with each other and with what was sent."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "fencing": frozenset({Capability.CONTROL_REQUESTS}),
     "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),

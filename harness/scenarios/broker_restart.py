@@ -108,7 +108,7 @@ BROKER_RESTART = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("truncation-loss", "log", "stale-metadata", "fencing", "controller-latency"),
+    checks=("truncation-loss", "polls", "stale-metadata", "fencing", "controller-latency"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
 )

@@ -112,7 +112,6 @@ LEADER_UNAVAILABILITY = Scenario(
     checks=(
         "availability",
         "truncation-loss",
-        "log",
         "stale-metadata",
         "controller-latency",
     ),

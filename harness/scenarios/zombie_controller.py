@@ -83,7 +83,7 @@ ZOMBIE_CONTROLLER = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("fencing", "stale-metadata", "truncation-loss", "log", "controller-latency"),
+    checks=("fencing", "stale-metadata", "truncation-loss", "polls", "controller-latency"),
     leader_changes=False,
     session_timeout_ms=2000,
 )

@@ -13,7 +13,8 @@ from harness.workload.spec import WorkloadSpec
 
 def told(spec: WorkloadSpec) -> dict[str, Any]:
     """``topics``: partitions by topic (none named: all of it); ``nodes``: whom it asks each by
-    itself; ``acks``: of a producer."""
+    itself; of a producer ``acks``, and ``delivery``: "once", it sends a record at most once;
+    "idempotent", again and again, and is promised that it lands once; absent, neither."""
     params = spec.params
     record: dict[str, Any] = {"process": spec.process, "role": spec.role}
     if spec.role == "direct-producer":
@@ -27,6 +28,10 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["nodes"] = sorted(int(node) for node in params["listeners"])
     if spec.role in ("producer", "direct-producer"):
         record["acks"] = params["acks"]
+        if params.get("idempotent"):
+            record["delivery"] = "idempotent"
+        elif not params.get("retries"):
+            record["delivery"] = "once"
     if "rate_per_s" in params:
         record["rate_per_s"] = params["rate_per_s"]
     return record

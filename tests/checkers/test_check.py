@@ -95,7 +95,7 @@ def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:
     def crash(_history: History) -> Outcome:
         raise ZeroDivisionError("oh")
 
-    broken = dataclasses.replace(promise("log"), check=crash)
+    broken = dataclasses.replace(promise("records"), check=crash)
     result, _ = run_check(story.history(spark), broken)
     assert result.verdict is Verdict.UNKNOWN
     assert "ZeroDivisionError: oh" in result.reasons[0]

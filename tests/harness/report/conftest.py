@@ -416,7 +416,7 @@ def _run(trials: list[dict[str, Any]], rows: dict[str, int]) -> dict[str, Any]:
             for arm, planes in ARMS.items()
         },
         "expectations": {
-            "checks": ["truncation-loss", "stale-metadata", "controller-latency", "fencing", "log"],
+            "checks": ["truncation-loss", "stale-metadata", "controller-latency", "fencing"],
             "leader_changes_planned": True,
             "faults": ["flood-heavy-produce", "move-leadership"],
         },

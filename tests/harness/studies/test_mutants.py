@@ -16,7 +16,7 @@ from harness.studies.mutants import Hunt, chosen, exit_code, hunt, table
 from nodes.mutants import MUTANTS
 
 
-def outcome(scenario: str, verdict: Verdict, check: str = "log", *rules: str) -> Outcome:
+def outcome(scenario: str, verdict: Verdict, check: str = "records", *rules: str) -> Outcome:
     violations = [{"rule": rule, "says": f"{rule} was broken"} for rule in rules]
     checks: dict[str, Any] = {
         check: {"violation_counts": dict.fromkeys(rules, 1), "violations": violations}
@@ -31,7 +31,7 @@ def outcome(scenario: str, verdict: Verdict, check: str = "log", *rules: str) ->
     )
 
 
-def hunts(found: Verdict, control: Verdict, *rules: str, check: str = "log") -> list[Hunt]:
+def hunts(found: Verdict, control: Verdict, *rules: str, check: str = "records") -> list[Hunt]:
     mutant = MUTANTS["double-append"]
     return [
         Hunt(

@@ -1,0 +1,277 @@
+"""Polls: is a consumer given every record, once, in order, and the same as everybody else?
+
+Guarantee: of one partition, a consumer that goes on from where it was is given offsets that grow
+without a gap in what was committed; two consumers are given the same record at one offset.
+
+Violations:
+- ``poll-went-back``: a consumer was given an offset again (no reset in between);
+- ``poll-skipped``: a consumer was never given a record between two that it was given;
+- ``inconsistent-offset``: two consumers were given different values at one offset;
+- ``never-delivered``: a record that acks=all acknowledged before the faults were healed, and that a
+  consumer which reads its partition and went on polling for seconds after that was never given,
+  nor anything after it (Jepsen's unseen).
+
+Lawful and alike: a reset that the client reported (`RESET_ERRORS`) moves its position either way;
+a partition that is assigned anew begins where the group's offset says (`checkers.promises.groups`);
+compacted topics have gaps, and deleted ones begin anew (`checkers.judging.excuses`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import leaders_table
+from checkers.facts.disputes import disputes
+from checkers.judging.excuses import Excuses, excuses
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+RESET_ERRORS: Final = (1, -139, -140)
+"""OFFSET_OUT_OF_RANGE and librdkafka's _LOG_TRUNCATION and _AUTO_OFFSET_RESET: the consumer's
+position was moved, and it said so."""
+DELIVERED: Final = "records delivered"
+_LONG_ENOUGH_NS: Final = 5_000_000_000
+"""For a consumer to be given what was there when the last fault was healed."""
+_SUSPECTS: Final = 10_000
+_TP: Final = ["arm", "trial", "topic", "partition"]
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    if not history.has("fetch"):
+        return outcome
+    known = excuses(history)
+    _delivered(history, outcome)
+    _disagreements(history, outcome, known)
+    _polls(history, outcome, known)
+    _never_delivered(history, outcome, known)
+    return outcome
+
+
+def _delivered(history: History, outcome: Outcome) -> None:
+    rows = history.frame("fetch").where("type = 'ok' and offset >= 0")
+    for row in rows.groupBy("arm", "trial", "process").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], DELIVERED, row["count"])
+        by_process = outcome.arm(row["arm"]).setdefault("delivered", {})
+        by_process[row["process"]] = by_process.get(row["process"], 0) + row["count"]
+
+
+def _disagreements(history: History, outcome: Outcome, known: Excuses) -> None:
+    odd = [r for r in disputes(history) if r["class"] == "fetch-disagree"]
+    for row in sorted(odd, key=lambda r: [r[k] for k in (*_TP, "offset")]):
+        place = (row["arm"], row["trial"], row["topic"], row["partition"])
+        excuse = known.of(*place, row["first_read_t"] or 0)
+        if excuse is not None:
+            outcome.excuse(*place[:2], "inconsistent-offset", excuse, of=DELIVERED)
+            continue
+        at = {**_at(row), "offset": row["offset"]}
+        outcome.add(
+            Finding(
+                "inconsistent-offset",
+                f"consumers read different values at {_place(row)} offset {row['offset']}",
+                row["arm"],
+                row["trial"],
+                (Pick("fetch", at, rows=9), Pick("log_read", at)),
+            )
+        )
+
+
+def _at(row: Any) -> dict[str, Any]:
+    return {"topic": row["topic"], "partition": row["partition"]}
+
+
+def _place(row: Any) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
+    """Consecutive polls of one consumer. Records are folded to one row a poll before sorting."""
+    rows = history.frame("fetch").where("topic is not null")
+    reset = F.coalesce(F.col("error").isin(*RESET_ERRORS), F.lit(False))
+    got = (F.col("type") == "ok") & (F.col("offset") >= 0)
+    rows = rows.where(got | reset).withColumn("_poll", F.coalesce("poll", "op"))
+    keys = [*_TP, "process"]
+    polls = rows.groupBy(*keys, "_poll").agg(
+        F.min(F.when(got, F.col("offset"))).alias("first"),
+        F.max(F.when(got, F.col("offset"))).alias("last"),
+        F.count(F.when(got, 1)).alias("n"),
+        F.count_distinct(F.when(got, F.col("offset"))).alias("distinct"),
+        F.max(reset.cast("int")).alias("reset"),
+        F.min("t").alias("t"),
+    )
+    order = Window.partitionBy(*keys).orderBy("_poll")
+    polls = polls.withColumn("_before", F.lag("last").over(order))
+    polls = polls.withColumn("_before_t", F.lag("t").over(order))
+    after_reset = (F.col("reset") == 1) | (F.coalesce(F.lag("reset").over(order), F.lit(0)) == 1)
+    whole = polls.withColumn("_free", after_reset)
+    back = (F.col("n") != F.col("distinct")) | (
+        ~F.col("_free") & F.coalesce(F.col("first") <= F.col("_before"), F.lit(False))
+    )
+    gap_between = ~F.col("_free") & F.coalesce(F.col("first") > F.col("_before") + 1, F.lit(False))
+    gap_within = F.col("distinct") < F.col("last") - F.col("first") + 1
+    judged = whole.withColumn("back", back).withColumn("skip", gap_between | gap_within)
+    odd = judged.where("back or skip").orderBy("t").limit(_SUSPECTS).collect()
+    skips: list[Any] = []
+    for row in odd:
+        if known.of(row["arm"], row["trial"], row["topic"], row["partition"], row["t"]) is not None:
+            continue
+        if row["back"]:
+            outcome.add(_went_back(row))
+        if row["skip"]:
+            skips.append(row)
+    if skips:
+        _judge_skips(history, outcome, skips)
+
+
+def _went_back(row: Any) -> Finding:
+    at = {**_at(row), "process": row["process"]}
+    before = row["_before"] if row["_before"] is not None else row["last"]
+    return Finding(
+        "poll-went-back",
+        f"{row['process']} was given offset {row['first']} of {_place(row)} after {before}",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("fetch", {**at, "offset": before}, rows=2),
+            Pick("fetch", {**at, "offset": row["first"]}, rows=2),
+        ),
+    )
+
+
+def _judge_skips(history: History, outcome: Outcome, skips: list[Any]) -> None:
+    """A gap is a skip only when the final log has a record in it (above the log's start)."""
+    fields = (
+        "arm string, trial int, topic string, partition int, process string, "
+        "low bigint, high bigint"
+    )
+    spans = history.table(
+        [
+            {
+                **{k: row[k] for k in [*_TP, "process"]},
+                "low": row["first"]
+                if row["_before"] is None
+                else min(row["_before"], row["first"]),
+                "high": row["last"],
+            }
+            for row in skips
+        ],
+        fields,
+    )
+    final = (
+        history.frame("log_read")
+        .join(F.broadcast(leaders_table(history)), _TP)
+        .where("node = leader_node and offset < leader_hw")
+        .select(*_TP, "offset", "value")
+    )
+    given = (
+        history.frame("fetch")
+        .where("type = 'ok' and offset >= 0")
+        .select(*_TP, "process", "offset")
+        .distinct()
+    )
+    inside = final.join(F.broadcast(spans), _TP).where("offset > low and offset < high")
+    missed: DataFrame = inside.join(given, [*_TP, "process", "offset"], "left_anti")
+    for row in missed.orderBy("offset").dropDuplicates([*_TP, "process", "low"]).collect():
+        at = {**_at(row), "process": row["process"]}
+        outcome.add(
+            Finding(
+                "poll-skipped",
+                f"{row['process']} was never given offset {row['offset']} of {_place(row)}, which "
+                "lies between two that it was given",
+                row["arm"],
+                row["trial"],
+                (
+                    Pick("fetch", {**at, "offset": row["low"]}, rows=1),
+                    Pick("fetch", {**at, "offset": row["high"]}, rows=1),
+                    Pick("log_read", {**_at(row), "offset": row["offset"]}),
+                ),
+            )
+        )
+
+
+# -- never given --------------------------------------------------------------------------------
+
+
+def _never_delivered(history: History, outcome: Outcome, known: Excuses) -> None:
+    """Acknowledged before the last fault was healed, against the last that each consumer was given
+    of that partition, among those that polled long enough after."""
+    healed: dict[tuple[str, int], int] = {}
+    for row in history.rows("phase"):
+        if row["name"] == "heal" and row["event"] == "end":
+            healed[row["arm"], row["trial"]] = row["t"]
+    for arm in sorted({a for a, _ in history.trials} - {a for a, _ in healed}):
+        outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")
+    if not healed or not history.has("produce"):
+        return
+    table = history.table(
+        [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
+        "arm string, trial int, _healed_t bigint",
+    )
+    reads = history.frame("fetch").join(F.broadcast(table), ["arm", "trial"])
+    polls = reads.groupBy("arm", "trial", "process").agg(F.max("t").alias("_last_poll_t"))
+    given = (
+        reads.where("type = 'ok' and offset >= 0")
+        .groupBy(*_TP, "process")
+        .agg(F.max("offset").alias("_given"))
+    )
+    patient = given.join(F.broadcast(polls), ["arm", "trial", "process"])
+    acked = history.frame("produce").join(F.broadcast(table), ["arm", "trial"])
+    acked = acked.where("type = 'ok' and acks = -1 and offset >= 0 and t < _healed_t")
+    highest = acked.groupBy(*_TP).agg(
+        F.max("offset").alias("_acked"),
+        F.max_by("value", "offset").alias("value"),
+        F.max("_healed_t").alias("_healed_t"),
+    )
+    stuck = patient.join(highest, _TP).where(f"_last_poll_t > _healed_t + {_LONG_ENOUGH_NS}")
+    for row in stuck.toArrow().to_pylist():
+        arm, trial = row["arm"], row["trial"]
+        outcome.saw(arm, trial, "partitions that a consumer was patient with")
+        if row["_given"] >= row["_acked"]:
+            continue
+        excuse = known.of(arm, trial, row["topic"], row["partition"], row["_healed_t"])
+        if excuse is not None:
+            outcome.excuse(arm, trial, "never-delivered", excuse, of=DELIVERED)
+            continue
+        seconds = (row["_last_poll_t"] - row["_healed_t"]) / 1e9
+        at = {**_at(row), "process": row["process"]}
+        outcome.add(
+            Finding(
+                "never-delivered",
+                f"{row['process']} polled for {seconds:.1f} s after healing and was never given "
+                f"{_place(row)} offset {row['_acked']}, acknowledged before; its last was "
+                f"{row['_given']}",
+                arm,
+                trial,
+                (
+                    Pick("produce", {**_at(row), "value": row["value"]}, rows=1),
+                    Pick("fetch", {**at, "offset": row["_given"]}, rows=1),
+                    Pick("fetch", {"process": row["process"]}, last=True, rows=2),
+                ),
+            )
+        )
+
+
+PROMISE: Final = Promise(
+    name="polls",
+    says="A consumer is given every record, once, in order, and the same as everybody else.",
+    source="Jepsen's Kafka workload (poll skip, nonmonotonic poll, inconsistent offsets, unseen)",
+    rules={
+        "poll-went-back": "A consumer is given each offset once.",
+        "poll-skipped": "A consumer is given every record.",
+        "inconsistent-offset": "All consumers read the same record at an offset.",
+        "never-delivered": "A consumer that goes on polling is given what was acknowledged.",
+    },
+    evidence={DELIVERED: "to consumers"},
+    unknown_when=("a trial in which no consumer was given anything",),
+    blind=("records of a consumer's last seconds",),
+    check=check,
+)

@@ -1,0 +1,230 @@
+"""Records: is in the log what was sent, as often as it may be, and nothing that certainly failed?
+
+Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery`):
+
+    once        it sends a record at most once (no retries): the record is in the log at most once,
+                and not at all when the answer was a definite failure
+    idempotent  it sends again until it is answered (KIP-98): the record is in the log once, and a
+                producer's records of one partition stand there in the order in which it sent them
+    unknown     it may send again, and is promised nothing about it: what took longer than
+                `NO_RETRY_NS` may be there twice, or be there although the last try failed. Counted
+
+Violations:
+- ``duplicate-append``: a record that was sent once is in the final log more than once;
+- ``idempotent-duplicate``, ``idempotent-reordered``: of an idempotent producer;
+- ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
+- ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a).
+
+A definite failure is an answer after which nothing can have been appended; what is not, is not
+believed (`checkers.facts.accounts.INDEFINITE_ERRORS`). Lawful and alike: an operation that nobody
+knows the end of may have landed; without idempotence, two records in flight may change places when
+their leader does.
+
+Counted: duplicates that may be retries, records that nobody offered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import NO_RETRY_NS, definite_failure, leaders_table
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+OFFERED: Final = "records offered"
+FOUND: Final = "records of the final logs"
+ORDERED: Final = "records in an idempotent producer's order"
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    if not history.has("produce"):
+        return outcome
+    if not history.has("log_read"):
+        outcome.unknowns.append("no final log was read")
+        return outcome
+    for row in _classes(_by_value(history)):
+        _judge(outcome, row)
+    for finding, n in _reordered(history, outcome):
+        outcome.add(finding)
+        outcome.counts[finding.rule] += n - 1
+    return outcome
+
+
+def _by_value(history: History) -> DataFrame:
+    """One row a value: who offered it and how that ended, how often it is in the final logs, and
+    whether a consumer was given it. One aggregation, on primitives."""
+    nothing, never = F.lit(None).cast("long"), F.lit(None).cast("int")
+    place = F.xxhash64("topic", "partition")
+    kinds = history.table(
+        [
+            {"arm": a, "trial": t, "process": p, "_delivery": 2 if d == "idempotent" else 1}
+            for (a, t, p), d in history.run.deliveries().items()
+        ],
+        "arm string, trial int, process string, _delivery int",
+    )
+    offers = history.frame("produce").where("value is not null")
+    offers = offers.join(F.broadcast(kinds), ["arm", "trial", "process"], "left").select(
+        "arm",
+        "trial",
+        "value",
+        definite_failure().cast("int").alias("failed"),
+        F.coalesce("_delivery", F.lit(0)).alias("delivery"),
+        (F.coalesce(F.col("t") - F.col("invoke_t"), F.lit(NO_RETRY_NS)) < NO_RETRY_NS)
+        .cast("int")
+        .alias("quick"),
+        nothing.alias("_offset"),
+        nothing.alias("_place"),
+        never.alias("read"),
+    )
+    final = history.frame("log_read").where("value is not null")
+    leaders = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
+    final = final.join(F.broadcast(leaders), ["arm", "trial", "topic", "partition"])
+    final = final.where("node = leader_node").select(
+        "arm", "trial", "value", never, never, never, F.col("offset"), place, never
+    )
+    reads = history.frame("fetch").where("type = 'ok' and value is not null")
+    reads = reads.select(
+        "arm", "trial", "value", never, never, never, nothing, nothing, F.lit(1).cast("int")
+    )
+    found = offers.unionAll(final).unionAll(reads).groupBy("arm", "trial", "value")
+    return found.agg(
+        F.max("failed").alias("failed"),
+        F.max("delivery").alias("delivery"),
+        F.min("quick").alias("quick"),
+        F.max("read").alias("read"),
+        F.count("_offset").alias("found"),
+        F.min("_offset").alias("first"),
+        F.max("_offset").alias("last"),
+    )
+
+
+def _classes(values: DataFrame) -> list[dict[str, Any]]:
+    """How many values of each kind, and two of them by name."""
+    values = values.withColumn("offered", F.col("failed").isNotNull())
+    values = values.withColumn("copies", F.least("found", F.lit(2)))
+    values = values.withColumn("given", F.coalesce("read", F.lit(0)))
+    kinds = ["arm", "trial", "offered", "failed", "delivery", "quick", "copies", "given"]
+    found = values.groupBy(*kinds).agg(
+        F.count("*").alias("n"),
+        F.sum("found").alias("found"),
+        F.min("value").alias("lowest"),
+        F.max("value").alias("highest"),
+    )
+    return list(found.toArrow().to_pylist())
+
+
+def _judge(outcome: Outcome, row: dict[str, Any]) -> None:
+    arm, trial, n = row["arm"], row["trial"], row["n"]
+    figures = outcome.arm(arm)
+    outcome.saw(arm, trial, FOUND, row["found"])
+    if not row["offered"]:
+        figures["foreign_records"] = figures.get("foreign_records", 0) + row["found"]
+        return
+    outcome.saw(arm, trial, OFFERED, n)
+    certain = row["delivery"] > 0 or row["quick"] == 1
+    idempotent = row["delivery"] == 2
+    if row["copies"] > 1:
+        figures["duplicates"] = figures.get("duplicates", 0) + n
+        if certain:
+            rule = "idempotent-duplicate" if idempotent else "duplicate-append"
+            how = "by an idempotent producer" if idempotent else "once"
+            _all(outcome, row, rule, f"sent {how}, is in the final log more than once")
+    if row["failed"] and row["copies"]:
+        if certain:
+            says = "certainly failed, yet it is in the final log"
+            _all(outcome, row, "failed-write-visible", says)
+        else:
+            figures["failed_after_retries"] = figures.get("failed_after_retries", 0) + n
+    if row["failed"] and row["given"] and certain:
+        _all(outcome, row, "failed-write-read", "certainly failed, yet a consumer was given it")
+
+
+def _all(outcome: Outcome, row: dict[str, Any], rule: str, says: str) -> None:
+    named = sorted({row["lowest"], row["highest"]})
+    for value in named:
+        picks = (
+            Pick("produce", {"value": value}, rows=2),
+            Pick("fetch", {"value": value}, rows=2),
+            Pick("log_read", {"value": value}, rows=6),
+        )
+        outcome.add(Finding(rule, f"value {value}, {says}", row["arm"], row["trial"], picks))
+    outcome.counts[rule] += row["n"] - len(named)
+
+
+def _reordered(history: History, outcome: Outcome) -> list[tuple[Finding, int]]:
+    """Values of one producer grow with each record that it sends."""
+    own = [
+        {"arm": a, "trial": t, "process": p}
+        for (a, t, p), d in history.run.deliveries().items()
+        if d == "idempotent"
+    ]
+    if not own:
+        return []
+    table = history.table(own, "arm string, trial int, process string")
+    keys = ["arm", "trial", "topic", "partition"]
+    sent = history.frame("produce").join(F.broadcast(table), ["arm", "trial", "process"])
+    sent = sent.where("value is not null").select(*keys, "process", "value").distinct()
+    leaders = leaders_table(history).select(*keys, "leader_node")
+    final = history.frame("log_read").join(F.broadcast(leaders), keys).where("node = leader_node")
+    rows = final.select(*keys, "value", "offset").join(sent, [*keys, "value"])
+    order = Window.partitionBy(*keys, "process").orderBy("offset")
+    rows = rows.withColumn("_before", F.lag("value").over(order))
+    back = F.col("value") < F.col("_before")
+    counted = rows.groupBy(*keys, "process").agg(
+        F.count("*").alias("records"),
+        F.sum(back.cast("int")).alias("n"),
+        F.min(F.when(back, F.struct("offset", "value", "_before"))).alias("first"),
+    )
+    found = []
+    for row in counted.collect():
+        outcome.saw(row["arm"], row["trial"], ORDERED, row["records"])
+        if row["n"]:
+            found.append((_reordering(row), row["n"]))
+    return found
+
+
+def _reordering(row: Any) -> Finding:
+    first, place = row["first"], f"{row['topic']}-{row['partition']}"
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    picks = tuple(
+        Pick(kind, {**at, "value": value}, rows=2)
+        for value in (first["value"], first["_before"])
+        for kind in ("produce", "log_read")
+    )
+    says = (
+        f"{row['process']}'s value {first['value']} is at {place} offset {first['offset']}, after "
+        f"value {first['_before']}, which it sent later"
+    )
+    return Finding("idempotent-reordered", says, row["arm"], row["trial"], picks)
+
+
+PROMISE: Final = Promise(
+    name="records",
+    says="In the log is what was sent, as often as it may be, and nothing that certainly failed.",
+    source="Jepsen's Kafka workload (duplicate, G1a); KIP-98 (idempotent producer)",
+    rules={
+        "duplicate-append": "A record that was sent once is in the log once.",
+        "idempotent-duplicate": "An idempotent producer's record is in the log once.",
+        "idempotent-reordered": "An idempotent producer's records stand in the order of sending.",
+        "failed-write-visible": "A record whose write certainly failed is not in the log.",
+        "failed-write-read": "No consumer is given a record whose write certainly failed.",
+    },
+    evidence={
+        OFFERED: "by producers, whatever came of it",
+        FOUND: "of the final leaders",
+        ORDERED: "where there is such a producer",
+    },
+    unknown_when=("no final log was read",),
+    blind=("duplicates of a producer that may retry and took long", "duplicates with acks=0"),
+    check=check,
+)

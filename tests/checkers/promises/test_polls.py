@@ -1,0 +1,92 @@
+"""Polls, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.promises.polls import check
+
+pytestmark = pytest.mark.spark
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def poll(story: Any, number: int, *offsets: int, process: str = "c1", **more: Any) -> None:
+    for offset in offsets:
+        story.add("fetch", 10 + number, offset=offset, value=offset, poll=number, process=process,
+                  **more)  # fmt: skip
+
+
+def test_a_sound_history(story: Any, spark: Any) -> None:
+    poll(story, 0, 0, 1, 2)
+    poll(story, 1, 3, 4, 5, 6, 7, 8, 9)
+    story.final_log({v: v for v in range(10)})
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+
+
+def test_two_consumers_that_disagree(story: Any, spark: Any) -> None:
+    story.add("fetch", 10, offset=0, value=1, poll=0, process="c1")
+    story.add("fetch", 10, offset=0, value=2, poll=0, process="c2")
+    story.final_log({0: 1})
+    assert judged(story, spark).counts == {"inconsistent-offset": 1}
+
+
+def test_going_back(story: Any, spark: Any) -> None:
+    story.final_log({v: v for v in range(6)})
+    poll(story, 0, 0, 1, 2)
+    poll(story, 1, 1, 2, 3)
+    poll(story, 0, 0, 1, process="c2")  # another consumer begins where it likes
+    assert judged(story, spark).counts == {"poll-went-back": 1}
+
+
+def test_going_back_after_a_reset_is_lawful(story: Any, spark: Any) -> None:
+    story.final_log({v: v for v in range(6)})
+    poll(story, 0, 0, 1, 2)
+    story.add("fetch", 11, poll=1, process="c1", type="fail", error=1)
+    poll(story, 2, 0, 1)
+    assert not judged(story, spark).counts
+
+
+def test_a_skip_needs_a_record_to_be_skipped(story: Any, spark: Any) -> None:
+    story.final_log({0: 0, 1: 1, 4: 4, 5: 5, 6: 6})  # 2 and 3 are no records
+    poll(story, 0, 0, 1)
+    poll(story, 1, 4)
+    assert not judged(story, spark).counts
+    poll(story, 2, 6)
+    assert judged(story, spark).counts == {"poll-skipped": 1}
+
+
+def healed(story: Any, t: float, polled_until: float) -> None:
+    story.add("phase", t, name="heal", event="end")
+    story.add("fetch", polled_until, poll=99, process="c1", topic=None, partition=None)
+
+
+@pytest.mark.parametrize(
+    ("why", "broken"),
+    [("stuck", 1), ("given", 0), ("not long enough", 0), ("after healing", 0), ("acks=1", 0)],
+)
+def test_what_was_acknowledged_is_delivered_in_the_end(
+    story: Any, spark: Any, why: str, broken: int
+) -> None:
+    poll(story, 0, 0, 1)
+    for value in range(3):
+        t = 2_000 if why == "after healing" and value == 2 else 15
+        story.produce(t, value, value, acks=1 if why == "acks=1" and value == 2 else -1)
+    if why == "given":
+        poll(story, 1, 2)
+    story.final_log({v: v for v in range(3)})
+    healed(story, 1_000, 3_000 if why == "not long enough" else 8_000)
+    found = judged(story, spark)
+    assert found.counts == ({"never-delivered": 1} if broken else {})
+
+
+def test_a_consumer_that_was_given_nothing_is_unknown(story: Any, spark: Any) -> None:
+    story.add("fetch", 10, poll=1, process="c1", topic=None, partition=None)
+    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN

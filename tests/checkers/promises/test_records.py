@@ -1,0 +1,122 @@
+"""Records, both ways: how often a record may be in the log depends on how it was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.promises.records import ORDERED, check
+
+pytestmark = pytest.mark.spark
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def sends(story: Any, delivery: str | None, process: str = "p") -> None:
+    workload = {"process": process, "role": "producer", "delivery": delivery}
+    story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
+
+
+def test_a_sound_history(story: Any, spark: Any) -> None:
+    sends(story, "idempotent")
+    for value in range(10):
+        story.produce(5 + value, value, value, acks=-1)
+    story.final_log({v: v for v in range(10)})
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[story.arm, 0, ORDERED] == 10
+
+
+@pytest.mark.parametrize(
+    ("delivery", "took_ms", "rule"),
+    [
+        ("once", 5, "duplicate-append"),
+        ("once", 300, "duplicate-append"),
+        ("idempotent", 300, "idempotent-duplicate"),
+        (None, 5, "duplicate-append"),  # answered before anybody sends again
+        (None, 300, None),  # a retry: lawful without idempotence
+    ],
+)
+def test_twice_in_the_log(
+    story: Any, spark: Any, delivery: str | None, took_ms: int, rule: str | None
+) -> None:
+    sends(story, delivery)
+    story.produce(500, 7, 0, invoke_t=500 - took_ms)
+    story.final_log({0: 7, 1: 7})
+    found = judged(story, spark)
+    assert found.counts == ({rule: 1} if rule else {})
+    assert found.arms[story.arm]["duplicates"] == 1
+
+
+def test_twice_in_two_partitions(story: Any, spark: Any) -> None:
+    sends(story, "once")
+    story.produce(500, 7, 0)
+    story.final_log({0: 7})
+    story.final_log({0: 7}, partition=1)
+    assert judged(story, spark).counts == {"duplicate-append": 1}
+
+
+def test_twice_in_a_followers_log_is_its_own_affair(story: Any, spark: Any) -> None:
+    sends(story, "once")
+    story.produce(500, 7, 0)
+    story.final_log({0: 7})
+    story.final_log({0: 7, 1: 7}, 2, leader=False)
+    assert not judged(story, spark).counts
+
+
+def test_what_nobody_knows_the_end_of_may_have_landed_once(story: Any, spark: Any) -> None:
+    sends(story, "once")
+    for value in (1, 2):
+        story.produce(500, value, None, type="info", failure="timeout")
+    story.final_log({0: 1, 1: 2, 2: 2})
+    assert judged(story, spark).counts == {"duplicate-append": 1}
+
+
+@pytest.mark.parametrize(
+    ("delivery", "took_ms", "broken"), [("once", 400, 1), (None, 5, 1), (None, 400, 0)]
+)
+def test_a_certain_failure_that_landed(
+    story: Any, spark: Any, delivery: str | None, took_ms: int, broken: int
+) -> None:
+    sends(story, delivery)
+    begun = {"invoke_t": 500 - took_ms}
+    story.produce(500, 1, None, type="fail", error=10, **begun)
+    story.produce(500, 2, None, type="fail", error=6, **begun)  # NOT_LEADER is never certain
+    story.final_log({0: 1, 1: 2})
+    assert judged(story, spark).counts.get("failed-write-visible", 0) == broken
+
+
+def test_a_certain_failure_that_a_consumer_was_given(story: Any, spark: Any) -> None:
+    """Wherever it is now."""
+    sends(story, "once")
+    story.produce(10, 1, None, type="fail", error=19)
+    story.produce(10, 2, None, type="fail", error=6)
+    for value in (1, 2):
+        story.add("fetch", 20, offset=value, value=value, poll=value, process="c")
+    story.final_log({0: 9})
+    assert judged(story, spark).counts == {"failed-write-read": 1}
+
+
+@pytest.mark.parametrize(("delivery", "broken"), [("idempotent", 1), ("once", 0), (None, 0)])
+def test_an_idempotent_producers_order(
+    story: Any, spark: Any, delivery: str | None, broken: int
+) -> None:
+    sends(story, delivery)
+    for value in (1, 2, 3):
+        story.produce(500, value, None)
+    story.produce(500, 0, None, process="another")
+    story.final_log({0: 1, 1: 3, 2: 0, 3: 2})
+    assert judged(story, spark).counts.get("idempotent-reordered", 0) == broken
+
+
+def test_nobodys_records_are_counted(story: Any, spark: Any) -> None:
+    story.produce(500, 1, 0)
+    story.final_log({0: 1, 1: 77})
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.arms[story.arm]["foreign_records"] == 1
