@@ -106,12 +106,14 @@ def _catch_up(cluster: Cluster, read: Mapping[int, Sequence[_Replica]]) -> None:
         if not behind:
             continue
         address = cluster.address(node, Link.CLIENT, direct=True)
-        with suppress(WireClientError, WireError, OSError):
-            with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
-                while behind and time.monotonic() < deadline:
-                    time.sleep(_NO_PROGRESS_PAUSE_S)
-                    _fetch(connection, node, behind, _forget)
-                    behind = [r for r in behind if _is_behind(r, leaders)]
+        with (
+            suppress(WireClientError, WireError, OSError),
+            Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection,
+        ):
+            while behind and time.monotonic() < deadline:
+                time.sleep(_NO_PROGRESS_PAUSE_S)
+                _fetch(connection, node, behind, _forget)
+                behind = [r for r in behind if _is_behind(r, leaders)]
 
 
 def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None]) -> bool:
@@ -119,7 +121,7 @@ def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None])
     return replica.error is None and own is not None and leader is not None and own < leader
 
 
-def _forget(kind: str, **fields: Any) -> None:
+def _forget(kind: str, /, **fields: Any) -> None:
     """What was appended since is not part of the final read."""
 
 
