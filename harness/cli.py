@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from harness import cli_studies
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -36,6 +37,7 @@ app = typer.Typer(
     """,
 )
 
+cli_studies.register(app)
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
@@ -213,45 +215,6 @@ def scenarios() -> None:
     for scenario in SCENARIOS.values():
         played = f"{', '.join(scenario.planes)}; {', '.join(scenario.profiles)}"
         typer.echo(f"{scenario.name} ({played})\n    {scenario.conjecture}")
-
-
-@app.command()
-def guarantees(
-    out: Annotated[Path | None, typer.Option(help="Write the page here (default: print)")] = None,
-) -> None:
-    """Every promise that the checkers hold a system to: rules, evidence, blind spots."""
-    from harness.studies.guarantees import page, write
-
-    typer.echo(page() if out is None else str(write(out)))
-
-
-@app.command()
-def mutants(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Planted bugs (default: all); see nodes/mutants.py")
-    ] = None,
-    profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
-    seed: Annotated[int | None, typer.Option(help="Of all runs (default: drawn, printed)")] = None,
-    planes: Annotated[str, typer.Option(help="single,dual,priority")] = "dual",
-    store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
-) -> None:
-    """Play each planted bug's scenario with and without it: each must be found, nothing else."""
-    from harness.progress import show_progress
-    from harness.settings import Settings
-    from harness.studies import mutants as planted
-
-    found = []
-    chosen = planted.chosen(names or [])
-    seed = Settings.of(profile=profile, seed=seed, planes=planes).seed
-    typer.echo(f"seed {seed}, profile {profile}, store {store}")
-    with show_progress(sys.stdout) as progress:
-        play = planted.player(progress, profile=profile, seed=seed, planes=planes, store=store)
-        for one in planted.hunt(chosen, play):
-            found.append(one)
-            progress(one.mutant.name, "found" if one.found else "NOT FOUND")
-    for line in planted.table(found):
-        typer.echo(line)
-    raise typer.Exit(planted.exit_code(found))
 
 
 @app.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,10 +46,12 @@ class DualPlaneServer:
         _source_root()
 
     def version(self, programs: Programs) -> str:
+        other = os.environ.get("BIPLANE_NODES")
         try:
-            return version("biplane")
+            own = version("biplane")
         except PackageNotFoundError:
-            return "unknown"
+            own = "unknown"
+        return f"{own}, sources of {other}" if other else own
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -107,6 +110,12 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 
 def _source_root() -> Path:
+    """The folder that holds the package 'nodes' to be run: ``BIPLANE_NODES``, or this tree."""
+    other = os.environ.get("BIPLANE_NODES")
+    if other:
+        if not (Path(other) / "nodes" / "__main__.py").is_file():
+            raise SetupError(f"BIPLANE_NODES={other}: no package 'nodes' there; unset it")
+        return Path(other).resolve()
     spec = importlib.util.find_spec("nodes")  # found, not imported
     if spec is None or spec.origin is None:
         raise SetupError("the package 'nodes' is not installed; run: make setup")

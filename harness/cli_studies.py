@@ -1,0 +1,177 @@
+"""The commands that play many runs and write a page: `biplane mutants | trust | guarantees`.
+
+Part of `harness.cli`, which has the others; thin over `harness.studies`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Store = Annotated[Path, typer.Option(help="Where runs and ledgers are kept")]
+Profile = Annotated[str, typer.Option(help="smoke, ci or nightly")]
+Names = Annotated[list[str] | None, typer.Option("--scenario", help="Repeatable (default: all)")]
+Until = Annotated[str, typer.Option("--budget", help="No run is begun after it")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (guarantees, mutants, mutate, trust):
+        app.command()(command)
+
+
+def guarantees(
+    out: Annotated[Path | None, typer.Option(help="Write the page here (default: print)")] = None,
+) -> None:
+    """Every promise that the checkers hold a system to: rules, evidence, blind spots."""
+    from harness.studies.guarantees import page, write
+
+    typer.echo(page() if out is None else str(write(out)))
+
+
+def mutants(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Planted bugs (default: all); see nodes/mutants.py")
+    ] = None,
+    profile: Profile = "smoke",
+    seed: Annotated[int | None, typer.Option(help="Of all runs (default: drawn, printed)")] = None,
+    planes: Annotated[str, typer.Option(help="single,dual,priority")] = "dual",
+    store: Store = Path("store"),
+    generate: Annotated[
+        int, typer.Option(help="Instead: as many drawn from the source, see `biplane mutate`")
+    ] = 0,
+) -> None:
+    """Play each planted bug's scenario with and without it: each must be found, nothing else."""
+    from harness.progress import show_progress
+    from harness.settings import Settings
+    from harness.studies import mutants as planted
+
+    if generate:
+        mutate(generate, seed=1 if seed is None else seed, profile=profile, store=store)
+    found = []
+    chosen = planted.chosen(names or [])
+    seed = Settings.of(profile=profile, seed=seed, planes=planes).seed
+    typer.echo(f"seed {seed}, profile {profile}, store {store}")
+    with show_progress(sys.stdout) as progress:
+        play = planted.player(progress, profile=profile, seed=seed, planes=planes, store=store)
+        for one in planted.hunt(chosen, play):
+            found.append(one)
+            progress(one.mutant.name, "found" if one.found else "NOT FOUND")
+    for line in planted.table(found):
+        typer.echo(line)
+    raise typer.Exit(planted.exit_code(found))
+
+
+def mutate(
+    count: Annotated[int, typer.Argument(help="How many mutants to draw")] = 20,
+    seed: Annotated[int, typer.Option(help="What they are drawn by")] = 1,
+    seeds: Annotated[int, typer.Option(help="With how many each scenario is tried")] = 3,
+    scenario: Names = None,
+    profile: Profile = "smoke",
+    budget: Until = "2h",
+    unit: Annotated[bool, typer.Option("--unit", help="Ask the room's unit tests as well")] = False,
+    store: Store = Path("store"),
+    out: Annotated[Path | None, typer.Option(help="Write the page here, too")] = None,
+) -> None:
+    """Draw bugs by seed from the broker's own source: which scenario and rule finds each?
+
+    What was played is kept in the store: the same command goes on where it stopped. Exit code 1: a
+    mutant that made a difference survived; 2: the budget was spent.
+    """
+    from harness.progress import show_progress
+    from harness.scenarios import SCENARIOS
+    from harness.studies.ledger import Ledger
+    from harness.studies.mutation import overlay, power
+    from harness.studies.trust import player
+
+    root = overlay.source_root()
+    drawn = overlay.draw(root, seed, count)
+    done = []
+    with show_progress(sys.stdout) as progress:
+        play = player(progress, profile=profile, store=store)
+        for one, entries in power.hunt(
+            drawn,
+            root=root,
+            scratch=store / "mutants",
+            scenarios=_scenarios(scenario) or list(SCENARIOS),
+            seeds=range(1, seeds + 1),
+            ledger=Ledger(store / "mutants" / f"generated-{seed}.jsonl"),
+            play=lambda this: play(dataclasses.replace(this, bug="")),
+            budget=_budget(budget),
+            unit=unit,
+        ):
+            done.append((one, entries))
+            progress(one.name, power.fate(one, entries))
+    text = power.page(done, f"biplane mutate {count} --seed {seed} --seeds {seeds}")
+    if out is not None:
+        out.write_text(text)
+    typer.echo(text)
+    survived = any(power.fate(one, entries) == "survived" for one, entries in done)
+    raise typer.Exit(1 if survived else 0 if len(done) == len(drawn) else 2)
+
+
+def trust(
+    bug: Annotated[list[str] | None, typer.Option(help="Repeatable (default: all planted)")] = None,
+    scenario: Names = None,
+    seeds: Annotated[int, typer.Option(help="How many of each")] = 20,
+    planes: Annotated[str, typer.Option(help="Of sound runs, by comma")] = "single,dual",
+    sut: Annotated[str, typer.Option(help="Of sound runs, by comma")] = "dualplane",
+    profile: Profile = "smoke",
+    budget: Until = "2h",
+    store: Store = Path("store"),
+    out: Annotated[Path, typer.Option(help="The page")] = Path("docs/trust.md"),
+) -> None:
+    """How often is each planted bug found, and how often is a sound system accused?
+
+    Plays bug x scenario x seeds and sound runs of every system, as far as the budget goes; the
+    same command goes on where it stopped.
+    """
+    from harness.progress import show_progress
+    from harness.scenarios import SCENARIOS
+    from harness.studies import trust as study
+    from harness.studies.ledger import Ledger
+    from harness.studies.mutants import chosen
+
+    wanted = study.plays(
+        bugs=[m.name for m in chosen(bug or [])],
+        scenarios=_scenarios(scenario) or list(SCENARIOS),
+        seeds=range(1, seeds + 1),
+        planes=planes.split(","),
+        suts=sut.split(","),
+    )
+    ledger = Ledger(store / study.LEDGER)
+    with show_progress(sys.stdout) as progress:
+        play = study.player(progress, profile=profile, store=store)
+        ended = study.study(
+            wanted,
+            ledger,
+            play,
+            _budget(budget),
+            lambda e: progress(f"{e.play.bug or 'sound'}, {e.play.scenario}", e.verdict),
+        )
+    command = f"biplane trust --seeds {seeds} --profile {profile}"
+    typer.echo(str(study.save_page(list(ledger), command, out)))
+    if not ended:
+        typer.echo("the budget was spent: the same command goes on from here")
+    raise typer.Exit(study.exit_code(list(ledger)))
+
+
+def _scenarios(names: list[str] | None) -> list[str]:
+    from harness.scenarios import SCENARIOS
+
+    for name in names or []:
+        if name not in SCENARIOS:
+            raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
+    return names or []
+
+
+def _budget(text: str) -> Any:
+    from harness.studies.ledger import Budget, seconds_of
+
+    try:
+        return Budget(seconds_of(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"--budget: {error}") from None

@@ -1,0 +1,183 @@
+"""What studies of many runs write down: one line of JSON a run, appended when it is over, so that a
+study that was stopped goes on where it was.
+
+A *play* says what is run; its *entry* what came of it. An entry is never written twice: a play that
+is in the ledger is not played again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from checkers.judging.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """One run: a scenario with one seed. ``bug``: a planted or generated one, "" for none."""
+
+    scenario: str
+    seed: int
+    planes: str
+    sut: str = "dualplane"
+    bug: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What came of a play. ``rules``: those that were broken, as "promise: rule"; ``seconds``: from
+    the start of the run to its verdict; ``found_ms``: from the start of chaos to the last event of
+    the first witness, None when there is none."""
+
+    play: Play
+    verdict: str
+    rules: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    seconds: float = 0.0
+    found_ms: float | None = None
+    folder: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def found(self) -> bool:
+        return self.verdict == Verdict.INVALID
+
+
+class Ledger:
+    """A file of entries. One process writes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries = {e.play: e for e in _read(path)}
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, play: object) -> bool:
+        return play in self._entries
+
+    def get(self, play: Play) -> Entry | None:
+        return self._entries.get(play)
+
+    def add(self, entry: Entry) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(orjson.dumps(asdict(entry), option=orjson.OPT_APPEND_NEWLINE))
+        self._entries[entry.play] = entry
+
+
+def _read(path: Path) -> Iterator[Entry]:
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines():
+        try:
+            body = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue  # the last one, torn: its play is played again
+        body["play"] = Play(**body["play"])
+        for name in ("rules", "reasons"):
+            body[name] = tuple(body[name])
+        yield Entry(**body)
+
+
+def entry_of(play: Play, outcome: Any, extra: Mapping[str, Any] | None = None) -> Entry:
+    """From a `harness.run.Outcome`."""
+    checks = outcome.results.get("checks") or {}
+    rules = [
+        f"{name}: {rule}"
+        for name, check in checks.items()
+        for rule in check.get("violation_counts") or {}
+    ]
+    return Entry(
+        play=play,
+        verdict=str(outcome.verdict),
+        rules=tuple(rules),
+        reasons=tuple(str(r).splitlines()[0] for r in outcome.reasons[:5]),
+        seconds=round(outcome.seconds, 1),
+        found_ms=_found_ms(checks, outcome.folder),
+        folder=str(outcome.folder),
+        extra=dict(extra or {}),
+    )
+
+
+def _found_ms(checks: Mapping[str, Any], folder: Path) -> float | None:
+    """The earliest end of a witness, counted from the trial's chaos."""
+    begun = _chaos_begun(folder)
+    ends = [
+        (violation["events"][-1]["t"] - begun[violation["arm"], violation["trial"]]) / 1e6
+        for check in checks.values()
+        for violation in check.get("violations") or []
+        if violation["events"] and (violation["arm"], violation["trial"]) in begun
+    ]
+    return round(min(ends), 1) if ends else None
+
+
+def _chaos_begun(folder: Path) -> dict[tuple[str, int], int]:
+    import pyarrow.dataset as ds
+
+    where = folder / "history" / "f=phase"
+    if not where.is_dir():
+        return {}
+    rows = ds.dataset(where, partitioning="hive", format="parquet").to_table().to_pylist()
+    return {
+        (str(r["arm"]), int(r["trial"])): r["t"]
+        for r in rows
+        if (r["name"], r["event"]) == ("chaos", "begin")
+    }
+
+
+class Budget:
+    """How long a study may go on: no play is begun after that."""
+
+    def __init__(self, seconds: float, now: Any = time.monotonic) -> None:
+        self._now, self._end = now, now() + seconds
+
+    @property
+    def is_spent(self) -> bool:
+        return bool(self._now() >= self._end)
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(text: str) -> float:
+    """``90s``, ``20m``, ``2h`` or plain seconds; ValueError says what is allowed."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        value = float(number) * _UNITS[unit]
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text!r}; allowed: a time such as 90s, 20m or 2h")
+    return value
+
+
+def interval(found: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's score interval of a rate, 95% by default; (0, 1) of nothing."""
+    if not of:
+        return (0.0, 1.0)
+    rate, z2 = found / of, z * z
+    middle = (rate + z2 / (2 * of)) / (1 + z2 / of)
+    half = z / (1 + z2 / of) * math.sqrt(rate * (1 - rate) / of + z2 / (4 * of * of))
+    return (max(0.0, middle - half), min(1.0, middle + half))
+
+
+def rate(found: int, of: int) -> str:
+    """As pages write it: 19/20 (76 to 99%)."""
+    low, high = interval(found, of)
+    return f"{found}/{of} ({low:.0%} to {high:.0%})" if of else "-"
+
+
+def by(entries: Iterable[Entry], *names: str) -> dict[tuple[str, ...], list[Entry]]:
+    """Entries grouped by fields of their plays, in order of first appearance."""
+    found: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(tuple(str(getattr(entry.play, n)) for n in names), []).append(entry)
+    return found

@@ -1,0 +1,177 @@
+"""`biplane trust`: how often is each planted bug found, and how often is a sound system accused?
+
+    bug x scenario x seeds     detection: verdicts, rules, rates with their intervals, time to find
+    no bug x scenario x seeds  false alarms, on each system under test and plane mode
+
+Plays are drawn in turn (one seed of everything, then the next), so that whatever the budget leaves
+undone is spread evenly. They are kept in a ledger (`harness.studies.ledger`): stopped, or out of
+budget, it goes on with the same command. Unknown runs are counted as what they are: a bug that made
+a run `unknown` was not found, and a sound run that is `unknown` proves nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.judging.verdict import Verdict
+from harness.run import Outcome, Skipped
+from harness.studies.ledger import Budget, Entry, Ledger, Play, by, entry_of, rate
+from nodes.mutants import MUTANTS
+
+PlayIt = Callable[[Play], Outcome]
+LEDGER: Final = "trust.jsonl"
+
+
+def plays(
+    *,
+    bugs: Sequence[str],
+    scenarios: Sequence[str],
+    seeds: Sequence[int],
+    planes: Sequence[str],
+    suts: Sequence[str],
+) -> Iterator[Play]:
+    """One seed of everything, then the next. A bug is played in its own scenario, dual planes."""
+    for seed in seeds:
+        for bug in bugs:
+            yield Play(scenario=MUTANTS[bug].scenario, seed=seed, planes="dual", bug=bug)
+        for sut in suts:
+            for mode in planes:
+                for scenario in scenarios:
+                    yield Play(scenario=scenario, seed=seed, planes=mode, sut=sut)
+
+
+def study(
+    wanted: Iterable[Play],
+    ledger: Ledger,
+    play: PlayIt,
+    budget: Budget,
+    tell: Callable[[Entry], None],
+) -> bool:
+    """Play what is not in the ledger yet; False when the budget was spent before the end."""
+    for one in wanted:
+        if one in ledger:
+            continue
+        if budget.is_spent:
+            return False
+        try:
+            entry = entry_of(one, play(one))
+        except Skipped as why:
+            entry = Entry(play=one, verdict="skipped", reasons=(str(why),))
+        ledger.add(entry)
+        tell(entry)
+    return True
+
+
+def exit_code(entries: Iterable[Entry]) -> int:
+    """1: a sound run is invalid, or a bug was never found; 2: all else that is no certainty."""
+    entries = [e for e in entries if e.verdict != "skipped"]
+    sound = [e for e in entries if not e.play.bug]
+    found = {bug: any(e.found for e in of) for (bug,), of in by(_with_bug(entries), "bug").items()}
+    if any(e.found for e in sound) or not all(found.values()):
+        return Verdict.INVALID.exit_code
+    if any(e.verdict == Verdict.UNKNOWN for e in entries) or not entries:
+        return Verdict.UNKNOWN.exit_code
+    return Verdict.VALID.exit_code
+
+
+def _with_bug(entries: Iterable[Entry]) -> list[Entry]:
+    return [e for e in entries if e.play.bug]
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+def page(entries: Sequence[Entry], command: str) -> str:
+    """Markdown; ``command`` is what makes it again."""
+    entries = [e for e in entries if e.verdict != "skipped"]
+    lines = [
+        "# How far a verdict can be trusted",
+        "",
+        f"Made by `{command}` from {len(entries)} runs; not written by hand. Rates come with their "
+        "95% interval (Wilson).",
+        "",
+        "## Planted bugs: are they found?",
+        "",
+        "*Found*: the run was `invalid`. *Time*: from the start of chaos to the last event of the "
+        "first witness, median; the run's own length besides.",
+        "",
+        "| bug | scenario | found | by | unknown | time | run |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [_bug_row(bug, of) for (bug,), of in sorted(by(_with_bug(entries), "bug").items())]
+    lines += [
+        "",
+        "## Sound systems: is anybody accused?",
+        "",
+        "| system | planes | scenario | valid | unknown | invalid |",
+        "|---|---|---|---|---|---|",
+    ]
+    sound = [e for e in entries if not e.play.bug]
+    groups = sorted(by(sound, "sut", "planes", "scenario").items())
+    lines += [_sound_row(key, of) for key, of in groups]
+    lines += ["", *_unknowns(entries), *_accused(sound)]
+    return "\n".join(lines) + "\n"
+
+
+def _bug_row(bug: str, of: list[Entry]) -> str:
+    found = [e for e in of if e.found]
+    rules = Counter(rule for e in found for rule in e.rules)
+    by_rule = ", ".join(f"{rule} ({n})" for rule, n in rules.most_common(3)) or "-"
+    unknown = sum(e.verdict == Verdict.UNKNOWN for e in of)
+    times = [e.found_ms for e in found if e.found_ms is not None]
+    time_s = f"{statistics.median(times) / 1000:.1f} s" if times else "-"
+    run_s = f"{statistics.median(e.seconds for e in of):.0f} s"
+    cells = (f"`{bug}`", of[0].play.scenario, rate(len(found), len(of)), by_rule, unknown, time_s)
+    return f"| {' | '.join(map(str, (*cells, run_s)))} |"
+
+
+def _sound_row(key: tuple[str, ...], of: list[Entry]) -> str:
+    counts = Counter(e.verdict for e in of)
+    cells = [*key, rate(counts["valid"], len(of)), counts["unknown"], counts["invalid"]]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _unknowns(entries: Iterable[Entry]) -> list[str]:
+    unknown = [e for e in entries if e.verdict == Verdict.UNKNOWN]
+    if not unknown:
+        return []
+    lines = ["## Why runs were unknown", ""]
+    return [*lines, *(f"- {_name(e.play)}: {'; '.join(e.reasons[:2])}" for e in unknown), ""]
+
+
+def _accused(sound: Iterable[Entry]) -> list[str]:
+    accused = [e for e in sound if e.found]
+    if not accused:
+        return []
+    lines = ["## Sound systems that were accused", ""]
+    return [*lines, *(f"- {_name(e.play)}: {'; '.join(e.reasons[:2])}" for e in accused), ""]
+
+
+def _name(play: Play) -> str:
+    bug = f"{play.bug}, " if play.bug else ""
+    return f"{bug}{play.sut}, {play.scenario}, {play.planes}, seed {play.seed}"
+
+
+def save_page(entries: Sequence[Entry], command: str, out: Path) -> Path:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(entries, command))
+    return out
+
+
+def player(progress: Any, **options: Any) -> PlayIt:
+    """Plays with these options of `Settings.of`."""
+    from harness.run import run
+    from harness.scenarios import SCENARIOS
+    from harness.settings import Settings
+
+    def play(one: Play) -> Outcome:
+        settings = Settings.of(
+            seed=one.seed, planes=one.planes, sut=one.sut, mutants=one.bug, **options
+        )
+        return run(SCENARIOS[one.scenario], settings, progress)
+
+    return play
