@@ -98,6 +98,25 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "assignment",
+        "A member of a consumer group (`process`) was given a partition, or it was taken away.",
+        {
+            **_TP,
+            "group": "string",
+            "event": "string",  # assigned | revoked | lost (the member had been thrown out)
+        },
+    ),
+    Kind(
+        "commit",
+        "An offset that a member of a group asked its coordinator to keep: the next to be read.",
+        {**_OP, **_TP, "group": "string", "offset": "int64"},
+    ),
+    Kind(
+        "committed",
+        "What the coordinator answered when it was asked for a group's offset; -1: it has none.",
+        {**_OP, **_TP, "group": "string", "offset": "int64"},
+    ),
+    Kind(
         "metadata",
         "What one broker answered about one partition in one Metadata read.",
         {

@@ -17,6 +17,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     replicas             do all logs of a partition say the same?
     records              is in the log what was sent, as often as it may be?
     polls                is a consumer given every record, once, in order?
+    groups               does a consumer group go on where it was?
 
 Importing this package is cheap: Spark comes with the modules.
 """
@@ -44,6 +45,7 @@ NAMES: Final = (
     "replicas",
     "records",
     "polls",
+    "groups",
 )
 """The file of a promise is its name with underscores."""
 

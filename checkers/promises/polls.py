@@ -95,7 +95,7 @@ def _place(row: Any) -> str:
 
 def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     """Consecutive polls of one consumer. Records are folded to one row a poll before sorting."""
-    rows = history.frame("fetch").where("topic is not null")
+    rows = _alone(history).where("topic is not null")
     reset = F.coalesce(F.col("error").isin(*RESET_ERRORS), F.lit(False))
     got = (F.col("type") == "ok") & (F.col("offset") >= 0)
     rows = rows.where(got | reset).withColumn("_poll", F.coalesce("poll", "op"))
@@ -130,6 +130,13 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
             skips.append(row)
     if skips:
         _judge_skips(history, outcome, skips)
+
+
+def _alone(history: History) -> DataFrame:
+    """`fetch` rows of consumers without a group: a member's positions are its group's business."""
+    members = history.frame("assignment").select("arm", "trial", "process").distinct()
+    keys = ["arm", "trial", "process"]
+    return history.frame("fetch").join(F.broadcast(members), keys, "left_anti")
 
 
 def _went_back(row: Any) -> Finding:
@@ -216,7 +223,7 @@ def _never_delivered(history: History, outcome: Outcome, known: Excuses) -> None
         [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
         "arm string, trial int, _healed_t bigint",
     )
-    reads = history.frame("fetch").join(F.broadcast(table), ["arm", "trial"])
+    reads = _alone(history).join(F.broadcast(table), ["arm", "trial"])
     polls = reads.groupBy("arm", "trial", "process").agg(F.max("t").alias("_last_poll_t"))
     given = (
         reads.where("type = 'ok' and offset >= 0")

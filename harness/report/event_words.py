@@ -126,6 +126,13 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         if e.get("offset") is not None
         else f"a poll of {e.place} gave nothing: {e.came_of}"
     ),
+    "assignment": lambda e: f"{e.process} of group {e.group}: {e.place} is {e.event}",
+    "commit": lambda e: (
+        f"{e.process} commits offset {e.offset} of {e.place} for group {e.group}: {e.came_of}"
+    ),
+    "committed": lambda e: (
+        f"group {e.group} asks for its offset of {e.place}: {e.offset}, {e.came_of}"
+    ),
     "metadata": lambda e: (
         f"node {e.node} told a client: {e.place} is led by {e.leader} at leader epoch "
         f"{e.leader_epoch}"
@@ -182,6 +189,16 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "plane_use": lambda e: (
         f"node {e.node}'s {e.plane} plane has served {e.requests} {e.api} requests that arrived on "
         f"listener {e.listener}"
+    ),
+    "source": lambda e: (
+        f"{e.source}: {e.rows} events, {e.missing} missing, {e.rejected} rejected"
+        + ("" if e.get("closed") else "; its writer did not close it")
+    ),
+    "final_state": lambda e: (
+        f"when the load ended, {e.what}"
+        + (f" {e.place}" if e.get("topic") is not None else "")
+        + (f" of node {e.node}" if e.get("node") is not None else "")
+        + (f": led by {e.leader}, ISR {e.isr}" if e.get("isr") is not None else "")
     ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
     "log_read": lambda e: (

@@ -82,45 +82,45 @@ class Consumer:
                 # The first record ends the wait; the rest of the poll is what has come with it.
                 first = client.poll(params.poll_ms / 1000)
                 messages = [] if first is None else [first, *client.consume(params.max_records, 0)]
-                self._record(recorder, poll, invoke_t, messages)
+                record_poll(recorder, poll, invoke_t, messages)
                 poll += 1
         finally:
             client.close()
 
-    def _record(
-        self, recorder: LiveRecorder, poll: int, invoke_t: int, messages: list[Any]
-    ) -> None:
-        t = time.monotonic_ns()
-        if not messages:
-            recorder.complete("fetch", poll, "ok", invoke_t, t, poll=poll)
-            return
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                code = error.code()
-                recorder.complete(
-                    "fetch",
-                    poll,
-                    "fail" if code > 0 else "info",
-                    invoke_t,
-                    t,
-                    poll=poll,
-                    topic=message.topic(),
-                    partition=message.partition(),
-                    error=code if code > 0 else None,
-                    failure=error.name(),
-                )
-                continue
+
+def record_poll(recorder: LiveRecorder, poll: int, invoke_t: int, messages: list[Any]) -> None:
+    """The `fetch` rows of one poll of librdkafka's, which ends now."""
+    t = time.monotonic_ns()
+    if not messages:
+        recorder.complete("fetch", poll, "ok", invoke_t, t, poll=poll)
+        return
+    for message in messages:
+        error = message.error()
+        if error is not None:
+            code = error.code()
             recorder.complete(
                 "fetch",
                 poll,
-                "ok",
+                "fail" if code > 0 else "info",
                 invoke_t,
                 t,
                 poll=poll,
                 topic=message.topic(),
                 partition=message.partition(),
-                offset=message.offset(),
-                value=decode_value(message.value()),
-                leader_epoch=message.leader_epoch(),
+                error=code if code > 0 else None,
+                failure=error.name(),
             )
+            continue
+        recorder.complete(
+            "fetch",
+            poll,
+            "ok",
+            invoke_t,
+            t,
+            poll=poll,
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+            value=decode_value(message.value()),
+            leader_epoch=message.leader_epoch(),
+        )

@@ -2,7 +2,8 @@
 
 Retries are off by default, so that one operation is at most one append: an answer then says what
 became of that record, and a duplicate in the log is the broker's doing. With ``retries`` above 0 an
-error is only what the *last* attempt met, so every error becomes `info`.
+error is only what the *last* attempt met, so every error becomes `info`. With ``idempotent`` it
+retries as often as it takes, and is promised that each record lands once, in order (KIP-98).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Params:
     timeout_ms: int = 10_000
     linger_ms: float = 0.0
     retries: int = 0
+    idempotent: bool = False
     max_unanswered: int = 10_000
     client: dict[str, str] = field(default_factory=dict)
 
@@ -48,6 +50,8 @@ class Params:
                 f"field 'params.value_bytes': {self.value_bytes} is not allowed; "
                 f"allowed: at least {MIN_BYTES}"
             )
+        if self.idempotent and (self.acks != -1 or self.retries):
+            raise ValueError("field 'params.idempotent': allowed: with acks -1, without retries")
         if not self.topics:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
 
@@ -67,8 +71,7 @@ class Producer:
                 "bootstrap.servers": self._spec.bootstrap_servers,
                 "client.id": self._spec.process,
                 "acks": params.acks,
-                "enable.idempotence": False,
-                "message.send.max.retries": params.retries,
+                **_sending(params),
                 "message.timeout.ms": params.timeout_ms,
                 "request.timeout.ms": params.timeout_ms,
                 "linger.ms": params.linger_ms,
@@ -150,7 +153,7 @@ class Producer:
         outcome = "info"
         if code == confluent_kafka.KafkaError._PURGE_QUEUE:
             outcome = "fail"  # never left the client
-        elif code > 0 and self._params.retries == 0:
+        elif code > 0 and self._params.retries == 0 and not self._params.idempotent:
             outcome = produce_outcome(code, self._params.acks)
         recorder.complete(
             "produce",
@@ -162,3 +165,10 @@ class Producer:
             failure=error.name(),
             **row,
         )
+
+
+def _sending(params: Params) -> dict[str, Any]:
+    """How often a record is sent. Idempotence brings its own number of retries: very many."""
+    if params.idempotent:
+        return {"enable.idempotence": True}
+    return {"enable.idempotence": False, "message.send.max.retries": params.retries}

@@ -25,6 +25,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import consumer
 
         return consumer.Consumer(spec, spec.read_params(consumer.Params)).run
+    if spec.role == "group-consumer":
+        from harness.workload import group_consumer
+
+        return group_consumer.GroupConsumer(spec, spec.read_params(group_consumer.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 

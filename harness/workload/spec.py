@@ -1,7 +1,8 @@
 """What one workload process is to do, as data (JSON), and how roles read their parameters.
 
-A workload process plays one role (producer, direct-producer, consumer, metadata-reader, prober),
-appends its own live history file and obeys stop. The spec is all it is told.
+A workload process plays one role (producer, direct-producer, consumer, group-consumer,
+metadata-reader, prober), appends its own live history file and obeys stop. The spec is all it is
+told.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
-ROLES: Final = ("producer", "direct-producer", "consumer", "metadata-reader", "prober")
+ROLES: Final = (
+    *("producer", "direct-producer", "consumer", "group-consumer", "metadata-reader", "prober"),
+)
 P = TypeVar("P")
 
 

@@ -19,6 +19,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
     record: dict[str, Any] = {"process": spec.process, "role": spec.role}
     if spec.role == "direct-producer":
         record["topics"] = {params["topic"]: [params.get("partition", 0)]}
+    elif spec.role == "group-consumer":  # which partitions it is given is the group's business
+        record["topics"] = {topic: [] for topic in params["topics"]}
     elif spec.role in ("producer", "consumer"):
         record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
     elif spec.role == "metadata-reader":

@@ -1,0 +1,235 @@
+"""Groups: does a consumer group go on where it was?
+
+Guarantee: an offset that the coordinator acknowledged is kept, whoever coordinates next; whoever is
+given a partition goes on from the newest kept offset; and together a group's members are given
+every record (at least once).
+
+Violations:
+- ``group-offset-went-back``: a member that was given a partition began before an offset whose
+  commit had been acknowledged before;
+- ``committed-offset-lost``: asked at the end, the coordinator has an older offset than one that it
+  acknowledged, or none;
+- ``group-skipped``: of one partition, a record between two that members were given, which is in the
+  final log and was given to none of them.
+
+Lawful and alike: records that were given and not committed are given again; a commit of which
+nobody knows the end may be kept or not; a member whose position was reset (`polls.RESET_ERRORS`)
+begins where it was sent; who is thrown out may commit no more, and its commits fail.
+Unknown: a group whose members were never given a partition, or never committed anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import leaders_table
+from checkers.judging.excuses import excuses
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.polls import RESET_ERRORS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+BEGINNINGS: Final = "partitions given to a member, and begun"
+COMMITS: Final = "acknowledged commits"
+KEPT: Final = "kept offsets asked for"
+_TP: Final = ["arm", "trial", "topic", "partition"]
+_SUSPECTS: Final = 1_000
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    if not history.has("assignment"):
+        return outcome
+    commits = history.frame("commit").where("type = 'ok' and offset >= 0")
+    for row in commits.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], COMMITS, row["count"])
+    for row in _beginnings(history, commits):
+        _judge_beginning(history, outcome, row)
+    for row in _kept(history, commits):
+        _judge_kept(outcome, row)
+    for row in _skipped(history):
+        outcome.add(_skip(row))
+        outcome.counts["group-skipped"] += row["n"] - 1
+    for arm, trial in history.trials:
+        if not outcome.evidence[arm, trial, BEGINNINGS]:
+            outcome.unknown(arm, trial, "no member of a group was given a partition and read it")
+        if not outcome.evidence[arm, trial, COMMITS]:
+            outcome.unknown(arm, trial, "no commit of a group was acknowledged")
+    return outcome
+
+
+def _beginnings(history: History, commits: DataFrame) -> list[dict[str, Any]]:
+    """Each assignment that led to a first record, with the newest offset kept before it."""
+    given = history.frame("assignment").select(
+        *_TP,
+        "process",
+        "group",
+        "t",
+        F.col("event").alias("what"),
+        F.lit(-1).cast("long").alias("offset"),
+    )
+    reset = F.coalesce(F.col("error").isin(*RESET_ERRORS), F.lit(False))
+    got = (F.col("type") == "ok") & (F.col("offset") >= 0)
+    polls = (
+        history.frame("fetch")
+        .where(got | reset)
+        .select(
+            *_TP,
+            "process",
+            F.lit(None).cast("string").alias("group"),
+            "t",
+            F.when(got, "got").otherwise("reset").alias("what"),
+            F.coalesce("offset", F.lit(-1)).alias("offset"),
+        )
+    )
+    members = given.select("arm", "trial", "process").distinct()
+    rows = given.unionByName(polls.join(F.broadcast(members), ["arm", "trial", "process"]))
+    order = Window.partitionBy(*_TP, "process").orderBy("t", F.col("what") != "assigned", "offset")
+    rows = rows.withColumn("_before", F.lag("what").over(order))
+    rows = rows.withColumn("_given_t", F.lag("t").over(order))
+    rows = rows.withColumn("group", F.coalesce("group", F.lag("group").over(order)))
+    first = rows.where("what = 'got' and _before = 'assigned'")
+    first = first.select(*_TP, "process", "group", "offset", "t", "_given_t").alias("f")
+    kept = commits.select(*_TP, "group", F.col("offset").alias("kept"), F.col("t").alias("kept_t"))
+    same = F.col("k.kept_t") < F.col("f._given_t")
+    for name in (*_TP, "group"):
+        same = same & (F.col(f"f.{name}") == F.col(f"k.{name}"))
+    joined = first.join(kept.alias("k"), same, "left")
+    found = joined.groupBy(*(F.col(f"f.{n}").alias(n) for n in (*_TP, "process", "group")),
+                           F.col("f.offset").alias("offset"), F.col("f.t").alias("t"),
+                           F.col("f._given_t").alias("given_t")).agg(
+        F.max("kept").alias("kept"), F.max_by("kept_t", "kept").alias("kept_t")
+    )  # fmt: skip
+    return list(found.toArrow().to_pylist())
+
+
+def _judge_beginning(history: History, outcome: Outcome, row: dict[str, Any]) -> None:
+    arm, trial = row["arm"], row["trial"]
+    outcome.saw(arm, trial, BEGINNINGS)
+    if row["kept"] is None or row["offset"] >= row["kept"]:
+        return
+    excuse = excuses(history).of(arm, trial, row["topic"], row["partition"], row["t"])
+    if excuse is not None:
+        outcome.excuse(arm, trial, "group-offset-went-back", excuse, of=BEGINNINGS)
+        return
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    own = {**at, "process": row["process"]}
+    outcome.add(
+        Finding(
+            "group-offset-went-back",
+            f"{row['process']} of group {row['group']} was given {row['topic']}-{row['partition']} "
+            f"and began at offset {row['offset']}, although {row['kept']} had been committed",
+            arm,
+            trial,
+            (
+                Pick("commit", {**at, "offset": row["kept"], "t": row["kept_t"]}, rows=1),
+                Pick("assignment", {**own, "t": row["given_t"]}, rows=1),
+                Pick("fetch", {**own, "offset": row["offset"], "t": row["t"]}, rows=1),
+            ),
+        )
+    )
+
+
+def _kept(history: History, commits: DataFrame) -> list[dict[str, Any]]:
+    """Each answer about a kept offset, with the newest that had been acknowledged before."""
+    if not history.has("committed"):
+        return []
+    asked = (
+        history.frame("committed")
+        .where("type = 'ok' and topic is not null")
+        .select(*_TP, "group", "offset", "invoke_t", "t", "process")
+    )
+    done = commits.select(*_TP, "group", F.col("offset").alias("kept"), F.col("t").alias("kept_t"))
+    same = F.col("k.kept_t") < F.col("a.invoke_t")
+    for name in (*_TP, "group"):
+        same = same & (F.col(f"a.{name}") == F.col(f"k.{name}"))
+    joined = asked.alias("a").join(done.alias("k"), same, "left")
+    names = (*_TP, "group", "offset", "t", "process")
+    found = joined.groupBy(*(F.col(f"a.{name}").alias(name) for name in names))
+    return list(found.agg(F.max("kept").alias("kept")).toArrow().to_pylist())
+
+
+def _judge_kept(outcome: Outcome, row: dict[str, Any]) -> None:
+    outcome.saw(row["arm"], row["trial"], KEPT)
+    if row["kept"] is None or row["offset"] >= row["kept"]:
+        return
+    at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
+    outcome.add(
+        Finding(
+            "committed-offset-lost",
+            f"group {row['group']} had committed offset {row['kept']} of "
+            f"{row['topic']}-{row['partition']}; in the end its coordinator has {row['offset']}",
+            row["arm"],
+            row["trial"],
+            (
+                Pick("commit", {**at, "offset": row["kept"], "type": "ok"}, rows=1),
+                Pick("committed", {**at, "t": row["t"]}, rows=1),
+            ),
+        )
+    )
+
+
+def _skipped(history: History) -> list[dict[str, Any]]:
+    """Records of the final log between the first and the last that a group was given, and that it
+    was not given."""
+    members = history.frame("assignment").select("arm", "trial", "process", "group").distinct()
+    given = history.frame("fetch").where("type = 'ok' and offset >= 0")
+    given = given.join(F.broadcast(members), ["arm", "trial", "process"])
+    given = given.select(*_TP, "group", "offset").distinct()
+    spans = given.groupBy(*_TP, "group").agg(
+        F.min("offset").alias("_low"), F.max("offset").alias("_high")
+    )
+    leaders = leaders_table(history).select(*_TP, "leader_node")
+    final = history.frame("log_read").join(F.broadcast(leaders), _TP).where("node = leader_node")
+    inside = final.select(*_TP, "offset").join(F.broadcast(spans), _TP)
+    inside = inside.where("offset > _low and offset < _high")
+    missed = inside.join(given, [*_TP, "group", "offset"], "left_anti")
+    found = missed.groupBy(*_TP, "group").agg(
+        F.count("*").alias("n"), F.min("offset").alias("offset")
+    )
+    return list(found.limit(_SUSPECTS).toArrow().to_pylist())
+
+
+def _skip(row: dict[str, Any]) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    return Finding(
+        "group-skipped",
+        f"no member of group {row['group']} was given {row['n']} records of "
+        f"{row['topic']}-{row['partition']} that lie between others, the first at offset "
+        f"{row['offset']}",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("fetch", {**at, "offset": row["offset"] - 1}, rows=2),
+            Pick("commit", at, last=True, rows=2),
+            Pick("log_read", {**at, "offset": row["offset"]}, rows=2),
+        ),
+    )
+
+
+PROMISE: Final = Promise(
+    name="groups",
+    says="A consumer group goes on where it was, and its members are given every record.",
+    source="Kafka's GroupCoordinator and GroupMetadataManager; Jepsen's Kafka workload (subscribe)",
+    rules={
+        "group-offset-went-back": "Who is given a partition goes on from the kept offset.",
+        "committed-offset-lost": "An acknowledged offset is kept.",
+        "group-skipped": "Together a group's members are given every record.",
+    },
+    evidence={
+        BEGINNINGS: "by assignment",
+        COMMITS: "by the coordinator's answer",
+        KEPT: "at the end, by its members",
+    },
+    unknown_when=("no member was given a partition, or none committed",),
+    blind=("records given twice", "groups whose members use no subscription"),
+    check=check,
+)

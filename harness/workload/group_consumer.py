@@ -1,0 +1,202 @@
+"""A member of a consumer group: librdkafka, subscribed, offsets committed by hand after each poll.
+
+What it was given is `fetch` rows, as of a consumer without a group; what it asked the coordinator
+to keep, `commit` rows; what it was given and what was taken from it, `assignment` rows. It commits
+only what it has recorded (at least once): a record that nobody recorded was never given to anyone.
+
+With ``rejoin_ms`` it leaves the group now and then and joins it anew, so that the others are given
+its partitions and must go on where it was. At its end it asks the coordinator what it has kept
+(`committed` rows), for every partition of its topics.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import confluent_kafka
+
+from harness.workload.consumer import record_poll
+from harness.workload.lifecycle import Lifecycle
+from harness.workload.recorder import LiveRecorder
+from harness.workload.spec import WorkloadError, WorkloadSpec
+
+_CONNECT_S: Final = 20.0
+_ASK_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topics``: partitions by topic. ``client``: librdkafka settings on top."""
+
+    group: str
+    topics: dict[str, int]
+    rejoin_ms: int | None = None
+    poll_ms: int = 200
+    max_records: int = 200
+    session_timeout_ms: int = 6_000
+    client: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.topics:
+            raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
+        if self.rejoin_ms is not None and self.rejoin_ms < 500:
+            raise ValueError("field 'params.rejoin_ms': allowed: null, or at least 500")
+
+
+class GroupConsumer:
+    """Everything happens on the thread that calls `run`; callbacks too (in poll and close)."""
+
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        self._spec, self._params = spec, params
+        self._polls = 0
+        self._ops = 0
+
+    def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
+        ready = False
+        while not life.over:
+            client = self._client()
+            try:
+                client.list_topics(timeout=_CONNECT_S)
+            except confluent_kafka.KafkaException as error:
+                if not ready:
+                    raise WorkloadError(f"workload {self._spec.process!r}: {error}") from None
+            if not ready:
+                life.ready()
+                ready = True
+            try:
+                self._take_part(client, recorder, life)
+                if life.over:
+                    self._ask(client, recorder)
+            finally:
+                client.close()
+
+    def _client(self) -> Any:
+        return confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self._spec.bootstrap_servers,
+                "client.id": self._spec.process,
+                "group.id": self._params.group,
+                "session.timeout.ms": self._params.session_timeout_ms,
+                "heartbeat.interval.ms": self._params.session_timeout_ms // 10,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_uncommitted",
+                "check.crcs": True,
+                "fetch.wait.max.ms": 100,
+                "fetch.error.backoff.ms": 100,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 3,
+                **self._params.client,
+            }
+        )
+
+    def _take_part(self, client: Any, recorder: LiveRecorder, life: Lifecycle) -> None:
+        """Until it is time to leave the group, or the end."""
+
+        def told(event: str) -> Any:
+            def tell(_client: Any, partitions: list[Any]) -> None:
+                for one in partitions:
+                    place = {"topic": one.topic, "partition": one.partition}
+                    recorder.event("assignment", group=self._params.group, event=event, **place)
+
+            return tell
+
+        client.subscribe(
+            list(self._params.topics),
+            on_assign=told("assigned"),
+            on_revoke=told("revoked"),
+            on_lost=told("lost"),
+        )
+        rejoin_ms = self._params.rejoin_ms
+        end = None if rejoin_ms is None else time.monotonic() + rejoin_ms / 1000
+        while not life.over and (end is None or time.monotonic() < end):
+            invoke_t = time.monotonic_ns()
+            first = client.poll(self._params.poll_ms / 1000)
+            rest = [] if first is None else client.consume(self._params.max_records, 0)
+            messages = [] if first is None else [first, *rest]
+            record_poll(recorder, self._polls, invoke_t, messages)
+            self._polls += 1
+            given = [m for m in messages if m.error() is None]
+            if given:
+                self._commit(client, recorder, given)
+
+    def _commit(self, client: Any, recorder: LiveRecorder, given: list[Any]) -> None:
+        following: dict[tuple[str, int], int] = {}
+        for message in given:
+            following[message.topic(), message.partition()] = message.offset() + 1
+        offsets = [
+            confluent_kafka.TopicPartition(topic, partition, offset)
+            for (topic, partition), offset in following.items()
+        ]
+        op, invoke_t = self._next_op(), time.monotonic_ns()
+        outcome, error, failure, done = "ok", None, None, offsets
+        try:
+            done = client.commit(offsets=offsets, asynchronous=False)
+        except confluent_kafka.KafkaException as raised:
+            code = raised.args[0].code()
+            # Only an answer says that nothing was kept; anything else may have been.
+            outcome = "fail" if code > 0 and code not in _INDEFINITE else "info"
+            error, failure = (code if code > 0 else None), raised.args[0].name()
+        t = time.monotonic_ns()
+        for wanted, one in zip(offsets, done, strict=True):
+            own = one.error
+            recorder.complete(
+                "commit",
+                op,
+                "info" if own is not None else outcome,
+                invoke_t,
+                t,
+                group=self._params.group,
+                topic=wanted.topic,
+                partition=wanted.partition,
+                offset=wanted.offset,
+                error=error,
+                failure=own.name() if own is not None else failure,
+            )
+
+    def _ask(self, client: Any, recorder: LiveRecorder) -> None:
+        wanted = [
+            confluent_kafka.TopicPartition(topic, partition)
+            for topic, count in self._params.topics.items()
+            for partition in range(count)
+        ]
+        op, invoke_t = self._next_op(), time.monotonic_ns()
+        try:
+            answers = client.committed(wanted, timeout=_ASK_S)
+        except confluent_kafka.KafkaException as error:
+            recorder.complete(
+                "committed",
+                op,
+                "info",
+                invoke_t,
+                time.monotonic_ns(),
+                group=self._params.group,
+                failure=error.args[0].name(),
+            )
+            return
+        for one in answers:
+            recorder.complete(
+                "committed",
+                op,
+                "ok" if one.error is None else "info",
+                invoke_t,
+                time.monotonic_ns(),
+                group=self._params.group,
+                topic=one.topic,
+                partition=one.partition,
+                offset=max(one.offset, -1),
+                failure=None if one.error is None else one.error.name(),
+            )
+
+    def _next_op(self) -> int:
+        """Polls count by themselves; these come after any number of them."""
+        self._ops += 1
+        return 1_000_000_000 + self._ops
+
+
+_INDEFINITE: Final = frozenset({7, 13, 16, 41})
+"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_COORDINATOR, NOT_CONTROLLER: the offset may be kept."""

@@ -1,0 +1,140 @@
+"""Groups, both ways: who is given a partition goes on where the group was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.promises import polls
+from checkers.promises.groups import KEPT, check
+
+pytestmark = pytest.mark.spark
+G = {"group": "g"}
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def given(story: Any, t: float, member: str, event: str = "assigned") -> None:
+    story.add("assignment", t, process=member, event=event, **G)
+
+
+def poll(story: Any, t: float, member: str, *offsets: int) -> None:
+    for offset in offsets:
+        story.add("fetch", t, process=member, poll=int(t), offset=offset, value=offset)
+
+
+def commit(story: Any, t: float, member: str, offset: int, **more: Any) -> None:
+    story.add("commit", t, process=member, offset=offset, **{**G, **more})
+
+
+def handed_over(story: Any, *, begins_at: int = 3) -> None:
+    """Member a is given ten records and keeps 3; member b is given the partition after that."""
+    story.final_log({v: v for v in range(10)})
+    given(story, 10, "a")
+    poll(story, 20, "a", 0, 1, 2)
+    commit(story, 30, "a", 3)
+    given(story, 40, "a", "revoked")
+    given(story, 50, "b")
+    poll(story, 60, "b", *range(begins_at, 10))
+    commit(story, 70, "b", 10)
+
+
+def asked(story: Any, offset: int, **more: Any) -> None:
+    story.add("committed", 90, process="b", offset=offset, **{**G, **more})
+
+
+def test_a_sound_history(story: Any, spark: Any) -> None:
+    handed_over(story)
+    asked(story, 10)
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[story.arm, 0, KEPT] == 1
+
+
+def test_who_begins_before_the_kept_offset(story: Any, spark: Any) -> None:
+    handed_over(story, begins_at=1)
+    found = judged(story, spark)
+    assert found.counts == {"group-offset-went-back": 1}
+    assert "b of group g was given t-0 and began at offset 1, although 3" in found.findings[0].says
+
+
+@pytest.mark.parametrize(
+    "why", ["not committed", "too late", "nobody knows", "another group", "another partition"]
+)
+def test_what_was_not_kept_is_given_again(story: Any, spark: Any, why: str) -> None:
+    handed_over(story, begins_at=1)
+    kept = story.rows["commit"][0]
+    if why == "not committed":
+        kept["type"] = "fail"
+    if why == "nobody knows":
+        kept["type"] = "info"
+    if why == "too late":
+        kept["t"] = 55 * 1_000_000
+    if why == "another group":
+        kept["group"] = "h"
+    if why == "another partition":
+        kept["partition"] = 1
+    assert not judged(story, spark).counts
+
+
+def test_going_on_after_a_reset_is_the_clients_own_business(story: Any, spark: Any) -> None:
+    handed_over(story, begins_at=1)
+    story.add("fetch", 55, process="b", poll=55, type="fail", error=1)
+    assert not judged(story, spark).counts
+
+
+def test_only_the_first_record_after_an_assignment_counts(story: Any, spark: Any) -> None:
+    handed_over(story)
+    commit(story, 75, "b", 10)
+    poll(story, 80, "b", 9)  # the same member, no new assignment: `polls` would know
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(("offset", "broken"), [(10, 0), (12, 0), (9, 1), (-1, 1)])
+def test_an_offset_that_the_coordinator_acknowledged_is_kept(
+    story: Any, spark: Any, offset: int, broken: int
+) -> None:
+    handed_over(story)
+    asked(story, offset)
+    assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
+
+
+def test_a_commit_that_may_be_on_its_way_proves_nothing(story: Any, spark: Any) -> None:
+    handed_over(story)
+    commit(story, 95, "b", 11)
+    asked(story, 10)
+    asked(story, -1, group="another")
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(("begins_at", "broken"), [(3, 0), (5, 2)])
+def test_records_that_no_member_was_given(
+    story: Any, spark: Any, begins_at: int, broken: int
+) -> None:
+    handed_over(story, begins_at=begins_at)
+    assert judged(story, spark).counts.get("group-skipped", 0) == broken
+
+
+def test_a_gap_without_records_is_none(story: Any, spark: Any) -> None:
+    handed_over(story, begins_at=5)
+    story.rows["log_read"] = [r for r in story.rows["log_read"] if r["offset"] not in (3, 4)]
+    assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize("lack", ["commit", "fetch"])
+def test_a_group_that_did_nothing_is_unknown(story: Any, spark: Any, lack: str) -> None:
+    handed_over(story)
+    story.rows[lack].clear()
+    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+
+
+def test_members_are_not_held_to_their_polls(story: Any, spark: Any) -> None:
+    handed_over(story)
+    given(story, 80, "a")
+    poll(story, 85, "a", 0, 1, 5)
+    assert not polls.check(story.history(spark)).counts
