@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nodes.core.deadlines import SLACK
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.messages import CommittedOffset
@@ -199,6 +200,24 @@ class TestStaying:
         # This one outlives it by its heartbeats.
         until(other_has_expired)
         assert client.heartbeat() == 0
+
+    def test_a_heartbeat_leaves_nothing_behind(
+        self, make_coordinator: Any, client_of: Any, clock: Any
+    ) -> None:
+        """Whatever the session's timeout is: each beat replaces the deadline before it."""
+        coordinator = make_coordinator(clock=clock)
+        clients = [client_of(coordinator, group_id=f"g{i}") for i in range(10)]
+        for client in clients:
+            client.join(session_timeout_ms=100_000)
+            client.sync({client.member_id: b""})
+        timer, most = coordinator._timer, 0
+        for beat in range(100_000):
+            assert clients[beat % 10].heartbeat() == 0
+            if beat % 10 == 0:
+                clock.advance(1)
+                most = max(most, timer.entries)
+        assert timer.size == 10
+        assert most <= 2 * 10 + SLACK
 
     def test_waiting_for_a_rebalance_is_being_alive(
         self, make_coordinator: Any, client_of: Any, clock: Any, until: Any
