@@ -44,6 +44,9 @@ CLUSTER_ID = "c_-uSTeR_Id22characters"
 
 Fields = dict[str, Any]
 
+_OPEN = SimpleNamespace(fd=1, hung_up=False)
+"""As much of a connection as answers need."""
+
 
 class Reply:
     """The end of one request: a frame, nothing at all (b""), or a closed connection (None)."""
@@ -293,9 +296,10 @@ class Node:
         reply = Reply()
         reply.correlation_id = header.correlation_id
         request = Request(
-            reply, None, header, body, frame, listener, "data", "127.0.0.1", time.monotonic_ns()
+            reply, _OPEN, header, body, frame, listener, "data", "127.0.0.1", time.monotonic_ns()
         )
         self.apis.handle(request)
+        request.let_go()
         return reply
 
     def call(self, api: ApiKey, version: int, **fields: Any) -> Any:
