@@ -73,6 +73,12 @@ class MemberDescription(NamedTuple):
     assignment: bytes
 
 
+class GroupCounts(NamedTuple):
+    groups: int
+    offsets: int
+    states: Counter[GroupState]
+
+
 class GroupDescription(NamedTuple):
     """`state` is "" with an error, "Dead" for a group that does not exist."""
 
@@ -103,11 +109,11 @@ class GroupCoordinator:
         self._metadata_cache = metadata_cache
         self.now_ms = now_ms
         self._lock = DeferringLock()
-        self._timer = Timer(f"ExpirationReaper-{config.broker_id}-Rebalance")
+        self.timer = Timer(f"ExpirationReaper-{config.broker_id}-Rebalance")
         self._loader = Timer("group-metadata-manager-0")
         self._store = GroupStore(replica_manager, config.offsets_commit_timeout_ms, now_ms)
         self._membership = Membership(
-            config, self._lock, self._timer, self._store_group, now_ms, self._discard_if_vacant
+            config, self._lock, self.timer, self._store_group, now_ms, self._discard_if_vacant
         )
         self._groups: dict[str, Group] = {}
         self.deletion = GroupDeletion(
@@ -143,7 +149,7 @@ class GroupCoordinator:
         """Ends the threads; requests are answered COORDINATOR_NOT_AVAILABLE from now on."""
         self._active = False
         self._loader.shutdown()
-        self._timer.shutdown()
+        self.timer.shutdown()
 
     # ---- whose groups ----------------------------------------------------------------------------
 
@@ -421,6 +427,14 @@ class GroupCoordinator:
                 for g in self._groups.values()
                 if not wanted or g.state.value.lower() in wanted
             ]
+
+    def counts(self) -> GroupCounts:
+        """How much there is of everything, for gauges."""
+        with self._lock:
+            groups = self._groups.values()
+            return GroupCounts(
+                len(groups), sum(len(g.offsets) for g in groups), Counter(g.state for g in groups)
+            )
 
     def describe(self, group_id: str) -> GroupDescription:
         with self._lock:

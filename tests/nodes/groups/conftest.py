@@ -229,7 +229,7 @@ def make_coordinator(replicas: MemoryReplicas) -> Iterator[Callable[..., GroupCo
         cache: Any = SimpleNamespace(partition_count=lambda _topic: 4)
         coordinator = GroupCoordinator(make_config(**changes), manager, cache, now_ms=now_ms)
         if clock is not None:
-            coordinator._timer._now_ns = clock
+            coordinator.timer._now_ns = clock
         coordinator.startup()
         made.append(coordinator)
         if owns:

@@ -10,7 +10,9 @@ import pytest
 from nodes.core.deadlines import SLACK
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.groups.gauges import GROUP_METADATA, register_gauges
 from nodes.groups.messages import CommittedOffset
+from nodes.metrics import Metrics
 
 TP = TopicPartition("t", 0)
 
@@ -210,7 +212,7 @@ class TestStaying:
         for client in clients:
             client.join(session_timeout_ms=100_000)
             client.sync({client.member_id: b""})
-        timer, most = coordinator._timer, 0
+        timer, most = coordinator.timer, 0
         for beat in range(100_000):
             assert clients[beat % 10].heartbeat() == 0
             if beat % 10 == 0:
@@ -410,3 +412,20 @@ def test_listing_and_describing(make_client: Any, coordinator: Any) -> None:
     assert (described.state, described.protocol_type) == ("Stable", "consumer")
     assert described.members[0].assignment == b"0"
     assert coordinator.describe("nobody").state == "Dead"
+
+
+def test_gauges(make_client: Any, coordinator: Any) -> None:
+    metrics = Metrics()
+    register_gauges(metrics, coordinator)
+
+    def read(name: str) -> float:
+        return metrics.value(f"{GROUP_METADATA}{name}")
+
+    stable(make_client(), make_client())
+    empty = make_client(group_id="h")
+    assert empty.commit({TP: at(1), TopicPartition("t", 1): at(2)}).wait() == 0
+    assert [read(n) for n in ("NumGroups", "NumGroupsStable", "NumGroupsEmpty")] == [2, 1, 1]
+    assert (read("NumOffsets"), read("NumGroupsDead")) == (2, 0)
+    timer = "kafka.server:type=DelayedOperationPurgatory,name={},delayedOperation=Rebalance"
+    assert metrics.value(timer.format("NumDelayedOperations")) == 2
+    assert metrics.value(timer.format("TimerEntries")) >= 2

@@ -54,7 +54,7 @@ class TestPhantoms:
         until(lambda: (clock.advance(1), names(coordinator) == {"real"})[1])
         assert real.heartbeat() == 0
         pending = coordinator._membership.pending
-        assert (len(pending), pending.size_bytes, coordinator._timer.size) == (0, 0, 1)
+        assert (len(pending), pending.size_bytes, coordinator.timer.size) == (0, 0, 1)
 
     def test_ids_that_came_back_leave_no_timer(
         self, make_coordinator: Any, client_of: Any, clock: Any
@@ -72,8 +72,8 @@ class TestPhantoms:
         client.sync({client.member_id: b""})
         assert client.leave() == 0
         pending = coordinator._membership.pending
-        assert (len(pending), pending.size_bytes, coordinator._timer.size) == (0, 0, 0)
-        assert coordinator._timer.entries <= SLACK
+        assert (len(pending), pending.size_bytes, coordinator.timer.size) == (0, 0, 0)
+        assert coordinator.timer.entries <= SLACK
 
     def test_all_of_them_together_are_bounded(
         self,
@@ -89,7 +89,7 @@ class TestPhantoms:
             error = client.join(requires_member_id=True, session_timeout_ms=100_000).error
             assert error == Errors.MEMBER_ID_REQUIRED
             assert len(coordinator._groups) <= 50
-            assert coordinator._timer.entries <= 2 * 50 + SLACK
+            assert coordinator.timer.entries <= 2 * 50 + SLACK
         assert len(coordinator._groups) >= 40, "it must not forget more than it has to"
         # The newest may still come back; the oldest is told to begin again, and can.
         oldest, newest = clients[0], clients[-1]
