@@ -52,13 +52,15 @@ def test_renewing_one_of_many_leaves_nothing_behind() -> None:
 
 def test_the_cancelled_go_when_the_others_were_taken() -> None:
     deadlines: Deadlines[int] = Deadlines()
+    between = deadlines.add(2000, -1)  # keeps the far ones from coming to the top
     far = [deadlines.add(FAR_NS, i) for i in range(1000)]
     for i in range(1000):
         deadlines.add(i, i)
     for deadline in far:
         deadlines.cancel(deadline)
     assert len(deadlines.take_due(1000)) == 1000
-    assert deadlines.entries <= SLACK
+    assert deadlines.entries <= 2 + SLACK
+    assert between.item == -1
 
 
 @patch("nodes.core.deadlines.SLACK", 1)

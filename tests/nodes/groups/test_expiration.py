@@ -132,6 +132,30 @@ class TestPhantoms:
         make_client().join(**wrong)
         assert names(coordinator) == {"g"}
 
+    def test_a_failed_join_does_not_erase_what_was_there(
+        self, make_client: Any, coordinator: Any
+    ) -> None:
+        """A group that has had a generation is in the log; only expiration may take it out."""
+        client = make_client()
+        client.join()
+        client.sync({client.member_id: b""})
+        client.leave()
+        assert make_client().join(protocols=()).error != 0
+        assert coordinator.describe("g").state == "Empty"
+
+    @pytest.mark.parametrize("way", ["delete", "resign"])
+    def test_ids_go_with_their_group(
+        self, make_coordinator: Any, client_of: Any, clock: Any, way: str
+    ) -> None:
+        coordinator = make_coordinator(clock=clock)
+        client_of(coordinator).join(requires_member_id=True, session_timeout_ms=100_000)
+        assert (len(coordinator._membership.pending), coordinator.timer.size) == (1, 1)
+        if way == "delete":
+            assert coordinator.deletion.delete_groups(["g"]) == {"g": 0}
+        else:
+            coordinator.on_resignation(coordinator.partition_for("g"))
+        assert (len(coordinator._membership.pending), coordinator.timer.size) == (0, 0)
+
     def test_questions_make_no_group(self, make_client: Any, coordinator: Any) -> None:
         client = make_client()
         client.member_id, client.generation = "m", 1
