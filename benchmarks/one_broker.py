@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -39,6 +40,12 @@ class OneBroker:
     control_port: int
     broker_epoch: int
     pid: int
+    folder: Path
+    """All that the two processes write; the logs in `log_dirs`."""
+
+    @property
+    def log_dirs(self) -> Path:
+        return self.folder / "logs"
 
     def cpu_s(self) -> float:
         """CPU that the broker's process has used, in the kernel too: hardly moved by noise."""
@@ -47,8 +54,10 @@ class OneBroker:
 
 
 def free_port() -> int:
+    ports = list(range(20000, 32000))
+    random.SystemRandom().shuffle(ports)  # others that run at once seek ports, too
     with socket.socket() as sock:
-        for port in range(20000, 32000):
+        for port in ports:
             try:
                 sock.bind(("127.0.0.1", port))
             except OSError:
@@ -78,6 +87,7 @@ def one_broker(
                 ports["CONTROLLER" if dual else "REPLICATION"],
                 -1,
                 processes[-1].pid,
+                folder,
             )
         finally:
             for process in reversed(processes):

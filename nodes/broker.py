@@ -46,6 +46,7 @@ from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.coordinator import GroupCoordinator
+from nodes.groups.gauges import register_gauges as register_group_gauges
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
 from nodes.log.manager import LogManager
@@ -113,6 +114,7 @@ class KafkaServer:
         )
         groups = GroupCoordinator(config, replica_manager, metadata_cache)
         replica_manager.on_leadership_change = groups.on_leadership_change
+        register_group_gauges(self.metrics, groups)
         self._start_replication(replica_manager, logs, groups)
 
         broker = _broker(config)

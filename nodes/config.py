@@ -211,6 +211,10 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = _int("offsets.topic.num.partitions", 50, 1)
     offsets_topic_replication_factor: int = _int("offsets.topic.replication.factor", 3, 1)
     offsets_topic_segment_bytes: int = _int("offsets.topic.segment.bytes", 104857600, 1)
+    offsets_retention_minutes: int = _int("offsets.retention.minutes", 10080, 1)
+    offsets_retention_check_interval_ms: int = _long(
+        "offsets.retention.check.interval.ms", 600000, 1
+    )
     offsets_commit_timeout_ms: int = _int("offsets.commit.timeout.ms", 5000, 1)
     offset_metadata_max_bytes: int = _int("offset.metadata.max.bytes", 4096)
     group_min_session_timeout_ms: int = _int("group.min.session.timeout.ms", 6000)

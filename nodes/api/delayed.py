@@ -11,11 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from nodes.groups.timer import Timer
+from nodes.groups.timer import Task, Timer
 
 
 class _Operation:
-    __slots__ = ("done", "finish", "is_complete", "keys")
+    __slots__ = ("deadline", "done", "finish", "is_complete", "keys")
 
     def __init__(
         self, keys: frozenset[str], is_complete: Callable[[], bool], finish: Callable[[], None]
@@ -24,6 +24,7 @@ class _Operation:
         self.is_complete = is_complete
         self.finish = finish
         self.done = False
+        self.deadline: Task | None = None
 
 
 class DelayedOperations:
@@ -55,7 +56,15 @@ class DelayedOperations:
         if timeout_ms <= 0 or is_complete():
             self._finish(operation)
         else:
-            self._timer.schedule(timeout_ms, lambda: self._finish(operation))
+            self._expire_in(timeout_ms, operation)
+
+    def _expire_in(self, timeout_ms: int, operation: _Operation) -> None:
+        deadline = self._timer.schedule(timeout_ms, lambda: self._finish(operation))
+        with self._lock:
+            operation.deadline = deadline
+            is_late = operation.done
+        if is_late:
+            deadline.cancel()
 
     def check(self, topics: Iterable[str]) -> None:
         """These topics' metadata changed."""
@@ -85,4 +94,8 @@ class DelayedOperations:
                     waiting.discard(operation)
                     if not waiting:
                         del self._watched[key]
+            deadline = operation.deadline
+        if deadline is not None:
+            # Or it would be kept until then, and clients choose how far away that is.
+            deadline.cancel()
         operation.finish()

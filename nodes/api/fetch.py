@@ -85,7 +85,7 @@ class FetchApi:
             client_id=request.client_id or "",
             may_read_follower=version >= _FIRST_WITH_FOLLOWER_READS,
         )
-        self._replica_manager.fetch_messages(params, wanted, respond)
+        self._replica_manager.fetch_messages(params, wanted, respond, request.is_abandoned)
 
 
 def _respond(request: Request, unknown: Rows, found: Rows) -> None:

@@ -7,6 +7,7 @@ said beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import GROUP_OPERATIONS, NO_OPERATIONS, answer, by_topic, millis
@@ -33,6 +34,8 @@ _FIRST_WITH_SKIPPED_ASSIGNMENTS: Final = 9
 _FIRST_LEAVING_TOGETHER: Final = 3
 _FIRST_FETCHING_GROUPS: Final = 8
 _FIRST_WITH_COORDINATORS: Final = 4
+
+_NO_RETENTION: Final = timedelta(milliseconds=-1)
 
 Row = dict[str, Any]
 
@@ -188,6 +191,9 @@ class GroupApis:
         """Partitions that do not exist, or whose metadata is too long, fail by themselves."""
         body = request.body
         now_ms = self._groups.now_ms()
+        # Versions 2 to 4 may ask for a time of their own.
+        retention_ms = millis(getattr(body, "retention_time", _NO_RETENTION))
+        expires_ms = -1 if retention_ms == -1 else max(0, now_ms + retention_ms)
         errors: dict[TopicPartition, int] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in body.topics:
@@ -202,7 +208,7 @@ class GroupApis:
                 else:
                     leader_epoch = int(getattr(p, "committed_leader_epoch", -1))
                     offsets[tp] = CommittedOffset(
-                        int(p.committed_offset), leader_epoch, metadata, now_ms
+                        int(p.committed_offset), leader_epoch, metadata, now_ms, expires_ms
                     )
 
         def respond(error: int) -> None:

@@ -84,6 +84,7 @@ class ProduceApi:
             acks,
             body.timeout_ms,
             partial(_finish_one, request, tp, acks),
+            request.is_abandoned,
         )
 
     def _refusal(self, request: Request, tp: TopicPartition, records: bytes | None) -> int:
@@ -117,7 +118,9 @@ class ProduceApi:
         acks = int(body.acks)
         respond = partial(_finish_many, request, acks, order, refused)
         if entries:
-            self._replica_manager.append_records(millis(body.timeout), acks, entries, respond)
+            self._replica_manager.append_records(
+                millis(body.timeout), acks, entries, respond, request.is_abandoned
+            )
         else:
             respond({})
 

@@ -60,4 +60,4 @@ class RecordDeletionApi:
             topics = [{"name": name, "partitions": rows} for name, rows in grouped.items()]
             answer(request, topics=topics)
 
-        self._deletions.delete(wanted, millis(body.timeout), respond)
+        self._deletions.delete(wanted, millis(body.timeout), respond, request.is_abandoned)

@@ -5,8 +5,9 @@ that partition's leader, a thread of its own reads the groups and their offsets 
 until that is done they are answered COORDINATOR_LOAD_IN_PROGRESS. When it ceases to be, they are
 forgotten at once and everybody who waits is answered NOT_COORDINATOR.
 
-Offsets do not expire (`offsets.retention.minutes` is not served), and transactions do not commit
-any.
+A group is made by its first join or commit and is gone at once if nothing came of that; what else
+makes groups and positions go is in `expiration`. Questions (Heartbeat, OffsetFetch, DescribeGroups)
+make none. Transactions do not commit offsets.
 
 Threads: everything is guarded by one DeferringLock; log appends happen outside of it.
 """
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.deletion import GroupDeletion
+from nodes.groups.expiration import GroupExpiration
 from nodes.groups.group import (
     AnswerJoin,
     AnswerSync,
@@ -70,6 +73,12 @@ class MemberDescription(NamedTuple):
     assignment: bytes
 
 
+class GroupCounts(NamedTuple):
+    groups: int
+    offsets: int
+    states: Counter[GroupState]
+
+
 class GroupDescription(NamedTuple):
     """`state` is "" with an error, "Dead" for a group that does not exist."""
 
@@ -100,17 +109,28 @@ class GroupCoordinator:
         self._metadata_cache = metadata_cache
         self.now_ms = now_ms
         self._lock = DeferringLock()
-        self._timer = Timer(f"ExpirationReaper-{config.broker_id}-Rebalance")
+        self.timer = Timer(f"ExpirationReaper-{config.broker_id}-Rebalance")
         self._loader = Timer("group-metadata-manager-0")
         self._store = GroupStore(replica_manager, config.offsets_commit_timeout_ms, now_ms)
-        self._membership = Membership(config, self._lock, self._timer, self._store_group, now_ms)
+        self._membership = Membership(
+            config, self._lock, self.timer, self._store_group, now_ms, self._discard_if_vacant
+        )
         self._groups: dict[str, Group] = {}
         self.deletion = GroupDeletion(
             self._lock,
             self._groups,
             self._membership,
             self._error,
-            lambda group_id, rows: self._defer_append(self.partition_for(group_id), rows),
+            self._erase,
+        )
+        self._check_interval_ms = config.offsets_retention_check_interval_ms
+        self.expiration = GroupExpiration(
+            self._lock,
+            self._groups,
+            self._membership,
+            self._erase,
+            retention_ms=config.offsets_retention_minutes * 60_000,
+            now_ms=now_ms,
         )
         self._owned: dict[int, object] = {}
         """Partition -> a token of this term of leadership."""
@@ -119,12 +139,17 @@ class GroupCoordinator:
 
     def startup(self) -> None:
         self._active = True
+        self._loader.schedule(self._check_interval_ms, self._check_expiration)
+
+    def _check_expiration(self) -> None:
+        self._loader.schedule(self._check_interval_ms, self._check_expiration)
+        self.expiration.run()
 
     def shutdown(self) -> None:
         """Ends the threads; requests are answered COORDINATOR_NOT_AVAILABLE from now on."""
         self._active = False
         self._loader.shutdown()
-        self._timer.shutdown()
+        self.timer.shutdown()
 
     # ---- whose groups ----------------------------------------------------------------------------
 
@@ -224,10 +249,19 @@ class GroupCoordinator:
                     return
                 group = self._create(request.group_id)
             self._membership.join(group, request, answer)
+            self._discard_if_vacant(group)
 
     def _create(self, group_id: str) -> Group:
         group = self._groups[group_id] = Group(group_id, state_timestamp_ms=self.now_ms())
         return group
+
+    def _discard_if_vacant(self, group: Group) -> None:
+        """Nothing came of this group: nobody joined, or no position got into the log. One that has
+        had a generation is in the log itself; it stays as empty until expiration erases it."""
+        is_known = self._groups.get(group.group_id) is group
+        if is_known and group.is_vacant and group.generation == 0:
+            del self._groups[group.group_id]
+            self._membership.unload(group)
 
     def sync(
         self,
@@ -310,12 +344,15 @@ class GroupCoordinator:
                 answer(error)
                 return
             committing = group
+            committing.pending_commits.update(offsets.keys())
             rows = [offset_row(group_id, tp, committed) for tp, committed in offsets.items()]
 
             def done(failure: Errors) -> None:
-                if not failure:
-                    with self._lock:
+                with self._lock:
+                    committing.pending_commits -= Counter(offsets.keys())
+                    if not failure:
                         committing.offsets.update(offsets)
+                    self._discard_if_vacant(committing)
                 answer(offset_store_error(failure))
 
             self._lock.defer(lambda: self._store.append(self.partition_for(group_id), rows, done))
@@ -366,6 +403,9 @@ class GroupCoordinator:
                 rows = [offset_row(group.group_id, tp, None) for tp in gone]
                 self._defer_append(self.partition_for(group.group_id), rows)
 
+    def _erase(self, group_id: str, rows: Rows) -> None:
+        self._defer_append(self.partition_for(group_id), rows)
+
     def _defer_append(self, partition: int, rows: Rows) -> None:
         def done(error: Errors) -> None:
             if error:
@@ -387,6 +427,14 @@ class GroupCoordinator:
                 for g in self._groups.values()
                 if not wanted or g.state.value.lower() in wanted
             ]
+
+    def counts(self) -> GroupCounts:
+        """How much there is of everything, for gauges."""
+        with self._lock:
+            groups = self._groups.values()
+            return GroupCounts(
+                len(groups), sum(len(g.offsets) for g in groups), Counter(g.state for g in groups)
+            )
 
     def describe(self, group_id: str) -> GroupDescription:
         with self._lock:

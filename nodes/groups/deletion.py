@@ -76,7 +76,7 @@ class GroupDeletion:
             if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMER:
                 # What its members read is known to them alone.
                 return Errors.NON_EMPTY_GROUP, {}
-            read = _subscribed_topics(group)
+            read = subscriptions_of(group)
             results = {
                 tp: Errors.GROUP_SUBSCRIBED_TO_TOPIC
                 if read is None or tp.topic in read
@@ -91,7 +91,7 @@ class GroupDeletion:
             return Errors.NONE, results
 
 
-def _subscribed_topics(group: Group) -> set[str] | None:
+def subscriptions_of(group: Group) -> set[str] | None:
     """Topics that a group's members subscribe to; None when one of them cannot be read."""
     topics: set[str] = set()
     for member in group.members.values():

@@ -146,6 +146,8 @@ class Group:
     rebalance: Task | None = None
     sync_deadline: Task | None = None
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    pending_commits: Counter[TopicPartition] = field(default_factory=Counter)
+    """Positions on their way into the log, and how often."""
 
     # ---- states ----------------------------------------------------------------------------------
 
@@ -154,6 +156,17 @@ class Group:
             raise ValueError(f"group {self.group_id}: {self.state} cannot become {state}")
         self.state = state
         self.state_timestamp_ms = now_ms
+
+    @property
+    def is_vacant(self) -> bool:
+        """Nobody is in it or about to be, and it keeps nothing: it need not exist."""
+        return (
+            self.state is GroupState.EMPTY
+            and not self.members
+            and not self.pending_joins
+            and not self.offsets
+            and not self.pending_commits
+        )
 
     @property
     def can_rebalance(self) -> bool:

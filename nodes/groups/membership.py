@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nodes.core.errors import Errors
@@ -24,6 +25,7 @@ from nodes.groups.group import (
     Member,
     SyncResult,
 )
+from nodes.groups.pending import PendingIds
 
 if TYPE_CHECKING:
     from nodes.config import BrokerConfig
@@ -49,11 +51,14 @@ class Membership:
         timer: Timer,
         store: StoreGroup,
         now_ms: Callable[[], int],
+        on_vacant: Callable[[Group], None],
     ) -> None:
         self._lock = lock
         self._timer = timer
         self._store = store
         self._now_ms = now_ms
+        self._on_vacant = on_vacant
+        self.pending = PendingIds(self._forget_pending)
         self._max_size = config.group_max_size
         self._initial_delay_ms = config.group_initial_rebalance_delay_ms
 
@@ -62,6 +67,7 @@ class Membership:
     def join(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
         names = [name for name, _ in request.protocols]
         if not self._has_room(group, request.member_id):
+            self.pending.end(group, request.member_id)
             group.remove(request.member_id)
             answer(JoinResult(GROUP_MAX_SIZE_REACHED))
         elif group.state is GroupState.DEAD:
@@ -71,6 +77,7 @@ class Membership:
         elif not request.member_id:
             self._join_new(group, request, answer)
         elif request.member_id in group.pending_joins:
+            self.pending.end(group, request.member_id)
             self._add_member(group, request.member_id, request, answer)
         else:
             self._rejoin(group, request, answer)
@@ -94,16 +101,19 @@ class Membership:
             else:
                 self._add_member(group, member_id, request, answer)
         elif request.requires_member_id:
-            group.pending_joins.add(member_id)
-            self._later(request.session_timeout_ms, lambda: self._forget_pending(group, member_id))
+            forget = partial(self._forget_pending, group, member_id)
+            expiry = self._later(request.session_timeout_ms, forget)
+            self.pending.begin(group, member_id, expiry)
             answer(JoinResult(Errors.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add_member(group, member_id, request, answer)
 
     def _forget_pending(self, group: Group, member_id: str) -> None:
         if member_id in group.pending_joins:
-            group.pending_joins.discard(member_id)
+            self.pending.end(group, member_id)
             self._maybe_complete_join(group)
+            if group.is_vacant:
+                self._on_vacant(group)
 
     def _add_member(
         self, group: Group, member_id: str, request: JoinRequest, answer: AnswerJoin
@@ -463,6 +473,8 @@ class Membership:
             group.answer_sync(member, SyncResult(Errors.NOT_COORDINATOR))
             if member.session is not None:
                 member.session.cancel()
+        for member_id in list(group.pending_joins):
+            self.pending.end(group, member_id)
         self._stop_sync_deadline(group)
         self._set_rebalance(group, None)
         group.transition_to(GroupState.DEAD, self._now_ms())

@@ -1,9 +1,10 @@
 """What the records of `__consumer_offsets` say, byte for byte as Kafka writes them.
 
 A key begins with its version: 0 and 1 are an offset (group, topic, partition), 2 is a group. Values
-begin with their own version and are written as version 3, the newest that is not flexible; all
-non-flexible ones are read. A record without a value takes back what its key said before. Keys of
-other versions belong to other protocols and read as None.
+begin with their own version and are written as version 3, the newest that is not flexible (an
+offset with an expiry of its own as version 1, as Kafka does); all non-flexible ones are read. A
+record without a value takes back what its key said before. Keys of other versions belong to other
+protocols and read as None.
 
 ::
 
@@ -29,6 +30,8 @@ _I64: Final = struct.Struct(">q")
 _OFFSET_KEY_VERSIONS: Final = (0, 1)
 _GROUP_KEY_VERSION: Final = 2
 _VALUE_VERSION: Final = 3
+_EXPIRING_VERSION: Final = 1
+"""Of an offset's value: the one version that says itself when it expires."""
 
 
 class UnknownMessage(ValueError):
@@ -45,12 +48,14 @@ class GroupKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A group's position in one partition. `leader_epoch` is -1 when its client gave none."""
+    """A group's position in one partition. `leader_epoch` is -1 when its client gave none;
+    `expire_timestamp_ms` is -1 unless its client asked for a time of its own."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,17 @@ def group_key(key: GroupKey) -> bytes:
 
 
 def offset_value(value: CommittedOffset) -> bytes:
+    if value.expire_timestamp_ms >= 0:
+        # As in Kafka this costs the leader epoch, for which that version has no place.
+        return b"".join(
+            (
+                _I16.pack(_EXPIRING_VERSION),
+                _I64.pack(value.offset),
+                _string(value.metadata),
+                _I64.pack(value.commit_timestamp_ms),
+                _I64.pack(value.expire_timestamp_ms),
+            )
+        )
     return b"".join(
         (
             _I16.pack(_VALUE_VERSION),
@@ -136,7 +152,9 @@ def read_offset(data: bytes) -> CommittedOffset:
     version = reader.version()
     offset = reader.i64()
     leader_epoch = reader.i32() if version >= 3 else -1
-    return CommittedOffset(offset, leader_epoch, reader.string(), reader.i64())
+    metadata, committed_ms = reader.string(), reader.i64()
+    expires_ms = reader.i64() if version == _EXPIRING_VERSION else -1
+    return CommittedOffset(offset, leader_epoch, metadata, committed_ms, expires_ms)
 
 
 def read_group(data: bytes) -> StoredGroup:

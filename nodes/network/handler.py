@@ -116,6 +116,7 @@ class RequestHandlerPool:
         except Exception:
             log.exception("Exception when handling %r", request)
             request.close_connection()
+        request.let_go()
         # The answer may have left already, and with it the last reader of this field.
         if not request.handled_ns:
             request.handled_ns = time.monotonic_ns()

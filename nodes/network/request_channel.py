@@ -37,6 +37,11 @@ CONTROL_APIS: Final = frozenset({4, 5, 6})
 """LeaderAndIsr, StopReplica, UpdateMetadata: what a controller sends to brokers."""
 
 
+_READ_ONCE: Final = frozenset({0, 1, 8, 11, 14})
+"""Produce, Fetch, OffsetCommit, JoinGroup, SyncGroup: their answers need nothing of the body once
+the handler has returned. These may be large, and may wait."""
+
+
 class ReplyTo(Protocol):
     """The processor that a request came from, as a request sees it."""
 
@@ -132,6 +137,19 @@ class Request:
             return
         self._answered = True
         self._processor.reply(self, None)
+
+    def is_abandoned(self) -> bool:
+        """Whether the client has closed its end, as far as is known: nobody needs to wait for what
+        it asked for. (Half of a close looks the same; such a client is still answered.)"""
+        connection = self.connection
+        return bool(connection.fd < 0 or connection.hung_up)
+
+    def let_go(self) -> None:
+        """Its handler returned: what may still have to wait for an answer keeps no copy of what
+        came in, which for a Produce is its records (Kafka's clearPartitionRecords)."""
+        self.frame = b""
+        if self.api_key in _READ_ONCE:
+            self.body = None
 
     def _answered_twice(self) -> None:
         log.error("%r was answered twice; the second answer is dropped", self, stack_info=True)

@@ -21,7 +21,7 @@ from nodes.replication.delayed_fetch import DelayedFetch
 from nodes.replication.delayed_produce import DelayedProduce, PendingAppend
 from nodes.replication.model import ProduceRespond, ProduceResult
 from nodes.replication.partition import Append, Partition
-from nodes.replication.purgatory import Purgatory
+from nodes.replication.purgatory import Purgatory, nobody_leaves
 
 if TYPE_CHECKING:
     from nodes.metrics import Metrics
@@ -61,6 +61,7 @@ class Appends:
         required_acks: int,
         timeout_ms: int,
         respond: Callable[[ProduceResult], None],
+        is_abandoned: Callable[[], bool] = nobody_leaves,
     ) -> None:
         """`append_records` for one partition: the hot path."""
         if required_acks not in acks.VALID:
@@ -75,6 +76,7 @@ class Appends:
                 timeout_ms,
                 {tp: PendingAppend(result, append.info.last_offset + 1, append.leader_epoch)},
                 lambda results: respond(results[tp]),
+                is_abandoned,
             )
         else:
             respond(result)
@@ -86,6 +88,7 @@ class Appends:
         required_acks: int,
         entries: Mapping[TopicPartition, bytes | memoryview],
         respond: ProduceRespond,
+        is_abandoned: Callable[[], bool] = nobody_leaves,
     ) -> None:
         """Appends to each partition and answers when `required_acks` is met everywhere."""
         if required_acks not in acks.VALID:
@@ -107,7 +110,7 @@ class Appends:
                 )
                 for tp, result in results.items()
             }
-            self._await_commit(timeout_ms, pending, respond)
+            self._await_commit(timeout_ms, pending, respond, is_abandoned)
         else:
             respond(results)
         for tp, append in appends.items():
@@ -138,9 +141,11 @@ class Appends:
         timeout_ms: int,
         pending: dict[TopicPartition, PendingAppend],
         respond: ProduceRespond,
+        is_abandoned: Callable[[], bool],
     ) -> None:
         deadline_ns = self._now_ns() + timeout_ms * 1_000_000
         operation = DelayedProduce(deadline_ns, pending, self, respond, self._produce_expired)
+        operation.is_abandoned = is_abandoned
         self._produces.try_complete_else_watch(operation, pending)
 
     def _appended(self, tp: TopicPartition, append: Append) -> None:

@@ -53,3 +53,5 @@ def _register_purgatory(metrics: Metrics, purgatory: Purgatory[Any]) -> None:
     suffix = f",delayedOperation={purgatory.name}"
     metrics.gauge(_PURGATORY + "PurgatorySize" + suffix, lambda: purgatory.size)
     metrics.gauge(_PURGATORY + "NumDelayedOperations" + suffix, lambda: purgatory.delayed)
+    # biplane's own: what the timer holds in memory, completed operations included.
+    metrics.gauge(_PURGATORY + "TimerEntries" + suffix, lambda: purgatory.entries)

@@ -12,36 +12,57 @@ Lost wake-ups: an operation is watched *first* and tried *afterwards*, so a chan
 between is seen by one of the two. Locks: never call into a purgatory while holding a partition's
 lock; `try_complete` runs under the operation's own lock and may take partition locks.
 
-The timer is a wheel of 1 ms buckets: requests with acks=all usually finish long before their
-deadline of 30 s, so taking one out must be O(1); a heap would hold tens of thousands of dead ones.
+Memory: a completed operation leaves its watch lists at once and the timer's heap with the next
+rebuild (`nodes.core.deadlines`), so what is held is bounded by what waits, not by how far away
+clients put their deadlines. (Kafka leaves it in the lists of its other keys and purges those once
+1,000 such are estimated.) What waits is bounded by the connections, of which each has one request
+in flight; an operation whose client is gone is found by the reaper within `SWEEP_NS` and is
+completed as if its deadline had come. Kafka keeps it, and its socket, until the deadline.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Generic, TypeVar, cast
 
+from nodes.core.deadlines import Deadline, Deadlines
+
 log = logging.getLogger("kafka.server.DelayedOperationPurgatory")
 
-TICK_NS: Final = 1_000_000
+SWEEP_NS: Final = 2_000_000_000
+"""How long an operation may wait for a client that is gone."""
+
+
+def nobody_leaves() -> bool:
+    """For operations that no client waits for."""
+    return False
 
 
 class DelayedOperation:
     """One waiting request. Subclasses say when it is done (`try_complete`, which calls
-    `force_complete`) and what its answer is (`on_complete`, called exactly once)."""
+    `force_complete`) and what its answer is (`on_complete`, called exactly once). `is_abandoned`:
+    whether its client has gone; asked every now and then, by the reaper alone."""
 
-    __slots__ = ("_bucket", "_claim", "_keys", "_purgatory", "deadline_ns", "lock")
+    __slots__ = (
+        "_claim",
+        "_deadline",
+        "_keys",
+        "_purgatory",
+        "deadline_ns",
+        "is_abandoned",
+        "lock",
+    )
 
     def __init__(self, deadline_ns: int) -> None:
         self.deadline_ns = deadline_ns
+        self.is_abandoned: Callable[[], bool] = nobody_leaves
         self.lock = threading.Lock()
         self._claim = threading.Lock()
         self._keys: tuple[Hashable, ...] = ()
         self._purgatory: Purgatory[DelayedOperation] | None = None
-        self._bucket = -1
+        self._deadline: Deadline[DelayedOperation] | None = None
 
     @property
     def is_completed(self) -> bool:
@@ -150,19 +171,23 @@ class Purgatory(Generic[Operation]):
         """Kafka's NumDelayedOperations."""
         return self._timer.size
 
+    @property
+    def entries(self) -> int:
+        """What the timer holds in memory, completed operations included."""
+        return self._timer.entries
+
 
 class _Timer:
-    """Expires operations at their deadlines, on a thread of its own."""
+    """Expires operations at their deadlines, or once they are abandoned, on a thread of its own."""
 
     def __init__(self, name: str, now_ns: Callable[[], int]) -> None:
         self._name = name
         self._now_ns = now_ns
         self._condition = threading.Condition(threading.Lock())
-        self._buckets: dict[int, set[DelayedOperation]] = {}
-        self._order: list[int] = []
+        self._deadlines: Deadlines[DelayedOperation] = Deadlines()
+        self._next_sweep_ns = 0
         self._running = False
         self._thread: threading.Thread | None = None
-        self.size = 0
 
     def startup(self) -> None:
         self._running = True
@@ -176,60 +201,73 @@ class _Timer:
         if self._thread is not None:
             self._thread.join(5)
 
+    @property
+    def size(self) -> int:
+        return len(self._deadlines)
+
+    @property
+    def entries(self) -> int:
+        return self._deadlines.entries
+
     def add(self, operation: DelayedOperation) -> None:
-        bucket = operation.deadline_ns // TICK_NS + 1  # rounded up: never early
         with self._condition:
-            operation._bucket = bucket
-            operations = self._buckets.get(bucket)
-            if operations is None:
-                self._buckets[bucket] = {operation}
-                is_earliest = not self._order or bucket < self._order[0]
-                heapq.heappush(self._order, bucket)
-                if is_earliest:
-                    self._condition.notify()
-            else:
-                operations.add(operation)
-            self.size += 1
+            next_ns = self._deadlines.next_ns
+            operation._deadline = self._deadlines.add(operation.deadline_ns, operation)
+            if next_ns is None or operation.deadline_ns < next_ns:
+                self._condition.notify()
 
     def discard(self, operation: DelayedOperation) -> None:
-        if operation._bucket < 0:
+        if operation._deadline is None:
             return
         with self._condition:
-            operations = self._buckets.get(operation._bucket)
-            if operations is not None and operation in operations:
-                operations.remove(operation)
-                self.size -= 1
-                if not operations:
-                    # Its number stays in `_order` until it is reached; a bucket reopened under the
-                    # same number is then in there twice, which only costs a look.
-                    del self._buckets[operation._bucket]
+            self._deadlines.cancel(operation._deadline)
 
     def _run(self) -> None:
-        while True:
-            with self._condition:
-                if not self._running:
-                    return
-                due = self._take_due()
-                if not due:
-                    self._condition.wait(self._until_next_s())
-                    continue
-            for operation in due:
-                try:
-                    if operation.force_complete():
-                        operation.on_expiration()
-                except Exception:
-                    log.exception("%s: expiring an operation failed", self._name)
+        while (due := self._next_due()) is not None:
+            self._expire(due)
+            del due  # or the thread would keep the last of them while it sleeps
+            self._sweep()
 
-    def _take_due(self) -> list[DelayedOperation]:
-        now = self._now_ns() // TICK_NS
-        due: list[DelayedOperation] = []
-        while self._order and (self._order[0] <= now or self._order[0] not in self._buckets):
-            operations = self._buckets.pop(heapq.heappop(self._order), ())
-            self.size -= len(operations)
-            due.extend(operations)
-        return due
+    def _expire(self, operations: list[DelayedOperation]) -> None:
+        for operation in operations:
+            try:
+                if operation.force_complete():
+                    operation.on_expiration()
+            except Exception:
+                log.exception("%s: expiring an operation failed", self._name)
 
-    def _until_next_s(self) -> float | None:
-        if not self._order:
+    def _sweep(self) -> None:
+        """Every now and then: what nobody waits for any more is due."""
+        with self._condition:
+            now_ns = self._now_ns()
+            if now_ns < self._next_sweep_ns:
+                return
+            self._next_sweep_ns = now_ns + SWEEP_NS
+            operations = self._deadlines.items()
+        self._expire([operation for operation in operations if _is_abandoned(operation)])
+
+    def _next_due(self) -> list[DelayedOperation] | None:
+        """Sleeps until something is due, or until it is time to sweep (then the list may be empty);
+        None once shut down."""
+        with self._condition:
+            while self._running:
+                now_ns = self._now_ns()
+                due = self._deadlines.take_due(now_ns)
+                if due or (self._deadlines and now_ns >= self._next_sweep_ns):
+                    return due
+                self._condition.wait(self._until_next_s(now_ns))
+        return None
+
+    def _until_next_s(self, now_ns: int) -> float | None:
+        next_ns = self._deadlines.next_ns
+        if next_ns is None:
             return None
-        return max(0.0, (self._order[0] * TICK_NS - self._now_ns()) / 1e9) + 1e-4
+        return max(0, min(next_ns, self._next_sweep_ns) - now_ns) / 1e9 + 1e-4
+
+
+def _is_abandoned(operation: DelayedOperation) -> bool:
+    try:
+        return operation.is_abandoned()
+    except Exception:
+        log.exception("whether a client is gone could not be told")
+        return False

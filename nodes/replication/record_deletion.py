@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
-from nodes.replication.purgatory import DelayedOperation, Purgatory
+from nodes.replication.purgatory import DelayedOperation, Purgatory, nobody_leaves
 
 if TYPE_CHECKING:
     from nodes.replication.partition import Partition
@@ -97,7 +97,11 @@ class RecordDeletions:
         self._purgatory.shutdown()
 
     def delete(
-        self, offsets: Mapping[TopicPartition, int], timeout_ms: int, respond: Respond
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_ms: int,
+        respond: Respond,
+        is_abandoned: Callable[[], bool] = nobody_leaves,
     ) -> None:
         """Let each partition begin at its offset (-1: at its high watermark)."""
         results: dict[TopicPartition, DeleteRecordsResult] = {}
@@ -118,6 +122,7 @@ class RecordDeletions:
         keys = tuple(waiting)
         deadline_ns = self._now_ns() + timeout_ms * 1_000_000
         operation = DelayedDeleteRecords(deadline_ns, waiting, results, self._find, respond)
+        operation.is_abandoned = is_abandoned
         self._purgatory.try_complete_else_watch(operation, keys)
 
     def check(self, tp: TopicPartition) -> None:

@@ -51,7 +51,7 @@ from nodes.replication.model import (
 )
 from nodes.replication.partition import IsrAnswer, IsrProposal, Partition
 from nodes.replication.partition_base import HostedPartition
-from nodes.replication.purgatory import Purgatory
+from nodes.replication.purgatory import Purgatory, nobody_leaves
 from nodes.replication.record_deletion import RecordDeletions
 from nodes.replication.state_changes import LeadershipListener, StateChanges
 from nodes.replication.ticker import Ticker
@@ -211,9 +211,10 @@ class ReplicaManager:
         required_acks: int,
         timeout_ms: int,
         respond: Callable[[ProduceResult], None],
+        is_abandoned: Callable[[], bool] = nobody_leaves,
     ) -> None:
         """`append_records` for one partition: the hot path."""
-        self._appends.append_single(tp, data, required_acks, timeout_ms, respond)
+        self._appends.append_single(tp, data, required_acks, timeout_ms, respond, is_abandoned)
 
     def append_records(
         self,
@@ -221,9 +222,11 @@ class ReplicaManager:
         required_acks: int,
         entries: Mapping[TopicPartition, bytes | memoryview],
         respond: ProduceRespond,
+        is_abandoned: Callable[[], bool] = nobody_leaves,
     ) -> None:
-        """Appends to each partition and answers when `required_acks` is met everywhere."""
-        self._appends.append_records(timeout_ms, required_acks, entries, respond)
+        """Appends to each partition and answers when `required_acks` is met everywhere, or soon
+        after `is_abandoned` says that nobody waits for it any more."""
+        self._appends.append_records(timeout_ms, required_acks, entries, respond, is_abandoned)
 
     # ---- fetch -----------------------------------------------------------------------------------
 
@@ -232,6 +235,7 @@ class ReplicaManager:
         params: FetchParams,
         partitions: Sequence[tuple[TopicPartition, FetchPartitionRequest]],
         respond: FetchRespond,
+        is_abandoned: Callable[[], bool] = nobody_leaves,
     ) -> None:
         """Answers at once when there is enough, an error, a divergence, or nothing to wait for."""
         results = self.read(params, partitions, record_positions=True)
@@ -246,6 +250,7 @@ class ReplicaManager:
             return
         deadline_ns = self._now_ns() + params.max_wait_ms * 1_000_000
         operation = DelayedFetch(deadline_ns, params, partitions, self, respond)
+        operation.is_abandoned = is_abandoned
         self._fetches.try_complete_else_watch(operation, [tp for tp, _request in partitions])
 
     def read(

@@ -44,6 +44,9 @@ CLUSTER_ID = "c_-uSTeR_Id22characters"
 
 Fields = dict[str, Any]
 
+_OPEN = SimpleNamespace(fd=1, hung_up=False)
+"""As much of a connection as answers need."""
+
 
 class Reply:
     """The end of one request: a frame, nothing at all (b""), or a closed connection (None)."""
@@ -281,21 +284,33 @@ class Node:
         *,
         listener: str = "PLAINTEXT",
         client_id: str = "tester",
+        connection: Any = _OPEN,
         **fields: Any,
     ) -> Reply:
         self._correlation_id += 1
         entity = build(request_class(api, version), **fields)
         frame = encode_request(entity, self._correlation_id, client_id)[4:]
-        return self.send_frame(frame, listener)
+        return self.send_frame(frame, listener, connection)
 
-    def send_frame(self, frame: bytes, listener: str = "PLAINTEXT") -> Reply:
+    def send_frame(
+        self, frame: bytes, listener: str = "PLAINTEXT", connection: Any = _OPEN
+    ) -> Reply:
         header, body = parse(frame)
         reply = Reply()
         reply.correlation_id = header.correlation_id
         request = Request(
-            reply, None, header, body, frame, listener, "data", "127.0.0.1", time.monotonic_ns()
+            reply,
+            connection,
+            header,
+            body,
+            frame,
+            listener,
+            "data",
+            "127.0.0.1",
+            time.monotonic_ns(),
         )
         self.apis.handle(request)
+        request.let_go()
         return reply
 
     def call(self, api: ApiKey, version: int, **fields: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from nodes.api.delayed import DelayedOperations
 from nodes.api.topic_names import is_legal
 from nodes.coordination.producer_ids import ProducerIdManager
+from nodes.core.deadlines import SLACK
 from nodes.core.errors import ApiError, Errors
 from nodes.groups.timer import Timer
 from nodes.wire.apis import ApiKey
@@ -283,4 +285,19 @@ class TestDelayedOperations:
         delayed.wait(["a"], 60_000, lambda: False, finish)
         delayed.finish_all()
         assert finished == [1, 1]
+        timer.shutdown()
+
+    def test_what_was_answered_is_kept_nowhere(self) -> None:
+        """However long its client would have waited."""
+        timer = Timer("test")
+        delayed = DelayedOperations(timer)
+        most, shown = 0, set[int]()
+        for number in range(5_000):
+            delayed.wait(["t"], 2**31 - 1, partial(shown.__contains__, number), lambda: None)
+            shown.add(number)
+            delayed.check(["t"])
+            most = max(most, timer.entries)
+        assert delayed.is_empty
+        assert timer.size == 0
+        assert most <= 2 + SLACK
         timer.shutdown()

@@ -199,6 +199,8 @@ def make_config(**changes: Any) -> Any:
         "broker_id": 1,
         "offsets_topic_num_partitions": 4,
         "offsets_commit_timeout_ms": 1000,
+        "offsets_retention_minutes": 1,
+        "offsets_retention_check_interval_ms": 3_600_000,
         "group_min_session_timeout_ms": 10,
         "group_max_session_timeout_ms": 100_000,
         "group_max_size": 3,
@@ -217,15 +219,17 @@ def make_coordinator(replicas: MemoryReplicas) -> Iterator[Callable[..., GroupCo
     made: list[GroupCoordinator] = []
 
     def make(
-        *, owns: bool = True, clock: StillClock | None = None, **changes: Any
+        *,
+        owns: bool = True,
+        clock: StillClock | None = None,
+        now_ms: Callable[[], int] = lambda: 1_700_000_000_000,
+        **changes: Any,
     ) -> GroupCoordinator:
         manager: Any = replicas
         cache: Any = SimpleNamespace(partition_count=lambda _topic: 4)
-        coordinator = GroupCoordinator(
-            make_config(**changes), manager, cache, now_ms=lambda: 1_700_000_000_000
-        )
+        coordinator = GroupCoordinator(make_config(**changes), manager, cache, now_ms=now_ms)
         if clock is not None:
-            coordinator._timer._now_ns = clock
+            coordinator.timer._now_ns = clock
         coordinator.startup()
         made.append(coordinator)
         if owns:

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from nodes.core.deadlines import SLACK
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.groups.gauges import GROUP_METADATA, register_gauges
 from nodes.groups.messages import CommittedOffset
+from nodes.metrics import Metrics
 
 TP = TopicPartition("t", 0)
 
@@ -199,6 +202,24 @@ class TestStaying:
         # This one outlives it by its heartbeats.
         until(other_has_expired)
         assert client.heartbeat() == 0
+
+    def test_a_heartbeat_leaves_nothing_behind(
+        self, make_coordinator: Any, client_of: Any, clock: Any
+    ) -> None:
+        """Whatever the session's timeout is: each beat replaces the deadline before it."""
+        coordinator = make_coordinator(clock=clock)
+        clients = [client_of(coordinator, group_id=f"g{i}") for i in range(10)]
+        for client in clients:
+            client.join(session_timeout_ms=100_000)
+            client.sync({client.member_id: b""})
+        timer, most = coordinator.timer, 0
+        for beat in range(100_000):
+            assert clients[beat % 10].heartbeat() == 0
+            if beat % 10 == 0:
+                clock.advance(1)
+                most = max(most, timer.entries)
+        assert timer.size == 10
+        assert most <= 2 * 10 + SLACK
 
     def test_waiting_for_a_rebalance_is_being_alive(
         self, make_coordinator: Any, client_of: Any, clock: Any, until: Any
@@ -391,3 +412,20 @@ def test_listing_and_describing(make_client: Any, coordinator: Any) -> None:
     assert (described.state, described.protocol_type) == ("Stable", "consumer")
     assert described.members[0].assignment == b"0"
     assert coordinator.describe("nobody").state == "Dead"
+
+
+def test_gauges(make_client: Any, coordinator: Any) -> None:
+    metrics = Metrics()
+    register_gauges(metrics, coordinator)
+
+    def read(name: str) -> float:
+        return metrics.value(f"{GROUP_METADATA}{name}")
+
+    stable(make_client(), make_client())
+    empty = make_client(group_id="h")
+    assert empty.commit({TP: at(1), TopicPartition("t", 1): at(2)}).wait() == 0
+    assert [read(n) for n in ("NumGroups", "NumGroupsStable", "NumGroupsEmpty")] == [2, 1, 1]
+    assert (read("NumOffsets"), read("NumGroupsDead")) == (2, 0)
+    timer = "kafka.server:type=DelayedOperationPurgatory,name={},delayedOperation=Rebalance"
+    assert metrics.value(timer.format("NumDelayedOperations")) == 2
+    assert metrics.value(timer.format("TimerEntries")) >= 2

@@ -59,6 +59,16 @@ def test_offsets_round_trip(
     assert read_offset(offset_value(value)) == value
 
 
+@given(i64, text, i64, st.integers(0, 2**63 - 1))
+def test_offsets_with_an_expiry_of_their_own_round_trip(
+    offset: int, metadata: str, time_ms: int, expires_ms: int
+) -> None:
+    """Only version 1 has a place for it, and that has none for a leader epoch."""
+    written = offset_value(CommittedOffset(offset, 5, metadata, time_ms, expires_ms))
+    assert written[:2] == b"\0\1"
+    assert read_offset(written) == CommittedOffset(offset, -1, metadata, time_ms, expires_ms)
+
+
 @given(text, groups)
 def test_groups_round_trip(group_id: str, group: StoredGroup) -> None:
     assert read_key(group_key(GroupKey(group_id))) == GroupKey(group_id)

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from nodes.core.deadlines import SLACK
 from nodes.replication.purgatory import DelayedOperation, Purgatory
 from tests.nodes.replication.conftest import wait_for
+
+DAYS_MS = 2**31 - 1
+"""The longest timeout that a request can ask for."""
 
 
 class Probe(DelayedOperation):
@@ -109,3 +113,61 @@ def test_events_and_deadlines_race_for_one_completion(purgatory: Purgatory[Probe
         poker.join()
     wait_for(lambda: all(probe.completions == 1 for probe in probes))
     assert (purgatory.size, purgatory.delayed, purgatory.watched) == (0, 0, {})
+
+
+@pytest.mark.parametrize("timeout_ms", [DAYS_MS, 30_000])
+def test_what_was_completed_is_kept_nowhere(timeout_ms: int) -> None:
+    """acks=all, satisfied long before its deadline, 50,000 times over; some wait all the while."""
+    now_ms = 0
+
+    def now_ns() -> int:
+        return now_ms * 1_000_000
+
+    purgatory: Purgatory[Probe] = Purgatory("Probe", 1, now_ns)  # not started: nothing expires
+    patient = [Probe() for _ in range(10)]
+    for probe in patient:
+        purgatory.try_complete_else_watch(probe, ["idle", "busy"])
+    most = 0
+    for number in range(50_000):
+        now_ms += number % 3
+        probe = Probe()
+        probe.deadline_ns = now_ns() + timeout_ms * 1_000_000
+        purgatory.try_complete_else_watch(probe, ["busy", f"of request {number}"])
+        probe.is_ready = True
+        # Completed through one key, so the other's list has to be told.
+        assert purgatory.check_and_complete("busy" if number % 2 else f"of request {number}") == 1
+        most = max(most, purgatory.entries)
+    assert set(purgatory.watched) == {"idle", "busy"}
+    assert (purgatory.size, purgatory.delayed) == (20, 10)
+    assert most <= 2 * (len(patient) + 1) + SLACK
+    assert not any(probe.is_completed for probe in patient)
+
+
+def test_what_nobody_waits_for_is_dropped(
+    purgatory: Purgatory[Probe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.replication.purgatory.SWEEP_NS", 10_000_000)
+    gone: set[int] = set()
+    probes = [Probe(DAYS_MS) for _ in range(20)]
+    for number, probe in enumerate(probes):
+        probe.is_abandoned = lambda number=number: number in gone  # type: ignore[misc]
+        purgatory.try_complete_else_watch(probe, [number % 2, "all"])
+    assert (purgatory.delayed, purgatory.size) == (20, 40)
+    gone |= set(range(0, 20, 2))
+    wait_for(lambda: purgatory.delayed == 10)
+    assert [p.completions for p in probes] == [int(n % 2 == 0) for n in range(20)]
+    assert [p.expirations for p in probes] == [int(n % 2 == 0) for n in range(20)]
+    assert set(purgatory.watched) == {1, "all"}
+    # Who asks wrongly does not end the reaper.
+    probes[1].is_abandoned = lambda: bool(1 // 0)
+    gone.add(3)
+    wait_for(lambda: probes[3].is_completed)
+    assert not probes[1].is_completed
+
+
+@pytest.mark.parametrize("delay_ms", [-(2**31), -1, 0])
+def test_a_deadline_in_the_past_is_now(purgatory: Purgatory[Probe], delay_ms: int) -> None:
+    probe = Probe(delay_ms)
+    assert not purgatory.try_complete_else_watch(probe, ["a"])
+    wait_for(lambda: probe.expirations == 1)
+    wait_for(lambda: (purgatory.size, purgatory.delayed, purgatory.entries) == (0, 0, 0))

@@ -364,6 +364,32 @@ def test_many_partitions_answer_together(make_cluster: ClusterFactory) -> None:
     assert broken.wait().error == Errors.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize("timeout_ms", [-(2**31), -1, 2**31 - 1])
+def test_extreme_timeouts(
+    make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch, timeout_ms: int
+) -> None:
+    """In the past: answered at once, if the records are not committed by then. Far away: the
+    answer still comes with the commit, or once the client has gone."""
+    monkeypatch.setattr("nodes.replication.purgatory.SWEEP_NS", 10_000_000)
+    cluster = make_cluster()
+    cluster.create()
+    leader = cluster.brokers[1]
+    purgatory = leader.manager._produces
+    committed = leader.produce(1, acks=-1, timeout_ms=timeout_ms)
+    assert committed.wait().error in (0, Errors.REQUEST_TIMED_OUT)
+    cluster.brokers[2].manager.fetchers.shutdown()
+    cluster.brokers[3].manager.fetchers.shutdown()
+    stuck = Waiter()
+    gone = timeout_ms < 0
+    leader.manager.append_single(TP, batch(2), -1, timeout_ms, stuck, lambda: gone)
+    if not gone:
+        assert not stuck.is_answered
+        assert purgatory.delayed == 1
+        gone = True
+    assert stuck.wait().error == Errors.REQUEST_TIMED_OUT
+    wait_for(lambda: (purgatory.size, purgatory.delayed, purgatory.watched) == (0, 0, {}))
+
+
 def test_proposals_wait_for_a_controller(make_cluster: ClusterFactory) -> None:
     cluster = make_cluster()
     cluster.create()
