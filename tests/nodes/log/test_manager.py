@@ -19,7 +19,7 @@ from nodes.log.checkpoints import (
     write_offsets,
 )
 from nodes.log.config import LogConfigError
-from nodes.log.manager import LogDirError, partition_of
+from nodes.log.manager import LogDirError
 from nodes.wire.records import build_batch
 
 NOW_MS = 1_700_000_000_000
