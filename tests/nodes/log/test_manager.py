@@ -130,12 +130,6 @@ def test_topic_ids_as_kafka_prints_them() -> None:
     assert topic_id_from_text(topic_id_text(ID)) == ID
 
 
-def test_directory_names() -> None:
-    assert partition_of("b-c-12") == B
-    for name in ("lost+found", "a-", "-1", "a-x", "a-0.abc-delete"):
-        assert partition_of(name) is None
-
-
 def test_config_overrides() -> None:
     config = LogConfig.from_overrides(
         LogConfig(),
