@@ -239,13 +239,13 @@ class BrokerConfig:
     def load(cls, path: str | Path) -> BrokerConfig:
         """Reads a properties file. Raises ConfigError, which names the file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
+            properties = parse_properties(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as problem:
             raise ConfigError(
                 "server.properties", f"cannot be read: {problem}", file=str(path)
             ) from None
         try:
-            return cls.from_properties(parse_properties(text))
+            return cls.from_properties(properties)
         except ConfigError as error:
             raise error.in_file(str(path)) from None
 

@@ -34,7 +34,8 @@ def split(text: str) -> list[str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """All entries of the file's text, escapes resolved, values stripped as Kafka strips them."""
+    """All entries of the file's text, escapes resolved, values stripped as Kafka strips them.
+    Raises ValueError for ``\\u`` without four digits."""
     entries: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _ENTRY.match(line)
@@ -53,18 +54,24 @@ def format_properties(entries: dict[str, str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
+    """Lines as java.util.Properties joins them; where nothing was joined yet, a comment or a blank
+    line is none."""
+    lines = _LINE_END.split(text)
+    if not lines[-1]:
+        lines.pop()
     pending: str | None = None
-    for raw in _LINE_END.split(text):
+    for raw in lines:
         line = raw.lstrip(" \t\f")
-        if pending is None and (not line or line[0] in "#!"):
+        if not pending and (not line or line[0] in "#!"):
+            pending = None
             continue
-        line = line if pending is None else pending + line
+        line = (pending or "") + line
+        pending = None
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending = line[:-1]
-            continue
-        pending = None
-        yield line
-    if pending:
+        else:
+            yield line
+    if pending is not None:
         yield pending
 
 
@@ -73,6 +80,8 @@ def _unescape(text: str) -> str:
         code = match.group(1)
         if code[0] == "u" and len(code) == 5:
             return chr(int(code[1:], 16))
+        if code == "u":
+            raise ValueError("malformed \\uXXXX escape")
         return _CONTROL.get(code, code)
 
     return _ESCAPE.sub(resolve, text) if "\\" in text else text
