@@ -19,14 +19,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nodes.api.parse import parse
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.metrics import Metrics
-from nodes.network.socket_server import SocketServer
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
 from nodes.wire.codec import build
+from tests.nodes.api.serving import ANY_PORT, serving
 
 INVALID = int(Errors.INVALID_TOPIC_EXCEPTION)
 BROKER_ID, BROKER_EPOCH = 1, 100
@@ -89,7 +87,7 @@ class Trap:
                     (folder / name / f"{0:020d}.log").write_bytes(b"not a record batch")
                     (folder / name / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
         self.data = deep / "data"
-        self.node = make_node(**{"log.dirs": str(self.data)})
+        self.node = make_node(**{**ANY_PORT, "log.dirs": str(self.data)})
         self.data.mkdir()
         self.now_ms = 0
         manager = self.node.log_manager
@@ -294,18 +292,12 @@ class TestClients:
 
 def test_over_a_socket(trap: Trap) -> None:
     """The same, from a stranger's connection on."""
-    node = trap.node
-    config = node.config.replace(
-        listeners=tuple(e.with_port(0) for e in node.config.listeners), num_network_threads=1
-    )
-    server = SocketServer(config, parse, Metrics())
-    port = server.bind()["PLAINTEXT"].port
-    server.start_handlers(node.apis.handle)
-    server.enable_request_processing()
-    try:
-        connection = Connection("127.0.0.1", port, client_id="../../x")
-        names = ["..", "/abs/path", "../canary", "good", "a/b", "good\0"]
-        hostile = [(trap.name(name), 0) for name in names]
+    names = ["..", "/abs/path", "../canary", "good", "a/b", "good\0"]
+    hostile = [(trap.name(name), 0) for name in names]
+    with (
+        serving(trap.node) as port,
+        Connection("127.0.0.1", port, client_id="../../x") as connection,
+    ):
 
         def ask(api: ApiKey, version: int, body: dict[str, Any]) -> Any:
             return connection.request(build(request_class(api, version), **body))
@@ -314,8 +306,4 @@ def test_over_a_socket(trap: Trap) -> None:
         assert led(answer) == [INVALID, INVALID, INVALID, 0, INVALID, INVALID]
         answer = ask(ApiKey.STOP_REPLICA, 4, stop_replica(4, hostile))
         assert [code for code in stopped(answer).values() if not code] == [0]
-        connection.close()
-    finally:
-        server.stop_processing_requests()
-        server.shutdown()
     trap.check()
