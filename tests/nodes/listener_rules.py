@@ -72,6 +72,7 @@ def draw_properties(choose: Choose) -> Properties:
     properties: Properties = {}
     careful = choose((True, True, False))
     oddities = choose((False, False, True))
+    shares_ports = oddities and choose((False, True))
 
     def one_of(common: Sequence[str], odd: Sequence[str]) -> str:
         is_odd = oddities and choose((False,) * 9 + (True,))
@@ -84,11 +85,11 @@ def draw_properties(choose: Choose) -> Properties:
         return (choose(_ENDS) + text + choose(_ENDS)) if oddities else text
 
     def listed(names: Sequence[str]) -> str:
-        ports = list(_PORTS)
+        ports = list(_PORTS[1:3] if shares_ports else _PORTS)
         entries = []
         for name in names:
             port = one_of(ports, _ODD_PORTS)
-            if careful and port in ports:
+            if careful and not shares_ports and port in ports:
                 ports.remove(port)
             entries.append(f"{name}://{one_of(_HOSTS, _ODD_HOSTS)}:{port}")
         return joined(entries)
@@ -106,7 +107,10 @@ def draw_properties(choose: Choose) -> Properties:
         told = [name for name in names if name in kept or choose((True, True, False))]
         properties["advertised.listeners"] = listed(told)
     if careful or choose((True, False)):
-        properties["listener.security.protocol.map"] = one_of(_MAPS, _ODD_MAPS)
+        protocol_map = one_of(_MAPS, _ODD_MAPS)
+        if oddities and choose((False, False, True)):
+            protocol_map = protocol_map.replace(",", choose(_COMMAS), 1)
+        properties["listener.security.protocol.map"] = protocol_map
     if careful or choose((True, False)):
         properties["inter.broker.listener.name"] = inter_broker
     if choose((False, False, False, False, True) if careful else (True, False)):

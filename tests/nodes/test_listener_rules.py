@@ -42,9 +42,10 @@ BASE = {"broker.id": "1", "zookeeper.connect": "127.0.0.1:1"}
 CONFIGURATIONS = 1500
 SEED = int(os.environ.get("BIPLANE_ORACLE_SEED", "291"))
 
+THREE_MAP = "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"
 THREE = {
     "listeners": "CONTROLLER://h:1,REPLICATION://h:2,CLIENT://h:3",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT",
+    "listener.security.protocol.map": THREE_MAP,
     "inter.broker.listener.name": "REPLICATION",
 }
 
@@ -95,7 +96,12 @@ KNOWN = [
     {**THREE, "listeners": "REPLICATION://127.0.0.1:1,REPLICATION://[::1]:1"},
     {**THREE, "listener.security.protocol.map": "CONTROLLER:SSL,REPLICATION:SSL,CLIENT:SSL"},
     {**THREE, "advertised.listeners": "REPLICATION://h:70000"},
+    {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://127.0.0.2:1"},
+    {**THREE, "listeners": "CLIENT://:1,REPLICATION://[::1]:1"},
     {**THREE, "listener.security.protocol.map": ""},
+    {**THREE, "listener.security.protocol.map": THREE_MAP + ", ,"},
+    {**THREE, "listener.security.protocol.map": THREE_MAP.replace(",", ",,", 1)},
+    {**THREE, "listener.security.protocol.map": "," + THREE_MAP},
     {"listeners": ""},
     {"security.inter.broker.protocol": "PLAINTEXT"},
     {"security.inter.broker.protocol": "plaintext"},
