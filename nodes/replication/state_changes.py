@@ -113,7 +113,7 @@ class StateChanges:
     def _admit(self, state: LeaderAndIsrState) -> Errors:
         """Whether one partition's new state may be applied."""
         if not is_legal_partition(state.tp):
-            log.error("Ignoring LeaderAndIsr request for %r: no such partition can be", state.tp)
+            log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
             return Errors.INVALID_TOPIC_EXCEPTION
         partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
         known_id = partition.topic_id
@@ -270,7 +270,7 @@ class StateChanges:
             stopping: list[StopState] = []
             for state in states:
                 if not is_legal_partition(state.tp):
-                    log.error("Ignoring StopReplica request for %r: no such partition", state.tp)
+                    log.error("Ignoring StopReplica request: there can be no %r", state.tp)
                     errors[state.tp] = int(Errors.INVALID_TOPIC_EXCEPTION)
                     continue
                 partition = self._replicas.partition(state.tp)
