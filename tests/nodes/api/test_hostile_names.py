@@ -29,8 +29,10 @@ from tests.nodes.api.serving import ANY_PORT, serving
 INVALID = int(Errors.INVALID_TOPIC_EXCEPTION)
 BROKER_ID, BROKER_EPOCH = 1, 100
 CANARY = "canary"
+EVIDENCE = ("leader_change", "replica_stop", "metadata_update")
+"""What the broker says in its trace that it has done."""
 EXAMPLES = settings(
-    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 
 
@@ -312,4 +314,6 @@ def test_over_a_socket(trap: Trap) -> None:
         assert led(answer) == [INVALID, INVALID, INVALID, 0, INVALID, INVALID]
         answer = ask(ApiKey.STOP_REPLICA, 4, stop_replica(4, hostile))
         assert [code for code in stopped(answer).values() if not code] == [0]
+    told = {row["topic"] for kind in EVIDENCE for row in trap.node.trace(kind)}
+    assert told == {"good"}
     trap.check()
