@@ -17,17 +17,19 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from nodes.listeners import (
+    SECURITY_PROTOCOLS,
     ConfigError,
     Endpoint,
     check_advertised,
     check_control_plane,
     check_served,
     check_unique,
+    normalised,
     parse_listeners,
     parse_protocol_map,
     split_list,
 )
-from nodes.properties import parse_properties
+from nodes.properties import parse_properties, trim
 
 __all__ = ["BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
 
@@ -128,12 +130,14 @@ class BrokerConfig:
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
     )
     inter_broker_listener_name: str = _string("inter.broker.listener.name", None)
-    security_inter_broker_protocol: str | None = _string("security.inter.broker.protocol", None)
+    security_inter_broker_protocol: str | None = _one_of(
+        "security.inter.broker.protocol", None, *SECURITY_PROTOCOLS
+    )
     control_plane_listener_name: str | None = _string("control.plane.listener.name", None)
     host_name: str = _string("host.name", "")
-    port: int = _int("port", 9092, 0, 65535)
+    port: int = _int("port", 9092, -_INT_MAX - 1)
     advertised_host_name: str | None = _string("advertised.host.name", None)
-    advertised_port: int | None = _int("advertised.port", None, 0, 65535)
+    advertised_port: int | None = _int("advertised.port", None, -_INT_MAX - 1)
 
     # ---- socket server ---------------------------------------------------------------------------
     num_network_threads: int = _int("num.network.threads", 3, 1)
@@ -239,13 +243,13 @@ class BrokerConfig:
     def load(cls, path: str | Path) -> BrokerConfig:
         """Reads a properties file. Raises ConfigError, which names the file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
+            properties = parse_properties(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as problem:
             raise ConfigError(
                 "server.properties", f"cannot be read: {problem}", file=str(path)
             ) from None
         try:
-            return cls.from_properties(parse_properties(text))
+            return cls.from_properties(properties)
         except ConfigError as error:
             raise error.in_file(str(path)) from None
 
@@ -260,7 +264,7 @@ class BrokerConfig:
                 continue
             known.add(key.name)
             if key.name in properties:
-                values[spec.name] = key.parse(key.name, properties[key.name].strip())
+                values[spec.name] = key.parse(key.name, trim(properties[key.name]))
             else:
                 values[spec.name] = spec.default
         values["unknown"] = tuple(name for name in properties if name not in known)
@@ -296,7 +300,7 @@ class BrokerConfig:
 
 def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
     """Fills what derives from other configs and applies the validation rules, in place."""
-    _resolve_listeners(values, given)
+    _resolve_listeners(values)
     if values["broker_id"] < 0:
         raise ConfigError("broker.id", "an id is required", f"0 to {_INT_MAX}")
     if not values["zookeeper_connect"]:
@@ -334,47 +338,46 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
         )
 
 
-def _resolve_listeners(values: dict[str, Any], given: Mapping[str, str]) -> None:
+def _resolve_listeners(values: dict[str, Any]) -> None:
     protocols = parse_protocol_map(values["listener_security_protocol_map"])
     values["listener_security_protocol_map"] = protocols
     # Kafka up to 2.8 derived both from host and port configs; KIP-291's chart still shows it.
-    raw = values["listeners"] or f"PLAINTEXT://{values['host_name']}:{values['port']}"
+    raw = values["listeners"]
+    if raw is None:
+        raw = f"PLAINTEXT://{values['host_name']}:{values['port']}"
     raw_advertised = values["advertised_listeners"]
     host, port = values["advertised_host_name"], values["advertised_port"]
-    if not raw_advertised and (host is not None or port is not None):
+    if raw_advertised is None and (host is not None or port is not None):
         host = values["host_name"] if host is None else host
         raw_advertised = f"PLAINTEXT://{host}:{values['port'] if port is None else port}"
     listeners = parse_listeners("listeners", raw, protocols)
     check_unique("listeners", listeners, ports=True)
     check_served(listeners)
-    advertised = (
-        parse_listeners("advertised.listeners", raw_advertised, protocols)
-        if raw_advertised
-        else listeners
-    )
+    advertised = listeners
+    if raw_advertised is not None:
+        advertised = parse_listeners("advertised.listeners", raw_advertised, protocols)
     inter_broker = _inter_broker_name(values, protocols)
     check_advertised(advertised, listeners, inter_broker)
     control = values["control_plane_listener_name"]
-    if control:
-        control = control.strip().upper()
-        check_control_plane(control, advertised, protocols, inter_broker)
-    values["control_plane_listener_name"] = control or None
+    if control is not None:
+        control = check_control_plane(control, advertised, protocols, inter_broker)
+    values["control_plane_listener_name"] = control
     values["inter_broker_listener_name"] = inter_broker
     values["listeners"], values["advertised_listeners"] = listeners, advertised
 
 
 def _inter_broker_name(values: Mapping[str, Any], protocols: Mapping[str, str]) -> str:
     """Rule 4."""
+    config = "inter.broker.listener.name"
     name, protocol = values["inter_broker_listener_name"], values["security_inter_broker_protocol"]
-    if name and protocol:
+    if name is None:
+        return protocol or "PLAINTEXT"
+    if protocol is not None:
         raise ConfigError(
-            "inter.broker.listener.name",
-            "security.inter.broker.protocol is set as well",
-            "set one of the two",
+            config, "security.inter.broker.protocol is set as well", "set one of the two"
         )
-    resolved: str = (name or protocol or "PLAINTEXT").strip().upper()
+    resolved = normalised(config, name)
     if resolved not in protocols:
-        config = "inter.broker.listener.name" if name else "security.inter.broker.protocol"
         raise ConfigError(
             config, f"no security protocol is defined for {resolved}", ", ".join(protocols)
         )

@@ -8,6 +8,9 @@ docstrings below are those of the validation list in the reference sheet (sectio
 Names are upper-cased once, here, and compared upper-cased everywhere: Kafka compares the raw
 control-plane name with upper-cased ones in one place, so that ``controller`` passes its validation
 and then binds twice.
+
+What is given counts, even if it is empty: an empty ``control.plane.listener.name`` is a blank name
+and refused; only one that is not there means "none".
 """
 
 from __future__ import annotations
@@ -18,11 +21,16 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
+from nodes.properties import split, trim
+
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS: Final = ("PLAINTEXT",)
 """What this broker can speak; the others are known by name only, and refused when bound."""
 
-_LISTENER = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_LINE_ENDS = r"\n\r\u0085\u2028\u2029"  # where the dot of a Java pattern stops
+_LISTENER = re.compile(rf"([^{_LINE_ENDS}]*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_MOST_DIGITS: Final = 1000
+"""Of a port; nearly all of them zeros. (Python reads no number of more than some thousands.)"""
 
 
 class ConfigError(ValueError):
@@ -58,20 +66,29 @@ class Endpoint:
         return Endpoint(self.name, self.security_protocol, self.host, port)
 
 
+def normalised(config: str, name: str) -> str:
+    """Kafka's ListenerName.normalised: upper-cased, and not blank. Nothing is stripped."""
+    if not trim(name):
+        raise ConfigError(config, "blank listener name", "the name of a listener")
+    return name.upper()
+
+
 def parse_protocol_map(value: str) -> dict[str, str]:
-    """``listener.security.protocol.map``; each entry splits at its last colon."""
+    """``listener.security.protocol.map``; each entry splits at its last colon. An empty entry is no
+    entry at the end only."""
     config = "listener.security.protocol.map"
     protocols: dict[str, str] = {}
-    for entry in split_list(value):
+    for entry in split(value):
         name, colon, protocol = entry.rpartition(":")
-        protocol = protocol.strip().upper()
-        if not colon or not name.strip():
+        protocol = trim(protocol).upper()
+        if not colon:
             raise ConfigError(config, f"entry {entry!r} is not NAME:PROTOCOL")
+        name = normalised(config, trim(name))
         if protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(
                 config, f"unknown security protocol {protocol!r}", ", ".join(SECURITY_PROTOCOLS)
             )
-        protocols[name.strip().upper()] = protocol
+        protocols[name] = protocol
     return protocols
 
 
@@ -81,15 +98,14 @@ def parse_listeners(config: str, value: str, protocols: Mapping[str, str]) -> tu
 
 
 def _parse_listener(config: str, entry: str, protocols: Mapping[str, str]) -> Endpoint:
-    match = _LISTENER.match(entry)
+    match = _LISTENER.fullmatch(entry)
     if match is None:
         raise ConfigError(config, f"cannot parse listener {entry!r}", "NAME://host:port")
-    name = match.group(1).strip().upper()
-    port = int(match.group(3))
-    if not name:
-        raise ConfigError(config, f"blank listener name in {entry!r}", "NAME://host:port")
+    name = normalised(config, match.group(1))
+    digits = match.group(3)
+    port = int(digits) if len(digits) <= _MOST_DIGITS else -1
     if not 0 <= port <= 65535:
-        raise ConfigError(config, f"port {port} in {entry!r} is out of range", "0 to 65535")
+        raise ConfigError(config, f"port {digits} in {entry!r} is out of range", "0 to 65535")
     if name not in protocols:
         raise ConfigError(
             config,
@@ -104,7 +120,7 @@ def check_unique(config: str, endpoints: Sequence[Endpoint], *, ports: bool) -> 
     if not endpoints:
         raise ConfigError(config, "at least one listener is required", "NAME://host:port")
     names = [endpoint.name for endpoint in endpoints]
-    if len(set(names)) != len(names) and not _dual_stack(endpoints):
+    if len(set(names)) != len(names):
         raise ConfigError(config, f"each listener must have a different name, got {names}")
     if not ports:
         return
@@ -119,16 +135,6 @@ def check_unique(config: str, endpoints: Sequence[Endpoint], *, ports: bool) -> 
                 f"port {port} is used by {', '.join(map(str, sharing))}",
                 "different ports, or exactly one IPv4 and one IPv6 address on one port",
             )
-
-
-def _dual_stack(endpoints: Sequence[Endpoint]) -> bool:
-    groups: dict[str, list[Endpoint]] = {}
-    for endpoint in endpoints:
-        groups.setdefault(endpoint.name, []).append(endpoint)
-    return all(
-        len(group) == 1 or (len({e.port for e in group}) == 1 and _one_of_each_family(group))
-        for group in groups.values()
-    )
 
 
 def _one_of_each_family(endpoints: Sequence[Endpoint]) -> bool:
@@ -171,9 +177,10 @@ def check_advertised(
 
 def check_control_plane(
     name: str, advertised: Iterable[Endpoint], protocols: Mapping[str, str], inter_broker: str
-) -> None:
-    """Rule 6."""
+) -> str:
+    """Rule 6; the name upper-cased."""
     config = "control.plane.listener.name"
+    name = normalised(config, name)
     if name not in protocols:
         raise ConfigError(
             config,
@@ -189,6 +196,7 @@ def check_control_plane(
             f"{name} is the inter-broker listener as well",
             "a listener other than inter.broker.listener.name",
         )
+    return name
 
 
 def check_served(endpoints: Iterable[Endpoint]) -> None:
@@ -203,5 +211,5 @@ def check_served(endpoints: Iterable[Endpoint]) -> None:
 
 
 def split_list(value: str) -> list[str]:
-    """A comma-separated list without blanks."""
-    return [entry.strip() for entry in value.split(",") if entry.strip()]
+    """A comma-separated list without blanks (Kafka's Csv.parseCsvList)."""
+    return [entry for entry in split(trim(value)) if entry]

@@ -5,7 +5,8 @@ session id 0, and an incremental one, which names a session that cannot exist he
 FETCH_SESSION_ID_NOT_FOUND, upon which its client sends a full one.
 
 Partitions that this broker's metadata does not know are answered UNKNOWN_TOPIC_OR_PARTITION without
-asking the replica manager; if none remains the answer goes out at once.
+asking the replica manager; if none remains the answer goes out at once. Versions that name topics
+by id alone (13 on, KIP-516) are not offered, so UNKNOWN_TOPIC_ID cannot come up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,19 @@
-"""Which topic names there may be, and which topics are the brokers' own (Kafka's Topic)."""
+"""Which topics are the brokers' own (Kafka's Topic); which names are legal at all: nodes.core."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from nodes.core.topic_names import is_legal
+
+__all__ = [
+    "INTERNAL",
+    "METADATA_TOPIC",
+    "OFFSETS_TOPIC",
+    "TRANSACTIONS_TOPIC",
+    "is_internal",
+    "is_legal",
+]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -11,18 +21,6 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 
 INTERNAL: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 
-_MAX_LENGTH: Final = 249  # what leaves room for "-<partition>.<suffix>" in a file name
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-
 
 def is_internal(topic: str | None) -> bool:
     return topic in INTERNAL
-
-
-def is_legal(topic: str) -> bool:
-    """Whether a topic may have this name: it becomes part of a directory's name."""
-    return (
-        topic not in ("", ".", "..")
-        and len(topic) <= _MAX_LENGTH
-        and _LEGAL.fullmatch(topic) is not None
-    )

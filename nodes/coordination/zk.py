@@ -43,6 +43,7 @@ from nodes.coordination.session import (
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.brokers import Broker
 from nodes.core.leader_and_isr import LeaderAndIsr, LeaderIsrAndControllerEpoch
+from nodes.core.topic_names import is_legal
 from nodes.core.types import TopicPartition
 
 log = logging.getLogger("kafka.zk.KafkaZkClient")
@@ -241,7 +242,13 @@ class KafkaZkClient(ZNodeAccess):
     # ---- topics --------------------------------------------------------------------------------
 
     def get_all_topics_in_cluster(self, *, register_watch: bool = False) -> set[str]:
-        return set(self._children(znodes.TOPICS, watch=register_watch))
+        """Those whose name a topic may have. Whoever writes past the brokers can make any znode:
+        such a one is no topic, and is left where it is."""
+        names = set(self._children(znodes.TOPICS, watch=register_watch))
+        illegal = {name for name in names if not is_legal(name)}
+        if illegal:
+            log.warning("Ignoring what cannot be topics: %r", sorted(illegal))
+        return names - illegal
 
     def topic_exists(self, topic: str) -> bool:
         return self.path_exists(znodes.topic_path(topic))

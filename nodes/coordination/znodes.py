@@ -18,6 +18,7 @@ import orjson
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.brokers import Broker, EndPoint
 from nodes.core.leader_and_isr import RECOVERED, LeaderAndIsr, LeaderIsrAndControllerEpoch
+from nodes.core.topic_names import is_legal, is_legal_partition
 from nodes.core.types import TopicPartition
 
 CONTROLLER: Final = "/controller"
@@ -191,16 +192,18 @@ def encode_topic(
 
 
 def decode_topic(topic: str, data: bytes) -> TopicIdReplicaAssignment:
+    """Partitions that there cannot be (negative ones) are left out."""
     znode = orjson.loads(data)
     adding = znode.get("adding_replicas") or {}
     removing = znode.get("removing_replicas") or {}
     assignment = {
-        TopicPartition(topic, int(partition)): ReplicaAssignment(
+        tp: ReplicaAssignment(
             tuple(replicas),
             tuple(adding.get(partition, ())),
             tuple(removing.get(partition, ())),
         )
         for partition, replicas in (znode.get("partitions") or {}).items()
+        if is_legal_partition(tp := TopicPartition(topic, int(partition)))
     }
     topic_id = znode.get("topic_id")
     return TopicIdReplicaAssignment(
@@ -257,15 +260,20 @@ def encode_config_change(entity_path: str) -> bytes:
 def decode_config_change(data: bytes | None) -> tuple[str, str] | None:
     """(entity type, name) of a notification; None when it is not about one entity.
 
-    Version 1 spells the two apart. Names of users and clients may hold slashes, topics cannot.
+    Version 1 spells the two apart. Names of users and clients may hold slashes, topics cannot. A
+    name that cannot be a path of znodes is about nothing: to ask for it would fail each time.
     """
     try:
         change = orjson.loads(data or b"")
-        path = change.get("entity_path") or f"{change['entity_type']}/{change['entity_name']}"
+        path = str(change.get("entity_path") or f"{change['entity_type']}/{change['entity_name']}")
     except (ValueError, KeyError, AttributeError):
         return None
-    entity_type, slash, name = str(path).partition("/")
-    return (entity_type, name) if slash and name else None
+    entity_type, _, name = path.partition("/")
+    if entity_type == "topics" and not is_legal(name):
+        return None
+    if "\0" in path or not {"", ".", ".."}.isdisjoint([entity_type, *name.split("/")]):
+        return None
+    return entity_type, name
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from nodes.core.topic_names import is_legal_partition
 from nodes.core.types import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -60,12 +61,15 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], *, sync: bo
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """What `write_offsets` wrote; empty when there is no file."""
+    """What `write_offsets` wrote; empty when there is no file. A line about what cannot be a
+    partition is passed over: no log can have it."""
     offsets = {}
     for number, row in _rows(path):
         try:
             topic, partition, offset = row.split(" ")
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
+            tp = TopicPartition(topic, int(partition))
+            if is_legal_partition(tp):
+                offsets[tp] = int(offset)
         except ValueError:
             raise CheckpointError(f"{path}, line {number}: {row!r} is no offset") from None
     return offsets

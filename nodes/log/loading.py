@@ -8,19 +8,24 @@ segments go: what follows a hole cannot be trusted.
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
+from typing import Final
 
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
 from nodes.log.producer_state import ProducerState
 from nodes.log.segment import Segment
 
+_SEGMENT: Final = re.compile(r"[0-9]{20}\.log\Z")
+"""Digits, not what `str.isdigit` takes for some: "²" is no number."""
+
 
 def load_segments(
     directory: Path, config: LogConfig, *, trusted_upto: int, first_offset: int, verify: bool
 ) -> list[Segment]:
     """The segments of a directory, at least one; the last one is ready for appends."""
-    bases = sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
+    bases = sorted(int(path.stem) for path in directory.glob("*.log") if _SEGMENT.match(path.name))
     for leftover in directory.glob("*.tmp"):
         leftover.unlink()
     segments: list[Segment] = []

@@ -17,17 +17,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
 from nodes.log.log import Log, OnFailure
-from nodes.log.removal import DELETE_SUFFIX, delete_directory
+from nodes.log.paths import OutsideLogDir, inside, partition_dir, partition_of
+from nodes.log.removal import delete_directory, is_deleted
 
 _logger = logging.getLogger("kafka.log.LogManager")
-_MAX_TOPIC_NAME: Final = 249
 
 
 class LogDirError(Exception):
@@ -74,7 +73,12 @@ class LogManager:
             recovery_points = checkpoints.read_offsets(directory / checkpoints.RECOVERY_POINTS)
             start_offsets = checkpoints.read_offsets(directory / checkpoints.LOG_START_OFFSETS)
             for path in sorted(p for p in directory.iterdir() if p.is_dir()):
-                if path.name.endswith(DELETE_SUFFIX):
+                try:
+                    inside(directory, path.name)
+                except OutsideLogDir as refused:
+                    _logger.warning("Ignoring %s: %s", path, refused)
+                    continue
+                if is_deleted(path.name):
                     delete_directory(path)
                     continue
                 tp = partition_of(path.name)
@@ -157,9 +161,10 @@ class LogManager:
         for other in self._logs.values():
             counts[other.dir.parent] = counts.get(other.dir.parent, 0) + 1
         parent = min(self.log_dirs, key=lambda d: counts[d])
+        directory = partition_dir(parent, tp)
         with self._storage(parent):
             log = self._logs[tp] = Log.open(
-                parent / str(tp),
+                directory,
                 tp,
                 config or self.default_config,
                 clean_shutdown=True,
@@ -252,11 +257,3 @@ class LogManager:
         self.checkpoint_recovery_points()
         for directory in self.log_dirs:
             checkpoints.write_atomically(directory / checkpoints.CLEAN_SHUTDOWN, "", sync=True)
-
-
-def partition_of(name: str) -> TopicPartition | None:
-    """The partition whose log has this directory name."""
-    topic, dash, number = name.rpartition("-")
-    if not (dash and topic and number.isdigit() and len(topic) <= _MAX_TOPIC_NAME):
-        return None
-    return TopicPartition(topic, int(number))

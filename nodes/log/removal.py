@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from nodes.core.topic_names import MAX_FILE_NAME_BYTES
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
+from nodes.log.paths import inside
 from nodes.log.segment import Segment
 
 DELETE_SUFFIX: Final = "-delete"
-_LONGEST_NAME: Final = 255
+_DELETED: Final = re.compile(rf".+\.[0-9a-f]{{32}}{DELETE_SUFFIX}")
 
 
 def deletable(
@@ -41,15 +44,20 @@ def deletable(
 def remove_snapshots(directory: Path, *, beyond: int) -> None:
     """Removes producer snapshots taken after an offset."""
     for path in directory.glob("*.snapshot"):
-        if path.stem.isdigit() and int(path.stem) > beyond:
+        if path.stem.isdecimal() and int(path.stem) > beyond:
             path.unlink(missing_ok=True)
 
 
 def rename_for_deletion(directory: Path, tp: TopicPartition) -> Path:
     """Gives a partition's directory the name under which it will not be loaded again."""
     suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
-    target = directory.with_name(str(tp)[: _LONGEST_NAME - len(suffix)] + suffix)
-    return directory.rename(target)
+    name = str(tp)[: MAX_FILE_NAME_BYTES - len(suffix)] + suffix
+    return directory.rename(inside(directory.parent, name))
+
+
+def is_deleted(name: str) -> bool:
+    """Whether `rename_for_deletion` gave a directory this name: nobody else's may go."""
+    return _DELETED.fullmatch(name) is not None
 
 
 def delete_directory(directory: Path) -> None:

@@ -58,6 +58,14 @@ def stop_states(request: Any) -> Iterator[StopState]:
             yield StopState(tp, NO_EPOCH, bool(request.delete_partitions))
 
 
+def metadata_partitions(request: Any) -> Iterator[TopicPartition]:
+    """The partitions of an UpdateMetadataRequest entity."""
+    for topic in request.topic_states:
+        name = str(topic.topic_name)
+        for state in topic.partition_states:
+            yield TopicPartition(name, int(state.partition_index))
+
+
 def metadata_rows(request: Any) -> Iterator[dict[str, Any]]:
     """The partitions of an UpdateMetadataRequest as fields of `metadata_update` trace rows."""
     for topic in request.topic_states:

@@ -10,6 +10,12 @@ Order matters when a role changes:
 * to leader: stop fetching, *then* lead, so that no fetched record lands after the new epoch began;
 * to follower: take the new state (no more appends), stop the old fetcher, fail what waits here,
   then start the new fetcher from the log's end. It truncates as its first answer tells it.
+
+Names are checked, since they become paths (Kafka believes its controller): a partition that there
+cannot be (`nodes.core.topic_names`) is answered INVALID_TOPIC_EXCEPTION, and nothing is made,
+changed or deleted for it; the request's other partitions take their course. UpdateMetadata has no
+errors of partitions: one such name, and the whole request is answered so and not taken in, for no
+controller sends one. The controller epoch counts all the same, as when every partition is refused.
 """
 
 from __future__ import annotations
@@ -21,10 +27,12 @@ from typing import Any, Protocol
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.rules import Rules
+from nodes.core.topic_names import is_legal_partition
 from nodes.core.types import TopicPartition
 from nodes.replication.control_requests import (
     StopState,
     leader_and_isr_states,
+    metadata_partitions,
     metadata_rows,
     stop_states,
 )
@@ -104,6 +112,9 @@ class StateChanges:
 
     def _admit(self, state: LeaderAndIsrState) -> Errors:
         """Whether one partition's new state may be applied."""
+        if not is_legal_partition(state.tp):
+            log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
+            return Errors.INVALID_TOPIC_EXCEPTION
         partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
         known_id = partition.topic_id
         if known_id is not None and state.topic_id is not None and known_id != state.topic_id:
@@ -258,6 +269,10 @@ class StateChanges:
             errors: dict[TopicPartition, int] = {}
             stopping: list[StopState] = []
             for state in states:
+                if not is_legal_partition(state.tp):
+                    log.error("Ignoring StopReplica request: there can be no %r", state.tp)
+                    errors[state.tp] = int(Errors.INVALID_TOPIC_EXCEPTION)
+                    continue
                 partition = self._replicas.partition(state.tp)
                 known_epoch = -1 if partition is None else partition.leader_epoch
                 error = int(self._rules.stop_replica_error(state.leader_epoch, known_epoch))
@@ -313,6 +328,10 @@ class StateChanges:
         with self._lock:
             if not self._adopt(request, correlation_id, self._rules.metadata_epoch_is_stale):
                 return UpdateMetadataResult(int(Errors.STALE_CONTROLLER_EPOCH))
+            illegal = [tp for tp in metadata_partitions(request) if not is_legal_partition(tp)]
+            if illegal:
+                log.error("Refusing UpdateMetadata request: there can be no %r", illegal[0])
+                return UpdateMetadataResult(int(Errors.INVALID_TOPIC_EXCEPTION))
             deleted = self._replicas.take_in_metadata(request)
             for row in metadata_rows(request):
                 self._replicas.trace_event("metadata_update", **row, correlation_id=correlation_id)

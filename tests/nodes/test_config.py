@@ -131,6 +131,9 @@ def test_a_file_is_named_in_the_error(tmp_path: Path) -> None:
         BrokerConfig.load(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         BrokerConfig.load(tmp_path / "absent")
+    path.write_text("log.dirs=c:\\users")
+    with pytest.raises(ConfigError, match="cannot be read: malformed"):
+        BrokerConfig.load(path)
 
 
 def test_properties_as_java_reads_them() -> None:

@@ -291,3 +291,16 @@ def test_isr_changes_that_wait_are_answered_when_the_session_has_expired(world, 
     may_end.set()
     assert last.started.wait(60)
     assert world.state(T0) == (2, 0, (2, 3))
+
+
+def test_what_cannot_be_a_topic_is_told_to_nobody(world, wait_until, trio):
+    """Somebody made it past the brokers; its lawful neighbour is served."""
+    _, brokers = trio
+    strange = TopicPartition("a b", 0)
+    world.create_topic(strange.topic, (2, 3))
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: brokers[2].leader_and_isr(T0) and brokers[3].metadata(T0))
+    assert not world.state(strange)
+    for broker in brokers.values():
+        assert not broker.leader_and_isr(strange)
+        assert not broker.metadata(strange)

@@ -74,7 +74,8 @@ def test_nonsense_does_not_end_it(zk: KafkaZkClient, listen: Callable[..., Heard
     heard = listen()
     first = change(zk, "t", a="nonsense")
     heard.until(first)
-    zk.create_config_change_notification("no entity")
+    for hostile in ("no entity", "topics/..", "topics/a/b", "brokers/../x", "users//y", "/z", "t/"):
+        zk.create_config_change_notification(hostile)
     heard.until(first, change(zk, "u", a="1"))
 
 

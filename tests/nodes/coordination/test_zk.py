@@ -168,3 +168,12 @@ def test_plain_znodes(zk):
     assert zk.create_or_get_cluster_id("abc") == "abc"
     assert zk.create_or_get_cluster_id("def") == "abc"
     assert zk.get_cluster_id() == "abc"
+
+
+def test_what_cannot_be_a_topic_is_none(zk, caplog):
+    zk.create_topic_assignment("t", TOPIC_ID, {T0: ReplicaAssignment((1,))})
+    for name in ("a b", "é", "x" * 250, "...", ".ok"):
+        zk.make_sure_persistent_path_exists(znodes.topic_path(name))
+    assert zk.get_all_topics_in_cluster() == {"t", "...", ".ok"}
+    assert "a b" in caplog.text
+    assert zk.path_exists(znodes.topic_path("a b"))

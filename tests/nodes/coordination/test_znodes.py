@@ -106,3 +106,28 @@ def test_endpoints_are_not_shared():
     check_endpoints_are_free(BROKER, [BROKER])
     with pytest.raises(ApiError, match=r"advertised\.listeners.*broker 2"):
         check_endpoints_are_free(BROKER, [Broker(2, BROKER.endpoints)])
+
+
+@pytest.mark.parametrize(
+    ("entity_path", "entity"),
+    [
+        ("topics/t", ("topics", "t")),
+        ("brokers/<default>", ("brokers", "<default>")),
+        ("users/a%2Fb/clients/c", ("users", "a%2Fb/clients/c")),
+        ("topics/a/b", None),
+        ("topics/..", None),
+        ("topics/", None),
+        ("topics", None),
+        ("../brokers", None),
+        ("users/../ids", None),
+        ("users//x", None),
+        ("users/a\0b", None),
+    ],
+)
+def test_what_a_notification_names(entity_path, entity):
+    assert znodes.decode_config_change(znodes.encode_config_change(entity_path)) == entity
+
+
+def test_partitions_that_there_cannot_be():
+    data = json.dumps({"partitions": {"0": [1], "-1": [1], "2147483648": [1]}}).encode()
+    assert list(znodes.decode_topic("t", data).assignment) == [T0]

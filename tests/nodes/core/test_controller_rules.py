@@ -24,7 +24,7 @@ from nodes.core.partition_state_machine import is_valid_transition as partition_
 from nodes.core.proposed_isr import judge_proposal
 from nodes.core.replica_state_machine import ReplicaState
 from nodes.core.replica_state_machine import is_valid_transition as replica_may
-from nodes.core.topic_names import collides, validate_topic_name
+from nodes.core.topic_names import collides, is_legal_partition, validate_topic_name
 from nodes.core.types import TopicPartition
 
 STATE = LeaderAndIsr(1, (1, 2), leader_epoch=5, partition_epoch=9)
@@ -269,3 +269,13 @@ def test_topic_names():
             validate_topic_name(name)
     assert collides("a.b", "a_b")
     assert not collides("a.b", "a-b")
+
+
+def test_partitions_that_there_can_be():
+    for name, partition in (("t", 0), ("t", 2**31 - 1), ("x" * 249, 99_999)):
+        assert is_legal_partition(TopicPartition(name, partition))
+    for name, partition in (
+        *(("t", -1), ("t", -(2**31)), ("t", 2**31), ("x" * 249, 100_000)),
+        *(("..", 0), ("", 0), ("a/b", 0), ("t\n", 0), ("\u0661", 0)),
+    ):
+        assert not is_legal_partition(TopicPartition(name, partition))

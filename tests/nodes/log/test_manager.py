@@ -19,7 +19,7 @@ from nodes.log.checkpoints import (
     write_offsets,
 )
 from nodes.log.config import LogConfigError
-from nodes.log.manager import LogDirError, partition_of
+from nodes.log.manager import LogDirError
 from nodes.wire.records import build_batch
 
 NOW_MS = 1_700_000_000_000
@@ -128,12 +128,6 @@ def test_checkpoint_files(tmp_path: Path) -> None:
 def test_topic_ids_as_kafka_prints_them() -> None:
     assert topic_id_text(uuid.UUID(int=0)) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert topic_id_from_text(topic_id_text(ID)) == ID
-
-
-def test_directory_names() -> None:
-    assert partition_of("b-c-12") == B
-    for name in ("lost+found", "a-", "-1", "a-x", "a-0.abc-delete"):
-        assert partition_of(name) is None
 
 
 def test_config_overrides() -> None:
