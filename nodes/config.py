@@ -222,7 +222,7 @@ class BrokerConfig:
     biplane_plane_mode: str | None = _one_of("biplane.plane.mode", None, "priority")
     biplane_trace_path: str | None = _string("biplane.trace.path", None)
     biplane_mutants: tuple[str, ...] = _list("biplane.mutants", ())
-    biplane_metrics_port: int | None = _int("biplane.metrics.port", None, 0, 65535)
+    biplane_metrics_port: int = _int("biplane.metrics.port", 0, -1, 65535)
     biplane_metrics_host: str = _string("biplane.metrics.host", "127.0.0.1")
     biplane_control_priority: bool = _bool("biplane.control.priority", True)
     biplane_data_home_core: bool = _bool("biplane.data.home.core", True)

@@ -267,8 +267,8 @@ def test_metrics_count_requests_and_queues(start: Any, wire: Any) -> None:
     client = running.client()
     client.send(wire.request(0, 1))
     client.answer()
-    name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=0"
-    wire.eventually(lambda: (name, "Value", 1) in list(running.metrics.read()))
+    name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=0,version=0"
+    wire.eventually(lambda: (name, "Count", 1) in list(running.metrics.read()))
     for prefix in ("", "ControlPlane"):
         queue = f"kafka.network:type=RequestChannel,name={prefix}RequestQueueSize"
         assert running.metrics.value(queue) == 0
