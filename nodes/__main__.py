@@ -15,7 +15,7 @@ import threading
 from types import FrameType
 from typing import Final
 
-from nodes.config import BrokerConfig, ConfigError
+from nodes.config import LOG_LEVELS, BrokerConfig, ConfigError
 
 _FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 
@@ -57,6 +57,9 @@ def main(arguments: list[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
+    for pair in config.biplane_log_levels:
+        logger, _, level = pair.rpartition(":")
+        logging.getLogger(logger).setLevel(LOG_LEVELS[level])
     for name in config.unknown:
         log.warning("The configuration '%s' was supplied but isn't a known config.", name)
     return _run(config, arguments[0])
