@@ -8,10 +8,12 @@ not. Hence:
     kind       what it holds                                   attributes
     gauge      a function, called when somebody reads          Value
     counter    one integer                                     Count
-    meter      the same, and its rate (Kafka's ...PerSec)      Count, MeanRate, OneMinuteRate
+    meter      the same, and its rate (Kafka's ...PerSec)      Count, MeanRate, OneMinuteRate,
+                                                               Five..., FifteenMinuteRate
     share      a growing count of nanoseconds (...Percent)     the same; rates are 0 to 1
-    histogram  the newest 1,028 values (the size of Kafka's    Count, Min, Max, Mean,
+    histogram  the newest 1,028 values (the size of Kafka's    Count, Min, Max, Mean, StdDev,
                reservoir), and how many there ever were        50thPercentile ... 999thPercentile
+    timer      a histogram of milliseconds, with the rate      those of both
 
 Updates of a histogram are one append to a bounded deque, which is atomic, so no lock is taken.
 Rates are averages that forget (Yammer's Meter): they move at most every five seconds, when somebody
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import logging
 import math
+import statistics
 import threading
 import time
 from collections import deque
@@ -34,6 +37,7 @@ RESERVOIR: Final = 1028
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 TICK_NS: Final = 5_000_000_000
 _MINUTE_NS: Final = 60_000_000_000
+_WINDOWS: Final = (("OneMinuteRate", 1), ("FiveMinuteRate", 5), ("FifteenMinuteRate", 15))
 _SECOND_NS: Final = 1_000_000_000
 
 Row = tuple[str, str, float]
@@ -57,7 +61,7 @@ class Rate:
     """How fast a total grows, per `per_ns` nanoseconds. Any thread.
 
     The one-minute rate is Yammer's: the growth since the last tick, averaged with what was before
-    with a weight that falls to 1/e in a minute. Until the first tick, five seconds after the start,
+    with a weight that falls to 1/e in a minute; the other two likewise. Until the first tick, five seconds after the start,
     it is 0; ticks that were left out do no harm.
     """
 
@@ -70,7 +74,7 @@ class Rate:
         self._lock = threading.Lock()
         self._start_ns = self._at_ns = now_ns()
         self._start = self._then = total()
-        self._one_minute: float | None = None
+        self._rates: dict[str, float] = {}
 
     def tick(self) -> None:
         with self._lock:
@@ -80,9 +84,10 @@ class Rate:
                 return
             total = self._total()
             newest = (total - self._then) / elapsed_ns
-            before = newest if self._one_minute is None else self._one_minute
-            weight = 1 - math.exp(-elapsed_ns / _MINUTE_NS)
-            self._one_minute = before + weight * (newest - before)
+            for name, minutes in _WINDOWS:
+                before = self._rates.get(name, newest)
+                weight = 1 - math.exp(-elapsed_ns / (minutes * _MINUTE_NS))
+                self._rates[name] = before + weight * (newest - before)
             self._at_ns, self._then = now_ns, total
 
     def attributes(self) -> Iterator[tuple[str, float]]:
@@ -92,7 +97,8 @@ class Rate:
         mean = (total - self._start) / elapsed_ns if elapsed_ns > 0 else 0.0
         yield "Count", total
         yield "MeanRate", mean * self._per_ns
-        yield "OneMinuteRate", (self._one_minute or 0.0) * self._per_ns
+        for name, _ in _WINDOWS:
+            yield name, self._rates.get(name, 0.0) * self._per_ns
 
 
 class Histogram:
@@ -121,7 +127,8 @@ def histogram_attributes(count: int, values: Iterable[float]) -> Iterator[tuple[
     yield "Count", count
     yield "Min", ordered[0] if ordered else 0.0
     yield "Max", ordered[-1] if ordered else 0.0
-    yield "Mean", sum(ordered) / len(ordered) if ordered else 0.0
+    yield "Mean", statistics.fmean(ordered) if ordered else 0.0
+    yield "StdDev", statistics.stdev(ordered) if len(ordered) > 1 else 0.0
     found = quantiles(ordered)
     for q in QUANTILES:
         yield f"{_percentile(q)}thPercentile", found.get(q, 0.0)
@@ -183,6 +190,16 @@ class Metrics:
         with self._lock:
             return self._histograms.setdefault(mbean, Histogram())
 
+    def timer(self, mbean: str) -> Histogram:
+        """Kafka's ``...RateAnd...TimeMs``."""
+        with self._lock:
+            histogram = self._histograms.setdefault(mbean, Histogram())
+            if mbean not in self._rates:
+                self._rates[mbean] = Rate(
+                    lambda: histogram.count, per_ns=_SECOND_NS, now_ns=self._now_ns
+                )
+            return histogram
+
     def family(self, collect: Collect) -> None:
         """Registers a function that yields rows whenever somebody reads."""
         with self._lock:
@@ -228,7 +245,8 @@ class Metrics:
                 yield mbean, attribute, value
         for mbean, histogram in histograms:
             for attribute, value in histogram.attributes():
-                yield mbean, attribute, value
+                if attribute != "Count" or mbean not in rates:  # a timer's came with its rate
+                    yield mbean, attribute, value
         for collect in families:
             try:
                 rows = list(collect())

@@ -234,7 +234,8 @@ class SocketServer:
             listener.threads.append(thread)
             thread.start()
 
-        where = f"{endpoint.name}-{endpoint.security_protocol}"
+        # As Java prints a ListenerName, which is what Kafka puts there.
+        where = f"ListenerName({endpoint.name})-{endpoint.security_protocol}"
         for processor in listener.processors:
             start(
                 f"{plane}-plane-kafka-network-thread-{self._config.broker_id}-{where}-{processor.id}",

@@ -43,7 +43,9 @@ NOT_LEADER = 6
 MAP = "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"
 
 
-def eventually(condition: Callable[[], object], what: str = "", timeout_s: float = PATIENCE_S) -> None:
+def eventually(
+    condition: Callable[[], object], what: str = "", timeout_s: float = PATIENCE_S
+) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"did not come true: {what or condition}"
@@ -299,9 +301,7 @@ def produce(topic: str, acks: int = 1, partition: int = 0) -> Any:
         7,
         acks=acks,
         timeout=30_000,
-        topic_data=[
-            {"name": topic, "partition_data": [{"index": partition, "records": batch}]}
-        ],
+        topic_data=[{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
     )
 
 

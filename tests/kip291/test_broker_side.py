@@ -27,6 +27,7 @@ from tests.kip291.parts import (
 
 Start = Callable[..., RunningBroker]
 QUEUE_SIZE = 20
+CONTROLLER = "ListenerName(CONTROLLER)-PLAINTEXT"
 
 
 def new_threads(before: set[threading.Thread], plane: str) -> list[str]:
@@ -47,12 +48,14 @@ def test_one_acceptor_one_network_thread_one_handler(
     before = set(threading.enumerate())
     broker = start("dual", num_network_threads=network, num_io_threads=handlers)
     assert new_threads(before, "control") == [
-        "control-plane-kafka-network-thread-1-CONTROLLER-PLAINTEXT-0",
+        f"control-plane-kafka-network-thread-1-{CONTROLLER}-0",
         "control-plane-kafka-request-handler-0",
-        f"control-plane-kafka-socket-acceptor-CONTROLLER-PLAINTEXT-{broker.ports['CONTROLLER']}",
+        f"control-plane-kafka-socket-acceptor-{CONTROLLER}-{broker.ports['CONTROLLER']}",
     ]
     data = new_threads(before, "data")
-    acceptors = [f"{n}-PLAINTEXT-{broker.ports[n]}" for n in ("CLIENT", "REPLICATION")]
+    acceptors = [
+        f"ListenerName({n})-PLAINTEXT-{broker.ports[n]}" for n in ("CLIENT", "REPLICATION")
+    ]
     assert [n for n in data if "acceptor" in n] == [
         f"data-plane-kafka-socket-acceptor-{a}" for a in acceptors
     ]
@@ -68,7 +71,7 @@ def test_without_the_name_there_is_no_control_plane(start: Start) -> None:
     broker = start("single")
     assert new_threads(before, "control") == []
     port = broker.ports["CONTROLLER"]
-    acceptor = f"data-plane-kafka-socket-acceptor-CONTROLLER-PLAINTEXT-{port}"
+    acceptor = f"data-plane-kafka-socket-acceptor-{CONTROLLER}-{port}"
     assert acceptor in new_threads(before, "data")
 
 

@@ -156,9 +156,7 @@ def test_impact_of_a_late_leader_and_isr_with_acks_all(
     broker = start(planes)
     led(broker, listener())
     pending = broker.client("pending", "REPLICATION").send(produce("t", acks=-1))
-    size = (
-        "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=Produce"
-    )
+    size = "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=Produce"
     eventually(lambda: broker.value(size) == 1)
     held(broker)
     controller = broker.controller().send(leader_and_isr("t", leader=2, leader_epoch=1))
@@ -175,9 +173,7 @@ def test_impact_of_a_late_leader_and_isr_with_acks_all(
 
 
 @pytest.mark.parametrize("planes", PLANES)
-def test_impact_of_a_late_update_metadata(
-    start: Start, listener: Listener, planes: str
-) -> None:
+def test_impact_of_a_late_update_metadata(start: Start, listener: Listener, planes: str) -> None:
     """Clients that ask while the update waits are told of the leader of old."""
     broker = start(planes)
     led(broker, listener())
