@@ -61,8 +61,8 @@ class Rate:
     """How fast a total grows, per `per_ns` nanoseconds. Any thread.
 
     The one-minute rate is Yammer's: the growth since the last tick, averaged with what was before
-    with a weight that falls to 1/e in a minute; the other two likewise. Until the first tick, five seconds after the start,
-    it is 0; ticks that were left out do no harm.
+    with a weight that falls to 1/e in a minute; the other two likewise. Until the first tick, five
+    seconds after the start, they are 0; ticks that were left out do no harm.
     """
 
     def __init__(

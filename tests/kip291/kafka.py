@@ -134,8 +134,7 @@ class KafkaBroker:
         program = Path(__file__).with_name("Mbeans.java")
         done = subprocess.run(
             ["java", *_JVM, str(program), url, pattern],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             timeout=120,
             check=False,
         )

@@ -74,6 +74,7 @@ class Gate:
         self._changed = threading.Condition()
         self._held: set[str] = set()
         self._running: Counter[str] = Counter()
+        self._permits: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
         """The most requests of a plane that were ever handled at once."""
         self.seen: list[Seen] = []
@@ -85,6 +86,12 @@ class Gate:
     def release(self, plane: str | None = None) -> None:
         with self._changed:
             self._held -= {plane} if plane else {"data", "control"}
+            self._changed.notify_all()
+
+    def let_one(self, plane: str) -> None:
+        """One held request may go on."""
+        with self._changed:
+            self._permits[plane] += 1
             self._changed.notify_all()
 
     def running(self, plane: str) -> int:
@@ -112,7 +119,10 @@ class Gate:
             self.seen.append(seen)
             self._running[plane] += 1
             self.most[plane] = max(self.most[plane], self._running[plane])
-            self._changed.wait_for(lambda: plane not in self._held, 4 * PATIENCE_S)
+            self._changed.wait_for(
+                lambda: plane not in self._held or self._permits[plane] > 0, 4 * PATIENCE_S
+            )
+            self._permits[plane] = max(0, self._permits[plane] - 1)
         try:
             handle(request)
         finally:

@@ -46,6 +46,14 @@ class Controller:
         self._registered.add(broker.id)
         return broker
 
+    def settle(self, broker: Broker, name: str = "CONTROLLER") -> ControlListener:
+        """The broker's control socket, once everything that was due to it has come: a marker
+        topic's UpdateMetadata is behind all that."""
+        marker = self.topic(broker.id)
+        control = broker[name]
+        eventually(lambda: any(marker in _names(r) for r in control.of(ApiKey.UPDATE_METADATA)))
+        return control
+
     def leave(self, broker: Broker) -> None:
         self.registry.unregister(broker.id)
         self._registered.discard(broker.id)
@@ -276,8 +284,7 @@ def test_one_request_in_flight_and_the_rest_in_order(controller: Controller) -> 
     """The footnote on the queue's size: a controller waits for each answer before it sends the next
     request to the same broker, on one connection."""
     broker = controller.join(*NAMES)
-    control = broker["CONTROLLER"]
-    broker.until_told("CONTROLLER")
+    control = controller.settle(broker)
     before = len(control.received)
     control.flowing.clear()
     topics = []
@@ -326,8 +333,7 @@ def test_whatever_fails_is_sent_again(controller: Controller, spoil: Callable[..
     answer in ``request.timeout.ms``, bytes that are none) is sent again, the same, before anything
     else, on a new connection, until it gets one."""
     broker = controller.join(*NAMES)
-    control = broker["CONTROLLER"]
-    broker.until_told("CONTROLLER")
+    control = controller.settle(broker)
     before = len(control.received)
     failures = 1 if spoil is _never else 3
     count = itertools.count()
@@ -350,8 +356,7 @@ def test_tries_are_a_tenth_of_a_second_apart(controller: Controller) -> None:
     """RequestSendThread pauses 100 ms between tries. (The sum of ten pauses is at least a second,
     less what the first arrival was late; not all of them can be long by chance.)"""
     broker = controller.join(*NAMES)
-    control = broker["CONTROLLER"]
-    broker.until_told("CONTROLLER")
+    control = controller.settle(broker)
     before = len(control.received)
     control.answer_with = _closes
     controller.topic(broker.id)
