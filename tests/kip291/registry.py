@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 
 class Registry:
@@ -20,6 +21,12 @@ class Registry:
 
     def __init__(self, zookeeper: str) -> None:
         """`zookeeper`: host:port/chroot."""
+        host, _, chroot = zookeeper.partition("/")
+        root = KazooClient(host, timeout=30)
+        root.start(60)
+        root.ensure_path(f"/{chroot}")
+        root.stop()
+        root.close()
         self._client = KazooClient(zookeeper, timeout=30)
         self._client.start(60)
         for path in ("/brokers/ids", "/brokers/topics", "/config/changes", "/config/brokers"):
@@ -56,9 +63,10 @@ class Registry:
         return {int(name) for name in self._client.get_children("/brokers/ids")}
 
     def controller_id(self) -> int | None:
-        if self._client.exists("/controller") is None:
+        try:
+            return int(json.loads(self._client.get("/controller")[0])["brokerid"])
+        except NoNodeError:
             return None
-        return int(json.loads(self._client.get("/controller")[0])["brokerid"])
 
     def controller_epoch(self) -> int:
         return int(self._client.get("/controller_epoch")[0])
@@ -77,11 +85,16 @@ class Registry:
         }
         self._client.create(f"/brokers/topics/{topic}", json.dumps(fields).encode())
 
+    def delete_topic(self, topic: str) -> None:
+        """What kafka-topics.sh --delete does: the controller is asked to."""
+        self._client.ensure_path(f"/admin/delete_topics/{topic}")
+
     def state(self, topic: str, partition: int = 0) -> dict[str, Any] | None:
         path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-        if self._client.exists(path) is None:
+        try:
+            found: dict[str, Any] = json.loads(self._client.get(path)[0])
+        except NoNodeError:
             return None
-        found: dict[str, Any] = json.loads(self._client.get(path)[0])
         return found
 
     def set_broker_configs(self, broker_id: int, configs: Mapping[str, str]) -> None:

@@ -1,5 +1,5 @@
-"""``docs/grafana.json``: every metric that the dashboard names is exported, and none of the KIP's is
-missing from it."""
+"""``docs/grafana.json``: every metric that the dashboard names is exported, and none of the KIP's
+is missing from it."""
 
 from __future__ import annotations
 
