@@ -82,7 +82,10 @@ def _run(config: BrokerConfig, file: str) -> int:
     try:
         server.startup()
         signals.interruptible = False
-        signals.stop.wait()
+        # In turns: a signal that comes just as the wait begins does not end it, and Python's handler
+        # runs only when this thread does.
+        while not signals.stop.wait(1.0):
+            pass
     except _Interrupted:
         pass
     except ConfigError as error:

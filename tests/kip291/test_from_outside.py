@@ -40,7 +40,10 @@ class Process:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(60)
+        try:
+            self._process.wait(60)
+        finally:
+            self._process.kill()
 
 
 @pytest.fixture

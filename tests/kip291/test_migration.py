@@ -1,5 +1,5 @@
-"""KIP-291, Compatibility and Migration: two rounds of rolling restarts, and no change while a broker
-runs."""
+"""KIP-291, Compatibility and Migration: two rounds of rolling restarts, and no change while a
+broker runs."""
 
 from __future__ import annotations
 

@@ -212,8 +212,8 @@ def test_the_chart_of_derived_listeners(
     ],
 )
 def test_the_inter_broker_listener_is_derived_as_before(given: dict[str, str], name: str) -> None:
-    """From the listener's name, or from the protocol's; a controller without a control plane listener
-    uses it."""
+    """From the listener's name, or from the protocol's; a controller without a control plane
+    listener uses it."""
     made = BrokerConfig.from_properties({**BASE, **given})
     assert made.inter_broker_listener_name == name
     assert made.controller_listener_name == name

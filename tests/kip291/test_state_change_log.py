@@ -1,6 +1,6 @@
-"""The state-change log: what a controller sent and was answered, and what a broker did about it, in
-Kafka's words. The reader that the harness has for Apache Kafka's file reads this broker's lines, and
-finds what the broker's own trace says."""
+"""The state-change log: what a controller sent and was answered, and what a broker did about it,
+in Kafka's words. The reader that the harness has for Apache Kafka's file reads this broker's lines,
+and finds what the broker's own trace says."""
 
 from __future__ import annotations
 
