@@ -82,8 +82,8 @@ def _run(config: BrokerConfig, file: str) -> int:
     try:
         server.startup()
         signals.interruptible = False
-        # In turns: a signal that comes just as the wait begins does not end it, and Python's handler
-        # runs only when this thread does.
+        # In turns: a signal that comes just as the wait begins does not end it, and Python's
+        # handler runs only when this thread does.
         while not signals.stop.wait(1.0):
             pass
     except _Interrupted:

@@ -13,11 +13,12 @@ turned to its answers, for all that it wrote in that turn.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from nodes.metrics import RESERVOIR, Row, histogram_attributes
+from nodes.metrics import RESERVOIR, Rate, Row, histogram_attributes
 from nodes.network.request_channel import Request
 
 Times = tuple[int, int, int, int, int, int]
@@ -82,8 +83,28 @@ class RequestTimes:
             known[api_key, error] = known.get((api_key, error), 0) + 1
 
 
+class Meters:
+    """Rates of counts that are known only when somebody reads: since the first reading."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._now_ns = now_ns
+        self._counts: dict[str, int] = {}
+        self._rates: dict[str, Rate] = {}
+
+    def rows(self, mbean: str, count: int) -> Iterator[Row]:
+        if mbean not in self._rates:
+            self._counts[mbean] = 0
+            self._rates[mbean] = Rate(
+                lambda: self._counts[mbean], per_ns=1_000_000_000, now_ns=self._now_ns
+            )
+        self._counts[mbean] = count
+        for attribute, value in self._rates[mbean].attributes():
+            yield mbean, attribute, value
+
+
 def request_metrics(
     processors: Iterable[RequestTimes],
+    meters: Meters,
     api_name: Callable[[int], str],
     error_name: Callable[[int], str] = str,
 ) -> Iterator[Row]:
@@ -102,15 +123,12 @@ def request_metrics(
         errors.update(times.errors.copy())
     for key, count in counts.items():
         api_key, version = divmod(key, _VERSIONS)
-        yield (
-            f"{_BEAN}RequestsPerSec,request={api_name(api_key)},version={version}",
-            "Count",
-            count,
-        )
+        names = f"request={api_name(api_key)},version={version}"
+        yield from meters.rows(f"{_BEAN}RequestsPerSec,{names}", count)
     for (api_key, error), count in errors.items():
         if count > 0:
             names = f"request={api_name(api_key)},error={error_name(error)}"
-            yield f"{_BEAN}ErrorsPerSec,{names}", "Count", count
+            yield from meters.rows(f"{_BEAN}ErrorsPerSec,{names}", count)
     for api_key, rows in windows.items():
         for name, start, end in SEGMENTS:
             values = [(row[end] - row[start]) / 1e6 for row in rows]
