@@ -174,14 +174,19 @@ class KafkaServer:
 
     def _serve_metrics(self) -> None:
         config = self.config
-        if config.biplane_metrics_port < 0:
+        host, port = config.biplane_metrics_host, config.biplane_metrics_port
+        url_file = Path(config.log_dirs[0]) / URL_FILE
+        if port < 0:
+            url_file.unlink(missing_ok=True)  # of a life that was killed
             return
-        server = MetricsServer(
-            self.metrics,
-            config.biplane_metrics_port,
-            config.biplane_metrics_host,
-            url_file=Path(config.log_dirs[0]) / URL_FILE,
-        )
+        try:
+            server = MetricsServer(self.metrics, port, host, url_file=url_file)
+        except OSError as problem:
+            raise ConfigError(
+                "biplane.metrics.port",
+                f"{host}:{port} cannot be bound: {problem}",
+                "a free port, 0 for any, -1 for none",
+            ) from None
         self._on_stop("metrics", server.close)
 
     def _start_trace(self) -> Trace:

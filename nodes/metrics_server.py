@@ -25,7 +25,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -90,8 +90,17 @@ class _Server(ThreadingMixIn, HTTPServer):
     block_on_close = False
     timeout = TICK_NS / 1e9
 
+    def server_bind(self) -> None:
+        # Without HTTPServer's look-up of the host's name, which may take as long as a DNS server.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
     def handle_error(self, request: object, client_address: object) -> None:
         log.debug("a reader of metrics went away", exc_info=True)
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 class MetricsServer:
@@ -133,7 +142,7 @@ class MetricsServer:
                 log.debug(format, *args)
 
         self._registry = registry
-        self._server = _Server((host, port), Handler)
+        self._server = (_Server6 if ":" in host else _Server)((host, port), Handler)
         self.port: int = self._server.server_port
         self._host = host
         self._stopping = False

@@ -288,6 +288,15 @@ def unread_bytes(client: Client) -> int:
     raise LookupError("the connection is not in /proc/net/tcp")
 
 
+def waiting_to_be_accepted(port: int) -> int:
+    """Connections that the kernel has made and nobody has taken from it."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == port and fields[3] == "0A":
+            return int(fields[4].rpartition(":")[2], 16)
+    raise LookupError("nobody listens there")
+
+
 # ---- what they say -------------------------------------------------------------------------------
 
 

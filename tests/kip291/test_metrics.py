@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nodes.config import ConfigError
 from tests.kip291.kafka import KafkaBroker
 from tests.kip291.parts import (
     Client,
@@ -23,6 +24,7 @@ from tests.kip291.parts import (
     produce,
     unread_bytes,
     update_metadata,
+    waiting_to_be_accepted,
 )
 from tests.kip291.registry import Registry
 
@@ -152,6 +154,14 @@ def test_names_and_attributes_are_kafkas(
     assert sorted(more - theirs.keys()) == []
 
 
+def test_a_port_that_is_taken_is_named(
+    start: Start, listener: Callable[[], ControlListener]
+) -> None:
+    taken = listener()
+    with pytest.raises(ConfigError, match=r"biplane\.metrics\.port"):
+        start("dual", biplane_metrics_port=str(taken.port))
+
+
 # ---- queues --------------------------------------------------------------------------------------
 
 
@@ -274,6 +284,7 @@ def test_acceptors_are_blocked_by_a_blocked_network_thread(start: Start, plane: 
     other = f"{ACCEPTOR}{PREFIX[OTHER[plane]]}AcceptorBlockedPercent,listener={PORT[OTHER[plane]]}"
     assert (broker.value(mine, "Count"), broker.value(other, "Count")) == (0, 0)
     more = [broker.client(f"more-{i}", port) for i in range(25)]
+    eventually(lambda: waiting_to_be_accepted(broker.ports[port]) == 4, "20 taken, one in hand")
     load.end()
     for client in more:
         client.ask(entity_for(plane))

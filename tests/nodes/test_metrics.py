@@ -145,3 +145,15 @@ def test_a_share_is_a_part_of_the_time() -> None:
     found = metrics.by_mbean()["kafka.server:type=T,name=ZPercent"]
     assert found["MeanRate"] == pytest.approx(0.5)
     assert 0.9 < found["OneMinuteRate"] < 1
+
+
+def test_it_listens_on_version_six_addresses_too() -> None:
+    try:
+        server = MetricsServer(Metrics(), 0, "::1")
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    try:
+        assert server.url == f"http://[::1]:{server.port}"
+        assert json.loads(page(server, "/mbeans")) == {}
+    finally:
+        server.close()
