@@ -16,7 +16,7 @@ import pytest
 
 from nodes.wire.apis import ApiKey
 from tests.kip291.kafka import KafkaBroker
-from tests.kip291.parts import ControlListener, RunningBroker, eventually
+from tests.kip291.parts import ControlListener, RunningBroker, eventually, metadata, request
 from tests.kip291.registry import Registry
 
 NAMES = ("CONTROLLER", "REPLICATION", "CLIENT")
@@ -385,3 +385,55 @@ def _thread_names(broker: Any) -> list[str]:
         return [t.name for t in threading.enumerate()]
     found: list[str] = broker.threads()
     return found
+
+
+# ---- the same broker, looked at from outside -----------------------------------------------------
+
+
+def test_its_planes_have_kafkas_threads(controller: Controller) -> None:
+    """One acceptor, one network thread, one handler, under the names that Kafka gives them; the
+    processor of the control plane is number 0."""
+    names = _thread_names(controller.broker)
+    ports = controller.broker.ports
+    control = sorted(n for n in names if n.startswith("control-plane"))
+    assert control == [
+        "control-plane-kafka-network-thread-1-ListenerName(CONTROLLER)-PLAINTEXT-0",
+        "control-plane-kafka-request-handler-0",
+        "control-plane-kafka-socket-acceptor-ListenerName(CONTROLLER)-PLAINTEXT-"
+        f"{ports['CONTROLLER']}",
+    ]
+    for name in ("REPLICATION", "CLIENT"):
+        acceptor = f"data-plane-kafka-socket-acceptor-ListenerName({name})-PLAINTEXT-{ports[name]}"
+        assert acceptor in names
+    assert "data-plane-kafka-request-handler-0" in names
+    network = [n for n in names if n.startswith("data-plane-kafka-network-thread-1-")]
+    assert len(network) == 2
+    assert not any("CONTROLLER" in n for n in network)
+
+
+@pytest.mark.parametrize("resource", ["1", ""])
+def test_it_refuses_to_change_the_name(controller: Controller, resource: str) -> None:
+    """``control.plane.listener.name`` cannot be updated while a broker runs."""
+    client = controller.broker.client("admin")
+    entry = {"name": "control.plane.listener.name", "value": "CLIENT", "config_operation": 0}
+    row = {"resource_type": 4, "resource_name": resource, "configs": [entry]}
+    entity = request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, resources=[row], validate_only=False)
+    (answer,) = client.ask(entity).responses
+    client.close()
+    assert answer.error_code == 42
+    assert "control.plane.listener.name" in str(answer.error_message)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_listener_answers_with_its_own_endpoint(controller: Controller, name: str) -> None:
+    """The control listener is a listener like others: whoever asks there is told of its endpoint
+    (and nothing keeps clients away, see KIP-702)."""
+    client = controller.broker.client("c", name)
+    port = controller.broker.ports[name]
+
+    def told() -> bool:
+        brokers = client.ask(metadata()).brokers
+        return any((b.node_id, b.port) == (1, port) for b in brokers)
+
+    eventually(told)
+    client.close()
