@@ -154,13 +154,14 @@ def test_the_name_cannot_be_changed_while_a_broker_runs(
     """It is not among the configs that can be updated dynamically, of one broker or of all."""
     broker = start(planes)
     client = broker.client()
-    for value in ("CLIENT", "CONTROLLER", None if incremental else "X"):
+    for value in ("CLIENT", "CONTROLLER", "9093", ""):
         entity = alter(
             "control.plane.listener.name", value, incremental=incremental, resource=resource
         )
         (row,) = client.ask(entity).responses
         assert row.error_code == INVALID_REQUEST
-        assert "control.plane.listener.name" in str(row.error_message)
+        expected = "Cannot update these configs dynamically: Set(control.plane.listener.name)"
+        assert row.error_message == expected
     (told,) = client.ask(describe(["control.plane.listener.name"])).results
     (entry,) = told.configs
     assert entry.read_only

@@ -156,6 +156,11 @@ def test_what_a_controller_sends_and_is_answered(
     assert any(
         t.startswith("Sending StopReplica request StopReplicaPartitionState(") for t in trace
     )
+    cached = [t for t in lines.texts("TRACE") if "Cached leader info" in t]
+    deleted = [t for t in lines.texts("TRACE") if "Deleted partition t-0 from metadata" in t]
+    assert cached
+    assert deleted
+    assert not any("leader=-2," in t for t in cached), "a deletion is no leader"
     answered = [t for t in trace if t.startswith("Received response")]
     of_two = [t for t in answered if f"sent to broker 127.0.0.1:{peer.port} (id: 2)" in t]
     numbers = [int(m[1]) for t in of_two if (m := re.search(r"with correlation id (\d+) ", t))]
