@@ -240,8 +240,8 @@ def test_listeners_are_found_by_advertised_name_when_addresses_differ() -> None:
 
 
 def test_a_listener_that_is_not_named_need_not_be_advertised() -> None:
-    """The twin of the refusal above: as long as no controller is to find it, a listener may be bound
-    and kept out of ``advertised.listeners``; with the name set it must be in both."""
+    """The twin of the refusal above: as long as no controller is to find it, a listener may be
+    bound and kept out of ``advertised.listeners``; with the name set it must be in both."""
     advertised = "INTERNAL://127.0.0.1:2,EXTERNAL://127.0.0.1:3"
     made = config(advertised_listeners=advertised)
     assert {e.name for e in made.listeners} == {"INTERNAL", "EXTERNAL", "CONTROLLER"}
@@ -252,8 +252,8 @@ def test_a_listener_that_is_not_named_need_not_be_advertised() -> None:
 
 @pytest.mark.parametrize("name", ["", "CONTROLLER"])
 def test_a_new_listener_needs_an_entry_in_the_protocol_map(name: str) -> None:
-    """Setting ``listener.security.protocol.map`` replaces its default, and every listener must be in
-    it, whether it is the control plane's or not."""
+    """Setting ``listener.security.protocol.map`` replaces its default, and every listener must be
+    in it, whether it is the control plane's or not."""
     short = "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"
     with pytest.raises(ConfigError, match="no security protocol is defined"):
         config(listener_security_protocol_map=short, control_plane_listener_name=name)
