@@ -247,7 +247,8 @@ def test_a_broker_that_comes_back_elsewhere_is_dialled_there(controller: Control
     before.until_told("CONTROLLER")
     controller.leave(before)
     after = controller.join(*NAMES, broker_id=before.id)
-    after.until_told("CONTROLLER")
+    controller.settle(after)
+    assert after["CONTROLLER"].of(ApiKey.LEADER_AND_ISR)
     assert after.dialled() == {"CONTROLLER"}
     assert before["CONTROLLER"].connections == 1
     epochs = {r.entity.broker_epoch for r in after["CONTROLLER"].received}
