@@ -89,7 +89,6 @@ class KafkaBroker:
             "auto.leader.rebalance.enable": "false",
             "controlled.shutdown.enable": "false",
             "log.cleaner.dedupe.buffer.size": "2097152",
-            "request.timeout.ms": "2000",
             "zookeeper.session.timeout.ms": "30000",
         }
         jmx = "-Dcom.sun.management.jmxremote"

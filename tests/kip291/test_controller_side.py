@@ -100,9 +100,7 @@ def dual(
     if request.param == "kafka":
         broker = KafkaBroker(chroot, folder)
     else:
-        broker = RunningBroker(
-            chroot, folder, control_plane_listener_name="CONTROLLER", request_timeout_ms="2000"
-        )
+        broker = RunningBroker(chroot, folder, control_plane_listener_name="CONTROLLER")
     registry = Registry(chroot)
     eventually(lambda: registry.controller_id() == 1)
     yield broker, registry
@@ -324,19 +322,15 @@ def _cut_short(received: Any, frame: bytes) -> bytes:
     return (5).to_bytes(4, "big") + frame[4:8] + b"\0"
 
 
-def _never(received: Any, frame: bytes) -> bytes:
-    return b""
-
-
-@pytest.mark.parametrize("spoil", [_closes, _wrong_correlation_id, _cut_short, _never])
+@pytest.mark.parametrize("spoil", [_closes, _wrong_correlation_id, _cut_short])
 def test_whatever_fails_is_sent_again(controller: Controller, spoil: Callable[..., Any]) -> None:
-    """A request that got no proper answer (a closed connection, an answer to another request, no
-    answer in ``request.timeout.ms``, bytes that are none) is sent again, the same, before anything
-    else, on a new connection, until it gets one."""
+    """A request that got no proper answer (a closed connection, an answer to another request, bytes
+    that are none) is sent again, the same, before anything else, on a new connection, until it gets
+    one."""
     broker = controller.join(*NAMES)
     control = controller.settle(broker)
     before = len(control.received)
-    failures = 1 if spoil is _never else 3
+    failures = 3
     count = itertools.count()
 
     def answer(received: Any, frame: bytes) -> bytes | None:
@@ -353,9 +347,28 @@ def test_whatever_fails_is_sent_again(controller: Controller, spoil: Callable[..
     assert after.api is ApiKey.UPDATE_METADATA, "nothing overtook it"
 
 
+def test_silence_is_a_failure_after_the_request_timeout(
+    own_controller: Callable[..., Controller],
+) -> None:
+    """A broker that reads and does not answer in ``request.timeout.ms`` is sent the same again."""
+    controller = own_controller("dual", request_timeout_ms="500")
+    broker = controller.join(*NAMES)
+    control = controller.settle(broker)
+    before = len(control.received)
+    silent = [True, True]
+    control.answer_with = lambda _, frame: b"" if silent and silent.pop() else frame
+    topic = controller.topic(broker.id)
+    eventually(lambda: any(_names(r) == {topic} for r in control.of(ApiKey.UPDATE_METADATA)))
+    seen = control.received[before:]
+    tries = list(itertools.takewhile(lambda r: r.api is ApiKey.LEADER_AND_ISR, seen))
+    assert len(tries) >= 3, "twice in vain; more, where this machine was slow to answer"
+    assert all(r.entity == tries[0].entity for r in tries)
+    assert len({r.connection for r in tries}) == len(tries)
+
+
 def test_tries_are_a_tenth_of_a_second_apart(controller: Controller) -> None:
-    """RequestSendThread pauses 100 ms between tries. (The sum of ten pauses is at least a second,
-    less what the first arrival was late; not all of them can be long by chance.)"""
+    """RequestSendThread pauses 100 ms between tries: never less, as the connection is closed only
+    after the arrival was noted; not always much more, as not every pause is long by chance."""
     broker = controller.join(*NAMES)
     control = controller.settle(broker)
     before = len(control.received)
@@ -365,8 +378,7 @@ def test_tries_are_a_tenth_of_a_second_apart(controller: Controller) -> None:
     control.answer_with = lambda _, frame: frame
     at_ns = [r.at_ns for r in control.received[before : before + 11]]
     gaps_ms = sorted((b - a) / 1e6 for a, b in itertools.pairwise(at_ns))
-    assert sum(gaps_ms) > 700
-    assert gaps_ms[0] < 1000
+    assert 95 < gaps_ms[0] < 1000
 
 
 def test_tries_end_with_the_registration(controller: Controller) -> None:
