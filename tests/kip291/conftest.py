@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kip291.parts import ControlListener, RunningBroker
+from tests.kip291.control_listener import ControlListener
+from tests.kip291.parts import RunningBroker
 
 _names = itertools.count()
 

@@ -1,5 +1,4 @@
-"""What the tests of KIP-291 share: a whole broker in this process, requests of controllers and
-clients, and brokers that exist as registrations and listening sockets only.
+"""What the tests of KIP-291 share: a whole broker in this process, and connections to it.
 
 `RunningBroker` is the real composition (`nodes.broker.KafkaServer`) on a real ZooKeeper. The one
 thing put in is a `Gate` in front of its request handlers: it writes down what they begin to
@@ -8,16 +7,13 @@ handle, and can hold a plane's handlers, as a slow disk would.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
-import struct
 import threading
 import time
 import urllib.request
-import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,19 +23,13 @@ import pytest
 from nodes.api.apis import KafkaApis
 from nodes.broker import KafkaServer
 from nodes.config import BrokerConfig
-from nodes.wire.apis import ApiKey, request_class, response_class
+from nodes.wire.apis import ApiKey
 from nodes.wire.codec import (
-    build,
     decode_response,
     encode_request,
-    encode_response,
-    parse_body,
-    parse_header,
 )
-from nodes.wire.records import build_batch
 
 PATIENCE_S = 60.0
-NOT_LEADER = 6
 MAP = "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"
 
 
@@ -295,279 +285,3 @@ def waiting_to_be_accepted(port: int) -> int:
         if int(fields[1].rpartition(":")[2], 16) == port and fields[3] == "0A":
             return int(fields[4].rpartition(":")[2], 16)
     raise LookupError("nobody listens there")
-
-
-# ---- what they say -------------------------------------------------------------------------------
-
-
-def request(api: ApiKey, version: int, /, **fields: Any) -> Any:
-    return build(request_class(api, version), **fields)
-
-
-def metadata(*topics: str) -> Any:
-    names = [{"name": topic} for topic in topics]
-    return request(ApiKey.METADATA, 5, topics=names, allow_auto_topic_creation=False)
-
-
-def api_versions() -> Any:
-    return request(ApiKey.API_VERSIONS, 0)
-
-
-def produce(topic: str, acks: int = 1, partition: int = 0) -> Any:
-    batch = build_batch([(None, b"v", 1)])
-    return request(
-        ApiKey.PRODUCE,
-        7,
-        acks=acks,
-        timeout=30_000,
-        topic_data=[{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
-    )
-
-
-def produce_error(response: Any) -> int:
-    return int(response.responses[0].partition_responses[0].error_code)
-
-
-def leader_told(response: Any) -> int:
-    """Of a Metadata answer's first partition."""
-    return int(response.topics[0].partitions[0].leader_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """A controller's epoch; -1 as broker epoch stands for any."""
-
-    controller_id: int = 1
-    controller_epoch: int = 1
-    broker_epoch: int = -1
-
-    def fields(self) -> dict[str, int]:
-        return {
-            "controller_id": self.controller_id,
-            "controller_epoch": self.controller_epoch,
-            "broker_epoch": self.broker_epoch,
-        }
-
-
-ANY = Sender()
-
-
-def topic_id(topic: str) -> uuid.UUID:
-    return uuid.uuid5(uuid.NAMESPACE_URL, topic)
-
-
-def leader_and_isr(
-    topic: str,
-    leader: int,
-    leader_epoch: int,
-    *,
-    isr: Sequence[int] = (1, 2),
-    partitions: int = 1,
-    sender: Sender = ANY,
-) -> Any:
-    return request(
-        ApiKey.LEADER_AND_ISR,
-        7,
-        **sender.fields(),
-        type_=0,
-        topic_states=[
-            {
-                "topic_name": topic,
-                "topic_id": topic_id(topic),
-                "partition_states": [
-                    {
-                        "partition_index": p,
-                        "controller_epoch": sender.controller_epoch,
-                        "leader": leader,
-                        "leader_epoch": leader_epoch,
-                        "isr": list(isr),
-                        "partition_epoch": leader_epoch,
-                        "replicas": [1, 2],
-                        "adding_replicas": [],
-                        "removing_replicas": [],
-                    }
-                    for p in range(partitions)
-                ],
-            }
-        ],
-        live_leaders=[],
-    )
-
-
-def update_metadata(
-    brokers: Mapping[int, Sequence[tuple[str, int]]],
-    topic: str | None = None,
-    leader: int = 1,
-    leader_epoch: int = 0,
-    *,
-    sender: Sender = ANY,
-) -> Any:
-    """`brokers`: id -> (listener, port) pairs on loopback."""
-    states = [] if topic is None else [topic]
-    return request(
-        ApiKey.UPDATE_METADATA,
-        8,
-        **sender.fields(),
-        topic_states=[
-            {
-                "topic_name": name,
-                "topic_id": topic_id(name),
-                "partition_states": [
-                    {
-                        "partition_index": 0,
-                        "controller_epoch": sender.controller_epoch,
-                        "leader": leader,
-                        "leader_epoch": leader_epoch,
-                        "isr": [1, 2],
-                        "zk_version": leader_epoch,
-                        "replicas": [1, 2],
-                        "offline_replicas": [],
-                    }
-                ],
-            }
-            for name in states
-        ],
-        live_brokers=[
-            {
-                "id_": broker,
-                "rack": None,
-                "endpoints": [
-                    {
-                        "port": port,
-                        "host": "127.0.0.1",
-                        "listener": listener,
-                        "security_protocol": 0,
-                    }
-                    for listener, port in endpoints
-                ],
-            }
-            for broker, endpoints in brokers.items()
-        ],
-    )
-
-
-def stop_replica(
-    topic: str, leader_epoch: int = -2, *, delete: bool = True, sender: Sender = ANY
-) -> Any:
-    return request(
-        ApiKey.STOP_REPLICA,
-        4,
-        **sender.fields(),
-        topic_states=[
-            {
-                "topic_name": topic,
-                "partition_states": [
-                    {
-                        "partition_index": 0,
-                        "leader_epoch": leader_epoch,
-                        "delete_partition": delete,
-                    }
-                ],
-            }
-        ],
-    )
-
-
-# ---- brokers that only listen --------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """One request as it came in at a `ControlListener`."""
-
-    at_ns: int
-    connection: int
-    """Which of the listener's connections, from 1."""
-    header: Any
-    entity: Any
-
-    @property
-    def api(self) -> ApiKey:
-        return ApiKey(self.header.api_key)
-
-
-class ControlListener:
-    """A listening socket that answers "no error" to what controllers send, and remembers it.
-
-    `answer_with` may be replaced: it gets a `Received` and says what is sent back: the right
-    answer's frame as it is or changed, or None to close the connection.
-    """
-
-    def __init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._server.getsockname()[1]
-        self.connections = 0
-        self.received: list[Received] = []
-        self.answer_with: Callable[[Received, bytes], bytes | None] = lambda _, frame: frame
-        self.flowing = threading.Event()
-        self.flowing.set()
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def of(self, api: ApiKey) -> list[Received]:
-        return [r for r in list(self.received) if r.api is api]
-
-    def close(self) -> None:
-        self._server.close()
-        self.flowing.set()
-        for connection in self._open:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self._open.append(connection)
-            args = (connection, self.connections)
-            threading.Thread(target=self._serve, args=args, daemon=True).start()
-
-    def _serve(self, connection: socket.socket, number: int) -> None:
-        with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError):
-            while size := stream.read(4):
-                frame = stream.read(struct.unpack(">i", size)[0])
-                header = parse_header(frame)
-                received = Received(time.monotonic_ns(), number, header, parse_body(header, frame))
-                self.received.append(received)
-                self.flowing.wait(2 * PATIENCE_S)
-                answer = self.answer_with(received, _no_error(received))
-                if answer is None:
-                    return
-                connection.sendall(answer)
-
-
-def _no_error(received: Received) -> bytes:
-    header, entity = received.header, received.entity
-    fields: dict[str, Any] = {"error_code": 0}
-    if received.api is ApiKey.LEADER_AND_ISR:
-        fields["topics"] = [
-            {
-                "topic_id": topic.topic_id,
-                "partition_errors": [
-                    {"partition_index": p.partition_index, "error_code": 0}
-                    for p in topic.partition_states
-                ],
-            }
-            for topic in entity.topic_states
-        ]
-    elif received.api is ApiKey.STOP_REPLICA:
-        fields["partition_errors"] = [
-            {
-                "topic_name": topic.topic_name,
-                "partition_index": p.partition_index,
-                "error_code": 0,
-            }
-            for topic in entity.topic_states
-            for p in topic.partition_states
-        ]
-    elif received.api is ApiKey.API_VERSIONS:
-        fields["api_keys"] = [
-            {"api_key": key, "min_version": low, "max_version": high}
-            for key, low, high in ((4, 4, 7), (5, 3, 4), (6, 5, 8), (18, 0, 3))
-        ]
-        fields["throttle_time"] = 0
-    answer = build(response_class(header.api_key, header.api_version), **fields)
-    return encode_response(header.api_key, header.api_version, header.correlation_id, answer)

@@ -10,18 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from nodes.wire.apis import ApiKey
-from tests.kip291.parts import (
-    ControlListener,
-    RunningBroker,
+from tests.kip291.control_listener import ControlListener
+from tests.kip291.parts import RunningBroker, eventually, unread_bytes
+from tests.kip291.requests import (
     api_versions,
-    eventually,
     leader_and_isr,
     leader_told,
     metadata,
     produce,
     produce_error,
     stop_replica,
-    unread_bytes,
     update_metadata,
 )
 

@@ -15,78 +15,11 @@ from typing import Any
 import pytest
 
 from nodes.wire.apis import ApiKey
+from tests.kip291.cluster import IDS, NAMES, Controller, names_of
 from tests.kip291.kafka import KafkaBroker
-from tests.kip291.parts import ControlListener, RunningBroker, eventually, metadata, request
+from tests.kip291.parts import RunningBroker, eventually
 from tests.kip291.registry import Registry
-
-NAMES = ("CONTROLLER", "REPLICATION", "CLIENT")
-_ids = itertools.count(100)
-_topics = itertools.count()
-
-
-class Controller:
-    """An active controller (broker 1, dual planes), and the cluster it sees."""
-
-    def __init__(self, broker: Any, registry: Registry) -> None:
-        self.broker, self.registry = broker, registry
-        self._sockets: list[ControlListener] = []
-        self._registered: set[int] = set()
-
-    def listener(self) -> ControlListener:
-        self._sockets.append(ControlListener())
-        return self._sockets[-1]
-
-    def join(self, *names: str, broker_id: int | None = None) -> Broker:
-        """A broker with these listeners, in this order, registers."""
-        broker = Broker(
-            next(_ids) if broker_id is None else broker_id, {n: self.listener() for n in names}
-        )
-        pairs = [(name, each.port) for name, each in broker.listeners.items()]
-        self.registry.register(broker.id, pairs)
-        self._registered.add(broker.id)
-        return broker
-
-    def settle(self, broker: Broker, name: str = "CONTROLLER") -> ControlListener:
-        """The broker's control socket, once everything that was due to it has come: a marker
-        topic's UpdateMetadata is behind all that."""
-        marker = self.topic(broker.id)
-        control = broker[name]
-        eventually(lambda: any(marker in _names(r) for r in control.of(ApiKey.UPDATE_METADATA)))
-        return control
-
-    def leave(self, broker: Broker) -> None:
-        self.registry.unregister(broker.id)
-        self._registered.discard(broker.id)
-
-    def topic(self, *replicas: int) -> str:
-        name = f"topic-{next(_topics)}"
-        self.registry.create_topic(name, [replicas])
-        return name
-
-    def clear(self) -> None:
-        for broker_id in self._registered:
-            self.registry.unregister(broker_id)
-        self._registered.clear()
-        for each in self._sockets:
-            each.close()
-
-
-class Broker:
-    """See `Controller.join`."""
-
-    def __init__(self, broker_id: int, listeners: dict[str, ControlListener]) -> None:
-        self.id, self.listeners = broker_id, listeners
-
-    def __getitem__(self, name: str) -> ControlListener:
-        return self.listeners[name]
-
-    def until_told(self, name: str) -> None:
-        eventually(
-            lambda: self.listeners[name].of(ApiKey.UPDATE_METADATA), f"{self.id} told at {name}"
-        )
-
-    def dialled(self) -> set[str]:
-        return {name for name, each in self.listeners.items() if each.connections}
+from tests.kip291.requests import metadata, request
 
 
 @pytest.fixture(scope="module", params=["biplane", "kafka"])
@@ -230,7 +163,7 @@ def test_the_controller_learns_of_endpoints_from_registrations(
 ) -> None:
     """It reads ``/brokers/ids``; nothing has to be configured about other brokers."""
     listener = controller.listener()
-    broker_id = next(_ids)
+    broker_id = next(IDS)
     ports = [("REPLICATION", 9), ("CONTROLLER", listener.port), ("CLIENT", 9)]
     controller.registry.register(broker_id, ports, version=version)
     try:
@@ -295,18 +228,14 @@ def test_one_request_in_flight_and_the_rest_in_order(controller: Controller) -> 
     assert len(control.received) == before + 1, "all is decided, one is sent"
     control.flowing.set()
     last = topics[-1]
-    eventually(lambda: any(_names(r) == {last} for r in control.of(ApiKey.UPDATE_METADATA)))
+    eventually(lambda: any(names_of(r) == {last} for r in control.of(ApiKey.UPDATE_METADATA)))
     seen = control.received[before:]
-    assert [(r.api, name) for r in seen for name in _names(r)] == [
+    assert [(r.api, name) for r in seen for name in names_of(r)] == [
         (api, topic) for topic in topics for api in (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA)
     ]
     numbers = [r.header.correlation_id for r in seen]
     assert numbers == sorted(numbers)
     assert {r.connection for r in seen} == {1}
-
-
-def _names(received: Any) -> set[str]:
-    return {str(topic.topic_name) for topic in received.entity.topic_states}
 
 
 def _closes(received: Any, frame: bytes) -> bytes | None:
@@ -338,7 +267,7 @@ def test_whatever_fails_is_sent_again(controller: Controller, spoil: Callable[..
 
     control.answer_with = answer
     topic = controller.topic(broker.id)
-    eventually(lambda: any(_names(r) == {topic} for r in control.of(ApiKey.UPDATE_METADATA)))
+    eventually(lambda: any(names_of(r) == {topic} for r in control.of(ApiKey.UPDATE_METADATA)))
     tries = control.received[before : before + failures + 1]
     assert [r.api for r in tries] == [ApiKey.LEADER_AND_ISR] * (failures + 1)
     assert all(r.entity == tries[0].entity for r in tries)
@@ -358,7 +287,7 @@ def test_silence_is_a_failure_after_the_request_timeout(
     silent = [True, True]
     control.answer_with = lambda _, frame: b"" if silent and silent.pop() else frame
     topic = controller.topic(broker.id)
-    eventually(lambda: any(_names(r) == {topic} for r in control.of(ApiKey.UPDATE_METADATA)))
+    eventually(lambda: any(names_of(r) == {topic} for r in control.of(ApiKey.UPDATE_METADATA)))
     seen = control.received[before:]
     tries = list(itertools.takewhile(lambda r: r.api is ApiKey.LEADER_AND_ISR, seen))
     assert len(tries) >= 3, "twice in vain; more, where this machine was slow to answer"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kip291.parts import RunningBroker, Sender, eventually, metadata, produce, update_metadata
+from tests.kip291.parts import RunningBroker, eventually
+from tests.kip291.requests import Sender, metadata, produce, update_metadata
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
 _METRIC = re.compile(r"\bkafka_\w+")

@@ -9,18 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from nodes.wire.apis import ApiKey
+from tests.kip291.control_listener import ControlListener
 from tests.kip291.kafka import free_port
-from tests.kip291.parts import (
-    ControlListener,
-    RunningBroker,
-    eventually,
-    leader_told,
-    metadata,
-    produce,
-    produce_error,
-    request,
-)
+from tests.kip291.parts import RunningBroker, eventually
 from tests.kip291.registry import Registry
+from tests.kip291.requests import leader_told, metadata, produce, produce_error, request
 
 Start = Callable[..., RunningBroker]
 BEFORE, FIRST, SECOND = "before", "first round", "second round"

@@ -13,8 +13,9 @@ import pytest
 
 from nodes.config import BrokerConfig, ConfigError
 from tests.kip291 import kafka
-from tests.kip291.parts import RunningBroker, api_versions, metadata
+from tests.kip291.parts import RunningBroker
 from tests.kip291.registry import Registry
+from tests.kip291.requests import api_versions, metadata
 
 Start = Callable[..., RunningBroker]
 BASE = {"broker.id": "1", "zookeeper.connect": "127.0.0.1:1"}

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from nodes.config import BrokerConfig, ConfigError
-from tests.kip291.parts import RunningBroker, eventually, metadata, unread_bytes, update_metadata
+from tests.kip291.parts import RunningBroker, eventually, unread_bytes
+from tests.kip291.requests import metadata, update_metadata
 
 Start = Callable[..., RunningBroker]
 

@@ -16,14 +16,10 @@ from nodes.core.brokers import EndPoint
 from nodes.metrics import Histogram
 from nodes.trace import Trace
 from nodes.wire.apis import ApiKey
+from tests.kip291.control_listener import ControlListener, Received
 from tests.kip291.kafka import free_port
-from tests.kip291.parts import (
-    ControlListener,
-    Received,
-    eventually,
-    leader_and_isr,
-    update_metadata,
-)
+from tests.kip291.parts import eventually
+from tests.kip291.requests import leader_and_isr, update_metadata
 
 
 class Thread(RequestSendThread):

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.kip291.parts import (
-    ControlListener,
-    RunningBroker,
+from tests.kip291.control_listener import ControlListener
+from tests.kip291.parts import RunningBroker, eventually
+from tests.kip291.requests import (
     Sender,
-    eventually,
     leader_and_isr,
     metadata,
     produce,

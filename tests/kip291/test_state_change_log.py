@@ -20,16 +20,10 @@ from harness.sut.kafka_evidence.values import parse_data
 from harness.sut.protocol import ClockTie
 from nodes.state_change_log import TRACE
 from tests.jsonl import whole_rows
-from tests.kip291.parts import (
-    ControlListener,
-    RunningBroker,
-    Sender,
-    eventually,
-    leader_and_isr,
-    stop_replica,
-    update_metadata,
-)
+from tests.kip291.control_listener import ControlListener
+from tests.kip291.parts import RunningBroker, eventually
 from tests.kip291.registry import Registry
+from tests.kip291.requests import Sender, leader_and_isr, stop_replica, update_metadata
 
 LEVELS = {"WARNING": "WARN"}
 
