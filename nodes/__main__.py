@@ -15,7 +15,7 @@ import threading
 from types import FrameType
 from typing import Final
 
-from nodes.config import BrokerConfig, ConfigError
+from nodes.config import LOG_LEVELS, BrokerConfig, ConfigError
 
 _FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 
@@ -57,6 +57,9 @@ def main(arguments: list[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
+    for pair in config.biplane_log_levels:
+        logger, _, level = pair.rpartition(":")
+        logging.getLogger(logger).setLevel(LOG_LEVELS[level])
     for name in config.unknown:
         log.warning("The configuration '%s' was supplied but isn't a known config.", name)
     return _run(config, arguments[0])
@@ -79,7 +82,10 @@ def _run(config: BrokerConfig, file: str) -> int:
     try:
         server.startup()
         signals.interruptible = False
-        signals.stop.wait()
+        # In turns: a signal that comes just as the wait begins does not end it, and Python's
+        # handler runs only when this thread does.
+        while not signals.stop.wait(1.0):
+            pass
     except _Interrupted:
         pass
     except ConfigError as error:

@@ -26,6 +26,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from kazoo.exceptions import KazooException
@@ -50,7 +51,8 @@ from nodes.groups.gauges import register_gauges as register_group_gauges
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
 from nodes.log.manager import LogManager
-from nodes.metrics import Metrics, MetricsServer
+from nodes.metrics import Metrics
+from nodes.metrics_server import URL_FILE, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
 from nodes.network.socket_server import SocketServer
 from nodes.replication.metadata_cache import MetadataCache
@@ -91,7 +93,14 @@ class KafkaServer:
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
         logs = self._open_logs(zk, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id)
-        sockets = SocketServer(config, parse, self.metrics, api_name=_api_name, now_ns=self._now_ns)
+        sockets = SocketServer(
+            config,
+            parse,
+            self.metrics,
+            api_name=_api_name,
+            error_name=_error_name,
+            now_ns=self._now_ns,
+        )
         self._on_stop("sockets", sockets.stop_processing_requests)
         self.config = config = _bound(config, sockets.bind())
 
@@ -157,17 +166,30 @@ class KafkaServer:
             self._on_stop(
                 "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
             )
-        if config.biplane_metrics_port is not None:
-            server = MetricsServer(
-                self.metrics, config.biplane_metrics_port, config.biplane_metrics_host
-            )
-            self._on_stop("metrics", server.close)
+        self._serve_metrics()
         # What exists by now lives as long as the broker: collections need not look at it again,
         # and requests leave no cycles behind, so that collections can be rare.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
         log.info("%s started", self._says)
+
+    def _serve_metrics(self) -> None:
+        config = self.config
+        host, port = config.biplane_metrics_host, config.biplane_metrics_port
+        url_file = Path(config.log_dirs[0]) / URL_FILE
+        if port < 0:
+            url_file.unlink(missing_ok=True)  # of a life that was killed
+            return
+        try:
+            server = MetricsServer(self.metrics, port, host, url_file=url_file)
+        except OSError as problem:
+            raise ConfigError(
+                "biplane.metrics.port",
+                f"{host}:{port} cannot be bound: {problem}",
+                "a free port, 0 for any, -1 for none",
+            ) from None
+        self._on_stop("metrics", server.close)
 
     def _start_trace(self) -> Trace:
         config = self.config
@@ -357,6 +379,12 @@ def _api_name(api_key: int) -> str:
     with suppress(ValueError):
         return ApiKey(api_key).display_name
     return str(api_key)
+
+
+def _error_name(code: int) -> str:
+    with suppress(ValueError):
+        return Errors(code).name
+    return str(code)
 
 
 def _random_cluster_id() -> str:

@@ -35,6 +35,14 @@ __all__ = ["BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
 
 PlaneMode = Literal["single", "dual", "priority"]
 
+LOG_LEVELS: Final[Mapping[str, int]] = {
+    "TRACE": 5,
+    "DEBUG": 10,
+    "INFO": 20,
+    "WARN": 30,
+    "ERROR": 40,
+}
+"""log4j's names of levels, as Python's numbers."""
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 
@@ -102,6 +110,20 @@ def _policies(name: str, default: tuple[str, ...]) -> Any:
         if not policies or not set(policies) <= {"delete", "compact"}:
             raise ConfigError(config, f"unknown policy in {value!r}", "delete, compact")
         return policies
+
+    return _key(name, default, parse)
+
+
+def _levels(name: str, default: tuple[str, ...]) -> Any:
+    allowed = "logger:LEVEL[,...] with TRACE, DEBUG, INFO, WARN or ERROR"
+
+    def parse(config: str, value: str) -> tuple[str, ...]:
+        pairs = tuple(split_list(value))
+        for pair in pairs:
+            logger, _, level = pair.rpartition(":")
+            if not logger or level not in LOG_LEVELS:
+                raise ConfigError(config, f"cannot read {pair!r}", allowed)
+        return pairs
 
     return _key(name, default, parse)
 
@@ -230,7 +252,8 @@ class BrokerConfig:
     biplane_plane_mode: str | None = _one_of("biplane.plane.mode", None, "priority")
     biplane_trace_path: str | None = _string("biplane.trace.path", None)
     biplane_mutants: tuple[str, ...] = _list("biplane.mutants", ())
-    biplane_metrics_port: int | None = _int("biplane.metrics.port", None, 0, 65535)
+    biplane_metrics_port: int = _int("biplane.metrics.port", 0, -1, 65535)
+    biplane_log_levels: tuple[str, ...] = _levels("biplane.log.levels", ())
     biplane_metrics_host: str = _string("biplane.metrics.host", "127.0.0.1")
     biplane_control_priority: bool = _bool("biplane.control.priority", True)
     biplane_data_home_core: bool = _bool("biplane.data.home.core", True)

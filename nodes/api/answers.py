@@ -34,8 +34,31 @@ V = TypeVar("V")
 def frame_of(request: Request, fields: Mapping[str, Any]) -> bytes:
     """The whole response frame for `fields`."""
     key, version = ApiKey(request.api_key), request.api_version
+    request.errors = error_codes(fields)
     entity = build(response_class(key, version), **fields)
     return encode_response(key, version, request.correlation_id, entity)
+
+
+def error_codes(fields: Mapping[str, Any]) -> list[int] | None:
+    """Every error code that an answer's fields say, for the metric ErrorsPerSec; None where they
+    say nothing or nothing but one "no error". As in Kafka's responses (`errorCounts`), an error of
+    the whole answer is counted as often as there are parts that share its fate."""
+    found: list[int] = []
+    _collect(fields, found)
+    whole = int(fields.get("error_code") or 0)
+    if whole:
+        return [whole] * max(1, len(found) - 1)
+    return found if found and found != [0] else None
+
+
+def _collect(fields: Mapping[str, Any], found: list[int]) -> None:
+    for name, value in fields.items():
+        if name == "error_code":
+            found.append(int(value or 0))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                if isinstance(item, Mapping):
+                    _collect(item, found)
 
 
 def answer(request: Request, /, **fields: Any) -> None:

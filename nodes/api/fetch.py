@@ -48,6 +48,7 @@ class FetchApi:
         body, version = request.body, request.api_version
         if version >= _FIRST_WITH_SESSIONS and body.session_epoch not in _FULL_EPOCHS:
             error = int(Errors.FETCH_SESSION_ID_NOT_FOUND)
+            request.errors = (error,)
             request.respond(encode_fetch_response(version, request.correlation_id, [], error=error))
             return
         unknown: Rows = []
@@ -93,6 +94,8 @@ def _respond(request: Request, unknown: Rows, found: Rows) -> None:
     version = request.api_version
     if version < _FIRST_WITH_STORAGE_ERROR:
         found = [(tp, _downgraded(result)) for tp, result in found]
+    # As Kafka counts: the answer as a whole, and each partition.
+    request.errors = [0, *(result.error for _, result in (*found, *unknown))]
     topics = by_topic(
         (tp.topic, FetchedPartition(tp.partition, *result)) for tp, result in (*found, *unknown)
     )

@@ -161,6 +161,8 @@ def _refused_stump(records: bytes | None) -> int:
 
 def _finish_one(request: Request, tp: TopicPartition, acks: int, result: ProduceResult) -> None:
     if acks:
+        if result.error:
+            request.errors = (result.error,)
         request.respond(
             encode_produce_response(request.api_version, request.correlation_id, ((*tp, *result),))
         )
@@ -180,6 +182,7 @@ def _finish_many(
     results = {**appended, **refused}
     if acks:
         rows = [(*tp, *results[tp]) for tp in order]
+        request.errors = [result.error for result in results.values()]
         rows.sort(key=lambda row: row[0])  # those of one topic together; stable otherwise
         request.respond(encode_produce_response(request.api_version, request.correlation_id, rows))
     elif any(result.error for result in results.values()):

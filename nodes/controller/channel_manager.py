@@ -75,7 +75,7 @@ class ControllerChannelManager:
             request_timeout_ms=self._config.request_timeout_ms,
             socket_timeout_ms=self._config.controller_socket_timeout_ms,
             trace=self._trace,
-            queue_time_ms=self._metrics.histogram(mbean),
+            queue_time_ms=self._metrics.timer(mbean),
             now_ns=self._now_ns,
         )
         self._metrics.gauge(f"{_MBEAN}QueueSize,broker-id={broker.id}", lambda: thread.queue_size)

@@ -24,6 +24,7 @@ from nodes.core.batching import (
     UpdateMetadataEntry,
 )
 from nodes.core.types import TopicPartition
+from nodes.state_change_log import StateChangeLog, data, of_controller
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import build
 
@@ -62,9 +63,10 @@ class ControllerRequestBatch(BatchBuilder):
 
     def send(self) -> None:
         batch = self.take()
-        self._send_leader_and_isr(batch)
-        self._send_update_metadata(batch)
-        self._send_stop_replica(batch)
+        log = of_controller(self._config.broker_id, self._context.controller_epoch)
+        self._send_leader_and_isr(batch, log)
+        self._send_update_metadata(batch, log)
+        self._send_stop_replica(batch, log)
 
     def _put(
         self,
@@ -105,7 +107,7 @@ class ControllerRequestBatch(BatchBuilder):
 
     # ---- the three requests ----------------------------------------------------------------------
 
-    def _send_leader_and_isr(self, batch: Batch) -> None:
+    def _send_leader_and_isr(self, batch: Batch, log: StateChangeLog) -> None:
         for broker_id, entries in batch.leader_and_isr.items():
             if not self._is_registered(broker_id):
                 continue
@@ -120,6 +122,7 @@ class ControllerRequestBatch(BatchBuilder):
                     {entry.state.leader_and_isr.leader for entry in entries.values()}
                 ),
             )
+            _log_leader_and_isr(log, broker_id, entity)
             self._put(broker_id, entity, entries, _traced(entries))
 
     def _live_leaders(self, leader_ids: set[int]) -> list[dict[str, Any]]:
@@ -133,11 +136,16 @@ class ControllerRequestBatch(BatchBuilder):
                 )
         return leaders
 
-    def _send_update_metadata(self, batch: Batch) -> None:
+    def _send_update_metadata(self, batch: Batch, log: StateChangeLog) -> None:
         entries = batch.update_metadata
         receivers = sorted(filter(self._is_registered, batch.update_metadata_brokers))
         if not receivers:
             return
+        log.info(
+            "Sending UpdateMetadata request to brokers %s for %d partitions",
+            f"Set({', '.join(map(str, receivers))})",
+            len(entries),
+        )
         entity = build(
             _UPDATE_METADATA,
             **self._header(receivers[0]),
@@ -172,7 +180,7 @@ class ControllerRequestBatch(BatchBuilder):
             for _, broker in sorted(self._context.live_brokers.items())
         ]
 
-    def _send_stop_replica(self, batch: Batch) -> None:
+    def _send_stop_replica(self, batch: Batch, log: StateChangeLog) -> None:
         for broker_id, entries in batch.stop_replica.items():
             if not self._is_registered(broker_id):
                 continue
@@ -190,7 +198,47 @@ class ControllerRequestBatch(BatchBuilder):
             traced = [
                 _traced_partition(tp, None, entry.leader_epoch) for tp, entry in entries.items()
             ]
+            _log_stop_replica(log, broker_id, entity)
             self._put(broker_id, entity, entries, traced)
+
+
+def _log_leader_and_isr(log: StateChangeLog, broker_id: int, entity: Any) -> None:
+    leading = partitions = 0
+    for topic in entity.topic_states:
+        for state in topic.partition_states:
+            leads = state.leader == broker_id
+            leading, partitions = leading + leads, partitions + 1
+            if log.traces:
+                log.trace(
+                    "Sending %s LeaderAndIsr request %s to broker %d for partition %s-%d",
+                    "become-leader" if leads else "become-follower",
+                    data(state, topicName=topic.topic_name),
+                    broker_id,
+                    topic.topic_name,
+                    state.partition_index,
+                )
+    log.info(
+        "Sending LeaderAndIsr request to broker %d with %d become-leader and %d become-follower "
+        "partitions",
+        broker_id,
+        leading,
+        partitions - leading,
+    )
+
+
+def _log_stop_replica(log: StateChangeLog, broker_id: int, entity: Any) -> None:
+    replicas = 0
+    for topic in entity.topic_states:
+        replicas += len(topic.partition_states)
+        for state in topic.partition_states if log.traces else ():
+            log.trace(
+                "Sending StopReplica request %s to broker %d for partition %s-%d",
+                data(state),
+                broker_id,
+                topic.topic_name,
+                state.partition_index,
+            )
+    log.info("Sending StopReplica request for %d replicas to broker %d", replicas, broker_id)
 
 
 def _leader_and_isr_state(entry: LeaderAndIsrEntry) -> dict[str, Any]:

@@ -7,7 +7,6 @@ lives a newer life, and the watches will tell us so.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -17,9 +16,8 @@ from nodes.controller.parts import Parts
 from nodes.core.batching import StopReplicaEntry
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.state_change_log import StateChangeLog, data
 from nodes.wire.apis import ApiKey
-
-log = logging.getLogger("state.change.logger")
 
 
 class Responses:
@@ -31,6 +29,7 @@ class Responses:
         on_replicas_become_offline: Callable[[Collection[PartitionAndReplica]], None],
     ) -> None:
         self._parts = parts
+        self._log = StateChangeLog(f"[Controller id={parts.config.broker_id}] ")
         self._on_replicas_become_offline = on_replicas_become_offline
 
     def on_response(
@@ -39,8 +38,12 @@ class Responses:
         """`said`: what the request had told about each partition."""
         error = int(response.error_code.value)
         if error:
-            log.error(
-                "Error %d in %s response of broker %d", error, ApiKey(api_key).name, broker_id
+            self._log.error(
+                "Received error %d in %s response %s from broker %d",
+                error,
+                ApiKey(api_key).display_name,
+                data(response, f"{type(response).__name__}Data"),
+                broker_id,
             )
         if api_key == ApiKey.LEADER_AND_ISR and not error:
             self._parts.put(
@@ -80,6 +83,11 @@ class Responses:
         current = (previous - online) | offline
         context.replicas_on_offline_dirs[broker_id] = current
         if current - previous:
+            self._log.info(
+                "Mark replicas %s on broker %d as offline",
+                ",".join(f"{tp.topic}-{tp.partition}" for tp in sorted(current - previous)),
+                broker_id,
+            )
             self._on_replicas_become_offline(
                 [PartitionAndReplica(tp, broker_id) for tp in sorted(current - previous)]
             )

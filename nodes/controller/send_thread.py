@@ -1,11 +1,13 @@
 """Carries one broker's requests from the controller, in order (Kafka's RequestSendThread).
 
-The queue is unbounded and a request is never given up: after any error or time-out the connection
-is closed and, 100 ms later, *the same* request is sent again, until the broker answers or is
-removed from the cluster. One request is in flight, so a broker that is slow to answer a
-LeaderAndIsr learns of nothing else in the meantime. What a request says was fixed when it was
-enqueued, epochs included; that is why a controller without a session still speaks with its old
-epoch.
+The queue is unbounded and a request is never given up: after whatever went wrong (a refused, reset
+or silent connection, an answer that is none, an answer to another request, a bug on the way to the
+socket) the connection is closed and, 100 ms later, *the same* request is sent again, until the
+broker answers or is removed from the cluster. Only what fails *after* the answer, in the
+callback, is not tried again: the broker has done its part. One request is in flight, so a broker
+that is slow to answer a LeaderAndIsr learns of nothing else in the meantime. What a request says
+was fixed when it was enqueued, epochs included; that is why a controller without a session still
+speaks with its old epoch.
 
 The thread knows nothing of ZooKeeper. It ends with its channel: when the broker is removed, or when
 the controller resigns.
@@ -23,6 +25,7 @@ from typing import Any, Final
 from nodes.controller.connection import BrokerConnection, Interrupted
 from nodes.core.brokers import EndPoint
 from nodes.metrics import Histogram
+from nodes.state_change_log import data, of_controller
 from nodes.trace import Trace
 from nodes.wire.apis import ApiKey
 from nodes.wire.codec import decode_response, encode_request
@@ -30,7 +33,8 @@ from nodes.wire.errors import WireError
 
 log = logging.getLogger("kafka.controller.RequestSendThread")
 
-_BACKOFF_S: Final = 0.1
+BACKOFF_S: Final = 0.1
+"""Kafka's RequestSendThread pauses 100 ms before it tries again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,9 @@ class RequestSendThread(threading.Thread):
         trace: Trace,
         queue_time_ms: Histogram,
         now_ns: Callable[[], int],
+        backoff: Callable[[float], object] | None = None,
     ) -> None:
+        """`backoff` waits so many seconds; by default it ends early at `shutdown`."""
         super().__init__(
             name=f"Controller-{controller_id}-to-broker-{broker_id}-send-thread", daemon=True
         )
@@ -75,6 +81,9 @@ class RequestSendThread(threading.Thread):
         self._now_ns = now_ns
         self._queue: SimpleQueue[QueueItem | None] = SimpleQueue()
         self._stopping = threading.Event()
+        self._backoff = backoff or self._stopping.wait
+        self._says = f"[RequestSendThread controllerId={controller_id}]"
+        self._node = f"{endpoint.host}:{endpoint.port} (id: {broker_id})"
         self._next_correlation_id = 0
 
     def put(self, item: QueueItem) -> None:
@@ -99,37 +108,73 @@ class RequestSendThread(threading.Thread):
             if item is None:
                 return
             self._queue_time_ms.update((self._now_ns() - item.enqueue_ns) / 1e6)
+            response = self._deliver(item)
+            if response is None:
+                return
             try:
-                self._deliver(item)
+                self._log_response(item, response)
+                item.on_response(response)
             except Exception:
-                log.exception("[%s] Dropping a request that cannot be sent", self.name)
+                log.exception(
+                    "%s Controller %s fails to send a request to broker %s",
+                    self._says,
+                    self._client_id,
+                    self._node,
+                )
                 self._connection.close()
 
-    def _deliver(self, item: QueueItem) -> None:
+    def _deliver(self, item: QueueItem) -> Any:
+        """The broker's answer, however long it takes; None when the thread is to end before."""
         attempt = 0
         while not self._stopping.is_set():
             try:
                 if not self._connection.is_connected:
-                    self._connection.connect(self._socket_timeout_ms)
+                    self._connect()
                 attempt += 1
-                response = self._attempt(item, attempt)
+                return self._attempt(item, attempt)
             except Interrupted:
-                return
-            except (OSError, WireError) as error:
+                return None
+            except Exception as error:
                 if not self._stopping.is_set():
-                    log.warning(
-                        "[%s] %s attempt %d: %s: %s. Reconnecting to broker.",
-                        self.name,
-                        item.api_name,
-                        attempt,
-                        type(error).__name__,
-                        error,
-                    )
+                    self._warn(item, attempt, error)
                 self._connection.close()
-                self._stopping.wait(_BACKOFF_S)
-            else:
-                item.on_response(response)
-                return
+                self._backoff(BACKOFF_S)
+        return None
+
+    def _connect(self) -> None:
+        self._connection.connect(self._socket_timeout_ms)
+        log.info(
+            "%s Controller %s connected to %s for sending state change requests",
+            self._says,
+            self._client_id,
+            self._node,
+        )
+
+    def _warn(self, item: QueueItem, attempt: int, error: Exception) -> None:
+        if not self._connection.is_connected:
+            log.warning(
+                "%s Controller %s's connection to broker %s was unsuccessful: %s: %s",
+                self._says,
+                self._client_id,
+                self._node,
+                type(error).__name__,
+                error,
+            )
+            return
+        expected = isinstance(error, OSError | WireError)
+        log.warning(
+            "%s Controller %s epoch %s fails to send request %s (attempt %d) to broker %s: %s: %s. "
+            "Reconnecting to broker.",
+            self._says,
+            self._client_id,
+            getattr(item.entity, "controller_epoch", "?"),
+            type(item.entity).__name__,
+            attempt,
+            self._node,
+            type(error).__name__,
+            error,
+            exc_info=None if expected else error,
+        )
 
     def _attempt(self, item: QueueItem, attempt: int) -> Any:
         """Send once and read the answer; both ends are traced, whatever comes of it."""
@@ -173,6 +218,17 @@ class RequestSendThread(threading.Thread):
                 failure=failure,
             )
         return response
+
+    def _log_response(self, item: QueueItem, response: Any) -> None:
+        changes = of_controller(int(self._client_id), int(item.entity.controller_epoch))
+        if changes.traces:
+            changes.trace(
+                "Received response %s for request %s with correlation id %d sent to broker %s",
+                data(response, f"{type(response).__name__}Data"),
+                item.api_name,
+                self._next_correlation_id - 1,
+                self._node,
+            )
 
 
 def _name_of(problem: Exception) -> str:

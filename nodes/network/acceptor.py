@@ -120,9 +120,7 @@ class Acceptor:
 
     def _hand_over(self, client: socket.socket, host: str) -> None:
         try:
-            start_ns = time.monotonic_ns()
-            self._quotas.add(self.endpoint.name, host)
-            self.blocked_ns += time.monotonic_ns() - start_ns
+            self.blocked_ns += self._quotas.add(self.endpoint.name, host)
         except TooManyConnections:
             log.info("Rejected connection from %s, address already has too many connections.", host)
             client.close()
@@ -141,10 +139,9 @@ class Acceptor:
         for attempt in range(len(self._processors)):
             processor = self._processors[self._next % len(self._processors)]
             self._next += 1
-            if attempt < len(self._processors) - 1:
-                if processor.offer(client, host, block=False):
-                    return
-            else:
+            if processor.offer(client, host, block=False):
+                return
+            if attempt == len(self._processors) - 1:
                 start_ns = time.monotonic_ns()
                 processor.offer(client, host, block=True)
                 self.blocked_ns += time.monotonic_ns() - start_ns

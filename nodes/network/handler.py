@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from nodes.network.baton import Baton
+from nodes.network.idle_time import IdleTime
 from nodes.network.request_channel import QUICK_APIS, Plane, Request, RequestChannel, Taker
 
 log = logging.getLogger("kafka.server.KafkaRequestHandler")
@@ -41,7 +42,7 @@ class RequestHandlerPool:
         self._baton = baton
         self._handle = handle
         self._prepare = prepare
-        self._idle_ns = [0] * count
+        self._idle = [IdleTime() for _ in range(count)]
         self._threads = [
             threading.Thread(
                 target=self._run,
@@ -56,8 +57,10 @@ class RequestHandlerPool:
 
     @property
     def idle_ns(self) -> float:
-        """Nanoseconds spent waiting, the mean over the threads."""
-        return sum(self._idle_ns) / len(self._idle_ns)
+        """Nanoseconds spent waiting until now, divided by the number of threads (as Kafka's
+        KafkaRequestHandlerPool does for RequestHandlerAvgIdlePercent)."""
+        now_ns = time.monotonic_ns()
+        return sum(idle.total_ns(now_ns) for idle in self._idle) / len(self._idle)
 
     def shutdown(self, timeout_s: float = 10.0) -> None:
         """Lets the handlers finish what is queued, then end."""
@@ -72,11 +75,11 @@ class RequestHandlerPool:
         if self._prepare is not None:
             self._prepare()
         taker, now_ns = Taker(self._channel), time.monotonic_ns
-        baton = self._baton
+        baton, idle = self._baton, self._idle[index]
         while True:
-            free_ns = now_ns()
+            idle.begin(now_ns())
             request = taker.get()
-            self._idle_ns[index] += now_ns() - free_ns
+            idle.end(now_ns())
             held, taker.baton = taker.baton, None
             if baton is not None and request is not None and request.api_key in QUICK_APIS:
                 self._handle_quick(taker, request, baton, held or baton.take())

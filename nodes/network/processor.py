@@ -358,8 +358,11 @@ class Processor:
     # ---- writing ---------------------------------------------------------------------------------
     def _write_replies(self) -> None:
         replies = self._replies
-        for _ in range(len(replies)):
+        count = len(replies)
+        taken_ns = time.monotonic_ns()
+        for _ in range(count):
             request, frame = replies.popleft()
+            request.taken_ns = taken_ns
             connection: Connection = request.connection
             if connection.fd < 0:
                 continue

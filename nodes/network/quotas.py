@@ -10,6 +10,7 @@ protection: one of the isolation leaks that remain under KIP-291.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 
 
@@ -31,15 +32,21 @@ class ConnectionQuotas:
         self._total = 0
         self._closed = False
 
-    def add(self, listener: str, host: str) -> None:
-        """Takes a slot, waiting for one if it must; raises TooManyConnections."""
+    def add(self, listener: str, host: str) -> int:
+        """Takes a slot, waiting for one if it must; raises TooManyConnections. Returns how many
+        nanoseconds it waited."""
+        waited_ns = 0
         with self._changed:
-            while not self._has_slot(listener) and not self._closed:
-                self._changed.wait()
+            if not self._has_slot(listener) and not self._closed:
+                start_ns = time.monotonic_ns()
+                while not self._has_slot(listener) and not self._closed:
+                    self._changed.wait()
+                waited_ns = time.monotonic_ns() - start_ns
             if self._per_ip[host] >= self._max_per_ip:
                 raise TooManyConnections(host)
             self._per_ip[host] += 1
             self._total += 1
+        return waited_ns
 
     def remove(self, host: str) -> None:
         with self._changed:

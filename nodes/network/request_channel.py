@@ -21,7 +21,7 @@ import logging
 import time
 from _thread import LockType, allocate_lock
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Literal, Protocol
 
@@ -54,7 +54,8 @@ class Request:
 
     Times are CLOCK_MONOTONIC nanoseconds, 0 until they happened. The network thread writes
     `receive_ns`, `enqueue_ns`; the handler thread `dequeue_ns`, `handled_ns` (when the handler
-    returned or, if earlier, when the answer was ready); all are set when `on_sent` is called.
+    returned or, if earlier, when the answer was ready); the network thread `taken_ns`, when it took
+    the answer off its queue. All are set when `on_sent` is called.
 
     `respond`, `respond_nothing` and `close_connection` may be called from any thread; the first
     call counts, a later one is logged and ignored.
@@ -73,6 +74,7 @@ class Request:
         "correlation_id",
         "dequeue_ns",
         "enqueue_ns",
+        "errors",
         "frame",
         "handled_ns",
         "listener",
@@ -80,6 +82,7 @@ class Request:
         "plane",
         "ready_ns",
         "receive_ns",
+        "taken_ns",
     )
 
     def __init__(
@@ -112,6 +115,9 @@ class Request:
         self.dequeue_ns = 0
         self.handled_ns = 0
         self.ready_ns = 0
+        self.taken_ns = 0
+        self.errors: Sequence[int] | None = None
+        """Every error code that the answer says, 0 among them (for ErrorsPerSec); None: one 0."""
         self.on_sent: Callable[[int], None] | None = None
 
     def respond(self, frame: bytes) -> None:

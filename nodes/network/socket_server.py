@@ -34,7 +34,7 @@ from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import Plane, PriorityRequestChannel, RequestChannel
-from nodes.network.request_times import request_metrics
+from nodes.network.request_times import Meters, request_metrics
 from nodes.priorities import prefer_this_thread
 
 log = logging.getLogger("kafka.network.SocketServer")
@@ -42,6 +42,8 @@ log = logging.getLogger("kafka.network.SocketServer")
 CONTROL_PLANE_QUEUE_SIZE: Final = 20
 _UNBOUNDED: Final = 2**63 - 1
 """What a pool without a bound says that it has available."""
+_NETWORK: Final = "kafka.network:type="
+_WINDOW_NS: Final = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class SocketServer:
         metrics: Metrics,
         *,
         api_name: Callable[[int], str] = str,
+        error_name: Callable[[int], str] = str,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._config = config
@@ -100,7 +103,7 @@ class SocketServer:
         self._data.baton.on_stuck = channel.take_turn_away
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)
-        self._register_metrics(metrics, api_name)
+        self._register_metrics(metrics, api_name, error_name)
 
     # ---- life ------------------------------------------------------------------------------------
     def bind(self) -> dict[str, Endpoint]:
@@ -231,7 +234,8 @@ class SocketServer:
             listener.threads.append(thread)
             thread.start()
 
-        where = f"{endpoint.name}-{endpoint.security_protocol}"
+        # As Java prints a ListenerName, which is what Kafka puts there.
+        where = f"ListenerName({endpoint.name})-{endpoint.security_protocol}"
         for processor in listener.processors:
             start(
                 f"{plane}-plane-kafka-network-thread-{self._config.broker_id}-{where}-{processor.id}",
@@ -240,11 +244,22 @@ class SocketServer:
         listener.acceptor.listen()
         start(f"{plane}-plane-kafka-socket-acceptor-{where}-{endpoint.port}", listener.acceptor.run)
 
-    def _register_metrics(self, metrics: Metrics, api_name: Callable[[int], str]) -> None:
+    def _register_metrics(
+        self,
+        metrics: Metrics,
+        api_name: Callable[[int], str],
+        error_name: Callable[[int], str],
+    ) -> None:
         self._register_plane(metrics, "", self._data)
-        control = self._control or _PlaneParts("control", RequestChannel(1), 1)
-        self._register_plane(metrics, "ControlPlane", control)
-        sockets, pool = "kafka.network:type=SocketServer,name=", self._pool
+        if self._control is not None:
+            self._register_plane(metrics, "ControlPlane", self._control)
+        else:
+            # What Kafka's SocketServer says without a control plane. Of a queue and of handlers
+            # that do not exist there is no MBean at all.
+            sockets = f"{_NETWORK}SocketServer,name=ControlPlane"
+            metrics.gauge(f"{sockets}NetworkProcessorAvgIdlePercent", lambda: math.nan)
+            metrics.gauge(f"{sockets}ExpiredConnectionsKilledCount", lambda: 0)
+        sockets, pool = f"{_NETWORK}SocketServer,name=", self._pool
         metrics.gauge(
             f"{sockets}MemoryPoolAvailable", lambda: pool.available_bytes if pool else _UNBOUNDED
         )
@@ -253,57 +268,66 @@ class SocketServer:
             lambda: pool.size_bytes - pool.available_bytes if pool else 0,
         )
         times = [p.times for parts in self._planes() for p in parts.processors()]
-        metrics.family(lambda: request_metrics(times, api_name))
+        meters = Meters(self._now_ns)
+        metrics.family(lambda: request_metrics(times, meters, api_name, error_name))
 
     def _register_plane(self, metrics: Metrics, prefix: str, parts: _PlaneParts) -> None:
         channel, processors = parts.channel, list(parts.processors())
-        network, server = "kafka.network:type=", "kafka.server:type="
-        queues = f"{network}RequestChannel,name={prefix}"
+        queues = f"{_NETWORK}RequestChannel,name={prefix}"
         metrics.gauge(f"{queues}RequestQueueSize", channel.size)
         metrics.gauge(
             f"{queues}ResponseQueueSize", lambda: sum(p.response_queue_size for p in processors)
         )
-        sockets = f"{network}SocketServer,name={prefix}"
+        sockets = f"{_NETWORK}SocketServer,name={prefix}"
         metrics.gauge(f"{sockets}ExpiredConnectionsKilledCount", lambda: 0)
-        idle = [_Share(lambda p=p: p.idle_ns) for p in processors]  # type: ignore[misc]
+        shares = [RecentShare(lambda p=p: p.idle_ns, self._now_ns) for p in processors]  # type: ignore[misc]
         metrics.gauge(
             f"{sockets}NetworkProcessorAvgIdlePercent",
-            _Share(lambda: sum(p.idle_ns for p in processors) / len(processors))
-            if processors
-            else lambda: math.nan,
+            lambda: sum(share() for share in shares) / len(shares),
         )
-        for processor, share in zip(processors, idle, strict=True):
+        for processor, share in zip(processors, shares, strict=True):
             metrics.gauge(
-                f"{network}Processor,name=IdlePercent,networkProcessor={processor.id}", share
+                f"{_NETWORK}Processor,name=IdlePercent,networkProcessor={processor.id}", share
+            )
+            metrics.gauge(
+                f"{queues}ResponseQueueSize,processor={processor.id}",
+                lambda p=processor: p.response_queue_size,  # type: ignore[misc]
             )
         for listener in parts.listeners:
             acceptor = listener.acceptor
-            metrics.gauge(
-                f"{network}Acceptor,name={prefix}AcceptorBlockedPercent,"
+            metrics.share(
+                f"{_NETWORK}Acceptor,name={prefix}AcceptorBlockedPercent,"
                 f"listener={acceptor.endpoint.name}",
-                _Share(lambda a=acceptor: a.blocked_ns),  # type: ignore[misc]
+                lambda a=acceptor: a.blocked_ns,  # type: ignore[misc]
             )
-        if processors:
-            metrics.gauge(
-                f"{server}KafkaRequestHandlerPool,name={prefix}RequestHandlerAvgIdlePercent",
-                _Share(lambda: parts.pool.idle_ns if parts.pool else 0),
-            )
+        metrics.share(
+            f"kafka.server:type=KafkaRequestHandlerPool,name={prefix}RequestHandlerAvgIdlePercent",
+            lambda: parts.pool.idle_ns if parts.pool else 0,
+        )
 
 
-class _Share:
-    """The share of time that a growing count of nanoseconds took since the last reading, at least
-    a second ago. Called by whoever reads metrics."""
+class RecentShare:
+    """The share of time that a growing count of nanoseconds took, over the last window of at least
+    a second that has ended at a reading (Kafka's io-wait-ratio, capped at 1 as Kafka caps it).
+    Before the first window has ended: of the time so far. Any thread."""
 
-    def __init__(self, total_ns: Callable[[], float]) -> None:
+    def __init__(self, total_ns: Callable[[], float], now_ns: Callable[[], int]) -> None:
         self._total_ns = total_ns
-        self._at_ns = time.monotonic_ns()
-        self._then_ns = 0.0
-        self._share = 0.0
+        self._now_ns = now_ns
+        self._lock = threading.Lock()
+        self._at_ns = now_ns()
+        self._then_ns = total_ns()
+        self._share: float | None = None
 
     def __call__(self) -> float:
-        now_ns = time.monotonic_ns()
-        if now_ns - self._at_ns >= 1_000_000_000:
-            total_ns = self._total_ns()
-            self._share = min(1.0, (total_ns - self._then_ns) / (now_ns - self._at_ns))
-            self._at_ns, self._then_ns = now_ns, total_ns
-        return self._share
+        with self._lock:
+            now_ns, total_ns = self._now_ns(), self._total_ns()
+            elapsed_ns = now_ns - self._at_ns
+            if elapsed_ns < _WINDOW_NS and self._share is not None:
+                return self._share
+            share = (total_ns - self._then_ns) / elapsed_ns if elapsed_ns > 0 else 0.0
+            share = min(1.0, max(0.0, share))
+            if elapsed_ns >= _WINDOW_NS:
+                self._share = share
+                self._at_ns, self._then_ns = now_ns, total_ns
+            return share

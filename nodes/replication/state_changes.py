@@ -20,8 +20,8 @@ controller sends one. The controller epoch counts all the same, as when every pa
 
 from __future__ import annotations
 
-import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -46,8 +46,8 @@ from nodes.replication.model import (
     UpdateMetadataResult,
 )
 from nodes.replication.partition import Partition
-
-log = logging.getLogger("state.change.logger")
+from nodes.replication.state_change_lines import Lines, name_of
+from nodes.state_change_log import topic_id_text
 
 LeadershipListener = Callable[[list[Partition], list[Partition]], None]
 """(now leading, now following), called under the replica-state-change lock."""
@@ -81,36 +81,46 @@ class StateChanges:
         self._replicas = replicas
         self._rules = replicas.rules
         self._lock = threading.Lock()
+        self._lines = Lines(replicas.broker_id)
         self.controller_epoch = 0
 
     # ---- LeaderAndIsr ----------------------------------------------------------------------------
 
     def become_leader_or_follower(self, correlation_id: int, request: Any) -> LeaderAndIsrResult:
         states = list(leader_and_isr_states(request))
+        start_ns = time.monotonic_ns()
         with self._lock:
-            if not self._adopt(request, correlation_id, self._rules.controller_epoch_is_stale):
-                error = int(Errors.STALE_CONTROLLER_EPOCH)
-                return LeaderAndIsrResult(error, [_row(state, error) for state in states])
-            errors: dict[TopicPartition, int] = {}
-            leaders: list[LeaderAndIsrState] = []
-            followers: list[LeaderAndIsrState] = []
-            for state in states:
-                error = self._admit(state)
-                errors[state.tp] = int(error)
-                if error is Errors.NONE:
-                    (leaders if state.leader == self._replicas.broker_id else followers).append(
-                        state
-                    )
-            now_leading = self._make_leaders(leaders, errors, correlation_id)
-            now_following = self._make_followers(followers, errors, correlation_id)
-            self._replicas.start_high_watermark_checkpoints()
-            self._replicas.fetchers.stop_idle_threads()
-            listener = self._replicas.on_leadership_change
-            if listener is not None and (now_leading or now_following):
-                listener(now_leading, now_following)
-            return LeaderAndIsrResult(0, [_row(state, errors[state.tp]) for state in states])
+            self._lines.handling("LeaderAndIsr", correlation_id, request, len(states))
+            self._lines.received_leader_and_isr(correlation_id, request)
+            result = self._become_leader_or_follower(correlation_id, request, states)
+            elapsed_ms = (time.monotonic_ns() - start_ns) // 1_000_000
+            self._lines.finished_leader_and_isr(correlation_id, request, len(states), elapsed_ms)
+            return result
 
-    def _admit(self, state: LeaderAndIsrState) -> Errors:
+    def _become_leader_or_follower(
+        self, correlation_id: int, request: Any, states: list[LeaderAndIsrState]
+    ) -> LeaderAndIsrResult:
+        if not self._adopt(request, correlation_id, self._rules.controller_epoch_is_stale):
+            error = int(Errors.STALE_CONTROLLER_EPOCH)
+            return LeaderAndIsrResult(error, [_row(state, error) for state in states])
+        errors: dict[TopicPartition, int] = {}
+        leaders: list[LeaderAndIsrState] = []
+        followers: list[LeaderAndIsrState] = []
+        for state in states:
+            error = self._admit(state, correlation_id, request)
+            errors[state.tp] = int(error)
+            if error is Errors.NONE:
+                (leaders if state.leader == self._replicas.broker_id else followers).append(state)
+        now_leading = self._make_leaders(leaders, errors, correlation_id)
+        now_following = self._make_followers(followers, errors, correlation_id)
+        self._replicas.start_high_watermark_checkpoints()
+        self._replicas.fetchers.stop_idle_threads()
+        listener = self._replicas.on_leadership_change
+        if listener is not None and (now_leading or now_following):
+            listener(now_leading, now_following)
+        return LeaderAndIsrResult(0, [_row(state, errors[state.tp]) for state in states])
+
+    def _admit(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> Errors:
         """Whether one partition's new state may be applied."""
         if not is_legal_partition(state.tp):
             log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
@@ -118,23 +128,21 @@ class StateChanges:
         partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
         known_id = partition.topic_id
         if known_id is not None and state.topic_id is not None and known_id != state.topic_id:
-            log.error(
-                "Topic ID in memory: %s does not match the topic ID for partition %s received: %s",
-                known_id, state.tp, state.topic_id,
-            )  # fmt: skip
+            self._lines.log.error(
+                "Topic ID in memory: %s does not match the topic ID for partition %s received: %s.",
+                topic_id_text(known_id),
+                name_of(state.tp),
+                topic_id_text(state.topic_id),
+            )
             return Errors.INCONSISTENT_TOPIC_ID
         error = self._rules.leader_and_isr_error(state.leader_epoch, partition.leader_epoch)
         if error is not Errors.NONE:
             if state.leader_epoch == partition.leader_epoch and known_id is None:
                 partition.topic_id = state.topic_id
-            log.info(
-                "Ignoring LeaderAndIsr request for partition %s since its associated leader epoch "
-                "%d is not above the current leader epoch %d",
-                state.tp, state.leader_epoch, partition.leader_epoch,
-            )  # fmt: skip
+            self._lines.ignored_epoch(correlation_id, request, state, partition.leader_epoch)
             return error
         if self._replicas.broker_id not in state.replicas:
-            log.warning("Ignoring LeaderAndIsr request for partition %s: not a replica", state.tp)
+            self._lines.ignored_stranger(correlation_id, request, state)
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         return Errors.NONE
 
@@ -154,8 +162,9 @@ class StateChanges:
             assert partition is not None
             if not self._with_log(partition, state, errors):
                 continue
+            previous = partition.leader_id, partition.leader_epoch
             newly_leader = partition.make_leader(state)
-            self._trace_role(partition, state, "leader", correlation_id)
+            self._trace_role(partition, state, "leader", correlation_id, previous)
             if newly_leader:
                 changed.append(partition)
         return changed
@@ -177,13 +186,11 @@ class StateChanges:
                 continue
             if not replicas.is_alive(state.leader):
                 # As in Kafka the answer is "no error", and the partition stays what it was.
-                log.error(
-                    "Cannot become follower of %s since the new leader %d is unavailable",
-                    state.tp, state.leader,
-                )  # fmt: skip
+                self._lines.unavailable_leader(correlation_id, state)
                 continue
+            previous = partition.leader_id, partition.leader_epoch
             restart = partition.make_follower(state)
-            self._trace_role(partition, state, "follower", correlation_id)
+            self._trace_role(partition, state, "follower", correlation_id, previous)
             if restart:
                 changed.append(partition)
         replicas.fetchers.remove(partition.tp for partition in changed)
@@ -215,7 +222,7 @@ class StateChanges:
         try:
             self._replicas.ensure_log(partition, state)
         except (OSError, ApiError) as error:
-            log.error("Cannot open the log of %s: %s", state.tp, error)
+            self._lines.log.error("Cannot open the log of %s: %s", name_of(state.tp), error)
             code = error.error if isinstance(error, ApiError) else Errors.KAFKA_STORAGE_ERROR
             errors[state.tp] = int(code)
             return False
@@ -224,13 +231,18 @@ class StateChanges:
             # was, and so takes the same order when it comes again, after the next registration. If
             # the request failed as a whole, the partitions before this one would have taken over
             # their epochs without being fetched, for good: the order would be old to them.
-            log.exception("Cannot open the log of %s", state.tp)
+            self._lines.log.exception("Cannot open the log of %s", name_of(state.tp))
             errors[state.tp] = int(Errors.UNKNOWN_SERVER_ERROR)
             return False
         return True
 
     def _trace_role(
-        self, partition: Partition, state: LeaderAndIsrState, role: str, correlation_id: int
+        self,
+        partition: Partition,
+        state: LeaderAndIsrState,
+        role: str,
+        correlation_id: int,
+        previous: tuple[int | None, int],
     ) -> None:
         if (partition.leader_epoch, partition.partition_epoch) != (
             state.leader_epoch,
@@ -238,13 +250,7 @@ class StateChanges:
         ):
             return  # an older partition epoch: nothing was applied
         own_log = partition.local_log()
-        log.info(
-            "[Broker id=%d] %s %s starts at leader epoch %d from offset %d with partition epoch "
-            "%d, high watermark %d, ISR %s. Current leader is %d.",
-            self._replicas.broker_id, role.capitalize(), state.tp, state.leader_epoch,
-            own_log.log_end_offset, state.partition_epoch, partition.high_watermark,
-            list(state.isr), state.leader,
-        )  # fmt: skip
+        self._lines.role(state, role, own_log.log_end_offset, partition.high_watermark, *previous)
         self._replicas.trace_event(
             "leader_change",
             topic=state.tp.topic,
@@ -263,6 +269,8 @@ class StateChanges:
     def stop_replicas(self, correlation_id: int, request: Any) -> StopReplicaResult:
         states = list(stop_states(request))
         with self._lock:
+            self._lines.handling("StopReplica", correlation_id, request, len(states))
+            self._lines.received_stop_replica(correlation_id, request)
             if not self._adopt(request, correlation_id, self._rules.controller_epoch_is_stale):
                 error = int(Errors.STALE_CONTROLLER_EPOCH)
                 return StopReplicaResult(error, [_stop_row(state, error) for state in states])
@@ -280,11 +288,7 @@ class StateChanges:
                     error = 0
                     stopping.append(state)
                 else:
-                    log.warning(
-                        "Ignoring StopReplica request for partition %s since its associated leader "
-                        "epoch %d is smaller than the current leader epoch %d",
-                        state.tp, state.leader_epoch, known_epoch,
-                    )  # fmt: skip
+                    self._lines.ignored_stop(correlation_id, request, state, known_epoch)
                 errors[state.tp] = error
             self._stop(stopping, errors, int(request.controller_epoch), correlation_id)
             return StopReplicaResult(0, [_stop_row(state, errors[state.tp]) for state in states])
@@ -308,7 +312,9 @@ class StateChanges:
                 try:
                     replicas.delete_log(state.tp)
                 except OSError as error:
-                    log.error("Cannot delete the log of %s: %s", state.tp, error)
+                    self._lines.log.error(
+                        "Cannot delete the log of %s: %s", name_of(state.tp), error
+                    )
                     errors[state.tp] = int(Errors.KAFKA_STORAGE_ERROR)
             replicas.trace_event(
                 "replica_stop",
@@ -333,6 +339,7 @@ class StateChanges:
                 log.error("Refusing UpdateMetadata request: there can be no %r", illegal[0])
                 return UpdateMetadataResult(int(Errors.INVALID_TOPIC_EXCEPTION))
             deleted = self._replicas.take_in_metadata(request)
+            self._lines.updated_metadata(correlation_id, request, len(deleted))
             for row in metadata_rows(request):
                 self._replicas.trace_event("metadata_update", **row, correlation_id=correlation_id)
             return UpdateMetadataResult(0, deleted)
@@ -345,12 +352,7 @@ class StateChanges:
         """Compares the controller epoch and adopts a newer one; false: refuse everything."""
         controller_epoch = int(request.controller_epoch)
         if is_stale(controller_epoch, self.controller_epoch):
-            log.warning(
-                "Ignoring %s from controller %d with correlation id %d since its controller epoch "
-                "%d is old. Latest known controller epoch is %d",
-                type(request).__name__, request.controller_id, correlation_id, controller_epoch,
-                self.controller_epoch,
-            )  # fmt: skip
+            self._lines.ignored_controller(correlation_id, request, self.controller_epoch)
             return False
         # max(): with a planted bug in the rule, what was seen must not be forgotten too.
         self.controller_epoch = max(self.controller_epoch, controller_epoch)

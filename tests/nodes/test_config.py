@@ -149,3 +149,16 @@ def test_properties_as_java_reads_them() -> None:
     }
     values = {"path": "c:\\x", "line": "a\nb"}
     assert parse_properties(format_properties(values)) == values
+
+
+def test_levels_of_loggers_are_named_as_in_log4j() -> None:
+    made = make(**{"biplane.log.levels": "state.change.logger:TRACE, kafka.network:WARN"})
+    assert made.biplane_log_levels == ("state.change.logger:TRACE", "kafka.network:WARN")
+    for wrong in ("TRACE", "a:LOUD", ":INFO"):
+        with pytest.raises(ConfigError, match=r"biplane\.log\.levels"):
+            make(**{"biplane.log.levels": wrong})
+
+
+def test_metrics_are_served_by_default_at_a_port_of_their_own() -> None:
+    assert make().biplane_metrics_port == 0
+    assert make(**{"biplane.metrics.port": "-1"}).biplane_metrics_port == -1

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import urllib.request
+from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from nodes.metrics import Metrics, MetricsServer, quantiles, sanitise
+from nodes.metrics import Metrics, quantiles
+from nodes.metrics_server import MetricsServer, sanitise
 
 QUEUE = "kafka.controller:type=ControllerChannelManager,name=QueueSize,broker-id=3"
 
@@ -64,3 +68,92 @@ def test_the_export_can_be_parsed() -> None:
     assert samples["kafka_server_t_x_count_total"] == 3
     assert samples["kafka_server_t_y_count_total"] == 2000
     assert samples["kafka_server_t_y_50thpercentile"] >= 972
+
+
+def page(server: MetricsServer, path: str) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{server.url}{path}", timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def test_one_page_has_everything_by_mbean_name(tmp_path: Path) -> None:
+    metrics = Metrics()
+    metrics.gauge(QUEUE, lambda: 4)
+    metrics.gauge("kafka.network:type=SocketServer,name=Z", lambda: math.nan)
+    metrics.histogram("kafka.server:type=T,name=Y").update(7)
+    file = tmp_path / "metrics.url"
+    server = MetricsServer(metrics, 0, url_file=file)
+    try:
+        assert file.read_text() == f"{server.url}\n"
+        mbeans = json.loads(page(server, "/mbeans"))
+        only = json.loads(page(server, "/mbeans?name=type%3DSocketServer"))
+    finally:
+        server.close()
+    assert not file.exists(), "nobody is to be sent to a server that is gone"
+    assert mbeans[QUEUE] == {"Value": 4}
+    histogram = mbeans["kafka.server:type=T,name=Y"]
+    assert (histogram["Count"], histogram["Max"], histogram["99thPercentile"]) == (1, 7, 7)
+    assert only == {"kafka.network:type=SocketServer,name=Z": {"Value": None}}
+
+
+def test_two_servers_that_were_told_no_port_do_not_collide() -> None:
+    first, second = MetricsServer(Metrics(), 0), MetricsServer(Metrics(), 0)
+    try:
+        assert first.port != second.port
+    finally:
+        first.close()
+        second.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ns = 1
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+def test_rates_forget_as_yammers() -> None:
+    clock = Clock()
+    metrics = Metrics(now_ns=clock)
+    meter = metrics.meter("kafka.server:type=T,name=XPerSec")
+
+    def minute(marks_a_second: int, seconds: int) -> float:
+        for _ in range(seconds // 5):
+            clock.now_ns += 5_000_000_000
+            meter.mark(5 * marks_a_second)
+            metrics.tick()
+        return metrics.by_mbean()["kafka.server:type=T,name=XPerSec"]["OneMinuteRate"]
+
+    assert minute(10, 5) == pytest.approx(10), "the first tick says what was seen"
+    assert minute(0, 60) == pytest.approx(10 / math.e), "after a minute 1/e of it is left"
+    clock.now_ns += 3600_000_000_000
+    assert minute(0, 5) < 1e-6, "ticks that were left out do no harm"
+    found = metrics.by_mbean()["kafka.server:type=T,name=XPerSec"]
+    assert found["Count"] == 50
+    assert found["MeanRate"] == pytest.approx(50 / (3600 + 70))
+
+
+def test_a_share_is_a_part_of_the_time() -> None:
+    clock, total = Clock(), [0]
+    metrics = Metrics(now_ns=clock)
+    metrics.share("kafka.server:type=T,name=ZPercent", lambda: total[0])
+    for idle_ns in (5_000_000_000, 0):
+        clock.now_ns += 5_000_000_000
+        total[0] += idle_ns
+        metrics.tick()
+    found = metrics.by_mbean()["kafka.server:type=T,name=ZPercent"]
+    assert found["MeanRate"] == pytest.approx(0.5)
+    assert 0.9 < found["OneMinuteRate"] < 1
+
+
+def test_it_listens_on_version_six_addresses_too() -> None:
+    try:
+        server = MetricsServer(Metrics(), 0, "::1")
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    try:
+        assert server.url == f"http://[::1]:{server.port}"
+        assert json.loads(page(server, "/mbeans")) == {}
+    finally:
+        server.close()

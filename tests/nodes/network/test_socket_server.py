@@ -206,11 +206,11 @@ def test_threads_are_named_as_kafkas(start: Any) -> None:
     names = {thread.name for thread in threading.enumerate()}
     data, control = running.ports["DATA"], running.ports["CONTROL"]
     assert {
-        f"control-plane-kafka-socket-acceptor-CONTROL-PLAINTEXT-{control}",
-        f"data-plane-kafka-socket-acceptor-DATA-PLAINTEXT-{data}",
-        "control-plane-kafka-network-thread-1-CONTROL-PLAINTEXT-0",
-        "data-plane-kafka-network-thread-1-DATA-PLAINTEXT-1",
-        "data-plane-kafka-network-thread-1-DATA-PLAINTEXT-2",
+        f"control-plane-kafka-socket-acceptor-ListenerName(CONTROL)-PLAINTEXT-{control}",
+        f"data-plane-kafka-socket-acceptor-ListenerName(DATA)-PLAINTEXT-{data}",
+        "control-plane-kafka-network-thread-1-ListenerName(CONTROL)-PLAINTEXT-0",
+        "data-plane-kafka-network-thread-1-ListenerName(DATA)-PLAINTEXT-1",
+        "data-plane-kafka-network-thread-1-ListenerName(DATA)-PLAINTEXT-2",
         "control-plane-kafka-request-handler-0",
         "data-plane-kafka-request-handler-0",
         "data-plane-kafka-request-handler-1",
@@ -267,8 +267,8 @@ def test_metrics_count_requests_and_queues(start: Any, wire: Any) -> None:
     client = running.client()
     client.send(wire.request(0, 1))
     client.answer()
-    name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=0"
-    wire.eventually(lambda: (name, "Value", 1) in list(running.metrics.read()))
+    name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=0,version=0"
+    wire.eventually(lambda: (name, "Count", 1) in list(running.metrics.read()))
     for prefix in ("", "ControlPlane"):
         queue = f"kafka.network:type=RequestChannel,name={prefix}RequestQueueSize"
         assert running.metrics.value(queue) == 0
