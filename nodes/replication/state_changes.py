@@ -123,7 +123,7 @@ class StateChanges:
     def _admit(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> Errors:
         """Whether one partition's new state may be applied."""
         if not is_legal_partition(state.tp):
-            log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
+            self._lines.log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
             return Errors.INVALID_TOPIC_EXCEPTION
         partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
         known_id = partition.topic_id
@@ -278,7 +278,9 @@ class StateChanges:
             stopping: list[StopState] = []
             for state in states:
                 if not is_legal_partition(state.tp):
-                    log.error("Ignoring StopReplica request: there can be no %r", state.tp)
+                    self._lines.log.error(
+                        "Ignoring StopReplica request: there can be no %r", state.tp
+                    )
                     errors[state.tp] = int(Errors.INVALID_TOPIC_EXCEPTION)
                     continue
                 partition = self._replicas.partition(state.tp)
@@ -336,7 +338,9 @@ class StateChanges:
                 return UpdateMetadataResult(int(Errors.STALE_CONTROLLER_EPOCH))
             illegal = [tp for tp in metadata_partitions(request) if not is_legal_partition(tp)]
             if illegal:
-                log.error("Refusing UpdateMetadata request: there can be no %r", illegal[0])
+                self._lines.log.error(
+                    "Refusing UpdateMetadata request: there can be no %r", illegal[0]
+                )
                 return UpdateMetadataResult(int(Errors.INVALID_TOPIC_EXCEPTION))
             deleted = self._replicas.take_in_metadata(request)
             self._lines.updated_metadata(correlation_id, request, len(deleted))
