@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.report import units
 
 Event = Mapping[str, Any]
-_COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "op", "invoke_t", "type"})
+_COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "seq", "op", "invoke_t", "type"})
 
 
 def sentence(event: Event) -> str:
