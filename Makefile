@@ -25,7 +25,7 @@ chaos: setup ## the main job: flood, restart and lie to a real cluster; verdict 
 test: setup ## the project's own tests, a short run on a real cluster among them
 	@$(BIN)/python -m pytest tests $(ARGS)
 
-unit: setup ## the tests that start nothing: no cluster, Spark, ZooKeeper, container or other process
+unit: setup ## for the inner loop: the tests without clusters, Spark, ZooKeeper, containers; within a minute
 	@$(BIN)/python -m pytest tests -q -m "not cluster and not spark and not docker and not zookeeper and not processes" $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts

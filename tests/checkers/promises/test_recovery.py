@@ -215,7 +215,7 @@ def reads(trial: Trial, node: int, n: int, kind: str = "ok", **more: Any) -> Non
     [
         (40_000, 50, "info", None, "invalid"),
         (40_000, 3, "info", None, "unknown"),  # the reader itself hardly asked
-        (15_000, 20, "info", None, "unknown"),  # not for long enough
+        (15_000, 50, "info", None, "unknown"),  # not for long enough
         (40_000, 50, "fail", 5, "valid"),  # an error is an answer
     ],
 )

@@ -25,6 +25,8 @@ from harness.workload.control_messages import leader_and_isr, update_metadata
 from harness.workload.zk_state import Snapshot
 from nodes.wire.codec import parse_body, parse_header
 
+pytestmark = pytest.mark.processes
+
 READY_S = 90.0
 """A new interpreter imports a good deal before it is at work."""
 
