@@ -83,7 +83,7 @@ class AfterHealing:
         return any(n in self.nodes and not self.nodes[n]["running"] for n in nodes)
 
     def may_be_slow(self, node: int, topic: str, partition: int, leader: int) -> str | None:
-        """Why a replica that is out of sync may only be slow; None when it is stuck, or kept out."""
+        """Why a replica that is not in sync may only be slow; None: it is stuck, or kept out."""
         own = self.replicas.get((node, topic, partition))
         of_leader = self.replicas.get((leader, topic, partition))
         if own is None or of_leader is None:
