@@ -36,8 +36,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from checkers.facts.after_healing import AfterHealing, At, Trial, after_healing
-from checkers.facts.served_again import Sum, sums
+from checkers.facts.after_healing import AfterHealing, At, Trial
+from checkers.facts.clients import Sum, healed_trials, sums
 from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -54,8 +54,7 @@ ATTEMPTS: Final = 10
 def check(history: History) -> Outcome:
     outcome = Outcome()
     seen: dict[Trial, AfterHealing] = {}
-    for key in sorted(set(history.trials) | set(history.run.trials)):
-        found = after_healing(history, key)
+    for key, found in healed_trials(history).items():
         if isinstance(found, str):
             outcome.unknown(*key, found)
         else:
@@ -68,7 +67,7 @@ def check(history: History) -> Outcome:
         _others(outcome, each)
     by_client: dict[tuple[Trial, str], list[Sum]] = {}
     new: dict[tuple[Trial, At], Sum] = {}
-    for one in sums(history, seen):
+    for one in sums(history):
         by_client.setdefault((one.key, one.process), []).append(one)
         if one.kind == "produce" and one.at is not None and one.acked_t is not None:
             known = new.get((one.key, one.at))
@@ -211,9 +210,9 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
     for at in sorted((t, p) for t, ps in workload.topics.items() for p in ps):
         found = by_partition.get(at)
         outcome.saw(*seen.key, f"partitions written to with acks={level}")
-        if found is not None and found.ok:
+        if found is not None and found.since_ok:
             continue
-        tries = 0 if found is None else found.begun
+        tries = 0 if found is None else found.since_begun
         name = f"{at[0]}-{at[1]}"
         says = f"{workload.process}: {name} took none of {tries} records (acks={level})"
         why = _cannot_be_asked(outcome, seen, at, "never-accepted", f"acks={level}")
@@ -273,8 +272,8 @@ def _consumer(
     new: Mapping[tuple[Trial, At], Sum],
 ) -> None:
     """``new``: by partition, of the producer that was the first to be acknowledged."""
-    given = {one.at for one in mine if one.given}
-    polls, last_t = _tries(mine), max((one.last_invoke_t for one in mine), default=seen.since_t)
+    given = {one.at for one in mine if one.since_delivered}
+    polls, last_t = _tries(mine), max((one.last_invoke_t or 0 for one in mine), default=0)
     for at in sorted((t, p) for t, ps in workload.topics.items() for p in ps):
         produced = new.get((seen.key, at))
         if produced is None or produced.acked_t is None:
@@ -312,22 +311,24 @@ def _consumer(
 
 def _tries(mine: list[Sum]) -> int:
     """How often a client tried in all: it numbers its operations."""
-    if not mine:
-        return 0
-    return max(one.last_op for one in mine) - min(one.first_op for one in mine) + 1
+    first = [one.first_op for one in mine if one.first_op is not None]
+    last = [one.last_op for one in mine if one.last_op is not None]
+    return max(last) - min(first) + 1 if first else 0
 
 
 def _asker(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: list[Sum]) -> None:
     # One connection, and a long time-out: who gets no answer need not ask often. That the client
     # was alive and asked is shown by what it asked the others.
-    lively = _tries(mine) >= ATTEMPTS * len(workload.nodes) and any(one.answers for one in mine)
+    lively = _tries(mine) >= ATTEMPTS * len(workload.nodes) and any(
+        one.since_answers for one in mine
+    )
     by_node = {one.node: one for one in mine}
     for node in workload.nodes:
         outcome.saw(*seen.key, "brokers asked by readers and probers")
         found = by_node.get(node)
-        if found is not None and found.answers:
+        if found is not None and found.since_answers:
             continue
-        asked = 0 if found is None else found.rows
+        asked = 0 if found is None else found.since_rows
         says = f"{workload.process}: node {node} answered none of {asked} requests"
         why = seen.cannot_serve([node])
         if why is not None:
