@@ -339,6 +339,24 @@ def test_a_partition_that_gives_a_consumer_nothing_new(trial: Trial) -> None:
     assert "c: t-1 gave none of 30 new records" in reasons
 
 
+def test_an_error_of_a_partition_is_no_record_of_it(trial: Trial) -> None:
+    trial.producer(partitions=1)
+    consumer(trial)
+    trial.produce(0, "ok")
+    for i in range(5):
+        trial.story.add("fetch", 20_000 + i, process="c", poll=i, type="fail", error=6)
+    assert trial.judge()[1] == {"never-delivered": 1}
+
+
+def test_what_was_given_before_it_was_acknowledged(trial: Trial) -> None:
+    """A record that healing came in between of: the consumer had it already."""
+    trial.producer(partitions=1)
+    consumer(trial)
+    delivered(trial, 0, HEALED - 50)
+    trial.story.produce(HEALED + 50, 5, 5, acks=-1, invoke_t=HEALED - 100)
+    assert trial.judge()[0] == "valid"
+
+
 @pytest.mark.parametrize(
     ("polls", "until", "produced_from"),
     [(5, 39_000, 11_000), (100, 17_000, 11_000), (100, 39_000, 38_000)],
