@@ -18,10 +18,9 @@ from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import ProcessSpec, Ready, Role, RuntimeFailed, StartFailed
 from harness.runtime.registry import Record, Registry, boot_id, clean, start_ticks
 
+pytestmark = pytest.mark.processes
 _SERVER = """
 import os, signal, socket, sys, time
-
-pytestmark = pytest.mark.processes
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 if len(sys.argv) > 2: signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("up", os.getcwd(), os.environ.get("COLOUR"), flush=True)
