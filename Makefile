@@ -8,7 +8,7 @@ PROFILE ?= smoke
 BIN     := .venv/bin
 ARGS    ?=
 
-.PHONY: help setup chaos test check lint image kafka-images compare-runtimes kafka clean
+.PHONY: help setup chaos test unit check lint image kafka-images compare-runtimes kafka clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ chaos: setup ## the main job: flood, restart and lie to a real cluster; verdict 
 
 test: setup ## the project's own tests, a short run on a real cluster among them
 	@$(BIN)/python -m pytest tests $(ARGS)
+
+unit: setup ## for the inner loop: the tests without clusters, Spark, ZooKeeper, containers; within a minute
+	@$(BIN)/python -m pytest tests -q -m "not cluster and not spark and not docker and not zookeeper and not processes" $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -10,7 +10,7 @@ its rows or columns mean. A fact judges nothing.
     accounts     what became of every value: offered, and found (or not) in the final log
     disputes     what every witness says of one offset
     after_healing what the cluster was like in the end, and what nothing can be held against
-    served_again what each client was given since the last fault was healed
+    clients      what each client did and was given, in all and since the last fault was healed
     histogram    latencies in logarithmic buckets
     spans        when a row really happened: its times, widened by their own error
 """

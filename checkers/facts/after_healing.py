@@ -82,6 +82,22 @@ class AfterHealing:
         """Whether one of them was taken down on purpose, and is down in the end."""
         return any(n in self.nodes and not self.nodes[n]["running"] for n in nodes)
 
+    def may_be_slow(self, node: int, topic: str, partition: int, leader: int) -> str | None:
+        """Why a replica that is not in sync may only be slow; None: it is stuck, or kept out."""
+        own = self.replicas.get((node, topic, partition))
+        of_leader = self.replicas.get((leader, topic, partition))
+        if own is None or of_leader is None:
+            return "where its log ends was not told"
+        moved = own["log_end_offset"] - own["earlier_end_offset"]
+        added = of_leader["log_end_offset"] - of_leader["earlier_end_offset"]
+        before = of_leader["earlier_end_offset"] - own["earlier_end_offset"]
+        lag = of_leader["log_end_offset"] - own["log_end_offset"]
+        # Behind by less than what came in a quarter of the time: nothing is left to wait for.
+        is_abreast = own["log_end_offset"] >= of_leader["earlier_end_offset"] and 4 * lag <= added
+        if moved <= 0 or is_abreast:
+            return None
+        return f"it is catching up, {before} and then {lag} records behind"
+
 
 def after_healing(history: History, key: Trial) -> AfterHealing | str:
     """What is known of that trial since its faults were healed, or why nothing is."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -57,6 +58,8 @@ class History:
         self._frames: dict[str, DataFrame] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
+        self._making: dict[str, RLock] = {}
+        self._lock = RLock()
 
     # -- making one -----------------------------------------------------------------------------
 
@@ -176,10 +179,14 @@ class History:
     # -- shared work ----------------------------------------------------------------------------
 
     def memo(self, name: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` gives, made once a history: for frames that several checks share."""
-        if name not in self._memo:
-            self._memo[name] = make()
-        return self._memo[name]
+        """What ``make`` gives, made once a history: for frames that several checks share. Who asks
+        while it is being made waits."""
+        with self._lock:
+            making = self._making.setdefault(name, RLock())
+        with making:
+            if name not in self._memo:
+                self._memo[name] = make()
+            return self._memo[name]
 
     def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
         """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local

@@ -26,14 +26,12 @@ This check has no violations.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F
-
+from checkers.facts.clients import Sum, sums
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
 from checkers.history.run_info import Workload
@@ -43,26 +41,12 @@ from checkers.judging.promise import Promise
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
-OPERATIONS: Final = ("produce", "fetch", "metadata", "probe")
 RECORDS: Final = 10
 """So many each producer must have had accepted, and each consumer been given, on each topic."""
 ANSWERS: Final = 3
 """So many each broker must have given each client that asks it by itself."""
 PHASES: Final = ("start", "warmup", "chaos", "heal", "quiesce", "settle", "final_read")
 Trial = tuple[str, int]
-
-
-class Success(NamedTuple):
-    """How much of what a client did, with a topic or a broker, came to what."""
-
-    key: Trial
-    kind: str
-    process: str
-    topic: str | None
-    node: int | None
-    type: str
-    n: int
-    delivered: int
 
 
 def check(history: History) -> Outcome:
@@ -113,14 +97,16 @@ def _last_words(detail: str | None) -> str:
     return f"exit code {facts.get('exit_code')}, {last[:300]}"
 
 
-def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list[Success]:
-    found = _successes(history)
+def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list[Sum]:
+    found = sums(history)
     counts: Counter[Trial] = Counter()
     for each in found:
         figures = outcome.arm(each.key[0]).setdefault(each.kind, {})
-        figures[each.type] = figures.get(each.type, 0) + each.n
-        if each.type == "ok":
-            counts[each.key] += each.delivered
+        known = {"ok": each.ok, "fail": each.fail, "info": each.info}
+        for name, n in {**known, "none": each.rows - sum(known.values())}.items():
+            if n:
+                figures[name] = figures.get(name, 0) + n
+        counts[each.key] += each.delivered
     for key in trials:
         outcome.saw(*key, "successful operations", counts[key])
         if not counts[key]:
@@ -128,47 +114,14 @@ def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list
     return found
 
 
-def _successes(history: History) -> list[Success]:
-    """Sums by client and topic (who produces or consumes) or broker (who asks each by itself)."""
-    frames = []
-    for kind in OPERATIONS:
-        if history.has(kind):
-            by_topic = kind in ("produce", "fetch")
-            frames.append(
-                history.frame(kind).select(
-                    "arm",
-                    "trial",
-                    F.lit(kind).alias("kind"),
-                    "process",
-                    (F.col("topic") if by_topic else F.lit(None).cast("string")).alias("topic"),
-                    (F.lit(None).cast("int") if by_topic else F.col("node")).alias("node"),
-                    F.coalesce("type", F.lit("none")).alias("type"),
-                    _delivered(kind).cast("int").alias("delivered"),
-                )
-            )
-    if not frames:
-        return []
-    rows = functools.reduce(lambda a, b: a.unionAll(b), frames)
-    summed = rows.groupBy("arm", "trial", "kind", "process", "topic", "node", "type").agg(
-        F.count("*").alias("n"), F.sum("delivered").alias("delivered")
-    )
-    return [
-        Success(
-            (row["arm"], row["trial"]), row["kind"], row["process"], row["topic"], row["node"],
-            row["type"], row["n"], row["delivered"] or 0,
-        )
-        for row in summed.collect()
-    ]  # fmt: skip
-
-
-def _clients(history: History, outcome: Outcome, trials: list[Trial], found: list[Success]) -> None:
+def _clients(history: History, outcome: Outcome, trials: list[Trial], found: list[Sum]) -> None:
     """Every client for itself; where nobody says who was launched: every kind of operation."""
-    succeeding = {each.kind for each in found if each.type == "ok" and each.delivered}
+    succeeding = {each.kind for each in found if each.delivered}
     for key in trials:
         mine = [each for each in found if each.key == key]
         workloads = history.run.workloads.get(key)
         if workloads is None:
-            seen = {each.kind for each in mine if each.type == "ok" and each.delivered}
+            seen = {each.kind for each in mine if each.delivered}
             for kind in sorted(succeeding - seen - {"probe"}):  # not every system can be probed
                 outcome.unknown(*key, f"no {kind} succeeded, as it did in other trials")
             continue
@@ -178,17 +131,16 @@ def _clients(history: History, outcome: Outcome, trials: list[Trial], found: lis
                 outcome.unknown(*key, f"{workload.process} ({workload.role}): {lack}")
 
 
-def _lacks(workload: Workload, own: list[Success]) -> list[str]:
+def _lacks(workload: Workload, own: list[Sum]) -> list[str]:
     """What one client had too little of."""
     kind = _KIND_OF.get(workload.role)
     if kind is None:
         return []
     unanswered = workload.acks == 0
-    wanted = {"info", "ok"} if unanswered else {"ok"}
     by: Counter[Any] = Counter()
     for each in own:
-        if each.kind == kind and each.type in wanted:
-            by[each.topic if kind in ("produce", "fetch") else each.node] += each.delivered
+        if each.kind == kind:
+            by[each.at[0] if each.at else each.node] += each.rows if unanswered else each.delivered
     if kind in ("produce", "fetch"):
         verb = "was given" if kind == "fetch" else "sent" if unanswered else "had accepted"
         level = "" if workload.acks is None else f" (acks={_LEVELS[workload.acks]})"
@@ -227,11 +179,6 @@ def _phases(history: History, outcome: Outcome, trials: list[Trial]) -> None:
                 begun = (*key, name, "begin") in steps
                 how = "did not end" if begun else "is missing"
                 outcome.unknown(*key, f"its phase {name} {how}")
-
-
-def _delivered(kind: str) -> Any:
-    """An empty poll is `ok` and yet nothing happened in it."""
-    return F.col("offset").isNotNull() if kind == "fetch" else F.lit(True)
 
 
 def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:

@@ -34,10 +34,10 @@ send to offers nothing, which is `unknown`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from checkers.facts import served_again
-from checkers.facts.after_healing import AfterHealing, At, Row, Trial, after_healing
+from checkers.facts.after_healing import AfterHealing, At, Trial
+from checkers.facts.clients import Sum, healed_trials, sums
 from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -54,8 +54,7 @@ ATTEMPTS: Final = 10
 def check(history: History) -> Outcome:
     outcome = Outcome()
     seen: dict[Trial, AfterHealing] = {}
-    for key in sorted(set(history.trials) | set(history.run.trials)):
-        found = after_healing(history, key)
+    for key, found in healed_trials(history).items():
         if isinstance(found, str):
             outcome.unknown(*key, found)
         else:
@@ -66,17 +65,26 @@ def check(history: History) -> Outcome:
         _nodes(outcome, each)
         _partitions(outcome, each)
         _others(outcome, each)
-    produced = served_again.produced(history, seen)
-    consumed, polls = served_again.consumed(history, seen)
-    answered = served_again.answered(history, seen)
+    by_client: dict[tuple[Trial, str], list[Sum]] = {}
+    new: dict[tuple[Trial, At], Sum] = {}
+    for one in sums(history):
+        by_client.setdefault((one.key, one.process), []).append(one)
+        if one.kind == "produce" and one.at is not None and one.acked_t is not None:
+            known = new.get((one.key, one.at))
+            if known is None or one.acked_t < (known.acked_t or 0):
+                new[one.key, one.at] = one
     for each in seen.values():
         workloads = history.run.workloads.get(each.key)
         if workloads is None:
             outcome.unjudged(each.key[0], "clients: run.json does not say which were launched")
         for workload in workloads or ():
-            _producer(outcome, each, workload, produced)
-            _consumer(outcome, each, workload, produced, consumed, polls)
-            _asker(outcome, each, workload, answered)
+            mine = by_client.get((each.key, workload.process), [])
+            if workload.role == "consumer":
+                _consumer(outcome, each, workload, mine, new)
+            elif workload.acks:
+                _producer(outcome, each, workload, mine)
+            else:
+                _asker(outcome, each, workload, mine)
     return outcome
 
 
@@ -135,31 +143,12 @@ def _partitions(outcome: Outcome, seen: AfterHealing) -> None:
             _judge(outcome, seen, "never-led", says, row["lasting_ns"], picks)
             continue
         for node in blamed:
-            slow = _is_catching_up(seen, node, topic, partition, row["leader"])
+            slow = seen.may_be_slow(node, topic, partition, row["leader"])
             if slow is not None:
                 outcome.unknown(*seen.key, f"{name}: replica {node} is not in sync: {slow}")
                 continue
             says = f"{name}: replica {node} never came in sync again ({sorted(isr)} of {replicas})"
             _judge(outcome, seen, "never-in-sync", says, row["lasting_ns"], picks)
-
-
-def _is_catching_up(
-    seen: AfterHealing, node: int, topic: str, partition: int, leader: int
-) -> str | None:
-    """Why a replica that is out of sync may only be slow; None when it is stuck, or kept out."""
-    own = seen.replicas.get((node, topic, partition))
-    of_leader = seen.replicas.get((leader, topic, partition))
-    if own is None or of_leader is None:
-        return "where its log ends was not told"
-    moved = own["log_end_offset"] - own["earlier_end_offset"]
-    added = of_leader["log_end_offset"] - of_leader["earlier_end_offset"]
-    before = of_leader["earlier_end_offset"] - own["earlier_end_offset"]
-    lag = of_leader["log_end_offset"] - own["log_end_offset"]
-    # Behind by less than what came in a quarter of the time: nothing is left to wait for.
-    is_abreast = own["log_end_offset"] >= of_leader["earlier_end_offset"] and 4 * lag <= added
-    if moved <= 0 or is_abreast:
-        return None
-    return f"it is catching up, {before} and then {lag} records behind"
 
 
 _ADMINISTRATION: Final = {
@@ -215,31 +204,25 @@ def _judge(
 # -- what clients lived since ----------------------------------------------------------------------
 
 
-def _producer(
-    outcome: Outcome, seen: AfterHealing, workload: Workload, produced: list[dict[str, Any]]
-) -> None:
-    if workload.acks is None or workload.acks == 0:
-        return
+def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: list[Sum]) -> None:
     level = "all" if workload.acks == -1 else str(workload.acks)
-    mine = {
-        (row["topic"], row["partition"]): row
-        for row in produced
-        if (row["arm"], row["trial"], row["process"]) == (*seen.key, workload.process)
-    }
+    by_partition = {one.at: one for one in mine if one.kind == "produce"}
     for at in sorted((t, p) for t, ps in workload.topics.items() for p in ps):
-        row = mine.get(at, {"ok": 0, "attempts": 0, "last_t": None})
+        found = by_partition.get(at)
         outcome.saw(*seen.key, f"partitions written to with acks={level}")
-        if row["ok"]:
+        if found is not None and found.since_ok:
             continue
+        tries = 0 if found is None else found.since_begun
         name = f"{at[0]}-{at[1]}"
-        says = f"{workload.process}: {name} took none of {row['attempts']} records (acks={level})"
+        says = f"{workload.process}: {name} took none of {tries} records (acks={level})"
         why = _cannot_be_asked(outcome, seen, at, "never-accepted", f"acks={level}")
         if why is not None:
             if why:
                 outcome.unknown(*seen.key, f"{says}: {why}")
             continue
-        tried_ns = 0 if row["last_t"] is None else row["last_t"] - seen.since_t
-        if row["attempts"] < ATTEMPTS or tried_ns < LONG_NS:
+        last_t = None if found is None else found.last_begun_t
+        tried_ns = 0 if last_t is None else last_t - seen.since_t
+        if tries < ATTEMPTS or tried_ns < LONG_NS:
             seconds = tried_ns / 1e9
             outcome.unknown(*seen.key, f"{says} in {seconds:.1f} s: too little to tell")
             continue
@@ -285,42 +268,35 @@ def _consumer(
     outcome: Outcome,
     seen: AfterHealing,
     workload: Workload,
-    produced: list[dict[str, Any]],
-    consumed: set[tuple[Any, ...]],
-    polls: Mapping[tuple[Any, ...], Row],
+    mine: list[Sum],
+    new: Mapping[tuple[Trial, At], Sum],
 ) -> None:
-    if workload.role != "consumer":
-        return
-    new: dict[At, tuple[int, int]] = {}
-    for row in produced:
-        if (row["arm"], row["trial"]) == seen.key and row["acked"]:
-            at = (row["topic"], row["partition"])
-            known, first_t = new.get(at, (0, row["acked_t"]))
-            new[at] = (known + row["acked"], min(first_t, row["acked_t"]))
-    poll = polls.get((*seen.key, workload.process), {"polls": 0, "last_t": seen.since_t})
+    """``new``: by partition, of the producer that was the first to be acknowledged."""
+    given = {one.at for one in mine if one.since_delivered}
+    polls, last_t = _tries(mine), max((one.last_invoke_t or 0 for one in mine), default=0)
     for at in sorted((t, p) for t, ps in workload.topics.items() for p in ps):
-        if at not in new:
+        produced = new.get((seen.key, at))
+        if produced is None or produced.acked_t is None:
             continue  # there was nothing to be given; whether it takes anything is judged apart
         outcome.saw(*seen.key, "partitions read by consumers")
-        if (*seen.key, workload.process, *at) in consumed:
+        if at in given:
             continue
-        records, first_t = new[at]
-        says = f"{workload.process}: {at[0]}-{at[1]} gave none of {records} new records"
+        says = f"{workload.process}: {at[0]}-{at[1]} gave none of {produced.acked} new records"
         why = _cannot_be_asked(outcome, seen, at, "never-delivered", "")
         if why is not None:
             if why:
                 outcome.unknown(*seen.key, f"{says}: {why}")
             continue
-        waited_ns = poll["last_t"] - first_t
-        if poll["polls"] < ATTEMPTS or waited_ns < LONG_NS:
-            says = f"{says} in {poll['polls']} polls over {max(0, waited_ns) / 1e9:.1f} s"
+        waited_ns = last_t - produced.acked_t
+        if polls < ATTEMPTS or waited_ns < LONG_NS:
+            says = f"{says} in {polls} polls over {max(0, waited_ns) / 1e9:.1f} s"
             outcome.unknown(*seen.key, f"{says}: too little to tell")
             continue
         where = {"topic": at[0], "partition": at[1]}
         outcome.add(
             Finding(
                 "never-delivered",
-                f"{says} in {poll['polls']} polls over {waited_ns / 1e9:.1f} s, after the last "
+                f"{says} in {polls} polls over {waited_ns / 1e9:.1f} s, after the last "
                 "fault was healed",
                 *seen.key,
                 (
@@ -333,20 +309,27 @@ def _consumer(
         )
 
 
-def _asker(
-    outcome: Outcome,
-    seen: AfterHealing,
-    workload: Workload,
-    answered: Mapping[tuple[Any, ...], dict[int, Row]],
-) -> None:
-    none = {"answers": 0, "attempts": 0}
-    mine = answered.get((*seen.key, workload.process), {})
+def _tries(mine: list[Sum]) -> int:
+    """How often a client tried in all: it numbers its operations."""
+    first = [one.first_op for one in mine if one.first_op is not None]
+    last = [one.last_op for one in mine if one.last_op is not None]
+    return max(last) - min(first) + 1 if first else 0
+
+
+def _asker(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: list[Sum]) -> None:
+    # One connection, and a long time-out: who gets no answer need not ask often. That the client
+    # was alive and asked is shown by what it asked the others.
+    lively = _tries(mine) >= ATTEMPTS * len(workload.nodes) and any(
+        one.since_answers for one in mine
+    )
+    by_node = {one.node: one for one in mine}
     for node in workload.nodes:
         outcome.saw(*seen.key, "brokers asked by readers and probers")
-        row = mine.get(node, none)
-        if row["answers"]:
+        found = by_node.get(node)
+        if found is not None and found.since_answers:
             continue
-        says = f"{workload.process}: node {node} answered none of {row['attempts']} requests"
+        asked = 0 if found is None else found.since_rows
+        says = f"{workload.process}: node {node} answered none of {asked} requests"
         why = seen.cannot_serve([node])
         if why is not None:
             outcome.unknown(*seen.key, f"{says}: {why}")
@@ -356,13 +339,11 @@ def _asker(
                 *seen.key, "never-answered", "left-down", of="brokers asked by readers and probers"
             )
             continue
-        # One connection, and a long time-out: it need not try often. That it lives the others tell.
-        elsewhere = max((r["answers"] for n, r in mine.items() if n != node), default=0)
-        if seen.looked_ns < LONG_NS or max(elsewhere, row["attempts"]) < ATTEMPTS:
+        if seen.looked_ns < LONG_NS or (asked < ATTEMPTS and not lively):
             seconds = seen.looked_ns / 1e9
             outcome.unknown(*seen.key, f"{says} in {seconds:.1f} s: too little to tell")
             continue
-        asked = {"node": node, "process": workload.process}
+        whom = {"node": node, "process": workload.process}
         kind = "probe" if workload.role == "prober" else "metadata"
         outcome.add(
             Finding(
@@ -371,7 +352,7 @@ def _asker(
                 *seen.key,
                 (
                     Pick("fault", {"phase": "healed"}, rows=1, last=True),
-                    Pick(kind, asked, from_t=seen.since_t),
+                    Pick(kind, whom, from_t=seen.since_t),
                     Pick("final_state", {"what": "node", "node": node}),
                 ),
             )

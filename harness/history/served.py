@@ -86,8 +86,6 @@ def needs(workload: Mapping[str, Any]) -> Iterable[Need]:
 
 def told_by(process: str, row: Mapping[str, Any]) -> Iterable[Need]:
     """Which needs a live row says are met."""
-    if row.get("type") == "invoke":
-        return
     succeeded = row.get("type") == "ok"
     match row.get("f"):
         case "produce" if succeeded:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.report import units
 
 Event = Mapping[str, Any]
-_COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "op", "invoke_t", "type"})
+_COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "seq", "op", "invoke_t", "type"})
 
 
 def sentence(event: Event) -> str:
@@ -201,6 +201,8 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         + (f": led by {e.leader}, ISR {e.isr}" if e.get("isr") is not None else "")
     ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
+    "source": lambda e: f"{e.source}.jsonl holds {e.rows} rows; {e.missing} are missing",
+    "final_state": lambda e: f"in the end, {_final_state(e)}",
     "log_read": lambda e: (
         f"final log of node {e.node}: {e.place} offset {e.offset} holds value {e.value} (leader "
         f"epoch {e.leader_epoch})"
@@ -212,6 +214,26 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         + (f", not readable: {e.error}" if e.get("error") else "")
     ),
 }
+
+
+def _final_state(e: _Fields) -> str:
+    match e.get("what"):
+        case "partition":
+            return f"{e.place} is led by {e.leader}, ISR {e.isr} of {e.replicas}"
+        case "replica":
+            began, end = e.earlier_end_offset, e.log_end_offset
+            return (
+                f"the log of {e.place} on node {e.node} ends at {end}, when first seen at {began}"
+            )
+        case "node":
+            lacks = [name for name in ("running", "registered", "answers") if not e.get(name)]
+            how = f"is not: {', '.join(lacks)}" if lacks else "runs, is registered and answers"
+            return f"node {e.node} {how}"
+        case "leftover":
+            return f"node {e.node} still has a log of {e.place}, which is deleted"
+        case "unread":
+            return f"the state could not be read: {e.failure}"
+    return f"the {e.what} of {e.topic} is still under way"
 
 
 def _before(end: int | None) -> str:

@@ -56,6 +56,7 @@ class Consumer:
                 "check.crcs": True,
                 "fetch.wait.max.ms": params.fetch_wait_ms,
                 "fetch.error.backoff.ms": 100,
+                "socket.timeout.ms": 10_000,  # else an answer that was lost holds it up for 60 s
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,

@@ -100,14 +100,14 @@ class LiveRecorder:
     def flush(self) -> None:
         """Write what has gathered so far. What cannot be written is kept for the next time."""
         with self._writing:
-            if self._fd < 0:
-                return
-            gathered = len(self._lines)
-            if gathered:
-                take = self._lines.popleft
-                self._unwritten += b"\n".join([take() for _ in range(gathered)]) + b"\n"
-            if self._unwritten:
+            if self._unwritten and self._fd >= 0:
                 self._write()
+            gathered = len(self._lines)
+            if self._unwritten or not gathered or self._fd < 0:
+                return
+            take = self._lines.popleft
+            self._unwritten = b"\n".join([take() for _ in range(gathered)]) + b"\n"
+            self._write()
 
     def _write(self) -> None:
         view = memoryview(self._unwritten)
@@ -137,16 +137,16 @@ class LiveRecorder:
         if self._fd < 0:
             return
         self.flush()
-        deadline = time.monotonic() + _LAST_TRIES_S
-        while self._unwritten and time.monotonic() < deadline:
-            time.sleep(self._interval_s)
-            self.flush()
-        self.event("source", closed=True)
+        self.event("source", closed=True)  # behind what a last failure has to tell
         self.flush()
+        deadline = time.monotonic() + _LAST_TRIES_S
+        while (self._unwritten or self._lines) and time.monotonic() < deadline:
+            time.sleep(min(self._interval_s, 0.1))
+            self.flush()
         with self._writing:
             os.close(self._fd)
             self._fd = -1
-        if self._unwritten:
+        if self._unwritten or self._lines:
             raise RecorderFailed(f"{self.path}: the end is not written: {self._failure}")
 
     def _run(self) -> None:

@@ -17,7 +17,10 @@ from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import Address
 from harness.runtime.tools import find_toxiproxy
 
-pytestmark = pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup"),
+]
 
 _LATENCY_MS = 120
 

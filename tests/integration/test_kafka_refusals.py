@@ -13,6 +13,8 @@ import pytest
 
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).resolve().parents[2]
 MENDS = ("make kafka", "--kafka-home", "KAFKA_HOME", "--runtime=docker")
 SUTS = {"kafka-zk": ZOOKEEPER_LINE, "kafka-kraft": KRAFT_LINE}

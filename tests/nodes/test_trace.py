@@ -45,13 +45,15 @@ def test_lines_of_several_threads_never_mix(tmp_path: Path) -> None:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``disk.room``: how many bytes of each write fit; None: all."""
+    """``disk.room``: how many bytes of each write fit, None: all; ``disk.refuses``: a write that
+    has this in it."""
 
     class Disk:
         room: int | None = None
+        refuses: bytes | None = None
 
         def write(self, fd: int, line: bytes) -> int:
-            if self.room == 0:
+            if self.room == 0 or (self.refuses and self.refuses in line):
                 raise OSError(28, "No space left on device")
             return write(fd, line if self.room is None else line[: self.room])
 
@@ -83,6 +85,20 @@ def test_what_could_not_be_written_leaves_a_gap_and_is_told(
     ]  # fmt: skip
     assert rows[2]["reason"] == "2 events could not be written"
     assert [problem_with(row) for row in rows] == [None] * 4
+
+
+def test_what_could_not_be_told_either_is_told_later(tmp_path: Path, disk: Any) -> None:
+    trace = Trace(tmp_path / "trace.jsonl", 1)
+    disk.room = 0
+    trace.event("controller", event="elected", controller_epoch=1)
+    disk.room, disk.refuses = None, b"infra"
+    trace.event("controller", event="resigned", controller_epoch=1)
+    assert trace.lost == 2  # the event, and the word of it
+    disk.refuses = None
+    trace.event("controller", event="elected", controller_epoch=2)
+    rows = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    assert [row["seq"] for row in rows] == [1, 3, 4]
+    assert rows[2]["reason"] == "2 events could not be written"
 
 
 def test_an_event_that_is_no_json_does_not_reach_the_broker(tmp_path: Path) -> None:

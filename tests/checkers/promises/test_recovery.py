@@ -215,7 +215,7 @@ def reads(trial: Trial, node: int, n: int, kind: str = "ok", **more: Any) -> Non
     [
         (40_000, 50, "info", None, "invalid"),
         (40_000, 3, "info", None, "unknown"),  # the reader itself hardly asked
-        (15_000, 20, "info", None, "unknown"),  # not for long enough
+        (15_000, 50, "info", None, "unknown"),  # not for long enough
         (40_000, 50, "fail", 5, "valid"),  # an error is an answer
     ],
 )
@@ -337,6 +337,24 @@ def test_a_partition_that_gives_a_consumer_nothing_new(trial: Trial) -> None:
     verdict, counts, reasons = trial.judge()
     assert (verdict, counts) == ("invalid", {"never-delivered": 1})
     assert "c: t-1 gave none of 30 new records" in reasons
+
+
+def test_an_error_of_a_partition_is_no_record_of_it(trial: Trial) -> None:
+    trial.producer(partitions=1)
+    consumer(trial)
+    trial.produce(0, "ok")
+    for i in range(5):
+        trial.story.add("fetch", 20_000 + i, process="c", poll=i, type="fail", error=6)
+    assert trial.judge()[1] == {"never-delivered": 1}
+
+
+def test_what_was_given_before_it_was_acknowledged(trial: Trial) -> None:
+    """A record that healing came in between of: the consumer had it already."""
+    trial.producer(partitions=1)
+    consumer(trial)
+    delivered(trial, 0, HEALED - 50)
+    trial.story.produce(HEALED + 50, 5, 5, acks=-1, invoke_t=HEALED - 100)
+    assert trial.judge()[0] == "valid"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from harness.cluster.watcher import LeadershipWatcher
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.readiness import four_letter_word
 
+pytestmark = pytest.mark.zookeeper
 _ROOT = "/kafka"
 
 
@@ -137,6 +138,23 @@ def test_the_view_reads_what_is_committed(world: World) -> None:
         (1, 2, 1),
     ]
     assert world.view.topic_id("t") == "mXSGRXN5QWaFIyLQGRDnyA"
+
+
+def test_what_was_asked_for_and_has_not_ended(world: World) -> None:
+    assert world.view.pending() == []
+    world.create_topic("t", 1)
+    world.create_topic("moved", 1)
+    assert world.view.pending() == []
+    world.writer.create(f"{_ROOT}/admin/delete_topics/t", makepath=True)
+    asked = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3]}]}
+    world.writer.create(f"{_ROOT}/admin/reassign_partitions", json.dumps(asked).encode())
+    content = {"version": 3, "partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}}
+    world.writer.set(f"{_ROOT}/brokers/topics/moved", json.dumps(content).encode())
+    assert world.view.pending() == [
+        ("deletion", "t"),
+        ("reassignment", "moved"),
+        ("reassignment", "t"),
+    ]
 
 
 def test_every_leadership_is_written_down_once(world: World) -> None:

@@ -35,6 +35,14 @@ def test_a_refusal_is_named() -> None:
     assert error_name(4242) == "ERROR_4242"
 
 
+def test_the_state_in_the_end() -> None:
+    row = {"f": "final_state", "t": 5, "what": "node", "node": 2, "running": True}
+    assert sentence(row) == "in the end, node 2 is not: registered, answers"
+    row |= {"what": "partition", "topic": "t", "partition": 0, "leader": 1, "isr": [1, 3]}
+    assert sentence(row) == "in the end, t-0 is led by 1, ISR [1, 3] of ?"
+    assert "deletion of t is still under way" in sentence({**row, "what": "deletion"})
+
+
 def test_who_and_what_else() -> None:
     row = {"f": "x", "t": 1, "process": "node-2", "node": 2, "receive_t": 2_000_000_000, "isr": [1]}
     assert who(row) == "node-2"

@@ -25,6 +25,8 @@ from harness.workload.control_messages import leader_and_isr, update_metadata
 from harness.workload.zk_state import Snapshot
 from nodes.wire.codec import parse_body, parse_header
 
+pytestmark = pytest.mark.processes
+
 READY_S = 90.0
 """A new interpreter imports a good deal before it is at work."""
 
@@ -49,7 +51,7 @@ def sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def done(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["type"] != "invoke"]
+    return [row for row in rows if row.get("type") not in (None, "invoke")]
 
 
 # ---- the direct producer -------------------------------------------------------------------------

@@ -1,0 +1,146 @@
+"""What each client did and was given: in all, and since the last fault was healed.
+
+Sums are made in Spark, in one job that several promises share: by client, and by partition (who
+produces or consumes) or broker (who asks each by itself). They do not grow with the load.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.after_healing import AfterHealing, At, Trial, after_healing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+OPERATIONS: Final = ("produce", "fetch", "metadata", "probe")
+_BY: Final = ("arm", "trial", "kind", "process", "topic", "partition", "node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """Operations of one kind of one client, with one partition or broker. Times in ns."""
+
+    key: Trial
+    kind: str
+    process: str
+    at: At | None
+    """The partition, of produces and of polls that gave something of it."""
+    node: int | None
+    """The broker, of metadata reads and probes."""
+    rows: int
+    ok: int
+    fail: int
+    info: int
+    delivered: int
+    """Those that are `ok` and in which something happened: an empty poll is `ok`, too."""
+
+    # Of those that ended after healing and were begun while the load went on:
+    since_rows: int
+    since_ok: int
+    since_delivered: int
+    since_answers: int
+    since_begun: int
+    """Those that were begun after healing, too."""
+    last_begun_t: int | None
+    last_invoke_t: int | None
+    first_op: int | None
+    last_op: int | None
+    acked: int
+    """Records that were begun after healing, accepted, and have an offset to be read at."""
+    acked_t: int | None
+    """When the first of them was acknowledged."""
+
+
+def sums(history: History) -> list[Sum]:
+    """Made once a history."""
+    found: list[Sum] = history.memo("client sums", lambda: _sums(history))
+    return found
+
+
+def healed_trials(history: History) -> dict[Trial, AfterHealing | str]:
+    """What is known of every trial since its faults were healed, or why nothing is."""
+
+    def gather() -> dict[Trial, AfterHealing | str]:
+        keys = sorted(set(history.trials) | set(history.run.trials))
+        return {key: after_healing(history, key) for key in keys}
+
+    found: dict[Trial, AfterHealing | str] = history.memo("healed trials", gather)
+    return found
+
+
+def _sums(history: History) -> list[Sum]:
+    kinds = [kind for kind in OPERATIONS if history.has(kind)]
+    if not kinds:
+        return []
+    rows = functools.reduce(lambda a, b: a.unionAll(b), [_rows(history, kind) for kind in kinds])
+    ok, since = F.col("type") == "ok", F.col("_since_t").isNotNull()
+    happened = ok & ((F.col("kind") != "fetch") | F.col("offset").isNotNull())
+    begun = F.when(since & (F.col("invoke_t") >= F.col("_since_t")), F.col("invoke_t"))
+    acked = ok & (F.col("offset") >= 0) & begun.isNotNull()
+
+    def count(condition: Any) -> Any:
+        return F.count(F.when(condition, 1))
+
+    found = rows.groupBy(*_BY).agg(
+        F.count("*").alias("rows"),
+        count(ok).alias("ok"),
+        count(F.col("type") == "fail").alias("fail"),
+        count(F.col("type") == "info").alias("info"),
+        count(happened).alias("delivered"),
+        count(since).alias("since_rows"),
+        count(since & ok).alias("since_ok"),
+        count(since & happened).alias("since_delivered"),
+        count(since & (ok | F.col("error").isNotNull())).alias("since_answers"),
+        F.count(begun).alias("since_begun"),
+        F.max(begun).alias("last_begun_t"),
+        F.max(F.when(since, F.col("invoke_t"))).alias("last_invoke_t"),
+        F.min(F.when(since, F.col("op"))).alias("first_op"),
+        F.max(F.when(since, F.col("op"))).alias("last_op"),
+        count(acked).alias("acked"),
+        F.min(F.when(acked, F.col("t"))).alias("acked_t"),
+    )
+    return [_sum(row) for row in found.toArrow().to_pylist()]
+
+
+def _sum(row: dict[str, Any]) -> Sum:
+    fields = {name: row[name] for name in row if name not in ("arm", "trial", "topic", "partition")}
+    at = None if row["topic"] is None else (row["topic"], row["partition"])
+    return Sum(key=(row["arm"], row["trial"]), at=at, **fields)
+
+
+def _rows(history: History, kind: str) -> DataFrame:
+    """With ``_since_t``: when the trial's faults were healed, of operations that ended after it and
+    were begun while the load went on."""
+    spans = [
+        {"arm": key[0], "trial": key[1], "_healed_t": s.since_t, "_until_t": s.until_t}
+        for key, s in healed_trials(history).items()
+        if not isinstance(s, str)
+    ]
+    table = history.table(spans, "arm string, trial int, _healed_t bigint, _until_t bigint")
+    frame = history.frame(kind).join(F.broadcast(table), ["arm", "trial"], "left")
+    late = (F.col("t") >= F.col("_healed_t")) & (F.col("invoke_t") <= F.col("_until_t"))
+    by_partition = kind in ("produce", "fetch")
+    here, none = F.col, F.lit(None)
+    return frame.select(
+        "arm",
+        "trial",
+        F.lit(kind).alias("kind"),
+        "process",
+        (here("topic") if by_partition else none.cast("string")).alias("topic"),
+        (here("partition") if by_partition else none.cast("int")).alias("partition"),
+        (none.cast("int") if by_partition else here("node")).alias("node"),
+        (here("offset") if by_partition else none.cast("bigint")).alias("offset"),
+        "type",
+        "error",
+        "op",
+        "invoke_t",
+        "t",
+        F.when(late, F.col("_healed_t")).alias("_since_t"),
+    )

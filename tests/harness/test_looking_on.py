@@ -1,0 +1,113 @@
+"""A trial ends when all is well, and goes on looking where something has not recovered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from faults.plan import Plan
+from faults.protocol import Entry
+from harness import trial as module
+from harness.scenarios import SCENARIOS
+from harness.settings import Settings
+from harness.sut.protocol import Planes
+from harness.sut.registry import get
+from harness.trial import Arm, TrialRunner
+from harness.workload.recorder import RecorderFailed
+
+LACK = {"what": "deletion", "topic": "d"}
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> TrialRunner:
+    scenario = dataclasses.replace(SCENARIOS["broker-restart"], quiesce_s=0.2)
+    return TrialRunner(
+        scenario,
+        Arm(sut=get("dualplane"), planes=Planes.DUAL),
+        0,
+        plan=Plan.of(
+            1, [Entry(id="k", fault="kill", at_ms=5, duration_ms=7, params={"target": 1})]
+        ),
+        settings=Settings.of(store=tmp_path, seed=1),
+        runtime=SimpleNamespace(),  # type: ignore[arg-type]
+        folder=tmp_path,
+        progress=lambda _what: None,
+    )
+
+
+def look_on(
+    runner: TrialRunner, lacks: Callable[[int], bool], waits: Callable[[int], bool]
+) -> tuple[int, list[tuple[Any, ...]]]:
+    """Looks how often; what was recorded. ``lacks(n)``: whether the nth look finds a lack."""
+    looks, events = [0], []
+
+    def read() -> bool:
+        looks[0] += 1
+        return not lacks(looks[0])
+
+    rest: Any = SimpleNamespace(read=read, lacking=[LACK])
+    served: Any = SimpleNamespace(
+        waiting=lambda: [("produce", "t", 0, "p")] if waits(looks[0]) else []
+    )
+    recorder: Any = SimpleNamespace(event=lambda kind, **f: events.append((kind, *f.values())))
+    runner._look_on(rest, served, recorder)
+    return looks[0], events
+
+
+def never(_n: int) -> bool:
+    return False
+
+
+def test_where_all_is_well_nobody_looks_twice(runner: TrialRunner) -> None:
+    assert look_on(runner, never, never) == (1, [])
+
+
+def test_until_the_last_has_recovered(runner: TrialRunner) -> None:
+    runner.scenario = dataclasses.replace(runner.scenario, quiesce_s=60.0)
+    assert look_on(runner, lambda n: n < 2, lambda n: n < 3) == (3, [])
+
+
+@pytest.mark.parametrize("lacks", [True, False])
+def test_in_vain(runner: TrialRunner, lacks: bool) -> None:
+    looks, events = look_on(runner, lambda _: lacks, lambda _: not lacks)
+    assert looks >= 2
+    assert events == [("phase", "settle", "timeout")]
+
+
+def test_a_run_that_is_stopped_does_not_look_on(runner: TrialRunner) -> None:
+    runner.interrupt()
+    assert look_on(runner, lambda _: True, never) == (1, [])
+
+
+def test_the_plan_that_is_to_be_played_is_told(runner: TrialRunner) -> None:
+    cluster: Any = SimpleNamespace(
+        capabilities=get("dualplane").capabilities | {"kill"}, context=lambda **_: None
+    )
+    runner.live.mkdir()
+    runner._schedule(cluster, SimpleNamespace(event=None))  # type: ignore[arg-type]
+    assert runner.result.planned == [{"id": "k", "fault": "kill", "at_ms": 5, "duration_ms": 7}]
+
+
+def test_a_harness_that_could_not_write_its_own_history_says_so(
+    runner: TrialRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Recorder:
+        def __init__(self, *_: Any) -> None: ...
+        def event(self, *_: Any, **__: Any) -> None: ...
+        def close(self) -> None:
+            raise RecorderFailed("harness.jsonl: the end is not written")
+
+    cluster: Any = SimpleNamespace(log_dirs=[], stop=lambda: None)
+    monkeypatch.setattr(module, "LiveRecorder", Recorder)
+    monkeypatch.setattr(module, "Cluster", lambda *_, **__: cluster)
+    monkeypatch.setattr(runner, "_live", lambda *_: None)
+    monkeypatch.setattr(runner, "_collect_evidence", lambda *_: None)
+    monkeypatch.setattr(runner, "_disk_bytes", lambda: None)
+    result = runner.run()
+    assert result.failure == "RecorderFailed: harness.jsonl: the end is not written"
+    assert result.end_t
