@@ -9,7 +9,9 @@ and `log_read` rows finds where that is not so:
     replica-differs  two replicas hold different records below their own and the leader's high
                      watermark (a follower that has not yet truncated is not compared beyond)
 
-Offsets below the final log's start were purged and are not judged; partitions whose final log was
+Offsets below the final log's start were purged and are not judged, if it may have moved at all
+(`checkers.facts.accounts.lawful_start`): else every log, the leader's and the replicas', is judged
+from 0, whatever its broker says. Partitions whose final log was
 not read are skipped. Values that are not the workload's count as one value each other disagrees
 with only when somebody else decoded a value there.
 """
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.accounts import leaders_table
+from checkers.facts.accounts import lawful_start, leaders_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +35,8 @@ _TP: Final = ["arm", "trial", "topic", "partition"]
 
 def disputes(history: History) -> list[dict[str, Any]]:
     """Folded rows: arm, trial, topic, partition, class (``agreed`` for the rest), offset (None in
-    folded rows), n, read_value, log_value, first_read_t, last_read_t."""
+    folded rows), n, n_read (of these, how many a consumer had read), read_value, log_value,
+    first_read_t, last_read_t."""
     found: list[dict[str, Any]] = history.memo(
         "disputes", lambda: _disputes(history).toArrow().to_pylist()
     )
@@ -50,7 +53,7 @@ def replica_rows(history: History) -> DataFrame:
             "partition": row["partition"],
             "node": row["node"],
             "_own_hw": row["high_watermark"],
-            "_own_start": row["log_start_offset"],
+            "_own_start": lawful_start(history, row),
             "_own_end": row["log_end_offset"],
         }
         for row in history.rows("log_end")
@@ -113,6 +116,7 @@ def _disputes(history: History) -> DataFrame:
     known = known.withColumn("offset", F.when(F.col("class") != "agreed", F.col("offset")))
     return known.groupBy(*_TP, "class", "offset").agg(
         F.count("*").alias("n"),
+        F.count("read_value").alias("n_read"),
         F.max("read_value").alias("read_value"),
         F.max("log_value").alias("log_value"),
         F.min("first_read_t").alias("first_read_t"),

@@ -61,6 +61,7 @@ def test_what_every_witness_says_of_an_offset(story: Any, spark: Any, seed: int)
     log = {offset: offset for offset in range(120)}
     other = {o: v + 1000 * (rng.random() < 0.1) for o, v in log.items() if o < 100}
     own_hw, leader_hw, start = 70, 110, 15
+    story.run["topics"] = {"t": {"configs": {"retention.ms": "1000"}}}
     story.final_log(log, high_watermark=leader_hw, log_start_offset=start)
     story.final_log(other, 2, leader=False, high_watermark=own_hw, log_start_offset=start)
     read = {o: o + 5000 * (rng.random() < 0.1) for o in rng.sample(range(140), 80)}

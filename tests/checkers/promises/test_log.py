@@ -73,6 +73,8 @@ def test_a_hole_in_a_replica(story: Any, spark: Any) -> None:
     story.final_log({v: v for v in range(6)})
     story.final_log({v: v for v in range(6) if v != 3}, 2, leader=False)
     story.final_log({v: v for v in range(2, 6)}, 3, leader=False, log_start_offset=2)
+    assert judged(story, spark).counts == {"replica-hole": 2}  # no log may begin at 2
+    story.run["topics"] = {"t": {"configs": {"retention.ms": "1000"}}}
     assert judged(story, spark).counts == {"replica-hole": 1}
 
 
