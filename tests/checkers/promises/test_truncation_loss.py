@@ -118,6 +118,7 @@ def test_lost_without_a_truncation_is_a_violation_where_brokers_trace(
 ) -> None:
     demotion(story)
     story.produce(90, 7, 5, node=1)  # below the cut
+    story.final_log({v: v + 100 for v in range(4)}, node=1, leader=False, leader_epoch=1)
     story.final_log({v: v + 100 for v in range(4)}, node=2, leader_epoch=1)
     assert judged(story, spark).counts == {"unexplained-loss": 1}
     del story.rows["truncation"], story.rows["leader_change"]
