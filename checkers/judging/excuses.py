@@ -147,7 +147,7 @@ class Excuses:
         for from_t, to_t, isr in _in_force([row for life in known.states for row in life]):
             begin, end = max(from_t, damage.from_t), min(to_t, damage.to_t)
             damaged = {d.node for d in self._at(key) if d.overlaps(begin, end)}
-            if begin <= end and damage.node in isr and damaged.issuperset(isr):
+            if damage.node in isr and damaged.issuperset(isr):
                 return True
         return False
 
