@@ -29,8 +29,10 @@ def cuts(history: History) -> dict[tuple[str, int, int], list[int]]:
 
 
 _RUNS: Final = {"start": True, "resume": True} | dict.fromkeys(
-    ("kill", "stop", "stopped", "exited", "pause"), False
+    ("kill", "stopped", "exited", "pause"), False
 )
+"""Rows are written once a process has ended and before it goes on. A ``stop`` is the beginning of a
+controlled shutdown, in which a broker serves on."""
 Node = tuple[str, int, int]
 
 

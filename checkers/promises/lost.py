@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.accounts import accounts, leaders_table
 from checkers.facts.cuts import Cut, cuts
-from checkers.facts.leadership import TP, Key, key_of, leadership
+from checkers.facts.leadership import SEEN_WITHIN_NS, TP, Key, key_of, leadership
 from checkers.facts.lives import is_away
 from checkers.judging.acks_one import (
     CUT,
@@ -179,11 +179,15 @@ class _Evidence:
             offset=offset,
             append_from=span[0],
             append_to=span[1],
-            away=frozenset(n for n in nodes if is_away(self._history, (*key[:2], n), *span)),
+            away=frozenset(n for n in nodes if self._away((*key[:2], n), *span)),
             damaged=frozenset(n for n in nodes if self._known.damaged(key, n, offset)),
             holders=frozenset(row["holders"] or ()),
         )
         return fate(lost, of)
+
+    def _away(self, node: tuple[str, int, int], from_t: int, to_t: int) -> bool:
+        """A start may be written down a little after it."""
+        return is_away(self._history, node, from_t, to_t + SEEN_WITHIN_NS)
 
     def _partition(self, key: Key) -> Partition:
         if key not in self._partitions:

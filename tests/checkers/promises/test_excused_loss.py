@@ -84,7 +84,9 @@ def test_what_is_excused_is_shown_and_is_no_great_share(story: Any, spark: Any) 
     found = judged(story, spark)
     assert excused(found) == {("acked-all-lost", "deleted")}
     assert verdict(story, found) is Verdict.VALID
-    del story.rows["produce"][:9]
+    story.produce(120, 8, 13, acks=-1, invoke_t=110)  # after the topic was gone
+    assert judged(story, spark).counts == LOST
+    del story.rows["produce"][:9], story.rows["produce"][-1]
     assert verdict(story, judged(story, spark)) is Verdict.UNKNOWN
 
 
