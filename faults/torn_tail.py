@@ -59,7 +59,9 @@ def tear(segment: Path, mode: str, *, cut_bytes: int, rng: random.Random) -> dic
             file.seek(end - cut)
             file.write(b"\0" * cut)
             file.truncate(end - cut)
-            return {"mode": mode, "end": end, "cut_bytes": cut}
+            first, _ = _HEADER.unpack_from(data, position)
+            offsets = {"from_offset": first, "next_offset": next_offset}  # what is lost with it
+            return {"mode": mode, "end": end, "cut_bytes": cut, **offsets}
         copy = bytearray(data[position:end])
         _HEADER.pack_into(copy, 0, next_offset, size - _HEADER.size)
         if mode == "garbage":

@@ -1,15 +1,18 @@
 """What became of every value: offered by a producer, and found (or not) in the final log.
 
 The final log of a partition is its leader's at the final read (``log_read`` of the node whose
-``log_end`` says ``is_leader``). One scan and one hash aggregation by value over offers and final
-records, on primitives only (strings in aggregates make Spark sort): no join of two large tables.
+``log_end`` says ``is_leader``). It begins at 0, whatever its broker says, unless the topic's
+retention may bite within a run (`lawful_start`): a record below any other start is absent.
+
+One scan and one hash aggregation by value over offers and final records, on primitives only
+(strings in aggregates make Spark sort): no join of two large tables.
 
 Classes of an acknowledged record (acks=1 or all; where its offset is unknown, any will do):
 
     present    in the final log at its offset
     moved      in the final log, but elsewhere only
     absent     nowhere in the final log
-    purged     absent, below the log's start: retention took it
+    purged     absent, below a log start that may have moved: retention took it
     unread     the partition's final log could not be read: nothing can be said
 
 Classes of the others: ``unacked-landed``/``unacked-missing`` (acks=0: sent, never answered),
@@ -22,6 +25,7 @@ Unremarkable values are folded into one row for each class, so that what remains
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -59,9 +63,18 @@ def final_leaders(history: History) -> dict[tuple[str, int, str, int], dict[str,
     return found
 
 
+def lawful_start(history: History, end: Mapping[str, Any]) -> int:
+    """Where the log of a ``log_end`` row may begin: at 0 unless retention may have moved it.
+
+    Nobody here sends DeleteRecords, and no fault wipes a replica. A follower takes over its
+    leader's log start, so that none may begin later where the leader's cannot."""
+    expires = history.run.topic(end["arm"], end["trial"], end["topic"]).expires
+    return (end["log_start_offset"] or 0) if expires else 0
+
+
 def leaders_table(history: History) -> DataFrame:
-    """`final_leaders` as a frame: arm, trial, topic, partition, leader_node, log_start, log_end,
-    leader_hw (the log's end where no high watermark was read)."""
+    """`final_leaders` as a frame: arm, trial, topic, partition, leader_node, log_start (where it
+    may begin: `lawful_start`), log_end, leader_hw (the log's end where none was read)."""
 
     def make() -> DataFrame:
         rows = [
@@ -71,7 +84,7 @@ def leaders_table(history: History) -> DataFrame:
                 "topic": topic,
                 "partition": partition,
                 "leader_node": end["node"],
-                "log_start": end["log_start_offset"] or 0,
+                "log_start": lawful_start(history, end),
                 "log_end": end["log_end_offset"],
                 "leader_hw": (
                     end["log_end_offset"]

@@ -8,6 +8,12 @@ would have been refused, had the broker handled the request on arrival.
 
 A replica that is deleted (StopReplica with delete) loses everything, which is a cut from 0.
 
+What a broker says that it cut explains a loss only where ZooKeeper (the metadata log) agrees:
+``wrong`` says why not. A follower cuts what its leader does not have, so there must be a leader:
+the epoch that it follows in was committed by then, with another broker as its leader. A replica is
+deleted with its topic, or when it is moved away: then it is no replica of it in the end, as
+ZooKeeper told whoever read the logs. A forged request may have brought about either.
+
 Times of rows made from log files have an error (`checkers.facts.spans`): ``cut_t`` is the latest
 moment that it can mean, ``send_t`` comes with its ``send_error_ns``.
 
@@ -17,16 +23,27 @@ controller sent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.leadership import TP, Key, key_of, leadership
+from checkers.facts.leadership import (
+    SEEN_WITHIN_NS,
+    TP,
+    Key,
+    Leadership,
+    key_of,
+    last_sighting,
+    leadership,
+)
 from checkers.facts.spans import error
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
+
+_ALL: Final = 2**62
+"""The end of a log that was deleted whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +59,13 @@ class Cut:
     commit_t: int | None = None
     send_t: int | None = None
     send_error_ns: int = 0
+    wrong: str | None = None
+    """Why it is not lawful; None: it is, or nothing is known against it."""
+
+    @property
+    def whole(self) -> bool:
+        """The replica was deleted."""
+        return self.from_offset == _ALL
 
 
 def cuts(history: History) -> dict[Key, list[Cut]]:
@@ -65,16 +89,63 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
     for row in history.rows("replica_stop"):
         if row["delete"]:
             cut = Cut(
-                node=row["node"], cut_t=row["t"], to_offset=0, from_offset=2**62, cut_epoch=None
+                node=row["node"], cut_t=row["t"], to_offset=0, from_offset=_ALL, cut_epoch=None
             )
             bare.setdefault(key_of(row), []).append(cut)
     if not bare:
         return {}
     led, sent = _led(history, set(bare)), _demotions(history)
+    watched, hosts = last_sighting(history), replicas(history)
+
+    def judged(key: Key, cut: Cut) -> Cut:
+        dated, of = _dated(history, key, cut, led, sent), leadership(history).get(key)
+        if cut.whole:
+            return replace(dated, wrong=_wrong_removal(cut.node, hosts.get(key, set())))
+        return replace(dated, wrong=wrong_truncation(dated, of, watched.get(key[:2], 0)))
+
     return {
-        key: sorted((_dated(history, key, cut, led, sent) for cut in of), key=lambda c: c.cut_t)
+        key: sorted((judged(key, cut) for cut in of), key=lambda c: c.cut_t)
         for key, of in bare.items()
     }
+
+
+def replicas(history: History) -> dict[Key, set[int]]:
+    """Who was a replica in the end: the final read asks ZooKeeper, and every replica."""
+    found: dict[Key, set[int]] = {}
+    for row in history.rows("log_end"):
+        found.setdefault(key_of(row), set()).add(row["node"])
+    return found
+
+
+def wrong_truncation(cut: Cut, of: Leadership | None, watched_until: int) -> str | None:
+    """What ZooKeeper has against a truncation; None where it has nothing, or was not watched.
+
+    Lawful, and similar: a broker that reports its cut only when it was told to lead already; so a
+    cut is not held against a leader of less than a second, if another led before it.
+    """
+    if of is None:
+        return None
+    others = [e for e in of.commits if e.leader != cut.node]
+    earlier = [e for e in others if e.earliest_t is not None and e.earliest_t <= cut.cut_t]
+    if cut.cut_epoch is None:
+        return None if earlier else "no other leader had been committed"
+    same = [e for e in of.epochs if e.leader_epoch == cut.cut_epoch]
+    if not same:
+        seen = cut.cut_epoch < 0 or cut.cut_t + SEEN_WITHIN_NS < watched_until
+        return f"leader epoch {cut.cut_epoch} was never committed" if seen else None
+    if any(e.committed_t is None or e in earlier for e in same):
+        return None
+    own = [e for e in same if e.leader == cut.node]
+    if not own:
+        return f"leader epoch {cut.cut_epoch} was committed only later"
+    begun = max(e.committed_t for e in own if e.committed_t is not None)
+    if cut.cut_t <= begun + SEEN_WITHIN_NS and any(e.leader_epoch < cut.cut_epoch for e in earlier):
+        return None
+    return f"it led in leader epoch {cut.cut_epoch} itself"
+
+
+def _wrong_removal(node: int, hosts: set[int]) -> str | None:
+    return "it is a replica to the end" if node in hosts else None
 
 
 _ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]
@@ -99,12 +170,8 @@ def _dated(history: History, key: Key, cut: Cut, led: _ByNode, sent: _ByNode) ->
         if e > led_epoch and t - off <= cut.cut_t
     ]
     send_t, send_error_ns = min(sends, default=(None, 0))
-    return Cut(
-        node=cut.node,
-        cut_t=cut.cut_t,
-        to_offset=cut.to_offset,
-        from_offset=cut.from_offset,
-        cut_epoch=cut.cut_epoch,
+    return replace(
+        cut,
         led_epoch=led_epoch,
         commit_t=min(commits, default=None),
         send_t=send_t,

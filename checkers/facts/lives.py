@@ -28,6 +28,42 @@ def cuts(history: History) -> dict[tuple[str, int, int], list[int]]:
     return found
 
 
+_RUNS: Final = {"start": True, "resume": True} | dict.fromkeys(
+    ("kill", "stopped", "exited", "pause"), False
+)
+"""Rows are written once a process has ended and before it goes on. A ``stop`` is the beginning of a
+controlled shutdown, in which a broker serves on."""
+Node = tuple[str, int, int]
+
+
+def _runs(history: History) -> dict[Node, list[tuple[int, bool]]]:
+    """By (arm, trial, node): when the harness let that process run (true) or not, ascending."""
+
+    def make() -> dict[Node, list[tuple[int, bool]]]:
+        found: dict[Node, list[tuple[int, bool]]] = {}
+        for row in history.rows("node_event"):
+            if row["event"] in _RUNS and row["node"] is not None:
+                of = found.setdefault((row["arm"], row["trial"], row["node"]), [])
+                of.append((row["t"], _RUNS[row["event"]]))
+        return found
+
+    known: dict[Node, list[tuple[int, bool]]] = history.memo("runs", make)
+    return known
+
+
+def is_away(history: History, node: Node, from_t: int, to_t: int | None = None) -> bool:
+    """Whether that process certainly did not run at any moment of the span (ns; to its first moment
+    by default): the harness had ended or paused it, and not begun it again."""
+    last = False
+    for t, runs in _runs(history).get(node, ()):
+        if t > from_t:
+            if runs and to_t is not None and t <= to_t:
+                return False
+            continue
+        last = not runs
+    return last
+
+
 def with_life(
     history: History, frame: DataFrame, begin: Column, end: Column, node: str = "node"
 ) -> DataFrame:

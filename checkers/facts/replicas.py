@@ -10,7 +10,8 @@ known of it at the end, from the one to the other that errs to neither side:
                    leader's, since a follower that has not yet truncated may differ beyond
 
 The span begins at the leader's log start, not at the replica's: a replica that has lost its head
-has lost records.
+has lost records. And at 0 where nothing may have moved the leader's, whatever it says
+(`checkers.facts.accounts.lawful_start`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.accounts import final_leaders
+from checkers.facts.accounts import final_leaders, lawful_start
 from checkers.facts.leadership import TP, Key, key_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def _gather(history: History) -> list[Replica]:
         key = key_of(row)
         if key in leaders:
             in_sync = row["node"] in isrs.get(key, frozenset())
-            found.append(_replica(row, leaders[key], known.get(key, {}), in_sync))
+            start = lawful_start(history, leaders[key])
+            found.append(_replica(row, leaders[key], start, known.get(key, {}), in_sync))
     return found
 
 
@@ -129,6 +131,7 @@ _NONE: Final = (-1, None)
 def _replica(
     row: Mapping[str, Any],
     leader: Mapping[str, Any],
+    leader_start: int,
     known: Mapping[str, tuple[int, Any]],
     in_sync: bool,
 ) -> Replica:
@@ -148,7 +151,7 @@ def _replica(
         start=row["log_start_offset"] or 0,
         end=row["log_end_offset"],
         high_watermark=row["high_watermark"],
-        leader_start=leader["log_start_offset"] or 0,
+        leader_start=leader_start,
         committed_to=committed_to,
         bound=bound,
         error=row["error"],

@@ -23,18 +23,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from checkers.history import VERSION, HistoryError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """What of a topic's configuration decides whether a loss is lawful."""
+    """What of a topic's configuration decides whether a loss is lawful. Kafka's defaults."""
 
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
     compacted: bool = False
+    expires: bool = False
+    """Whether retention may take records within a run: then logs may begin later than at 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +120,12 @@ class RunInfo:
         checks = self.arms.get(arm, {}).get("checks")
         return checks is None or check == "activity" or check in checks
 
+    brokers: Mapping[str, str] = field(default_factory=dict)
+    """What the brokers' own configuration was set to for this run."""
+
     def topic(self, arm: str, trial: int, name: str) -> TopicFacts:
         known = self.topics.get((arm, trial, name)) or self.topics_everywhere.get(name)
-        return known or TopicFacts()
+        return known or TopicFacts(expires=_expires({}, self.brokers))
 
     @property
     def lax_topics(self) -> set[tuple[str, int | None, str]]:
@@ -155,6 +160,8 @@ class RunInfo:
         checks = expectations.get("checks")
         settling = expectations.get("settling_ms")
         trials = read.sequence(top.get("trials", []), "trials")
+        settings = read.mapping(top.get("settings", {}), "settings")
+        brokers = read.mapping(settings.get("overrides", {}), "settings.overrides")
         topics: dict[tuple[str, int, str], TopicFacts] = {}
         failures = ["the run was interrupted"] if top.get("interrupted") else []
         pairs = []
@@ -184,7 +191,8 @@ class RunInfo:
                 failures.append(f"{key[0]}, trial {key[1]}: {trial['failure']}")
             named = read.mapping(trial.get("topics", {}), f"trials[{number}].topics")
             for name, facts in named.items():
-                topics[*key, name] = _topic(read, facts, f"trials[{number}].topics.{name}")
+                where_of = f"trials[{number}].topics.{name}"
+                topics[*key, name] = _topic(read, facts, brokers, where_of)
         stored = read.mapping(top.get("history", {}), "history")
         rounds = expectations.get("rounds")
         everywhere = read.mapping(top.get("topics", {}), "topics")
@@ -208,7 +216,11 @@ class RunInfo:
             ),
             clock_error_ns=read.integer(clock.get("error_ns", 0), "clock.error_ns"),
             topics=topics,
-            topics_everywhere={n: _topic(read, f, f"topics.{n}") for n, f in everywhere.items()},
+            topics_everywhere={
+                name: _topic(read, facts, brokers, f"topics.{name}")
+                for name, facts in everywhere.items()
+            },
+            brokers={str(name): str(value) for name, value in brokers.items()},
             failures=tuple(failures),
             trials=tuple(pairs),
             played=played,
@@ -260,7 +272,31 @@ def _fault_names(read: _Reader, faults: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _topic(read: _Reader, facts: Any, name: str) -> TopicFacts:
+_LONGEST_RUN_MS: Final = 24 * 3600 * 1000
+_RETENTION_MS: Final = {
+    "log.retention.ms": 1,
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": 3_600_000,
+}
+"""Kafka's own precedence: the finest unit that is set counts."""
+
+
+def _expires(configs: Mapping[str, Any], brokers: Mapping[str, Any]) -> bool:
+    """Whether retention was set so small, by time or by size, that it may bite within a run. What
+    cannot be read as a number counts as small: then nobody is accused."""
+    size = configs.get("retention.bytes", brokers.get("log.retention.bytes", -1))
+    unit, value = 1, configs.get("retention.ms")
+    for name, unit_ms in _RETENTION_MS.items():
+        if value is None and brokers.get(name) is not None:
+            unit, value = unit_ms, brokers[name]
+    try:
+        by_time = value is not None and 0 <= int(value) * unit < _LONGEST_RUN_MS
+        return by_time or int(size) >= 0
+    except (TypeError, ValueError):
+        return True
+
+
+def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> TopicFacts:
     """Kafka's own configuration names, at the top or under ``configs``."""
     body = read.mapping(facts, name)
     configs = {**body, **read.mapping(body.get("configs", {}), f"{name}.configs")}
@@ -273,7 +309,10 @@ def _topic(read: _Reader, facts: Any, name: str) -> TopicFacts:
         ) from error
     compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
     return TopicFacts(
-        unclean_leader_election=unclean, min_insync_replicas=min_isr, compacted=compacted
+        unclean_leader_election=unclean,
+        min_insync_replicas=min_isr,
+        compacted=compacted,
+        expires=_expires(configs, brokers),
     )
 
 

@@ -1,24 +1,26 @@
 """What makes the loss of a committed record lawful, and on whose word.
 
 Judged per (arm, trial, topic, partition); each excuse (`EXCUSES`) holds for records offered or read
-before its ``until`` (ns), or for ever. None rests on the word of the broker that it excuses alone.
-Whoever applies one says so to `checkers.judging.outcome.Outcome.excuse`.
+before its ``until`` (ns), or for ever; damage only for the offsets that were damaged. None rests on
+the word of the broker that it excuses: what a broker traces (a StopReplica, a truncation, "no
+leader") excuses nothing by itself. Whoever applies one says so to
+`checkers.judging.outcome.Outcome.excuse`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.leadership import TP, Key, key_of, leadership
+from checkers.facts.leadership import SEEN_WITHIN_NS, Key, Row, key_of, leadership
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 FOREVER: Final = 2**62
-DELETED_EPOCH: Final = -2
-DELETED_LEADER: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +33,69 @@ class Excuse:
 
 EXCUSES: Final[Mapping[str, Excuse]] = {
     "unclean": Excuse(
-        "the topic allows unclean leader elections: whoever is elected may lack anything",
-        "the run's own configuration of the topic",
+        "the topic allows unclean leader elections, and one happened: who was elected may lack "
+        "anything",
+        "the run's own configuration of the topic, and ZooKeeper's leaders and in-sync sets",
     ),
     "compacted": Excuse("the topic is compacted", "the run's own configuration of the topic"),
-    "deleted": Excuse("the topic was deleted", "ZooKeeper, or the controller's requests"),
+    "deleted": Excuse(
+        "the topic was deleted",
+        "ZooKeeper's log; without ZooKeeper, the topic's id in two copies of the metadata log",
+    ),
+    "untold": Excuse(
+        "leader epochs went back, and nothing says whether the topic was created again",
+        "nobody: the trial is unknown",
+    ),
     "damage": Excuse(
-        "a fault tore the log of a node that was, at some time, all of the in-sync set",
-        "the harness's own fault, and ZooKeeper's in-sync sets",
+        "a fault cut these records off the log of a node that was all of the in-sync set then, or "
+        "that had acknowledged them alone (acks=1)",
+        "the harness's own fault, and ZooKeeper's in-sync sets and leaders",
     ),
     "forged": Excuse(
         "a forged LeaderAndIsr or StopReplica, with a lie that Kafka cannot see, was accepted",
         "the forger",
     ),
+    "stranded": Excuse(
+        "acks=1: another leader was committed, and the broker that acknowledged does not run, so "
+        "that its log need not have been cut",
+        "ZooKeeper, and the harness, which ended or paused it",
+    ),
+    "held": Excuse(
+        "acks=1: another leader was committed, and the broker that acknowledged still holds the "
+        "record and has yet to follow",
+        "ZooKeeper, and the harness's own reading of that broker's log",
+    ),
+    "removed": Excuse(
+        "acks=1: another leader was committed, and the broker that acknowledged is no replica any "
+        "more",
+        "ZooKeeper's leaders and replicas",
+    ),
+    "untraced": Excuse(
+        "acks=1: another leader was committed; the system under test tells of no truncation at all",
+        "ZooKeeper",
+    ),
 }
 _SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A fault cut [low, high) off the log of one partition (topic-number; None: of any) on a node,
+    and the node was back at ``to_t``. A tear that only adds to a log takes nothing, and is none."""
+
+    node: int
+    partition: str | None
+    low: int
+    high: int
+    from_t: int
+    to_t: int
+
+    def covers(self, topic: str, partition: int, offset: int | None) -> bool:
+        here = self.partition in (None, f"{topic}-{partition}")
+        return here and (offset is None or self.low <= offset < self.high)
+
+    def overlaps(self, from_t: int, to_t: int) -> bool:
+        return self.from_t <= to_t and from_t <= self.to_t
 
 
 @dataclass(slots=True)
@@ -53,24 +103,53 @@ class Excuses:
     """``of`` says which excuse, if any, covers a record of a partition at time ``t``."""
 
     history: History
-    by_partition: dict[Key, dict[str, int]] = field(default_factory=dict)
-    torn: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    """Nodes whose log a fault tore, by (arm, trial)."""
+    forged: set[Key] = field(default_factory=set)
+    deleted: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    """By topic, until when (ns) records may have gone with it."""
+    damages: dict[tuple[str, int], list[Damage]] = field(default_factory=dict)
 
-    def of(self, arm: str, trial: int, topic: str, partition: int, t: int) -> str | None:
+    def of(
+        self, arm: str, trial: int, topic: str, partition: int, t: int, offset: int | None = None
+    ) -> str | None:
+        """For a record offered or first read at ``t``; ``offset`` None: any offset that may be."""
         facts = self.history.run.topic(arm, trial, topic)
-        if facts.unclean_leader_election:
+        key = (arm, trial, topic, partition)
+        known = leadership(self.history).get(key)
+        if facts.unclean_leader_election and (known is None or known.unclean):
             return "unclean"
         if facts.compacted:
             return "compacted"
-        for name, until in self.by_partition.get((arm, trial, topic, partition), {}).items():
-            if t <= until:
-                return name
-        return None
+        if any(d.covers(topic, partition, offset) and self._alone(d, key) for d in self._at(key)):
+            return "damage"
+        return self.from_outside(key, t)
 
-    def add(self, key: Key, name: str, until: int) -> None:
-        known = self.by_partition.setdefault(key, {})
-        known[name] = max(known.get(name, 0), until)
+    def from_outside(self, key: Key, t: int) -> str | None:
+        """What somebody else made its brokers do to the partition at ``t``, if anything."""
+        known = leadership(self.history).get(key)
+        if t <= self.deleted.get(key[:3], -1):
+            return "deleted"
+        if known is not None and known.unsure:
+            return "untold"
+        return "forged" if key in self.forged else None
+
+    def damaged(self, key: Key, node: int, offset: int | None) -> bool:
+        """Whether a fault cut that offset off the log of that very node."""
+        return any(d.node == node and d.covers(key[2], key[3], offset) for d in self._at(key))
+
+    def _at(self, key: Key) -> list[Damage]:
+        return self.damages.get(key[:2], [])
+
+    def _alone(self, damage: Damage, key: Key) -> bool:
+        """Whether, while it was damaged, only damaged nodes were in sync."""
+        known = leadership(self.history).get(key)
+        if known is None:
+            return True
+        for from_t, to_t, isr in _in_force([row for life in known.states for row in life]):
+            begin, end = max(from_t, damage.from_t), min(to_t, damage.to_t)
+            damaged = {d.node for d in self._at(key) if d.overlaps(begin, end)}
+            if damage.node in isr and damaged.issuperset(isr):
+                return True
+        return False
 
 
 def excuses(history: History) -> Excuses:
@@ -81,43 +160,74 @@ def excuses(history: History) -> Excuses:
 
 def _gather(history: History) -> Excuses:
     found = Excuses(history)
-    for row in history.rows("fault"):
-        torn = "torn" in (row["fault"] or "") or "torn" in (row["detail"] or "")
-        if torn and row["phase"] in ("injected", "healed") and row["nodes"]:
-            found.torn.setdefault((row["arm"], row["trial"]), set()).update(row["nodes"])
     for row in history.rows("forged"):
-        accepted = row["error"] == 0 or (row["error"] is None and row["type"] == "info")
-        applied = not row["partition_error"]
+        # Nobody knows what became of one that was not answered; an answer says it by partition.
+        unknown = row["error"] is None and row["type"] == "info"
+        accepted = unknown or (row["error"] == 0 and not row["partition_error"])
         acts = row["api"] in ("LEADER_AND_ISR", "STOP_REPLICA")
-        if acts and accepted and applied and row["lie"] not in _SEEN_LIES and row["topic"]:
-            found.add(key_of(row), "forged", FOREVER)
+        if acts and accepted and row["lie"] not in _SEEN_LIES and row["topic"]:
+            found.forged.add(key_of(row))
     _deletions(history, found)
-    _torn(history, found)
+    for place, damage in _damages(history):
+        found.damages.setdefault(place, []).append(damage)
     return found
 
 
 def _deletions(history: History, found: Excuses) -> None:
-    for row in history.rows("replica_stop"):
-        if row["delete"] and row["leader_epoch"] == DELETED_EPOCH:
-            found.add(key_of(row), "deleted", row["t"])
-    if history.has("metadata_update"):
-        from pyspark.sql import functions as F
+    """Requested in ZooKeeper: from then on until the topic is gone; where it never is, for ever."""
+    for row in history.rows("topic_deletion"):
+        key = (row["arm"], row["trial"], row["topic"])
+        if row["step"] == "requested":
+            found.deleted[key] = FOREVER
+        elif row["step"] == "gone":
+            found.deleted[key] = row["t"] + (row["error_ns"] or 0)
+    for key_of_partition, of in leadership(history).items():
+        if of.reborn_t and not of.unsure:
+            key = key_of_partition[:3]
+            found.deleted[key] = max(found.deleted.get(key, 0), *of.reborn_t)
 
-        rows = history.frame("metadata_update").where(f"leader = {DELETED_LEADER}")
-        for last in rows.groupBy(*TP).agg(F.max("t").alias("t")).collect():
-            found.add(key_of(last), "deleted", last["t"])
-    for key, of in leadership(history).items():
-        for t in of.reborn_t:
-            found.add(key, "deleted", t)
+
+def _damages(history: History) -> Iterator[tuple[tuple[str, int], Damage]]:
+    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for row in history.rows("fault"):
+        key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
+        steps.setdefault(key, []).append(row)
+    for (arm, trial, _), rows in steps.items():
+        if not any("torn" in (r["fault"] or "") or "torn" in (r["detail"] or "") for r in rows):
+            continue
+        detail: dict[str, Any] = {}
+        for row in rows:
+            detail |= _object(row["detail"])
+        if detail.get("mode", "cut") != "cut":
+            continue
+        healed = [row["t"] for row in rows if row["phase"] == "healed"]
+        for node in {node for row in rows for node in row["nodes"] or ()}:
+            yield (
+                (arm, trial),
+                Damage(
+                    node=node,
+                    partition=detail.get("partition"),
+                    low=detail.get("from_offset", 0),
+                    high=detail.get("next_offset", FOREVER),
+                    from_t=rows[0]["t"],
+                    to_t=max(healed, default=FOREVER) + SEEN_WITHIN_NS,
+                ),
+            )
 
 
-def _torn(history: History, found: Excuses) -> None:
-    if not found.torn:
-        return
-    for row in history.rows("leadership"):
-        torn = found.torn.get((row["arm"], row["trial"]), set())
-        known = row["topic"] is not None and (row["leader_epoch"] or 0) >= 0
-        # A set that nobody told may have been one of them, too.
-        isr = row["isr"] or ()
-        if torn and known and len(isr) <= 1 and torn.issuperset(isr):
-            found.add(key_of(row), "damage", FOREVER)
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _in_force(states: list[Row]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """(from, to, in-sync set) of states in their order, times as wide as they may have been. An
+    empty set (KIP-966) stands for the one before it: somebody out of that is elected next."""
+    isr: tuple[int, ...] = ()
+    for state, after in pairwise([*states, None]):
+        assert state is not None
+        isr = tuple(state["isr"] or ()) or isr
+        yield state["earliest_t"], FOREVER if after is None else after["t"], isr

@@ -8,8 +8,15 @@ Violations:
   at its offset), without an excuse (`checkers.judging.excuses`);
 - ``read-then-gone`` / ``read-then-changed``: a consumer read it, and the final log does not have
   it there;
-- ``unexplained-loss``: acknowledged with acks=1 and gone, although no truncation, dropped replica,
-  torn log, unreadable broker or excuse accounts for it. Only where brokers trace.
+- ``unexplained-loss``: acknowledged with acks=1 and gone, although it did not go with its leader's
+  demotion (`checkers.judging.acks_one`) and no excuse accounts for it. A truncation explains it
+  only where ZooKeeper had demoted the broker, and the final log shows that the next leader cannot
+  have had the record;
+- ``unexplained-truncation``: a broker cut its log although ZooKeeper had not committed anybody for
+  it to follow; ``unexplained-removal``: it deleted its replica although the topic was not deleted
+  and it is a replica in the end (`checkers.facts.cuts`), whether or not a record is lost by it;
+- ``log-start-moved``: a replica's log begins above 0 although retention cannot bite within the run
+  (and nobody deletes records). What lies below is lost, not purged.
 
 Counted, lawful (acks=1), tied to its truncation (`checkers.facts.cuts`):
 - ``before_commit``  appended before the next leader was committed: an in-sync follower lagged;
@@ -28,27 +35,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F
-
-from checkers.facts.accounts import accounts, final_leaders
+from checkers.facts.accounts import accounts, final_leaders, lawful_start
 from checkers.facts.cuts import Cut, cuts
 from checkers.facts.disputes import disputes
-from checkers.facts.leadership import key_of
-from checkers.judging.excuses import Excuses, excuses
+from checkers.facts.leadership import Key
+from checkers.judging.excuses import EXCUSES, Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.lost import LEVELS, judge_lost
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from checkers.history.frames import History
 
-ACKED: Final = "acknowledged records"
-_NS_PER_MS: Final = 1_000_000
-_JUDGED: Final = 200_000
-"""So many lost records are classified one by one; more are counted as ``unclassified``."""
-_TRACES: Final = ("leader_change", "truncation")
+READ: Final = "offsets that a consumer read"
+CUTS: Final = "truncations and removals"
 
 
 def check(history: History) -> Outcome:
@@ -59,8 +60,10 @@ def check(history: History) -> Outcome:
         return outcome
     _count(history, outcome)
     known = excuses(history)
-    _judge_lost(history, outcome, known)
+    judge_lost(history, outcome, known)
     _judge_read(history, outcome, known)
+    _judge_cuts(history, outcome, known)
+    _judge_starts(history, outcome)
     return outcome
 
 
@@ -72,7 +75,7 @@ def _count(history: History, outcome: Outcome) -> None:
         arm, name, n = row["arm"], row["class"], row["n"]
         if name in ("present", "moved", "absent", "purged", "unread"):
             level = "acked_all" if row["acks"] == -1 else "acked_1"
-            outcome.saw(arm, row["trial"], ACKED, n)
+            outcome.saw(arm, row["trial"], LEVELS[-1 if row["acks"] == -1 else 1], n)
             totals[arm, level] += n
             totals[arm, f"{level}_{name}"] += n
             if name == "unread":
@@ -81,178 +84,15 @@ def _count(history: History, outcome: Outcome) -> None:
             totals[arm, name.replace("unacked", "acks_0").replace("-", "_")] += n
     for (arm, key), n in sorted(totals.items()):
         outcome.arm(arm)[key] = n
+    levels = set(LEVELS.values())
+    seen = {(arm, trial) for arm, trial, what in outcome.evidence if what in levels}
+    for arm, trial in sorted(set(history.expected(PROMISE.name)) - seen):
+        outcome.unknown(arm, trial, "no record was acknowledged")
     for (arm, trial), n in sorted(unread.items()):
         outcome.unknowns.append(
             f"{arm}, trial {trial}: {n} acknowledged records lie in partitions whose final log "
             "could not be read"
         )
-
-
-# -- acknowledged and gone ----------------------------------------------------------------------
-
-
-def _judge_lost(history: History, outcome: Outcome, known: Excuses) -> None:
-    names = ("absent", "moved")
-    lost = [r for r in accounts(history) if r["class"] in names and r["value"] is not None]
-    table: Counter[tuple[Any, ...]] = Counter()
-    if lost:
-        traced, unreadable = _traced(history), _unreadable(history)
-        for row in _operations(history, lost[:_JUDGED]):
-            row["cut"] = cut = _taken_by(history, row)
-            name = _category(row, known, traced, unreadable)
-            kinds = outcome.arm(row["arm"]).setdefault("lost", {})
-            kinds[name] = kinds.get(name, 0) + 1
-            node = None if cut is None else cut.node
-            table[row["arm"], row["trial"], row["topic"], row["partition"], node, name] += 1
-            finding = _finding(row, name)
-            if finding is not None:
-                outcome.add(finding)
-    if len(lost) > _JUDGED:
-        outcome.unknowns.append(f"of {len(lost)} lost records only {_JUDGED} were classified")
-    for figures in outcome.arms.values():
-        kinds = figures.get("lost", {})
-        figures["avoidable"] = kinds.get("avoidable", 0)
-        figures["avoidable_at_most"] = figures["avoidable"] + kinds.get("edge", 0)
-        figures["avoidable_share"] = _share(figures["avoidable"], figures.get("acked_1", 0))
-        figures["clock_error_ms"] = round(history.run.clock_error_ns / 1e6, 4)
-    fields = ("arm", "trial", "topic", "partition", "node", "category")
-    outcome.figures["loss"] = [dict(zip(fields, k, strict=True), n=n) for k, n in table.items()]
-
-
-def _share(part: int, whole: int) -> float | None:
-    return round(part / whole, 6) if whole else None
-
-
-def _operations(history: History, lost: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The operations of lost values, with the span in which each was appended, in order of t."""
-    schema = "arm string, trial int, value bigint, class string, final_offset bigint"
-    table = history.table(
-        [{k: row[k] for k in ("arm", "trial", "value", "class", "final_offset")} for row in lost],
-        schema,
-    )
-    offers = history.frame("produce").where("type = 'ok' and acks != 0")
-    low, high = _append_span(history)
-    rows = offers.join(F.broadcast(table), ["arm", "trial", "value"]).select(
-        *("arm", "trial", "value", "topic", "partition", "offset", "acks", "t", "invoke_t"),
-        *("node", "class", "final_offset"),
-        low.alias("append_from"),
-        high.alias("append_to"),
-    )
-    found: list[dict[str, Any]] = rows.toArrow().to_pylist()
-    return sorted(found, key=lambda row: (row["t"], row["value"]))
-
-
-def _taken_by(history: History, row: dict[str, Any]) -> Cut | None:
-    """The truncation that took a record: of the broker that acknowledged it, when that is known;
-    else of one that had led; of these the first after it was appended."""
-    offset = row["offset"]
-
-    def covers(cut: Cut) -> bool:
-        unknown = offset is None or offset < 0  # acknowledged, but nobody was told where
-        return unknown or cut.to_offset <= offset < cut.from_offset
-
-    covering = [
-        cut
-        for cut in cuts(history).get(key_of(row), ())
-        if covers(cut) and cut.cut_t >= row["append_from"]
-    ]
-
-    def rank(cut: Cut) -> tuple[int, int]:
-        if cut.node == row["node"]:
-            return (0, cut.cut_t)
-        return (1 if cut.led_epoch is not None else 2, cut.cut_t)
-
-    return min(covering, key=rank, default=None)
-
-
-def _append_span(history: History) -> tuple[Column, Column]:
-    """The earliest and latest moment (monotonic ns) at which the record was appended."""
-    low, high = F.col("invoke_t"), F.col("t")
-    offset = history.run.clock_offset_ns
-    if offset is None:
-        return low, high
-    error = history.run.clock_error_ns
-    stamped = F.when(
-        F.col("log_append_time_ms") > 0, F.col("log_append_time_ms") * _NS_PER_MS + F.lit(offset)
-    )
-    # greatest and least skip nulls: without a stamp the operation's own span remains.
-    return F.greatest(low, stamped - error), F.least(high, stamped + (_NS_PER_MS + error))
-
-
-def _category(
-    row: Any, known: Excuses, traced: set[tuple[str, int]], unreadable: set[tuple[Any, ...]]
-) -> str:
-    key = (row["arm"], row["trial"])
-    excuse = known.of(*key, row["topic"], row["partition"], row["invoke_t"])
-    if excuse is not None:
-        return excuse
-    if row["acks"] == -1:
-        return "acked_all"
-    cut = row["cut"]
-    if cut is not None:
-        return _timing(row, cut)
-    torn = known.torn.get(key, set())
-    if torn and (row["node"] is None or row["node"] in torn):
-        return "damage"
-    places = {n for *tp, n in unreadable if tuple(tp) == (*key, row["topic"], row["partition"])}
-    if places and (row["node"] is None or row["node"] in places):
-        return "stranded"  # its broker is still down: nothing had to be cut
-    if key not in traced:
-        return "untraced"
-    return "unexplained"
-
-
-def _timing(row: Any, cut: Cut) -> str:
-    commit_t, send_t, error = cut.commit_t, cut.send_t, cut.send_error_ns
-    if send_t is not None and row["append_from"] > send_t + error:
-        return "avoidable"
-    if commit_t is not None and row["append_to"] < commit_t:
-        return "before_commit"
-    if send_t is None:
-        return "undated"
-    return "between" if row["append_to"] <= send_t - error else "edge"
-
-
-def _traced(history: History) -> set[tuple[str, int]]:
-    """Trials whose brokers say when they truncate."""
-    return {(r["arm"], r["trial"]) for kind in _TRACES for r in history.rows(kind)}
-
-
-def _unreadable(history: History) -> set[tuple[Any, ...]]:
-    return {
-        (r["arm"], r["trial"], r["topic"], r["partition"], r["node"])
-        for r in history.rows("log_end")
-        if r["error"] is not None
-    }
-
-
-def _finding(row: Any, name: str) -> Finding | None:
-    if name not in ("acked_all", "unexplained"):
-        return None
-    place = f"{row['topic']}-{row['partition']} offset {row['offset']}"
-    moved = row["class"] == "moved"
-    if name == "acked_all":
-        rule = "acked-all-moved" if moved else "acked-all-lost"
-        says = f"value {row['value']} was acknowledged with acks=all at {place} and "
-    else:
-        rule = "unexplained-loss"
-        says = (
-            f"value {row['value']} was acknowledged with acks=1 at {place}; no truncation took it, "
-        )
-        says += "it "
-    says += f"is at offset {row['final_offset']} in the end" if moved else "is not in the final log"
-    at = {"topic": row["topic"], "partition": row["partition"]}
-    cut = row["cut"]
-    picks = [
-        Pick("produce", {**at, "value": row["value"]}, rows=1),
-        Pick("leadership", at, from_t=row["invoke_t"]),
-        Pick("log_read", {**at, "offset": row["offset"]}),
-        Pick("log_end", {**at, "is_leader": True}, rows=1),
-    ]
-    if cut is not None:
-        offsets = {"from_offset": cut.from_offset, "to_offset": cut.to_offset}
-        picks.append(Pick("truncation", {**at, "node": cut.node, **offsets}, rows=1))
-    return Finding(rule, says, row["arm"], row["trial"], tuple(picks))
 
 
 # -- read and gone --------------------------------------------------------------------------------
@@ -261,15 +101,25 @@ def _finding(row: Any, name: str) -> Finding | None:
 def _judge_read(history: History, outcome: Outcome, known: Excuses) -> None:
     if not history.has("fetch"):
         return
+    for row in disputes(history):
+        outcome.saw(row["arm"], row["trial"], READ, row["n_read"])
     rows = [r for r in disputes(history) if r["class"] in ("gone", "changed")]
     for row in sorted(rows, key=lambda r: r["first_read_t"]):
         key = (row["arm"], row["trial"], row["topic"], row["partition"])
-        excuse = known.of(*key, row["first_read_t"])
+        excuse = known.of(*key, row["first_read_t"], row["offset"])
         figures = outcome.arm(row["arm"])
         name = "read_then_lost" if excuse is None else f"read_then_lost_{excuse}"
         figures[name] = figures.get(name, 0) + 1
         if excuse is None:
             outcome.add(_read_finding(row))
+            continue
+        outcome.excuse(*key[:2], _read_rule(row), excuse, of=READ)
+        if excuse == "untold":
+            outcome.unknown(*key[:2], f"{key[2]}-{key[3]}: {EXCUSES[excuse].because}")
+
+
+def _read_rule(row: Any) -> str:
+    return "read-then-gone" if row["class"] == "gone" else "read-then-changed"
 
 
 def _read_finding(row: Any) -> Finding:
@@ -277,7 +127,7 @@ def _read_finding(row: Any) -> Finding:
     gone = row["class"] == "gone"
     instead = "nothing is there" if gone else f"value {row['log_value']} is there"
     return Finding(
-        "read-then-gone" if gone else "read-then-changed",
+        _read_rule(row),
         f"a consumer read value {row['read_value']} at {row['topic']}-{row['partition']} offset "
         f"{row['offset']}; in the final log {instead}",
         row["arm"],
@@ -293,19 +143,100 @@ def _read_finding(row: Any) -> Finding:
     )
 
 
+# -- logs that got shorter ------------------------------------------------------------------------
+
+
+def _judge_cuts(history: History, outcome: Outcome, known: Excuses) -> None:
+    """Each truncation and removal by itself: what a follower cuts and fetches anew may not be lost
+    in this run, and would be had its leader died."""
+    for key, of in sorted(cuts(history).items()):
+        outcome.saw(*key[:2], CUTS, len(of))
+        for cut in of:
+            if cut.wrong is None:
+                continue
+            excuse = known.from_outside(key, cut.cut_t)
+            if excuse is not None:
+                outcome.excuse(*key[:2], _cut_rule(cut), excuse, of=CUTS)
+            else:
+                outcome.add(_cut_finding(key, cut))
+
+
+def _cut_rule(cut: Cut) -> str:
+    return "unexplained-removal" if cut.whole else "unexplained-truncation"
+
+
+def _cut_finding(key: Key, cut: Cut) -> Finding:
+    arm, trial, topic, partition = key
+    at = {"topic": topic, "partition": partition}
+    own = {**at, "node": cut.node}
+    if cut.whole:
+        says = f"node {cut.node} deleted its replica of {topic}-{partition}, whose topic was not "
+        says += f"deleted: {cut.wrong}"
+        what = Pick("replica_stop", {**own, "delete": True}, from_t=cut.cut_t, rows=1)
+        return Finding(_cut_rule(cut), says, arm, trial, (what, Pick("log_end", own, rows=1)))
+    offsets = {"from_offset": cut.from_offset, "to_offset": cut.to_offset}
+    says = (
+        f"node {cut.node} cut {topic}-{partition} from offset {cut.from_offset} to "
+        f"{cut.to_offset}, although {cut.wrong}"
+    )
+    picks = (
+        Pick("leadership", at, to_t=cut.cut_t, last=True),
+        Pick("leader_change", own, to_t=cut.cut_t, last=True, rows=1),
+        Pick("truncation", {**own, **offsets}, rows=1),
+        Pick("leadership", at, from_t=cut.cut_t, rows=1),
+    )
+    return Finding(_cut_rule(cut), says, arm, trial, picks)
+
+
+def _judge_starts(history: History, outcome: Outcome) -> None:
+    for row in history.rows("log_end"):
+        start = row["log_start_offset"]
+        if row["error"] is not None or start is None or start <= lawful_start(history, row):
+            continue
+        at = {"topic": row["topic"], "partition": row["partition"]}
+        says = (
+            f"the log of {row['topic']}-{row['partition']} on node {row['node']} begins at offset "
+            f"{start}, and no retention can have moved its start"
+        )
+        picks = (
+            Pick("log_end", {**at, "node": row["node"]}, rows=1),
+            Pick("produce", {**at, "type": "ok"}, rows=1),
+            Pick("truncation", {**at, "node": row["node"]}),
+        )
+        outcome.add(Finding("log-start-moved", says, row["arm"], row["trial"], picks))
+
+
 PROMISE: Final = Promise(
     name="truncation-loss",
     says="What was promised stays; what acks=1 loses is tied to a truncation.",
-    source="Kafka's acks; KIP-101, KIP-291 (motivation); Jepsen: lost write",
+    source="Kafka's acks, UnifiedLog and ReplicaFetcherThread; KIP-101, KIP-279, KIP-291 "
+    "(motivation); Jepsen: lost write; Raft: log matching",
     rules={
         "acked-all-lost": "A record acknowledged with acks=all stays.",
         "acked-all-moved": "A record acknowledged with acks=all stays at its offset.",
         "read-then-gone": "A record that a consumer has read stays.",
         "read-then-changed": "An offset that a consumer has read holds the same record for ever.",
-        "unexplained-loss": "An acks=1 record is lost only to a truncation.",
+        "unexplained-loss": "An acks=1 record is lost only with its leader's demotion, to a leader "
+        "that never had it.",
+        "unexplained-truncation": "A broker cuts its log only to follow a committed leader.",
+        "unexplained-removal": "A replica is deleted only with its topic, or when it is moved.",
+        "log-start-moved": "A log begins at 0 unless its topic's retention can have moved that.",
     },
-    evidence={ACKED: "offered with acks=1 or acks=all, and answered"},
-    unknown_when=("a partition's final log could not be read",),
-    blind=("when acks=0 records went",),
+    evidence={
+        LEVELS[1]: "offered with acks=1, and answered",
+        LEVELS[-1]: "offered with acks=all, and answered",
+        READ: "each once, whoever read it",
+        CUTS: "of which brokers told",
+    },
+    unknown_when=(
+        "a partition's final log could not be read",
+        "records are lost, and the log of a running broker that may hold them could not be read",
+        "leader epochs went back, and nothing says whether the topic was created again",
+    ),
+    blind=(
+        "when acks=0 records went",
+        "truncations that a broker does not tell of, where nothing is lost by them",
+        "unexplained truncations and removals of a system that tells of none",
+    ),
     check=check,
 )

@@ -190,16 +190,6 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"node {e.node}'s {e.plane} plane has served {e.requests} {e.api} requests that arrived on "
         f"listener {e.listener}"
     ),
-    "source": lambda e: (
-        f"{e.source}: {e.rows} events, {e.missing} missing, {e.rejected} rejected"
-        + ("" if e.get("closed") else "; its writer did not close it")
-    ),
-    "final_state": lambda e: (
-        f"when the load ended, {e.what}"
-        + (f" {e.place}" if e.get("topic") is not None else "")
-        + (f" of node {e.node}" if e.get("node") is not None else "")
-        + (f": led by {e.leader}, ISR {e.isr}" if e.get("isr") is not None else "")
-    ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
     "source": lambda e: f"{e.source}.jsonl holds {e.rows} rows; {e.missing} are missing",
     "final_state": lambda e: f"in the end, {_final_state(e)}",

@@ -56,8 +56,14 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "forged": ("forged request", "a forged request that Kafka cannot see through was accepted"),
     "compacted": ("compacted", "the topic is compacted"),
     "stranded": ("stranded", "its broker was still down at the end: nothing had to be cut"),
+    "held": ("held", "its broker still holds it and has yet to follow the next leader"),
+    "removed": ("replica moved", "its broker is no replica of that partition any more"),
     "untraced": ("untraced", "the brokers do not say when they truncate"),
-    "unexplained": ("unexplained", "no truncation accounts for it: a violation"),
+    "untold": ("untold", "nobody says whether the topic was created again: unknown"),
+    "unread": ("unread", "its broker's log could not be read: unknown"),
+    "undecided": ("undecided", "no leadership was recorded: unknown"),
+    "unclassified": ("unclassified", "more were lost than are classified: unknown"),
+    "unexplained": ("unexplained", "it did not go with its leader's demotion: a violation"),
     "acked_all": ("acks=all", "acknowledged with acks=all: a violation"),
 }
 """Why an acknowledged record is gone: a short name and what it means. In order of interest."""

@@ -162,6 +162,8 @@ def test_tearing_leaves_the_whole_batches_before_it(tmp_path: Path, mode: str) -
     done = tear(segment, mode, cut_bytes=20, rng=random.Random(1))
     data = segment.read_bytes()
     assert done["end"] == 3 * size
+    if mode == "cut":
+        assert (done["from_offset"], done["next_offset"]) == (2, 3)
     whole = 2 if mode == "cut" else 3
     assert data[: whole * size] == log_of(3)[: whole * size]
     assert len(data) == 3 * size - 20 if mode == "cut" else len(data) > 3 * size

@@ -47,7 +47,9 @@ _COUNTS: Final = frozenset({"edge", "before_commit"})
 """Only written down when there are any; 0 when the check said anything of the arm."""
 _RECOVERY: Final = ("leader_ready", "first_produce_acks_1", "first_produce_acks_all")
 _KILL: Final = "kill"
-_NO_CUT: Final = frozenset({"unexplained", "untraced", "acked_all", "stranded"})
+_NO_CUT: Final = frozenset(
+    {"unexplained", "untraced", "acked_all", "stranded", "held", "removed", "damage", "unread"}
+)
 """Categories of lost records that lie in no range which a broker said it had cut."""
 
 

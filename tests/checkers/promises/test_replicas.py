@@ -86,11 +86,16 @@ def test_a_replica_that_lost_its_head_has_lost_records(story: Any, spark: Any) -
     assert "the first at offset 0" in found.findings[0].says
 
 
-def test_what_the_leader_has_purged_nobody_needs(story: Any, spark: Any) -> None:
+@pytest.mark.parametrize(("configs", "lacking"), [({"retention.ms": "1000"}, 2), ({}, 6)])
+def test_what_the_leader_has_purged_nobody_needs(
+    story: Any, spark: Any, configs: dict[str, str], lacking: int
+) -> None:
+    """Where records may expire. Where they may not, each log that begins late has lost its head."""
+    story.run["topics"] = {"t": {"configs": configs}}
     story.final_log({v: v for v in range(2, 6)}, log_start_offset=2)
     story.final_log({v: v for v in range(4, 6)}, 2, leader=False, log_start_offset=4)
     story.final_log({v: v for v in range(6)}, 3, leader=False)
-    assert judged(story, spark).counts == {"replica-hole": 2}
+    assert judged(story, spark).counts == {"replica-hole": lacking}
 
 
 @pytest.mark.parametrize(("isr", "broken"), [([1, 2], 1), ([1], 0)])
