@@ -4,6 +4,9 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
 
     activity             did anything happen at all?
     stale-metadata       who was told about a leader that was no longer one?
+    shown-metadata       are leaders and in-sync sets shown as they were committed?
+    whole-metadata       does every broker answer, and name what exists, and the controller?
+    epochs               do epochs only rise, and does each have one holder?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
     fencing              was anything accepted from a controller or leader of the past?
@@ -25,6 +28,9 @@ from checkers.judging.promise import Promise
 NAMES: Final = (
     "activity",
     "stale-metadata",
+    "shown-metadata",
+    "whole-metadata",
+    "epochs",
     "truncation-loss",
     "controller-latency",
     "fencing",
