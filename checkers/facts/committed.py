@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 _UNNUMBERED: Final = -1
+_MS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """``t``: when it was certainly committed (ns): by the store's clock, where that is known, for a
+    row may have been written long after."""
+
+    t: int
+    row: Row
 
 
 @dataclass(slots=True)
@@ -27,8 +37,12 @@ class Committed:
     leaders: dict[int, set[int]] = field(default_factory=dict)
     isrs: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
     first_t: int = 2**62
-    last: Row | None = None
-    """The row of the newest state that is proved: watched, or in two copies of a metadata log."""
+    states: list[State] = field(default_factory=list)
+    """The proved ones (watched, or in two copies of a metadata log), in their order."""
+
+    def as_of(self, t: int) -> State | None:
+        """What had been committed last at that time (ns)."""
+        return next((state for state in reversed(self.states) if state.t <= t), None)
 
 
 def committed(history: History) -> dict[Key, Committed]:
@@ -49,13 +63,23 @@ def _gather(history: History) -> dict[Key, Committed]:
         told = tellers.setdefault((*key_of(row), *_content(row)), set())
         told.add(row["process"])
         # The end of one copy of a metadata log alone may hold what was never committed.
-        proved = row["source"] == "zk" or len(told) > 1
-        if proved and (of.last is None or _order(of.last) <= _order(row)):
-            of.last = row
+        if row["source"] == "zk" or len(told) > 1:
+            of.states.append(State(_certain_t(history, row), row))
+    for of in found.values():
+        of.states.sort(key=lambda state: _order(state.row))
     for row in history.rows("zk_write"):
         if row["what"] == "state" and row["leader_epoch"] is not None and key_of(row) in found:
             _add(found[key_of(row)], row)
     return found
+
+
+def _certain_t(history: History, row: Row) -> int:
+    t: int = row["t"] + (row["error_ns"] or 0)
+    offset_ns = history.run.clock_offset_ns
+    if row["commit_ms"] is None or offset_ns is None:
+        return t
+    stored_t: int = (row["commit_ms"] + 1) * _MS + offset_ns + history.run.clock_error_ns
+    return min(t, stored_t)
 
 
 def _content(row: Row) -> tuple[Any, ...]:

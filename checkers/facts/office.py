@@ -8,13 +8,17 @@ node died, or was stopped, between its election and saying so.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from checkers.judging.witness import Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 Trial = tuple[str, int]
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,17 @@ def elections(history: History) -> dict[Trial, list[Election]]:
     """By trial, in order of controller epochs; ZooKeeper's word first where both told."""
     found: dict[Trial, list[Election]] = history.memo("elections", lambda: _gather(history))
     return found
+
+
+def in_order(history: History) -> list[Row]:
+    """ZooKeeper's log; rows of one transaction in the order of its parts."""
+    return sorted(history.rows("zk_write"), key=lambda r: (r["arm"], r["trial"], r["zxid"]))
+
+
+def written(row: Row) -> Pick:
+    """One row of ZooKeeper's log, for a witness."""
+    where = {name: row[name] for name in ("zxid", "what", "topic", "partition")}
+    return Pick("zk_write", where, rows=1)
 
 
 def in_zookeeper(history: History) -> set[Trial]:

@@ -99,22 +99,23 @@ def _at_any_time(history: History, outcome: Outcome, answers: list[Shown]) -> It
 
 def _in_the_end(history: History, outcome: Outcome, answers: list[Shown]) -> Iterator[Finding]:
     """Each broker's last answers about each partition that is still there."""
-    known, debts = committed(history), Debts(history, _ends(answers))
+    ends = _ends(answers)
+    known, debts = committed(history), Debts(history, ends)
     places: dict[tuple[Key, int], list[Shown]] = {}
     for one in answers:
         places.setdefault((one.key, one.node), []).append(one)
     early: Counter[tuple[str, int]] = Counter()
     for (key, node), of in sorted(places.items()):
-        state = known[key].last if key in known else None
+        state = known.get(key, Committed()).as_of(ends[key[:2]])
         if state is None or key[:3] in deletion_steps(history):
             continue
         outcome.saw(*key[:2], _PAIRS)
-        owed_t = debts.owed_from((*key[:2], node), state["t"])
+        owed_t = debts.owed_from((*key[:2], node), state.t)
         late = [] if owed_t is None else [one for one in of if one.last_invoke_t > owed_t]
         early[key[:2]] += not late
         for one in late:
-            if one.leader_epoch == state["leader_epoch"]:  # an older one is `stale-metadata`'s
-                yield from _against_the_last(outcome, debts, one, state)
+            if one.leader_epoch == state.row["leader_epoch"]:  # an older one is `stale-metadata`'s
+                yield from _against_the_last(outcome, debts, one, state.row)
     for (arm, trial), n in sorted(early.items()):
         pairs = outcome.evidence[arm, trial, _PAIRS]
         figures = outcome.arm(arm)

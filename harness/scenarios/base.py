@@ -100,6 +100,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     "epochs",
     "shown-metadata",
     "whole-metadata",
+    "succession",
 )
 """Checks that every scenario is judged by, whatever else it is about."""
 
