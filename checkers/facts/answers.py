@@ -44,6 +44,7 @@ class Shown:
     key: Key
     node: int
     life: int | None
+    era: int | None
     leader_epoch: int
     leader: int | None
     isr: tuple[int, ...] | None
@@ -98,8 +99,9 @@ def _shown(history: History) -> list[Shown]:
         "and invoke_t is not null"
     )
     rows = with_forged(history, with_life(history, rows, F.col("invoke_t"), F.col("t")))
+    rows = _with_era(history, rows)
     isr = F.array_sort("isr").alias("isr")
-    state = ["node", "life", "leader_epoch", "leader", "error", "forged"]
+    state = ["node", "life", "era", "leader_epoch", "leader", "error", "forged"]
     found = rows.groupBy(*TP, *state, isr).agg(*_times())
     return [
         Shown(
@@ -172,6 +174,21 @@ def _named(history: History) -> list[Named]:
         )
         for row in found.toArrow().to_pylist()
     ]
+
+
+def hosts(history: History, topic: Topic) -> set[int]:
+    """Who ever had a replica of it, by ZooKeeper's log."""
+
+    def make() -> dict[Topic, set[int]]:
+        found: dict[Topic, set[int]] = {}
+        for row in history.rows("zk_write"):
+            if row["what"] == "topic" and row["replicas"]:
+                of = found.setdefault((row["arm"], row["trial"], row["topic"]), set())
+                of.update(row["replicas"])
+        return found
+
+    known: dict[Topic, set[int]] = history.memo("hosts", make)
+    return known.get(topic, set())
 
 
 def deletion_steps(history: History) -> dict[Topic, list[dict[str, Any]]]:

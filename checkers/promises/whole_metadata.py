@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from checkers.facts.answers import Named, Node, Topic, deletion_steps, named
+from checkers.facts.answers import Named, Node, Topic, deletion_steps, hosts, named
 from checkers.facts.calm import Debts, brokers
 from checkers.facts.committed import committed
 from checkers.facts.forgeries import forgeries
@@ -132,7 +132,7 @@ class _Judge:
                 continue
             gone_t = steps[-1]["t"] + (steps[-1]["error_ns"] or 0) + GONE_SLACK_NS
             owed_t: int | None = gone_t
-            if one.node not in self._hosts(one.topic):
+            if one.node not in hosts(self._history, one.topic):
                 owed_t = self._debts.owed_from(one.broker, gone_t)
             if owed_t is None or one.last_invoke_t <= owed_t or self._forged(one):
                 continue
@@ -156,14 +156,6 @@ class _Judge:
             for row in self._history.rows(kind)
             if row.get("step") != "removed"
         )
-
-    def _hosts(self, topic: Topic) -> set[int]:
-        return {
-            node
-            for row in self._history.rows("zk_write")
-            if row["what"] == "topic" and (row["arm"], row["trial"], row["topic"]) == topic
-            for node in row["replicas"] or ()
-        }
 
     def _forged(self, one: Named) -> bool:
         """Whether a forger may have told this broker of the topic."""
