@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from checkers.facts.forgeries import forgeries
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.lives import with_life
+from checkers.facts.office import in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -176,19 +177,25 @@ def _named(history: History) -> list[Named]:
     ]
 
 
-def hosts(history: History, topic: Topic) -> set[int]:
-    """Who ever had a replica of it, by ZooKeeper's log."""
+def hosts(history: History, topic: Topic, era: int) -> frozenset[int]:
+    """Who had a replica of it when it went that has gone before this era, by ZooKeeper's log; who
+    had one earlier, and was relieved of it, is told of a deletion like any other broker."""
 
-    def make() -> dict[Topic, set[int]]:
-        found: dict[Topic, set[int]] = {}
-        for row in history.rows("zk_write"):
-            if row["what"] == "topic" and row["replicas"]:
-                of = found.setdefault((row["arm"], row["trial"], row["topic"]), set())
-                of.update(row["replicas"])
+    def make() -> dict[Topic, list[frozenset[int]]]:
+        found: dict[Topic, list[frozenset[int]]] = {}
+        assigned: dict[Topic, dict[int, tuple[int, ...]]] = {}
+        for row in in_order(history):
+            at = (row["arm"], row["trial"], row["topic"])
+            if row["what"] == "topic" and row["step"] == "removed":
+                replicas = assigned.pop(at, {}).values()
+                found.setdefault(at, []).append(frozenset(n for of in replicas for n in of))
+            elif row["what"] == "topic" and row["partition"] is not None:
+                assigned.setdefault(at, {})[row["partition"]] = tuple(row["replicas"] or ())
         return found
 
-    known: dict[Topic, set[int]] = history.memo("hosts", make)
-    return known.get(topic, set())
+    known: dict[Topic, list[frozenset[int]]] = history.memo("hosts", make)
+    went = known.get(topic, [])
+    return went[era // 2 - 1] if 0 < era // 2 <= len(went) else frozenset()
 
 
 def deletion_steps(history: History) -> dict[Topic, list[dict[str, Any]]]:

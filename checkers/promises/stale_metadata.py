@@ -218,7 +218,7 @@ def _going_back(history: History, outcome: Outcome, shown: list[Shown]) -> Itera
         if of is not None and of.incarnations > 1 and not told:
             outcome.unjudged(key[0], "going back on topics whose deletion nobody told of")
             continue
-        if era and node not in hosts(history, key[:3]):
+        if era > 1 and node not in hosts(history, key[:3], era):
             outcome.unjudged(key[0], "going back on namesakes at brokers without a replica")
             continue
         newer_t: int | None = None

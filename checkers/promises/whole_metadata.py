@@ -127,12 +127,13 @@ class _Judge:
     def still_named(self) -> Iterator[Finding]:
         for one in self._told:
             steps = self._steps.get(one.topic, [])
-            after_all = steps and one.era == len(steps) and steps[-1]["step"] == "gone"
-            if not after_all or not one.partitions or self._reborn(one.topic):
+            if not one.era or one.era != len(steps) or not one.partitions:
+                continue
+            if steps[-1]["step"] != "gone" or self._reborn(one.topic):
                 continue
             gone_t = steps[-1]["t"] + (steps[-1]["error_ns"] or 0) + GONE_SLACK_NS
             owed_t: int | None = gone_t
-            if one.node not in hosts(self._history, one.topic):
+            if one.node not in hosts(self._history, one.topic, one.era):
                 owed_t = self._debts.owed_from(one.broker, gone_t)
             if owed_t is None or one.last_invoke_t <= owed_t or self._forged(one):
                 continue

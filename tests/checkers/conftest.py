@@ -61,7 +61,7 @@ class Story:
         self.add("leadership", t, leader=leader, leader_epoch=leader_epoch, **fields)
 
     def read(self, t: float, node: int, leader_epoch: int, **more: Any) -> None:
-        self.add("metadata", t, node=node, leader=1, leader_epoch=leader_epoch, **more)
+        self.add("metadata", t, node=node, leader_epoch=leader_epoch, **{"leader": 1, **more})
 
     def produce(self, t: float, value: int, offset: int | None, acks: int = 1, **more: Any) -> None:
         self.add("produce", t, value=value, offset=offset, acks=acks, **more)

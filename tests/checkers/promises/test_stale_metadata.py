@@ -146,6 +146,7 @@ def made_again(story: Any) -> None:
         story.commit(10 * epoch, 1, epoch, commit_ms=10 * epoch)
     story.add("topic_deletion", 80, step="requested", commit_ms=80)
     story.add("topic_deletion", 90, step="gone", commit_ms=90)
+    story.add("zk_write", 90, what="topic", step="removed", partition=None, zxid=8)
     story.add("zk_write", 95, step="created", zxid=9, **replicas)
     for epoch in (0, 1):
         story.commit(100 + 10 * epoch, 1, epoch, commit_ms=100 + 10 * epoch)

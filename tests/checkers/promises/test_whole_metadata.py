@@ -132,7 +132,10 @@ def test_without_zookeeper_only_a_runs_own_topics_are_known_to_stay(story: Any, 
 @pytest.fixture
 def gone(calm: Any) -> Any:
     """Topic "old" lived on nodes 1 and 2, and was deleted in the middle of the faults."""
-    calm.add("zk_write", 8, topic="old", what="topic", step="created", replicas=[1, 2], zxid=5)
+    topic = {"topic": "old", "what": "topic"}
+    calm.add("zk_write", 8, step="created", replicas=[1, 3], zxid=5, **topic)
+    calm.add("zk_write", 9, step="set", replicas=[1, 2], zxid=6, **topic)  # moved from 3 to 2
+    calm.add("zk_write", 3_000, step="removed", partition=None, zxid=7, commit_ms=3_000, **topic)
     calm.commit(10, 1, 0, topic="old", commit_ms=10)
     calm.add("topic_deletion", 2_000, topic="old", step="requested", commit_ms=2_000)
     calm.add("topic_deletion", 3_000, topic="old", step="gone", commit_ms=3_000)
