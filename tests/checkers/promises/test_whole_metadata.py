@@ -10,6 +10,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.whole_metadata import check
+from tests.checkers.conftest import Story, judged_together
 
 pytestmark = pytest.mark.spark
 LATE = 20_000
@@ -38,6 +39,10 @@ def elect(story: Any, t: float, node: int, controller_epoch: int) -> None:
 
 @pytest.fixture
 def calm(story: Any) -> Any:
+    return calmed(story)
+
+
+def calmed(story: Any) -> Any:
     """Two partitions; faults ended at 10 s and every replica caught up by 11 s."""
     for node in (1, 2, 3):
         story.add("node_event", 0, node=node, event="start")
@@ -73,22 +78,23 @@ def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any
     assert told[-1][0] == 200
 
 
-@pytest.mark.parametrize("why", ["restarted", "read spans the restart", "under way", "deleted"])
-def test_it_may_be_forgotten(calm: Any, spark: Any, why: str) -> None:
-    says(calm, 100, 2, 0, 1)
-    if why == "restarted":
-        calm.add("node_event", 120, node=2, event="kill")
-        calm.add("node_event", 130, node=2, event="start")
-    if why == "read spans the restart":
-        calm.add("node_event", 199.5, node=2, event="start")
-    if why == "deleted":
-        calm.add("topic_deletion", 150, step="requested")
-        calm.add("topic_deletion", 250, step="gone")
-        calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["t"] < LATE * 1_000_000]
-        for node in (1, 2, 3):
-            says(calm, LATE, node)
-    says(calm, 200, 2, invoke_t=99 if why == "under way" else 199)
-    assert not judged(calm, spark).counts
+def test_it_may_be_forgotten(spark: Any) -> None:
+    cases = {why: calmed(Story()) for why in ("restarted", "spans it", "under way", "deleted")}
+    for why, calm in cases.items():
+        says(calm, 100, 2, 0, 1)
+        if why == "restarted":
+            calm.add("node_event", 120, node=2, event="kill")
+            calm.add("node_event", 130, node=2, event="start")
+        if why == "spans it":
+            calm.add("node_event", 199.5, node=2, event="start")
+        if why == "deleted":
+            calm.add("topic_deletion", 150, step="requested")
+            calm.add("topic_deletion", 250, step="gone")
+            calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["t"] < LATE * 1_000_000]
+            for node in (1, 2, 3):
+                says(calm, LATE, node)
+        says(calm, 200, 2, invoke_t=99 if why == "under way" else 199)
+    assert judged_together(spark, check, cases) == dict.fromkeys(cases, ({}, []))
 
 
 def test_before_its_deletion_was_asked_for_it_may_not(calm: Any, spark: Any) -> None:
@@ -100,21 +106,21 @@ def test_before_its_deletion_was_asked_for_it_may_not(calm: Any, spark: Any) -> 
     assert judged(calm, spark).counts == {"metadata-forgot": 1}
 
 
-@pytest.mark.parametrize(
-    ("case", "n"),
-    [("late", 2), ("early", 0), ("just back", 0), ("paused", 0), ("just made", 1)],
-)
-def test_never_having_heard_of_it(calm: Any, spark: Any, case: str, n: int) -> None:
-    calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
-    if case == "just back":
-        calm.add("node_event", LATE - 900, node=2, event="start")
-    if case == "paused":
-        calm.add("node_event", LATE - 900, node=2, event="pause")
-    if case == "just made":
-        calm.rows["leadership"] = calm.rows["leadership"][:1]
-        calm.commit(LATE - 900, 1, 0, partition=1)
-    says(calm, 14_900 if case == "early" else LATE, 2)
-    assert judged(calm, spark).counts.get("metadata-forgot", 0) == n
+def test_never_having_heard_of_it(spark: Any) -> None:
+    wanted = {"late": 2, "early": 0, "just back": 0, "paused": 0, "just made": 1}
+    cases = {case: calmed(Story()) for case in wanted}
+    for case, calm in cases.items():
+        calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
+        if case == "just back":
+            calm.add("node_event", LATE - 900, node=2, event="start")
+        if case == "paused":
+            calm.add("node_event", LATE - 900, node=2, event="pause")
+        if case == "just made":
+            calm.rows["leadership"] = calm.rows["leadership"][:1]
+            calm.commit(LATE - 900, 1, 0, partition=1)
+        says(calm, 14_900 if case == "early" else LATE, 2)
+    found = judged_together(spark, check, cases)
+    assert {case: rules.get("metadata-forgot", 0) for case, (rules, _) in found.items()} == wanted
 
 
 def test_without_zookeeper_only_a_runs_own_topics_are_known_to_stay(story: Any, spark: Any) -> None:
@@ -131,6 +137,10 @@ def test_without_zookeeper_only_a_runs_own_topics_are_known_to_stay(story: Any, 
 
 @pytest.fixture
 def gone(calm: Any) -> Any:
+    return deleted(calm)
+
+
+def deleted(calm: Any) -> Any:
     """Topic "old" lived on nodes 1 and 2, and was deleted in the middle of the faults."""
     topic = {"topic": "old", "what": "topic"}
     calm.add("zk_write", 8, step="created", replicas=[1, 3], zxid=5, **topic)
@@ -151,14 +161,14 @@ def test_a_topic_that_goes_may_be_named_until_then(gone: Any, spark: Any) -> Non
     assert judged(gone, spark).verdict([(gone.arm, 0)]) == (Verdict.VALID, [])
 
 
-@pytest.mark.parametrize(
-    ("node", "t", "n"), [(1, 3_100, 1), (3, 3_100, 0), (3, 14_900, 0), (3, 15_100, 1)]
-)
-def test_who_had_a_replica_knows_at_once(gone: Any, spark: Any, node: int, t: int, n: int) -> None:
+def test_who_had_a_replica_knows_at_once(spark: Any) -> None:
     """The others hear of it when their turn comes."""
-    says(gone, t, node, 0, topic="old")
-    found = judged(gone, spark)
-    assert found.counts.get("metadata-still-names", 0) == n
+    wanted = {(1, 3_100): 1, (3, 3_100): 0, (3, 14_900): 0, (3, 15_100): 1}
+    cases = {f"{node} at {t}": deleted(calmed(Story())) for node, t in wanted}
+    for (node, t), gone in zip(wanted, cases.values(), strict=True):
+        says(gone, t, node, 0, topic="old")
+    found = judged_together(spark, check, cases).values()
+    assert [rules.get("metadata-still-names", 0) for rules, _ in found] == [*wanted.values()]
 
 
 def test_a_namesake_is_another_topic(gone: Any, spark: Any) -> None:
@@ -250,41 +260,41 @@ def test_a_broker_that_was_never_heard_is_named(calm: Any, spark: Any) -> None:
     assert reasons == [f"{calm.arm}, trial 0: node 2 never answered a metadata read"]
 
 
-@pytest.mark.parametrize(
-    ("case", "verdict"),
-    [
-        ("asked anew", Verdict.INVALID),
-        ("lost anew", Verdict.INVALID),
-        ("hangs from before", Verdict.UNKNOWN),
-        ("not even a connection", Verdict.UNKNOWN),
-        ("not even a connection for long", Verdict.INVALID),
-        ("asked late", Verdict.UNKNOWN),
-        ("dead", Verdict.VALID),
-        ("just back", Verdict.UNKNOWN),
-        ("answered late", Verdict.VALID),
-    ],
-)
-def test_a_broker_that_falls_silent(calm: Any, spark: Any, case: str, verdict: Verdict) -> None:
-    calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
-    says(calm, 9_000, 2, 0, 1)
+def test_a_broker_that_falls_silent(spark: Any) -> None:
+    wanted = {
+        "asked anew": Verdict.INVALID,
+        "lost anew": Verdict.INVALID,
+        "hangs from before": Verdict.UNKNOWN,
+        "not even a connection": Verdict.UNKNOWN,
+        "not even a connection for long": Verdict.INVALID,
+        "asked late": Verdict.UNKNOWN,
+        "dead": Verdict.VALID,
+        "just back": Verdict.UNKNOWN,
+        "answered late": Verdict.VALID,
+    }
+    cases = {case: calmed(Story()) for case in wanted}
     lost = {"type": "info", "node": 2, "topic": None, "partition": None, "failure": "timeout"}
-    if case == "asked anew":
-        calm.add("metadata", LATE, invoke_t=12_000, **lost)
-    if case == "lost anew":
-        for t in range(12_000, LATE, 500):
-            calm.add("metadata", t + 1, invoke_t=t, **lost)
-    if case == "hangs from before":
-        calm.add("metadata", 19_500, invoke_t=9_500, **lost)
-    if case == "not even a connection for long":
-        says(calm, LATE + 5_100, 1, 0, 1)
-    if case == "asked late":
-        calm.add("metadata", LATE, invoke_t=15_500, **lost)
-    if case == "dead":
-        calm.add("node_event", 9_500, node=2, event="exited")
-    if case == "just back":
-        calm.add("node_event", 17_000, node=2, event="start")
-    if case == "answered late":
-        says(calm, 16_000, 2, 0, 1, invoke_t=12_000)
-    found = judged(calm, spark)
-    assert found.verdict([(calm.arm, 0)])[0] is verdict
-    assert ("metadata-mute" in found.counts) is (verdict is Verdict.INVALID)
+    for case, calm in cases.items():
+        calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
+        says(calm, 9_000, 2, 0, 1)
+        if case == "asked anew":
+            calm.add("metadata", LATE, invoke_t=12_000, **lost)
+        if case == "lost anew":
+            for t in range(12_000, LATE, 500):
+                calm.add("metadata", t + 1, invoke_t=t, **lost)
+        if case == "hangs from before":
+            calm.add("metadata", 19_500, invoke_t=9_500, **lost)
+        if case == "not even a connection for long":
+            says(calm, LATE + 5_100, 1, 0, 1)
+        if case == "asked late":
+            calm.add("metadata", LATE, invoke_t=15_500, **lost)
+        if case == "dead":
+            calm.add("node_event", 9_500, node=2, event="exited")
+        if case == "just back":
+            calm.add("node_event", 17_000, node=2, event="start")
+        if case == "answered late":
+            says(calm, 16_000, 2, 0, 1, invoke_t=12_000)
+    for case, (rules, why) in judged_together(spark, check, cases).items():
+        verdict = wanted[case]
+        assert rules == ({"metadata-mute": 1} if verdict is Verdict.INVALID else {}), case
+        assert bool(why) is (verdict is Verdict.UNKNOWN), case
