@@ -73,6 +73,10 @@ class _Judge:
             trial = one.topic[:2]
             self._end[trial] = max(self._end.get(trial, 0), one.last_t)
         self._debts = Debts(history, self._end)
+        self._created: dict[Topic, set[int]] = {}
+        for key in self._committed:
+            self._created.setdefault(key[:3], set()).add(key[3])
+        self._newest_ms = _newest_ms(history)
 
     def _excused(self, one: Named, rule: str) -> bool:
         """By a forger who had turned the broker against its controller."""
@@ -92,8 +96,7 @@ class _Judge:
                 places.setdefault((one.topic, one.node, one.life), []).append(one)
         for (topic, _, _), of in sorted(places.items()):
             known = frozenset[int]().union(*(one.partitions for one in of))
-            created = {key[3] for key in self._committed if key[:3] == topic}
-            for partition in sorted(known | created):
+            for partition in sorted(known | self._created.get(topic, set())):
                 yield from self._forgot((*topic, partition), of)
 
     def _exists(self, topic: Topic) -> bool:
@@ -150,13 +153,7 @@ class _Judge:
 
     def _reborn(self, topic: Topic) -> bool:
         """Whether a namesake was created after the topic's last deletion."""
-        gone_ms = self._steps[topic][-1]["commit_ms"] or 0
-        return any(
-            (row["arm"], row["trial"], row["topic"]) == topic and (row["commit_ms"] or 0) > gone_ms
-            for kind in ("leadership", "zk_write")
-            for row in self._history.rows(kind)
-            if row.get("step") != "removed"
-        )
+        return self._newest_ms.get(topic, 0) > (self._steps[topic][-1]["commit_ms"] or 0)
 
     def _forged(self, one: Named) -> bool:
         """Whether a forger may have told this broker of the topic."""
@@ -258,6 +255,17 @@ class _Judge:
         )
         row = reads.where(F.col("invoke_t") > since_t).agg(F.min("invoke_t").alias("t")).first()
         return None if row is None else row["t"]
+
+
+def _newest_ms(history: History) -> dict[Topic, int]:
+    """By topic, when anything of it was written last that was no removal (ZooKeeper's wall ms)."""
+    found: dict[Topic, int] = {}
+    for kind in ("leadership", "zk_write"):
+        for row in history.rows(kind):
+            if row["topic"] is not None and row.get("step") != "removed":
+                topic = (row["arm"], row["trial"], row["topic"])
+                found[topic] = max(found.get(topic, 0), row["commit_ms"] or 0)
+    return found
 
 
 def _went_back(of: dict[int, list[Named]], elected: list[Election]) -> Iterator[Finding]:
