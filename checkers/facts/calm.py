@@ -11,12 +11,12 @@ old things was not told, or did not listen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.forgeries import forgeries
-from checkers.facts.segments import settled
+from checkers.facts.segments import settled, windows
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -43,12 +43,30 @@ class Calm:
 
 
 def calm(history: History) -> dict[tuple[str, int], Calm]:
-    """By (arm, trial); one with a fault that was never healed is absent: it never came to calm."""
+    """By (arm, trial); one with a fault that was never healed is absent: it never came to calm.
+
+    A fault that failed on the way and was healed in the end did end: most often it had waited in
+    vain for a broker that came back to serve, which is nothing to let the broker off for."""
     asked_ns = history.run.settling_ns or SETTLED_NS
-    return {
+    found = {
         trial: Calm(healed_t, asked_ns if quiet else UNSURE_NS)
         for trial, (healed_t, quiet) in settled(history).items()
     }
+    for trial in history.trials:
+        if trial not in found and all(w.healed for w in windows(history).get(trial, [])):
+            ends = _ends(history, trial)
+            if all(row["phase"] == "healed" for row in ends):
+                found[trial] = Calm(max((row["t"] for row in ends), default=0), UNSURE_NS)
+    return found
+
+
+def _ends(history: History, trial: tuple[str, int]) -> Iterable[Mapping[str, Any]]:
+    """The last row of each fault."""
+    last: dict[str, Mapping[str, Any]] = {}
+    for row in history.rows("fault"):
+        if (row["arm"], row["trial"]) == trial:
+            last[row["id"] or row["fault"] or "?"] = row
+    return last.values()
 
 
 @dataclass(frozen=True, slots=True)

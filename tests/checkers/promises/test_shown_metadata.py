@@ -206,6 +206,7 @@ def test_a_lie_ends_with_the_life_that_heard_it(calm: Any, spark: Any) -> None:
     calm.add("node_event", 4_000, node=3, event="kill")
     calm.add("node_event", 4_500, node=3, event="start")
     shown(calm, 5_100, 1, 1)
+    calm.add("metadata_update", 8_000, node=3, leader=2, leader_epoch=1)  # of the next life
     shown(calm, LATE, 2, 1)
     assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
 

@@ -79,7 +79,8 @@ def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any
 
 
 def test_it_may_be_forgotten(spark: Any) -> None:
-    cases = {why: calmed(Story()) for why in ("restarted", "spans it", "under way", "deleted")}
+    whys = ("restarted", "spans it", "under way", "deleted", "deleted meanwhile")
+    cases = {why: calmed(Story()) for why in whys}
     for why, calm in cases.items():
         says(calm, 100, 2, 0, 1)
         if why == "restarted":
@@ -87,13 +88,13 @@ def test_it_may_be_forgotten(spark: Any) -> None:
             calm.add("node_event", 130, node=2, event="start")
         if why == "spans it":
             calm.add("node_event", 199.5, node=2, event="start")
-        if why == "deleted":
+        if "deleted" in why:
             calm.add("topic_deletion", 150, step="requested")
             calm.add("topic_deletion", 250, step="gone")
             calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["t"] < LATE * 1_000_000]
             for node in (1, 2, 3):
                 says(calm, LATE, node)
-        says(calm, 200, 2, invoke_t=99 if why == "under way" else 199)
+        says(calm, 200, 2, invoke_t={"under way": 99, "deleted meanwhile": 149}.get(why, 199))
     assert judged_together(spark, check, cases) == dict.fromkeys(cases, ({}, []))
 
 
@@ -271,6 +272,8 @@ def test_a_broker_that_falls_silent(spark: Any) -> None:
         "dead": Verdict.VALID,
         "just back": Verdict.UNKNOWN,
         "answered late": Verdict.VALID,
+        "its fault waited for it in vain": Verdict.INVALID,
+        "its fault never ended": Verdict.VALID,
     }
     cases = {case: calmed(Story()) for case in wanted}
     lost = {"type": "info", "node": 2, "topic": None, "partition": None, "failure": "timeout"}
@@ -292,6 +295,12 @@ def test_a_broker_that_falls_silent(spark: Any) -> None:
             calm.add("node_event", 9_500, node=2, event="exited")
         if case == "just back":
             calm.add("node_event", 17_000, node=2, event="start")
+        if "fault" in case:
+            steps = [(8_000, "injected"), (8_500, "heal"), (9_500, "failed")]
+            for t, phase in (*steps, *([] if "never" in case else [(9_600, "healed")])):
+                calm.add("fault", t, fault="kill", id="k", phase=phase, nodes=[2])
+            for t in range(9_700, LATE, 1_000):
+                calm.add("metadata", t + 500, invoke_t=t, **lost)
         if case == "answered late":
             says(calm, 16_000, 2, 0, 1, invoke_t=12_000)
     for case, (rules, why) in judged_together(spark, check, cases).items():
