@@ -34,7 +34,7 @@ from harness.clock import tie_clocks, widen
 from harness.history import FinishReport, finish_trial
 from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
-from harness.scenarios.base import Scenario, checks_for, trial_folder
+from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder
 from harness.settings import Settings, SettingsError
 from harness.sut.protocol import ClockTie, HasPlantedBugs, SystemUnderTest
 from harness.sut.registry import get as get_sut
@@ -241,6 +241,7 @@ def _run_record(
     programs: Programs,
     run_id: str,
 ) -> dict[str, Any]:
+    checks = tuple(dict.fromkeys((*scenario.checks, *EVERYWHERE)))
     return {
         "version": VERSION,
         "run_id": run_id,
@@ -255,12 +256,12 @@ def _run_record(
                 "sut_version": arm.sut.version(programs),
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
-                "checks": checks_for(scenario.checks, [arm.sut.capabilities]),
+                "checks": checks_for(checks, [arm.sut.capabilities]),
             }
             for arm in arms
         },
         "expectations": {
-            "checks": checks_for(scenario.checks, [arm.sut.capabilities for arm in arms]),
+            "checks": checks_for(checks, [arm.sut.capabilities for arm in arms]),
             "leader_changes_planned": scenario.leader_changes,
             "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),

@@ -2,6 +2,12 @@
 its rows or columns mean. A fact judges nothing.
 
     leadership   which leader epochs a partition went through, and when each was over
+    committed    what was committed of each partition: by leader epoch, and at some time
+    decisions    every partition's states one after the other, in each life of its topic
+    office       who was controller, and since when
+    answers      what brokers answered to readers of metadata, folded to what differs
+    forgeries    what a forger made a broker believe, and until when
+    calm         from when on a broker owes the truth
     propagation  from the commit of a leader epoch until each broker had it
     lives        a broker's lives: what it knew ends with its process
     segments     a trial's time cut where a fault begins or ends

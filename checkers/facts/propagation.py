@@ -18,11 +18,12 @@ mode alike, and its ratio towards 1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.answers import shown
 from checkers.facts.floods import floods
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.leadership import TP, Key, Leadership, key_of, leadership
@@ -48,6 +49,9 @@ class Shown:
     first_t: int
     last_invoke_t: int
     last_t: int
+    era: int | None = 0
+    """Of a topic that is deleted and made again, how often by then; None: under way."""
+    n: int = 1
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Shown:
@@ -81,12 +85,49 @@ def applied(history: History) -> list[Shown]:
     return found
 
 
-def by_epoch(shown: Iterable[Shown]) -> dict[tuple[Key, int, int], list[Shown]]:
-    """By (partition, node, life), in order of leader epoch."""
-    found: dict[tuple[Key, int, int], list[Shown]] = {}
+def answered(history: History) -> list[Shown]:
+    """What brokers showed to readers, but for what a forger had told them; gathered once."""
+
+    def make() -> list[Shown]:
+        found: dict[tuple[Any, ...], Shown] = {}
+        for one in shown(history):
+            if one.forged:
+                continue
+            place = (one.key, one.node, one.life, one.era, one.leader_epoch)
+            folded = Shown(
+                one.key,
+                one.node,
+                one.life,
+                one.leader_epoch,
+                one.first_t,
+                one.last_invoke_t,
+                one.last_t,
+                one.era,
+                one.n,
+            )
+            known = found.get(place, folded)
+            found[place] = replace(
+                folded,
+                first_t=min(known.first_t, folded.first_t),
+                last_invoke_t=max(known.last_invoke_t, folded.last_invoke_t),
+                last_t=max(known.last_t, folded.last_t),
+                n=folded.n + (known.n if known is not folded else 0),
+            )
+        return list(found.values())
+
+    found: list[Shown] = history.memo("answered", make)
+    return found
+
+
+Place = tuple[Key, int, int, int]
+
+
+def by_epoch(shown: Iterable[Shown]) -> dict[Place, list[Shown]]:
+    """By (partition, node, life, era), in order of leader epoch."""
+    found: dict[Place, list[Shown]] = {}
     for one in shown:
-        if one.life is not None:
-            found.setdefault((one.key, one.node, one.life), []).append(one)
+        if one.life is not None and one.era is not None:
+            found.setdefault((one.key, one.node, one.life, one.era), []).append(one)
     for rows in found.values():
         rows.sort(key=lambda r: r.leader_epoch)
     return found
@@ -116,7 +157,7 @@ def propagation(history: History, outcome: Outcome, shown: list[Shown], name: st
     parts: dict[tuple[str, str], _Late] = {}
     nodes: dict[tuple[str, int], _Late] = {}
     known = leadership(history)
-    for (key, node, _), rows in by_epoch(shown).items():
+    for (key, node, _, _), rows in by_epoch(shown).items():
         of = known.get(key)
         if of is None or of.incarnations > 1:
             continue

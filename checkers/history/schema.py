@@ -118,7 +118,9 @@ _KINDS: Final = (
     ),
     Kind(
         "metadata",
-        "What one broker answered about one partition in one Metadata read.",
+        "What one broker answered about one partition in one Metadata read; about a topic that was "
+        "asked for and that it does not know (`error`), or does not name (`failure`): one row "
+        "without a partition.",
         {
             **_OP,
             **_TP,
@@ -126,6 +128,7 @@ _KINDS: Final = (
             "leader": "int32",
             "leader_epoch": "int32",
             "isr": "list<int32>",
+            "controller_id": "int32",  # the answer's; -1: none is known
         },
     ),
     Kind(
@@ -215,6 +218,25 @@ _KINDS: Final = (
             # Which life of the topic this is of: ZooKeeper's czxid of the partition's state znode,
             # or KRaft's topic id. A topic that is deleted and created again has another one.
             "incarnation": "string",
+        },
+    ),
+    Kind(
+        "zk_write",
+        "One write of the controller's business as ZooKeeper's own transaction log holds it: the "
+        "order is that of `zxid`, nothing is missing, and nothing depends on a clock. `node`: who "
+        "is controller, or which broker registered. A topic's write is one row a partition.",
+        {
+            **_TP,
+            "zxid": "int64",
+            "what": "string",  # state | topic | controller | controller_epoch | broker
+            "step": "string",  # created | set | removed
+            "leader": "int32",
+            "leader_epoch": "int32",
+            "controller_epoch": "int32",
+            "partition_epoch": "int32",  # the state znode's version
+            "isr": "list<int32>",
+            "replicas": "list<int32>",  # of a topic's partition: all assigned, moving ones as well
+            "commit_ms": "int64",  # ZooKeeper's time of the write
         },
     ),
     Kind(

@@ -6,6 +6,9 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     evidence             is all that was seen in the history, and are its times to be trusted?
     recovery             did everything come back that a fault had taken away?
     stale-metadata       who was told about a leader that was no longer one?
+    shown-metadata       are leaders and in-sync sets shown as they were committed?
+    whole-metadata       does every broker answer, and name what exists, and the controller?
+    epochs               do epochs only rise, and does each have one holder?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
     planes               is the arm what its name says?
@@ -34,6 +37,9 @@ NAMES: Final = (
     "evidence",
     "recovery",
     "stale-metadata",
+    "shown-metadata",
+    "whole-metadata",
+    "epochs",
     "truncation-loss",
     "controller-latency",
     "planes",

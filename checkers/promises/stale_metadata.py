@@ -7,12 +7,16 @@ before the read was invoked; its staleness is the time since. That alone is lawf
 takes time) and measured. Violations:
 
 - ``metadata-went-back``: a broker answered with an older epoch than a read that had completed at
-  the same broker, in the same life, before this one was invoked;
-- ``metadata-never-committed``: an epoch higher than any committed, well before the watch ended;
+  the same broker, in the same life of broker and topic, before this one was invoked. Of a topic's
+  namesake that holds for those who had replicas of the topic, and so heard of its deletion before
+  it was gone; another broker may show the old one first, and the new one from epoch 0 on later;
+- ``metadata-never-committed``: an epoch higher than any committed. Where ZooKeeper's own log was
+  read that needs no tolerance; otherwise a commit may be seen `WATCH_GRACE_NS` after it is shown,
+  and what was shown so soon before the watch's end is excused, and counted;
 - ``metadata-never-converged``: a broker that still answers, still behind, long after the last fault
-  was healed and the last leader was committed. How long is `expectations.settling_ms` of run.json
-  (a short run cannot wait for long); where reads ended before that, nothing is said, and the
-  figures (``convergence``) tell of how many brokers and partitions that was so.
+  was healed and the last leader was committed (`checkers.facts.calm`). Where reads ended before
+  that nothing is said; where that was so for more than `UNJUDGED_SHARE` of a trial's brokers and
+  partitions, the trial is unknown.
 
 No as-of join: epochs are dense, so "when was e over" is one small table, joined by equality (see
 `checkers.facts.leadership`). Spark makes two passes over the reads (what each broker showed, per
@@ -21,24 +25,28 @@ driver.
 A read that showed a higher epoch is evidence of its commit as well, which tightens what a late
 watch says.
 
-No alarm: epochs that a forged UpdateMetadata with a lie that Kafka cannot see (``forged`` rows that
-are no stale controller or broker epoch) put there; going back across topic incarnations.
-Blind: going back on a topic that was deleted and created again; staleness of deleted topics.
+Epochs that a forger made a broker believe, with a lie that Kafka cannot see, are his until the
+broker is told the truth (`checkers.facts.forgeries`), and counted. Blind: staleness of topics that
+were deleted; going back on a namesake at brokers that had no replica of the first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.answers import deletion_steps, hosts, with_forged
+from checkers.facts.calm import Debts
+from checkers.facts.committed import committed
+from checkers.facts.decisions import from_log
 from checkers.facts.floods import floods
 from checkers.facts.histogram import bucket_of, gather
-from checkers.facts.leadership import NEVER, TP, Epoch, Key, epochs_table, last_sighting, leadership
-from checkers.facts.lives import with_life
-from checkers.facts.propagation import Shown, applied, by_epoch, propagation
-from checkers.facts.segments import settled, with_segment
+from checkers.facts.leadership import TP, Epoch, Key, epochs_table, last_sighting, leadership
+from checkers.facts.propagation import Shown, answered, applied, by_epoch, propagation
+from checkers.facts.segments import with_segment
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -50,13 +58,9 @@ if TYPE_CHECKING:
 
 WATCH_GRACE_NS: Final = 1_000_000_000
 """A commit may be seen so much after a broker shows it."""
-CONVERGED_NS: Final = 5_000_000_000
-"""After healing, when every in-sync set was seen full: metadata must have arrived by then. A run
-may ask for less."""
-CONVERGED_UNSURE_NS: Final = 10_000_000_000
-"""The same when nobody saw full in-sync sets; no run may ask for less."""
+UNJUDGED_SHARE: Final = 0.25
+_READS: Final = "metadata reads"
 _ENDS: Final = ("converged", "behind", "not_judged")
-_SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch")
 
 
 def check(history: History) -> Outcome:
@@ -64,11 +68,11 @@ def check(history: History) -> Outcome:
     propagation(history, outcome, applied(history), "propagation_applied")
     if not history.has("metadata"):
         return outcome
-    shown = _shown(history)
+    shown = answered(history)
     propagation(history, outcome, shown, "propagation_shown")
     _staleness(history, outcome, shown)
     _read_waits(history, outcome)
-    for finding in _violations(history, shown):
+    for finding in _violations(history, outcome, shown):
         outcome.add(finding)
     for finding in _convergence(history, outcome, shown):
         outcome.add(finding)
@@ -78,38 +82,12 @@ def check(history: History) -> Outcome:
 
 
 def _reads(history: History) -> DataFrame:
-    """Answers that name a leader epoch, with ``tainted``: a forger was there."""
+    """Answers that name a leader epoch, with ``forged``: a forger was there."""
     rows = history.frame("metadata").where(
         "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
         "and invoke_t is not null"
     )
-    forged = [
-        {k: row[k] for k in (*TP, "node")} | {"_t": row["invoke_t"]}
-        for row in history.rows("forged")
-        if row["api"] == "UPDATE_METADATA"
-        and (row["error"] == 0 or (row["error"] is None and row["type"] == "info"))
-        and row["lie"] not in _SEEN_LIES
-    ]
-    if not forged:
-        return rows.withColumn("tainted", F.lit(False))
-    table = history.table(
-        forged, "arm string, trial int, topic string, partition int, node int, _t bigint"
-    )
-    first = table.groupBy(*TP, "node").agg(F.min("_t").alias("_t"))
-    joined = rows.join(F.broadcast(first), [*TP, "node"], "left")
-    return joined.withColumn("tainted", F.coalesce(F.col("t") >= F.col("_t"), F.lit(False)))
-
-
-def _shown(history: History) -> list[Shown]:
-    """What brokers showed to readers, without what a forger had put there."""
-    rows = _reads(history).where(~F.col("tainted"))
-    rows = with_life(history, rows, F.col("invoke_t"), F.col("t"))
-    found = rows.groupBy(*TP, "node", "life", "leader_epoch").agg(
-        F.min("t").alias("first_t"),
-        F.max("invoke_t").alias("last_invoke_t"),
-        F.max("t").alias("last_t"),
-    )
-    return [Shown.of(row) for row in found.toArrow().to_pylist()]
+    return with_forged(history, rows)
 
 
 # -- figures ------------------------------------------------------------------------------------
@@ -139,25 +117,28 @@ def _tightened(history: History, shown: list[Shown]) -> dict[tuple[Key, Epoch], 
 def _staleness(history: History, outcome: Outcome, shown: list[Shown]) -> None:
     table = epochs_table(history, _tightened(history, shown))
     reads = with_segment(history, _reads(history), F.col("invoke_t"))
-    reads = reads.select(*TP, "leader_epoch", "node", "t", "invoke_t", "segment", "tainted")
+    reads = reads.select(*TP, "leader_epoch", "node", "t", "invoke_t", "segment", "forged")
     same = F.lit(True)
     for name in (*TP, "leader_epoch"):
         same = same & (F.col(f"r.{name}") == F.col(f"e.{name}"))
     at = (F.col("r.t") >= F.col("e.valid_from")) & (F.col("r.t") < F.col("e.valid_to"))
     joined = reads.alias("r").join(F.broadcast(table).alias("e"), same & at, "left")
-    stale = (F.col("superseded_t") < F.col("invoke_t")) & ~F.col("tainted")
+    stale = (F.col("superseded_t") < F.col("invoke_t")) & ~F.col("forged")
     age = F.when(stale, F.col("invoke_t") - F.col("superseded_t"))
     found = (
-        joined.select("r.arm", "r.trial", "r.node", "segment", "tainted", age.alias("age_ns"))
+        joined.select("r.arm", "r.trial", "r.node", "segment", "forged", age.alias("age_ns"))
         .groupBy(
-            "arm", "trial", "node", "segment", "tainted", bucket_of(F.col("age_ns")).alias("bucket")
+            "arm", "trial", "node", "segment", "forged", bucket_of(F.col("age_ns")).alias("bucket")
         )
         .agg(F.count("*").alias("n"), F.max("age_ns").alias("max_ns"))
         .toArrow()
     )
     rows = found.to_pylist()
     for row in rows:
-        outcome.saw(row["arm"], row["trial"], "metadata reads", row["n"])
+        outcome.saw(row["arm"], row["trial"], _READS, row["n"])
+        if row["forged"]:
+            because = ("metadata-never-committed", "forged")
+            outcome.excuse(row["arm"], row["trial"], *because, of=_READS, n=row["n"])
     old = [r for r in rows if r["bucket"] is not None]
     _totals(outcome, rows)
     for (arm,), histogram in gather(old, "arm").items():
@@ -201,7 +182,7 @@ def _totals(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
         figures["stale_reads"] = figures.get("stale_reads", 0) + old
         by_node = figures.setdefault("reads_by_node", {})
         by_node[str(row["node"])] = by_node.get(str(row["node"]), 0) + row["n"]
-        if row["tainted"]:
+        if row["forged"]:
             figures["forged_reads"] = figures.get("forged_reads", 0) + row["n"]
     for figures in outcome.arms.values():
         if figures.get("reads"):
@@ -211,52 +192,82 @@ def _totals(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
 # -- violations ---------------------------------------------------------------------------------
 
 
-def _violations(history: History, shown: list[Shown]) -> Iterator[Finding]:
-    known = leadership(history)
+def _violations(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
+    yield from _going_back(history, outcome, shown)
+    known, certain = leadership(history), committed(history)
     until = last_sighting(history)
-    for (key, _, _), rows in sorted(by_epoch(shown).items()):
+    for row in shown:
+        of = known.get(row.key)
+        newest = max(certain[row.key].leaders, default=-1) if row.key in certain else -1
+        if of is None or row.leader_epoch <= max(of.newest, newest):
+            continue
+        trial = row.key[:2]
+        told_all = trial in from_log(history)
+        if told_all or row.first_t + WATCH_GRACE_NS < until.get(trial, 0):
+            yield _never_committed(_describe(row, newest=of.newest))
+        else:
+            because = ("metadata-never-committed", "the watch of commits ended just then")
+            outcome.excuse(*trial, *because, of=_READS, n=row.n)
+
+
+def _going_back(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
+    known, steps = leadership(history), deletion_steps(history)
+    for (key, node, _, era), rows in sorted(by_epoch(shown).items()):
         of = known.get(key)
-        if of is not None and of.incarnations > 1:
+        told = key[:3] in steps
+        if of is not None and of.incarnations > 1 and not told:
+            outcome.unjudged(key[0], "going back on topics whose deletion nobody told of")
+            continue
+        if era > 1 and node not in hosts(history, key[:3], era):
+            outcome.unjudged(key[0], "going back on namesakes at brokers without a replica")
             continue
         newer_t: int | None = None
         for row in reversed(rows):
             if newer_t is not None and newer_t < row.last_invoke_t:
                 yield _went_back(_describe(row, newer_t=newer_t))
             newer_t = row.first_t if newer_t is None else min(newer_t, row.first_t)
-    for row in shown:
-        of = known.get(row.key)
-        known_until = until.get(row.key[:2], 0)
-        if of is None or row.leader_epoch <= of.newest:
-            continue
-        if row.first_t + WATCH_GRACE_NS < known_until:
-            yield _never_committed(_describe(row, newest=of.newest))
 
 
 def _convergence(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
     """Each broker's last answer about each partition: what was committed last, or something older;
     the latter is a violation when it came late enough, and cannot be judged otherwise."""
-    known, calm = leadership(history), settled(history)
+    ends: dict[tuple[str, int], int] = {}
     latest: dict[tuple[Key, int], Shown] = {}
     for row in shown:
+        ends[row.key[:2]] = max(ends.get(row.key[:2], 0), row.last_t)
         place = (row.key, row.node)
-        if row.key not in known:
-            continue
         if place not in latest or row.last_invoke_t > latest[place].last_invoke_t:
             latest[place] = row
+    known, debts, steps = committed(history), Debts(history, ends), deletion_steps(history)
+    judged: Counter[tuple[str, int, str]] = Counter()
     for row in latest.values():
-        figures = outcome.arm(row.key[0]).setdefault("convergence", dict.fromkeys(_ENDS, 0))
-        last = known[row.key].last
-        if row.leader_epoch >= last.leader_epoch:
-            figures["converged"] += 1
+        last = known[row.key].as_of(ends[row.key[:2]]) if row.key in known else None
+        if last is None or row.key[:3] in steps:
             continue
-        healed_t, quiet = calm.get(row.key[:2], (NEVER, False))
-        asked_ns = history.run.settling_ns or CONVERGED_NS
-        needed_ns = asked_ns if quiet else CONVERGED_UNSURE_NS
-        if row.last_invoke_t > max(healed_t, last.committed_t or 0) + needed_ns:
-            figures["behind"] += 1
-            yield _never_converged(_describe(row, final=last.leader_epoch))
-        else:
-            figures["not_judged"] += 1
+        trial, final = row.key[:2], last.row["leader_epoch"]
+        broker = (*trial, row.node)
+        owed_t = debts.owed_from(broker, last.t)
+        end = "not_judged"
+        if row.leader_epoch >= final:
+            end = "converged"
+        elif owed_t is not None and row.last_invoke_t > owed_t:
+            end = "behind"
+            if debts.deaf(broker, row.last_invoke_t):
+                outcome.excuse(*trial, "metadata-never-converged", "forged", of=_READS, n=row.n)
+            else:
+                yield _never_converged(_describe(row, final=final))
+        judged[*trial, end] += 1
+    for trial in sorted({key[:2] for key in judged}):
+        counts = {end: judged[*trial, end] for end in _ENDS}
+        figures = outcome.arm(trial[0]).setdefault("convergence", dict.fromkeys(_ENDS, 0))
+        for end, n in counts.items():
+            figures[end] += n
+        if counts["not_judged"] > UNJUDGED_SHARE * sum(counts.values()):
+            outcome.unknown(
+                *trial,
+                f"{counts['not_judged']} of {sum(counts.values())} brokers and partitions were "
+                "behind when reads ended, too early to judge them",
+            )
 
 
 def _describe(row: Shown, **more: int) -> dict[str, Any]:
@@ -344,8 +355,15 @@ PROMISE: Final = Promise(
         "metadata-never-converged": "A live broker learns of the last leader once faults are "
         "healed.",
     },
-    evidence={"metadata reads": "answers about one partition by one broker"},
-    unknown_when=("no leadership was recorded to hold metadata against",),
-    blind=("going back on a topic that was deleted and created again",),
+    evidence={_READS: "answers about one partition by one broker"},
+    unknown_when=(
+        "no leadership was recorded to hold metadata against",
+        "more than a quarter of brokers and partitions were behind when reads ended, too early",
+    ),
+    blind=(
+        "going back on a topic whose deletion nobody told of",
+        "going back on the namesake of a deleted topic at brokers that had no replica of that",
+        "how stale reads of deleted topics are",
+    ),
     check=check,
 )

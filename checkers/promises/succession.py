@@ -1,35 +1,42 @@
-"""Succession: when a controller was replaced, did only its successors decide from then on?
+"""Succession: is one controller in office at a time, and does only the one in office decide?
 
-Guarantee: controller epochs order everything that is ever decided about a partition. With ZooKeeper
-each write of a controller is conditioned on the epoch's znode; without, an entry of the metadata
-log is only committed by a majority that knows no newer epoch. So the office may be claimed by two,
-and held by one.
+Guarantee: controller epochs order all that is ever decided about a partition. With ZooKeeper an
+election is one transaction that takes ``/controller`` and raises ``/controller_epoch`` by one, and
+each write of a controller is conditioned on the latter; without, an entry of the metadata log is
+only committed by a majority that knows no newer epoch. So the office may be claimed by two, and
+held by one.
 
-A *decision* is a committed state of a partition: its leader, leader epoch and the controller epoch
-that it was made under, at a partition epoch. Violations:
+A *decision* is a committed state of a partition (`checkers.facts.decisions`). Violations:
 
 - ``old-controller-decided``: of one partition, a later state that an older controller made;
 - ``two-decisions``: one partition epoch with two different states;
 - ``decided-after-succession``: a state made under an epoch and written after the election of a
-  newer one was over, by the clock of whoever stored it (``commit_ms``).
+  newer one was over, by the clock of whoever stored it (``commit_ms``);
+- ``decided-out-of-office``: the same by ZooKeeper's own log, which needs no clock: the controller
+  epoch in force at the very write was another;
+- ``two-controllers``: one controller epoch, two nodes; or a node that says it was elected in an
+  epoch that ZooKeeper's log gave to nobody;
+- ``office-without-epoch``: the office was taken without raising the controller epoch by one in the
+  same transaction;
+- ``claimed-otherwise``: a controller says that it committed what ZooKeeper's log does not hold.
 
 Measured: elections, and ``takeover``: from the fault that put a controller out of office until its
 successor says that it was elected.
 
-What proves a decision: a watch of ZooKeeper, or two nodes' copies of the metadata log (the end of
-one copy alone may hold what was never committed). Blind: topics that were deleted and created
-again; states that do not say under which controller epoch they were made.
+Blind: states that do not say under which controller epoch they were made.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.decisions import Decision, Life, content_of, from_log, lives
 from checkers.facts.histogram import Histogram, bucket_number
-from checkers.facts.leadership import Key, key_of, leadership
+from checkers.facts.leadership import Key, key_of
+from checkers.facts.office import elections, in_order, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -42,82 +49,32 @@ Trial = tuple[str, int]
 _MS: Final = 1_000_000
 
 
-@dataclass(slots=True)
-class Decision:
-    """One state of one partition, and who told of it. ``written_t``: the first moment (ns) at which
-    it can have been written; None when no clock of a store says so."""
-
-    key: Key
-    partition_epoch: int
-    controller_epoch: int
-    leader: int | None
-    leader_epoch: int
-    written_t: int | None = None
-    tellers: set[str] = field(default_factory=set)
-    watched: bool = False
-
-    @property
-    def proved(self) -> bool:
-        return self.watched or len(self.tellers) > 1
-
-    @property
-    def pick(self) -> Pick:
-        where = {"topic": self.key[2], "partition": self.key[3]}
-        epochs = {"partition_epoch": self.partition_epoch, "leader_epoch": self.leader_epoch}
-        by = {"controller_epoch": self.controller_epoch, "leader": self.leader}
-        return Pick("leadership", {**where, **epochs, **by}, rows=1)
-
-
 def check(history: History) -> Outcome:
     outcome = Outcome()
-    decisions = _decisions(history)
-    elections = _elections(history)
-    for key, of in decisions.items():
-        outcome.saw(*key[:2], "decisions", len(of))
+    told = _told(history)
+    for key, of in sorted(lives(history).items()):
+        ruled = [[d for d in life if (d.controller_epoch or -1) >= 0] for life in of]
+        outcome.saw(*key[:2], "decisions", sum(map(len, ruled)))
         figures = outcome.arm(key[0])
-        figures["decisions"] = figures.get("decisions", 0) + len(of)
-        for finding in _violations(key, of, elections.get(key[:2], ())):
+        figures["decisions"] = figures.get("decisions", 0) + sum(map(len, ruled))
+        for life in ruled:
+            for finding in (*_in_a_row(life), *_too_late(history, life, told.get(key[:2], ()))):
+                outcome.add(finding)
+    for rule in (_two_controllers, _office, _out_of_office, _claims):
+        for finding in rule(history):
             outcome.add(finding)
-    for (arm, _), elected in elections.items():
+    for (arm, _), elected in told.items():
         figures = outcome.arm(arm)
         figures["elections"] = figures.get("elections", 0) + len(elected)
-    _takeovers(history, outcome, elections)
+    _takeovers(history, outcome, told)
     for arm, trial in history.trials:
-        if (arm, trial) not in elections:
-            outcome.unknowns.append(f"{arm}, trial {trial}: no controller's election was recorded")
+        if (arm, trial) not in elections(history):
+            outcome.unknown(arm, trial, "no controller's election was recorded")
     return outcome
 
 
-def _decisions(history: History) -> dict[Key, list[Decision]]:
-    """The proved ones of each partition, by partition epoch."""
-    known = leadership(history)
-    offset_ns, error_ns = history.run.clock_offset_ns, history.run.clock_error_ns
-    found: dict[Key, dict[tuple[Any, ...], Decision]] = {}
-    for row in history.rows("leadership"):
-        if row["topic"] is None or row["partition_epoch"] is None or row["leader_epoch"] is None:
-            continue
-        key = key_of(row)
-        if (row["controller_epoch"] or -1) < 0 or known[key].incarnations > 1:
-            continue
-        same = tuple(row[n] for n in ("partition_epoch", "controller_epoch", "leader_epoch"))
-        decision = found.setdefault(key, {}).setdefault(
-            (*same, row["leader"]), Decision(key, same[0], same[1], row["leader"], same[2])
-        )
-        decision.tellers.add(row["process"])
-        decision.watched = decision.watched or row["source"] == "zk"
-        if row["commit_ms"] is not None and offset_ns is not None:
-            decision.written_t = row["commit_ms"] * _MS + offset_ns - error_ns
-    return {
-        key: sorted(
-            (d for d in of.values() if d.proved),
-            key=lambda d: (d.partition_epoch, d.controller_epoch, d.leader_epoch),
-        )
-        for key, of in found.items()
-    }
-
-
-def _elections(history: History) -> dict[Trial, list[Row]]:
-    """By trial, a row an epoch, in order of their epochs."""
+def _told(history: History) -> dict[Trial, list[Row]]:
+    """By trial, an election that its winner told of an epoch, in order of their epochs."""
     found: dict[Trial, dict[int, Row]] = {}
     for row in history.rows("controller"):
         if row["event"] == "elected" and row["controller_epoch"] is not None:
@@ -126,47 +83,65 @@ def _elections(history: History) -> dict[Trial, list[Row]]:
     return {trial: [of[epoch] for epoch in sorted(of)] for trial, of in found.items()}
 
 
-def _violations(key: Key, decisions: list[Decision], elected: Sequence[Row]) -> Iterator[Finding]:
-    what = f"{key[2]}-{key[3]}"
-    newest: Decision | None = None
-    for decision in decisions:
-        if newest is not None and newest.partition_epoch == decision.partition_epoch:
+# -- decisions ------------------------------------------------------------------------------------
+
+
+def _in_a_row(life: Life) -> Iterator[Finding]:
+    by_version = sorted(life, key=lambda d: (d.partition_epoch, d.controller_epoch or -1))
+    for before, decision in pairwise(by_version):
+        if before.partition_epoch == decision.partition_epoch:
             yield _finding(
                 "two-decisions",
-                f"{what} has two states with partition epoch {decision.partition_epoch}: "
-                f"{_words(newest)}; {_words(decision)}",
+                f"{_what(decision)} has two states with partition epoch "
+                f"{decision.partition_epoch}: {_words(before)}; {_words(decision)}",
                 decision,
-                newest.pick,
+                before.pick,
             )
-        elif newest is not None and newest.controller_epoch > decision.controller_epoch:
+    newest: Decision | None = None
+    for decision in by_version:
+        if newest is not None and _epoch(newest) > _epoch(decision):
             yield _finding(
                 "old-controller-decided",
-                f"{what}: {_words(decision)} came after {_words(newest)}",
+                f"{_what(decision)}: {_words(decision)} came after {_words(newest)}",
                 decision,
                 newest.pick,
             )
-        if newest is None or newest.controller_epoch <= decision.controller_epoch:
+        else:
             newest = decision
-        over = _succeeded_before(decision, elected)
-        if over is not None and decision.written_t is not None:
-            late_ms = (decision.written_t - _over_t(over)) / _MS
-            of = (decision.controller_epoch, over["controller_epoch"])
-            yield _finding(
-                "decided-after-succession",
-                f"{what}: {_words(decision)}, was written at least {late_ms:.0f} ms after "
-                f"{over['process']} had been elected with controller epoch {of[1]}",
-                decision,
-                *(_election(row) for row in elected if row["controller_epoch"] in of),
-            )
 
 
-def _succeeded_before(decision: Decision, elected: Iterable[Row]) -> Row | None:
-    """The first newer controller that was certainly in office when the decision was written."""
-    for row in elected:
-        newer = row["controller_epoch"] > decision.controller_epoch
-        if newer and decision.written_t is not None and _over_t(row) < decision.written_t:
-            return row
-    return None
+def _too_late(history: History, life: Life, elected: Sequence[Row]) -> Iterator[Finding]:
+    for decision in life:
+        written_t = _written_t(history, decision)
+        over = next(
+            (
+                row
+                for row in elected
+                if written_t is not None
+                and row["controller_epoch"] > _epoch(decision)
+                and _over_t(row) < written_t
+            ),
+            None,
+        )
+        if over is None or written_t is None:
+            continue
+        late_ms = (written_t - _over_t(over)) / _MS
+        of = (_epoch(decision), over["controller_epoch"])
+        yield _finding(
+            "decided-after-succession",
+            f"{_what(decision)}: {_words(decision)}, was written at least {late_ms:.0f} ms after "
+            f"{over['process']} had been elected with controller epoch {of[1]}",
+            decision,
+            *(_election(row) for row in elected if row["controller_epoch"] in of),
+        )
+
+
+def _written_t(history: History, decision: Decision) -> int | None:
+    """The first moment (ns) at which it can have been written; None when no store's clock tells."""
+    offset_ns = history.run.clock_offset_ns
+    if decision.commit_ms is None or offset_ns is None:
+        return None
+    return decision.commit_ms * _MS + offset_ns - history.run.clock_error_ns
 
 
 def _over_t(elected: Row) -> int:
@@ -179,6 +154,14 @@ def _election(row: Row) -> Pick:
     return Pick("controller", wanted, rows=1)
 
 
+def _epoch(decision: Decision) -> int:
+    return -1 if decision.controller_epoch is None else decision.controller_epoch
+
+
+def _what(decision: Decision) -> str:
+    return f"{decision.key[2]}-{decision.key[3]}"
+
+
 def _words(decision: Decision) -> str:
     return (
         f"leader {decision.leader} with leader epoch {decision.leader_epoch}, by controller epoch "
@@ -188,6 +171,120 @@ def _words(decision: Decision) -> str:
 
 def _finding(rule: str, says: str, decision: Decision, *others: Pick) -> Finding:
     return Finding(rule, says, decision.key[0], decision.key[1], (*others, decision.pick))
+
+
+# -- the office -----------------------------------------------------------------------------------
+
+
+def _two_controllers(history: History) -> Iterator[Finding]:
+    for trial, of in sorted(elections(history).items()):
+        holders: dict[int, int] = {}
+        given = {e.controller_epoch for e in of if e.zxid is not None}
+        for election in of:  # ZooKeeper's word comes first
+            epoch = election.controller_epoch
+            holder = holders.setdefault(epoch, election.node)
+            if holder == election.node and (not given or epoch in given):
+                continue
+            other = f"node {holder} has it" if holder != election.node else "nobody was given it"
+            wanted = {"controller_epoch": epoch}
+            yield Finding(
+                "two-controllers",
+                f"node {election.node} was elected in controller epoch {epoch}; {other}",
+                *trial,
+                (
+                    Pick("zk_write", {**wanted, "what": "controller_epoch"}, rows=1),
+                    Pick("zk_write", {"what": "controller"}, last=True),
+                    Pick("controller", {**wanted, "event": "elected"}),
+                ),
+            )
+
+
+def _office(history: History) -> Iterator[Finding]:
+    """Whether each controller epoch is the next, and each taking of the office raises it."""
+    raised: dict[Trial, Row] = {}
+    for row in in_order(history):
+        trial = (row["arm"], row["trial"])
+        if row["what"] == "controller_epoch" and row["controller_epoch"] is not None:
+            before = raised.get(trial)
+            raised[trial] = row
+            # The first that is seen may be any: the log may begin later than the cluster.
+            if before is not None and row["controller_epoch"] != before["controller_epoch"] + 1:
+                yield Finding(
+                    "office-without-epoch",
+                    f"controller epoch {row['controller_epoch']} was written straight after "
+                    f"{before['controller_epoch']}",
+                    *trial,
+                    (written(before), written(row)),
+                )
+    at = {(row["arm"], row["trial"], row["zxid"]) for row in _raises(history)}
+    for row in in_order(history):
+        taken = row["what"] == "controller" and row["step"] != "removed"
+        if taken and (row["arm"], row["trial"], row["zxid"]) not in at:
+            yield Finding(
+                "office-without-epoch",
+                f"node {row['node']} took office without raising the controller epoch",
+                row["arm"],
+                row["trial"],
+                (written(row),),
+            )
+
+
+def _raises(history: History) -> Iterator[Row]:
+    for row in in_order(history):
+        if row["what"] == "controller_epoch" and row["step"] != "removed":
+            yield row
+
+
+def _out_of_office(history: History) -> Iterator[Finding]:
+    in_force: dict[Trial, Row] = {}
+    for row in in_order(history):
+        trial = (row["arm"], row["trial"])
+        if row["what"] == "controller_epoch":
+            in_force[trial] = row
+        if row["what"] != "state" or row["controller_epoch"] is None or trial not in in_force:
+            continue
+        office = in_force[trial]
+        if office["controller_epoch"] not in (None, row["controller_epoch"]):
+            yield Finding(
+                "decided-out-of-office",
+                f"{row['topic']}-{row['partition']} was given leader {row['leader']} under "
+                f"controller epoch {row['controller_epoch']} while {office['controller_epoch']} "
+                "was in force",
+                *trial,
+                (written(office), written(row)),
+            )
+
+
+def _claims(history: History) -> Iterator[Finding]:
+    """What writers say that they committed, against ZooKeeper's own log."""
+    held: dict[Key, set[tuple[Any, ...]]] = {
+        key: {state.content for life in of for state in life}
+        for key, of in lives(history).items()
+        if key[:2] in from_log(history)
+    }
+    for row in history.rows("leadership"):
+        whole = None not in (row["topic"], row["leader_epoch"], row["partition_epoch"])
+        if row["source"] != "controller" or not whole or key_of(row) not in held:
+            continue
+        if content_of(row) in held[key_of(row)]:
+            continue
+        at = {"topic": row["topic"], "partition": row["partition"]}
+        version = {**at, "partition_epoch": row["partition_epoch"]}
+        yield Finding(
+            "claimed-otherwise",
+            f"{row['process']} says that it committed leader {row['leader']} of {row['topic']}-"
+            f"{row['partition']} with leader epoch {row['leader_epoch']} and partition epoch "
+            f"{row['partition_epoch']}, in-sync {row['isr']}; ZooKeeper never held that",
+            row["arm"],
+            row["trial"],
+            (
+                Pick("leadership", {**version, "source": "controller"}, rows=1),
+                Pick("zk_write", {**version, "what": "state"}, rows=2),
+            ),
+        )
+
+
+# -- how long -------------------------------------------------------------------------------------
 
 
 def _takeovers(
@@ -227,15 +324,19 @@ def _successor(row: Row) -> int | None:
 
 PROMISE: Final = Promise(
     name="succession",
-    says="Once a controller is replaced, only its successors decide.",
+    says="One controller is in office at a time; once it is replaced only its successors decide.",
     source="KafkaController's epoch znode (KAFKA-6082); KRaft's quorum",
     rules={
+        "decided-out-of-office": "Only the controller in office decides.",
+        "two-controllers": "One controller epoch has one controller.",
+        "office-without-epoch": "Who takes office raises the controller epoch by one.",
+        "claimed-otherwise": "What a controller says that it committed is committed.",
         "old-controller-decided": "No state of an older controller follows one of a newer.",
         "two-decisions": "One partition epoch has one state.",
         "decided-after-succession": "Nobody decides after a successor was elected.",
     },
     evidence={"decisions": "proved states of partitions"},
     unknown_when=("no controller's election was recorded",),
-    blind=("topics that were deleted and created again",),
+    blind=("without ZooKeeper: offices, but for the word of those who were elected",),
     check=check,
 )

@@ -44,6 +44,7 @@ from harness.cluster.sockets import SocketWatch
 from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
+from harness.cluster.zk_writes import record_writes
 from harness.links import ToxiproxyLinks
 from harness.runtime.protocol import Address, Handle, Runtime
 from harness.runtime.readiness import four_letter_word
@@ -226,6 +227,7 @@ class Cluster:
         try:
             complete(watcher, folder, CHROOT)
             record_deletions(self.record, folder, CHROOT, tie_clocks())
+            record_writes(self.record, folder, CHROOT, tie_clocks())
         except (OSError, ValueError, struct.error) as e:
             reason = f"its transaction log cannot be read: {e}"
             self.record("infra", component="zookeeper", reason=reason)

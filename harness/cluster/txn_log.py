@@ -38,9 +38,9 @@ _FILE_HEADER: Final = struct.Struct(">4siq")
 _ENTRY: Final = struct.Struct(">qi")
 _TXN: Final = struct.Struct(">qiqqi")
 _I32: Final = struct.Struct(">i")
-_CREATE: Final = frozenset({1, 15, 19, 21})
-_DELETE: Final = frozenset({2, 20})
-_SET_DATA: Final = 5
+CREATE: Final = frozenset({1, 15, 19, 21})
+DELETE: Final = frozenset({2, 20})
+SET_DATA: Final = 5
 _MULTI: Final = 14
 
 
@@ -59,16 +59,16 @@ class Write:
 def writes(folder: Path, suffix: str = "") -> Iterator[Write]:
     """Every create and set of paths that end in ``suffix``, oldest first."""
     czxids: dict[str, int] = {}
-    for zxid, time_ms, kind, record in _logged(folder):
-        name, at = _buffer(record, 0)
+    for zxid, time_ms, kind, record in logged(folder):
+        name, at = buffer(record, 0)
         znode = name.decode()
         if not znode.endswith(suffix):
             continue
-        if kind in _DELETE:
+        if kind in DELETE:
             czxids.pop(znode, None)
             continue
-        data, at = _buffer(record, at)
-        if kind in _CREATE:
+        data, at = buffer(record, at)
+        if kind in CREATE:
             czxids[znode] = zxid
             version = 0
         else:
@@ -99,12 +99,12 @@ _HALF_MS: Final = 500_000
 def deletion_steps(folder: Path, root: str) -> Iterator[tuple[str, str, int]]:
     """(topic, ``requested`` or ``gone``, wall ms) of every topic deletion, oldest first."""
     requests, topics = f"{root}{state.DELETE_TOPICS}/", f"{root}{state.TOPICS}/"
-    for _, time_ms, kind, record in _logged(folder):
-        path, _ = _buffer(record, 0)
+    for _, time_ms, kind, record in logged(folder):
+        path, _ = buffer(record, 0)
         znode = path.decode()
-        if kind in _CREATE and znode.startswith(requests):
+        if kind in CREATE and znode.startswith(requests):
             yield znode.removeprefix(requests), "requested", time_ms
-        elif kind in _DELETE and znode.startswith(topics):
+        elif kind in DELETE and znode.startswith(topics):
             topic = znode.removeprefix(topics)
             if "/" not in topic:  # the topic's own znode goes last
                 yield topic, "gone", time_ms
@@ -127,7 +127,7 @@ def record_deletions(record: Record, folder: Path, root: str, clock: ClockTie) -
     return count
 
 
-def _logged(folder: Path) -> Iterator[tuple[int, int, int, bytes]]:
+def logged(folder: Path) -> Iterator[tuple[int, int, int, bytes]]:
     """`_operations` of all of the log's files, oldest first."""
     for path in sorted(folder.glob("log.*"), key=lambda p: int(p.suffix[1:], 16)):
         yield from _operations(path.read_bytes())
@@ -157,13 +157,13 @@ def _single(
         at = _I32.size
         for _ in range(count):
             (inner,) = _I32.unpack_from(record, at)
-            part, at = _buffer(record, at + _I32.size)
+            part, at = buffer(record, at + _I32.size)
             yield from _single(zxid, time_ms, inner, part)
-    elif kind in _CREATE or kind in _DELETE or kind == _SET_DATA:
+    elif kind in CREATE or kind in DELETE or kind == SET_DATA:
         yield zxid, time_ms, kind, record
 
 
-def _buffer(record: bytes, at: int) -> tuple[bytes, int]:
+def buffer(record: bytes, at: int) -> tuple[bytes, int]:
     (length,) = _I32.unpack_from(record, at)
     at += _I32.size
     return (record[at : at + length], at + length) if length >= 0 else (b"", at)

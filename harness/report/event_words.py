@@ -116,6 +116,41 @@ def _acks(acks: Any) -> str:
     return "all" if acks == -1 else str(acks)
 
 
+def _told_a_client(e: _Fields) -> str:
+    """An answer about a partition; or one that named none; or what became of a read."""
+    if e.get("partition") is not None:
+        told = f"{e.place} is led by {e.leader} at leader epoch {e.leader_epoch}"
+        isr = "" if e.get("isr") is None else f", ISR {e.isr}"
+        return f"node {e.node} told a client: {told}{isr}{_in_office(e)}"
+    if e.get("topic") is not None:
+        why = error_name(e.error) if e.get("error") else e.failure
+        return f"node {e.node} told a client no partition of {e.topic}: {why}{_in_office(e)}"
+    return f"node {e.node} was asked for metadata: {e.came_of}"
+
+
+def _in_office(e: _Fields) -> str:
+    return "" if e.get("controller_id") is None else f"; the controller is {e.controller_id}"
+
+
+def _written(e: _Fields) -> str:
+    step = {"created": "made", "removed": "removed"}.get(e.step, "set")
+    if e.what == "state" and e.get("leader_epoch") is not None:
+        return (
+            f"{e.place} is led by {e.leader} at leader epoch {e.leader_epoch}, ISR {e.isr}, "
+            f"partition epoch {e.partition_epoch}, by controller epoch {e.controller_epoch}"
+        )
+    if e.what == "topic" and e.get("replicas") is not None:
+        return f"{e.place} has replicas {e.replicas}"
+    if e.what == "controller":
+        left = "is no longer" if e.step == "removed" else "is"
+        return f"node {e.node} {left} the controller"
+    if e.what == "controller_epoch":
+        return f"the controller epoch is {e.controller_epoch}"
+    if e.what == "broker":
+        return f"the registration of node {e.node} is {step}"
+    return f"the {e.what} of {e.get('topic') or 'something'} is {step}"
+
+
 _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "produce": lambda e: (
         f"value {e.value} offered to {e.place} with acks={_acks(e.acks)}: {e.came_of}"
@@ -133,10 +168,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "committed": lambda e: (
         f"group {e.group} asks for its offset of {e.place}: {e.offset}, {e.came_of}"
     ),
-    "metadata": lambda e: (
-        f"node {e.node} told a client: {e.place} is led by {e.leader} at leader epoch "
-        f"{e.leader_epoch}"
-    ),
+    "metadata": _told_a_client,
     "probe": lambda e: f"probe ({e.api}) on the {e.plane} plane: {e.came_of}",
     "control_send": lambda e: (
         f"controller {e.node} sends {e.api} no. {e.correlation_id} to node {e.to}, controller "
@@ -153,6 +185,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "leadership": lambda e: (
         f"committed: {e.place} is led by {e.leader} at leader epoch {e.leader_epoch}, ISR {e.isr}"
     ),
+    "zk_write": lambda e: f"ZooKeeper's log, zxid {e.zxid}: {_written(e)}",
     "topic_deletion": lambda e: (
         f"committed: the deletion of topic {e.topic} is requested"
         if e.step == "requested"

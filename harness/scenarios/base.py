@@ -104,6 +104,15 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
 
 
+EVERYWHERE: Final[tuple[str, ...]] = (
+    "epochs",
+    "shown-metadata",
+    "whole-metadata",
+    "succession",
+)
+"""Checks that every scenario is judged by, whatever else it is about."""
+
+
 def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) -> list[str]:
     """The checks, those of `EVERYWHERE` among them, that have something to judge in at least one of
     the arms' systems."""

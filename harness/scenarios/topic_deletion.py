@@ -33,9 +33,14 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(stage: Stage) -> Sequence[Role]:
+    doomed = [f"churn-{entry_id}" for entry_id, _ in _deletions(stage.profile)]
     return [
         Role(role="prober", process="prober", params=probes(stage)),
-        Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
+        Role(
+            role="metadata-reader",
+            process="metadata-reader",
+            params={"topics": [TOPIC, *doomed]},  # who still names them, and who never does?
+        ),
         Role(
             role="producer",
             process="producer",
@@ -44,14 +49,20 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     ]
 
 
+def _deletions(profile: Profile) -> list[tuple[str, int]]:
+    """The plan's deletions: id, and when (ms after the plan's begin)."""
+    last_ms = max(FIRST_MS, int(profile.chaos_s * 1000) - STEP_MS - 300)
+    times = enumerate(range(FIRST_MS, last_ms + 1, STEP_MS))
+    return [(f"deletion-{number}", at_ms) for number, at_ms in times]
+
+
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     chaos_ms = int(profile.chaos_s * 1000)
     entries = [queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, chaos_ms - 600)]
-    last_ms = max(FIRST_MS, chaos_ms - STEP_MS - 300)
-    for number, at_ms in enumerate(range(FIRST_MS, last_ms + 1, STEP_MS)):
+    for entry_id, at_ms in _deletions(profile):
         entries.append(
             Entry(
-                id=f"deletion-{number}",
+                id=entry_id,
                 fault="delete-topic",
                 at_ms=at_ms + rng.randint(0, 300),
                 duration_ms=0,

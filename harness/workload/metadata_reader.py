@@ -4,6 +4,10 @@ Reads go to each broker by itself (a client library would ask whichever it likes
 connection a broker. A read that is still unanswered when the next is due delays it: a broker that
 answers late is seen late, as any client would see it. After ``timeout_ms`` the read is `info` and
 the connection made anew.
+
+Every answer leaves a row for each topic that was asked for: one a partition, or one without a
+partition that says how the topic was not told. Topics may be named that do not exist yet or any
+more: what brokers say of those is evidence as well.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 VERSION: Final = 9  # leader epochs need 7; 9 is what 2.x and 3.x clients speak
 _CONNECT_S: Final = 20.0
+_TELLING: Final = (0, 5, 9, 72)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,46 +119,48 @@ class MetadataReader:
                 failure=str(error),
             )
             return
-        told = 0
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                told += 1
-                self._partition(channel, read, invoke_t, t, topic, partition)
-        if not told:
-            errors = [int(topic.error_code) for topic in answer.topics]
-            self._recorder.complete(
+        named = {str(topic.name): topic for topic in answer.topics}
+        for name in self._params.topics:
+            self._topic(channel, t, int(answer.controller_id), name, named.get(name))
+
+    def _topic(
+        self, channel: Channel, t: int, controller_id: int, name: str, topic: Any | None
+    ) -> None:
+        """What the answer says of one topic that was asked for: of its partitions, or that it is
+        not known, or (which no broker should do) nothing."""
+        read, invoke_t = channel.tag
+        common: dict[str, Any] = {
+            "node": channel.node,
+            "read": read,
+            "controller_id": controller_id,
+            "topic": name,
+        }
+        assert self._recorder is not None
+        complete = self._recorder.complete
+        if topic is None:
+            why = "not named"
+            complete("metadata", read, "fail", invoke_t, t, error=0, failure=why, **common)
+        elif not topic.partitions:
+            error = int(topic.error_code)
+            why = "no partition was told"
+            complete("metadata", read, "fail", invoke_t, t, error=error, failure=why, **common)
+        for partition in () if topic is None else topic.partitions:
+            error = int(partition.error_code)
+            complete(
                 "metadata",
                 read,
-                "fail",
+                # LEADER_NOT_AVAILABLE (5), REPLICA_NOT_AVAILABLE (9) and LISTENER_NOT_FOUND (72)
+                # come with what the broker knows
+                "ok" if error in _TELLING else "fail",
                 invoke_t,
                 t,
-                node=channel.node,
-                read=read,
-                error=next(iter(errors), 0),
-                failure="no partition was told",
+                error=error,
+                partition=int(partition.partition_index),
+                leader=int(partition.leader_id),
+                leader_epoch=int(partition.leader_epoch),
+                isr=[int(replica) for replica in partition.isr_nodes],
+                **common,
             )
-
-    def _partition(
-        self, channel: Channel, read: int, invoke_t: int, t: int, topic: Any, partition: Any
-    ) -> None:
-        assert self._recorder is not None
-        error = int(partition.error_code)
-        self._recorder.complete(
-            "metadata",
-            read,
-            # LEADER_NOT_AVAILABLE (5) and REPLICA_NOT_AVAILABLE (9) come with what the broker knows
-            "ok" if error in (0, 5, 9) else "fail",
-            invoke_t,
-            t,
-            node=channel.node,
-            read=read,
-            error=error,
-            topic=topic.name,
-            partition=int(partition.partition_index),
-            leader=int(partition.leader_id),
-            leader_epoch=int(partition.leader_epoch),
-            isr=[int(replica) for replica in partition.isr_nodes],
-        )
 
     def _lost(self, channel: Channel, reason: str, t: int) -> None:
         read, invoke_t = channel.tag

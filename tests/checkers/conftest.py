@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from checkers.history import KINDS, OPERATIONS
 from checkers.history.frames import History
+from checkers.judging.outcome import Outcome
 from checkers.spark import session
 
 MS = 1_000_000
@@ -61,7 +63,7 @@ class Story:
         self.add("leadership", t, leader=leader, leader_epoch=leader_epoch, **fields)
 
     def read(self, t: float, node: int, leader_epoch: int, **more: Any) -> None:
-        self.add("metadata", t, node=node, leader=1, leader_epoch=leader_epoch, **more)
+        self.add("metadata", t, node=node, leader_epoch=leader_epoch, **{"leader": 1, **more})
 
     def produce(self, t: float, value: int, offset: int | None, acks: int = 1, **more: Any) -> None:
         self.add("produce", t, value=value, offset=offset, acks=acks, **more)
@@ -96,6 +98,27 @@ class Story:
 
     def history(self, spark: Any) -> History:
         return History.of(spark, self.rows, self.run)
+
+
+def judged_together(
+    spark: Any, check: Callable[[History], Outcome], stories: Mapping[str, Story]
+) -> dict[str, tuple[dict[str, int], list[str]]]:
+    """Each story a trial of one history, since Spark's jobs take long however small: by name, its
+    violations by rule (of the first `Finding.KEPT` of each in all) and why it is unknown."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    run: dict[str, Any] = {}
+    for number, story in enumerate(stories.values()):
+        run = run or story.run
+        for kind, items in story.rows.items():
+            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
+    outcome = check(History.of(spark, rows, run))
+    _, reasons = outcome.verdict([(ARM, number) for number in range(len(stories))])
+    found: dict[str, tuple[dict[str, int], list[str]]] = {}
+    for number, name in enumerate(stories):
+        rules = Counter(f.rule for f in outcome.findings if f.trial == number)
+        why = [reason for reason in reasons if f", trial {number}: " in reason]
+        found[name] = (dict(rules), why)
+    return found
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def sound(story: Any) -> None:
     story.commit(0, 1, 0)
     story.commit(50, 2, 1)
     story.produce(20, 1, 0, acks=-1)
-    story.read(60, 1, 1)
+    story.read(60, 1, 1, leader=2)
     story.add("fetch", 30, offset=0, value=1, poll=0)
     story.add("probe", 30, node=1, api="X", plane="data", planned_t=20)
     story.handled(100, 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 
+from faults.deletion import DeleteTopic
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage
 from harness.settings import PROFILES, Profile
@@ -52,6 +54,17 @@ def test_the_flooded_broker_is_next_in_line() -> None:
     assert acks == {"leaderless-1": 1, "leaderless-all": -1}
     first = [r.params["first_value"] for r in roles if r.role == "direct-producer"]
     assert len(set(first)) == len(first)
+
+
+@pytest.mark.parametrize("profile", [*PROFILES.values(), LONG], ids=lambda p: p.name)
+def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
+    scenario = SCENARIOS["topic-deletion"]
+    plan = scenario.plan(random.Random(1), profile)
+    doomed = [DeleteTopic(e).topic for e in plan.entries if e.fault == DeleteTopic.name]
+    stage = dataclasses.replace(STAGE, profile=profile)
+    (reader,) = [r for r in scenario.workloads(stage) if r.role == "metadata-reader"]
+    assert doomed
+    assert reader.params["topics"] == ["kept", *doomed]
 
 
 def test_they_are_left_to_longer_profiles() -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from checkers.promises import promise
 from faults.plan import Plan
 from faults.protocol import Capability
 from harness.run import arms_of
 from harness.scenarios import SCENARIOS
-from harness.scenarios.base import Role, checks_for
-from harness.settings import Settings
+from harness.scenarios.base import EVERYWHERE, Role, Stage, checks_for
+from harness.settings import PROFILES, Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
 from harness.trial import Arm, TrialRunner
@@ -28,6 +31,17 @@ def test_nothing_is_fenced_where_no_broker_takes_a_controllers_requests() -> Non
     alone = checks_for(checks, [KRAFT])
     assert "truncation-loss" in alone
     assert not {"fencing", "controller-latency"} & set(alone)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_every_scenario_is_judged_by_it_can_show(name: str) -> None:
+    """What brokers tell clients is judged everywhere, so everywhere somebody asks them."""
+    stage = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=PROFILES["smoke"])
+    roles = [role.role for role in SCENARIOS[name].workloads(stage)]
+    assert "metadata-reader" in roles
+    for check in EVERYWHERE:
+        assert promise(check).name == check
+    assert checks_for(EVERYWHERE, [KRAFT]) == [*EVERYWHERE]
 
 
 def test_only_who_speaks_as_a_controller_is_left_out() -> None:

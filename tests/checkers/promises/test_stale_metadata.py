@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.stale_metadata import check
+from tests.checkers.conftest import Story, judged_together
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +122,97 @@ def test_a_topic_made_again_starts_anew(story: Any, spark: Any) -> None:
     found = judged(story, spark)
     assert not found.counts
     assert found.arms[story.arm]["stale_reads"] == 0
+
+
+def test_the_end_of_the_watch_is_excused_and_counted(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.read(1_500, 1, 2)
+    found = judged(story, spark)
+    assert [(e.rule, e.n, e.share) for e in found.excuses()] == [("metadata-never-committed", 1, 1)]
+    assert found.verdict()[0] is Verdict.UNKNOWN
+    # ZooKeeper's own log misses nothing: then there is nothing to be excused.
+    story.add("zk_write", 0, what="broker", step="created", zxid=1)
+    assert judged(story, spark).counts == {"metadata-never-committed": 1}
+    state = {"leader": 2, "leader_epoch": 2, "partition_epoch": 2, "isr": [2]}
+    story.add("zk_write", 1_400, what="state", step="set", zxid=2, **state)
+    assert not judged(story, spark).counts
+
+
+def made_again(story: Any) -> None:
+    """Epochs 0 to 2; deleted; epochs 0 and 1 of a namesake. Nodes 1 and 2 had replicas."""
+    replicas = {"what": "topic", "replicas": [1, 2]}
+    story.add("zk_write", 0, step="created", zxid=1, **replicas)
+    for epoch in (0, 1, 2):
+        story.commit(10 * epoch, 1, epoch, commit_ms=10 * epoch)
+    story.add("topic_deletion", 80, step="requested", commit_ms=80)
+    story.add("topic_deletion", 90, step="gone", commit_ms=90)
+    story.add("zk_write", 90, what="topic", step="removed", partition=None, zxid=8)
+    story.add("zk_write", 95, step="created", zxid=9, **replicas)
+    for epoch in (0, 1):
+        story.commit(100 + 10 * epoch, 1, epoch, commit_ms=100 + 10 * epoch)
+
+
+def test_going_back_in_each_life_of_a_topic(spark: Any) -> None:
+    wanted: dict[str, tuple[int, list[tuple[int, int]], int]] = {
+        "from one life to the next": (1, [(30, 2), (105, 0), (115, 1)], 0),
+        "in the first": (1, [(30, 2), (40, 1)], 1),
+        "in the second": (1, [(30, 2), (112, 1), (118, 0)], 1),
+        "who had no replica may hear of it late": (3, [(30, 2), (95, 2), (105, 0)], 0),
+        "under way: nobody knows which": (1, [(82, 2), (92, 1)], 0),
+    }
+    cases = {name: Story() for name in wanted}
+    for name, (node, reads, _) in wanted.items():
+        made_again(cases[name])
+        for t, epoch in reads:
+            cases[name].read(t, node, epoch, invoke_t=t - 1)
+    for name, (rules, _) in judged_together(spark, check, cases).items():
+        assert rules.get("metadata-went-back", 0) == wanted[name][2], name
+
+
+def test_who_came_back_just_now_owes_nothing_yet(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    story.add("node_event", 15_000, node=1, event="start")
+    story.read(16_000, 1, 0)
+    for node in (2, 3, 4):
+        story.read(16_000, node, 1)
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    story.rows["node_event"] = []
+    assert judged(story, spark).counts == {"metadata-never-converged": 1}
+
+
+def test_too_many_that_were_behind_too_early_are_unknown(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    story.read(12_000, 1, 0)
+    story.read(12_000, 2, 1)
+    verdict, reasons = judged(story, spark).verdict([(story.arm, 0)])
+    assert verdict is Verdict.UNKNOWN
+    assert "1 of 2 brokers and partitions were behind" in reasons[0]
+
+
+def test_a_lie_lasts_until_the_truth_is_told(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "error": 0}
+    story.add("forged", 20, node=1, leader_epoch=5, **lie)
+    story.add("metadata_update", 19.5, node=1, leader=1, leader_epoch=5)
+    story.read(30, 1, 5)
+    for t in range(40, 50):
+        story.read(t, 2, 0)
+    story.commit(5_000, 2, 1)
+    found = judged(story, spark)
+    assert not found.counts
+    assert [(e.rule, e.excuse, e.n) for e in found.excuses()] == [
+        ("metadata-never-committed", "forged", 1)
+    ]
+    story.add("metadata_update", 25, node=1, leader=1, leader_epoch=0)
+    assert judged(story, spark).counts == {"metadata-never-committed": 1}
 
 
 def test_never_converging_is_found_only_after_healing(story: Any, spark: Any) -> None:

@@ -120,3 +120,131 @@ def test_without_elections_there_is_nothing_to_hold_decisions_against(
     verdict, reasons = judged(story, spark).verdict()
     assert verdict is Verdict.UNKNOWN
     assert len(reasons) == 2
+
+
+def test_each_life_of_a_topic_is_judged(story: Any, spark: Any) -> None:
+    """An old controller that decides about a namesake is found, too."""
+    elect(story, 10, 1, 4)
+    decide(story, 100, 1, 4)
+    decide(story, 200, 0, 5)
+    decide(story, 300, 1, 4)
+    assert judged(story, spark).counts == {"old-controller-decided": 1}
+
+
+# -- the office, by ZooKeeper's log ---------------------------------------------------------------
+
+
+class Log:
+    """ZooKeeper's log, transaction by transaction; all in one millisecond."""
+
+    def __init__(self, story: Any) -> None:
+        self.story, self.zxid = story, 0
+
+    def write(self, *parts: dict[str, Any]) -> None:
+        self.zxid += 1
+        for part in parts:
+            self.story.add("zk_write", 50, **{"step": "set", "zxid": self.zxid, **part})
+
+    def raises(self, controller_epoch: int) -> dict[str, Any]:
+        return {"what": "controller_epoch", "controller_epoch": controller_epoch}
+
+    def elect(self, node: int, controller_epoch: int) -> None:
+        taken = {"what": "controller", "step": "created", "node": node}
+        self.write(taken, self.raises(controller_epoch))
+
+    def resign(self, node: int) -> None:
+        self.write({"what": "controller", "step": "removed", "node": node})
+
+    def decide(self, version: int, controller_epoch: int, **more: Any) -> None:
+        state = {"leader": 1, "leader_epoch": version, "isr": [1, 2, 3], **more}
+        self.write(
+            {
+                "what": "state",
+                "step": "set" if version else "created",
+                "partition_epoch": version,
+                "controller_epoch": controller_epoch,
+                **state,
+            }
+        )
+
+
+@pytest.fixture
+def log(story: Any) -> Log:
+    """One controller, its first decision, and its successor."""
+    log = Log(story)
+    log.write({**log.raises(0), "step": "created"})
+    log.elect(1, 1)
+    log.decide(0, 1)
+    log.resign(1)
+    log.decide(1, 1)  # its last, under way as its session ended: nobody else is in office yet
+    log.elect(2, 2)
+    return log
+
+
+def test_an_orderly_office(story: Any, spark: Any, log: Log) -> None:
+    log.decide(2, 2)
+    elect(story, 10, 1, 1)  # node 2 was stopped before it could say so
+    for epoch, ruler in ((0, 1), (1, 1), (2, 2)):
+        more = {"source": "controller", "commit_ms": None, "process": f"node-{ruler}"}
+        decide(story, 60 + epoch, epoch, ruler, **more)
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[story.arm, 0, "decisions"] == 3
+
+
+@pytest.mark.parametrize("how", ["of the past", "of the future"])
+def test_a_decision_under_another_epoch(story: Any, spark: Any, log: Log, how: str) -> None:
+    log.decide(2, 1 if how == "of the past" else 3)
+    history = story.history(spark)
+    found = check(history)
+    assert found.counts.pop("old-controller-decided", 0) == 0
+    assert found.counts == {"decided-out-of-office": 1}
+    (violation,) = attach(history, found.findings)
+    assert [e["what"] for e in violation.events] == ["controller_epoch", "state"]
+
+
+@pytest.mark.parametrize("epoch", [2, 1, 4])
+def test_an_epoch_that_is_not_the_next(story: Any, spark: Any, log: Log, epoch: int) -> None:
+    log.resign(2)
+    log.elect(3, epoch)
+    assert judged(story, spark).counts["office-without-epoch"] == 1
+
+
+def test_an_office_taken_without_an_epoch(story: Any, spark: Any, log: Log) -> None:
+    log.resign(2)
+    log.write({"what": "controller", "step": "created", "node": 3})
+    assert judged(story, spark).counts == {"office-without-epoch": 1}
+
+
+@pytest.mark.parametrize(("node", "epoch", "n"), [(2, 2, 0), (3, 2, 1), (1, 2, 1), (3, 3, 1)])
+def test_who_says_that_it_was_elected(
+    story: Any, spark: Any, log: Log, node: int, epoch: int, n: int
+) -> None:
+    elect(story, 60, node, epoch)
+    assert judged(story, spark).counts.get("two-controllers", 0) == n
+
+
+def test_two_that_say_so_of_one_epoch(story: Any, spark: Any) -> None:
+    """Nobody else tells."""
+    elect(story, 10, 1, 4)
+    elect(story, 11, 1, 4)  # a row told twice
+    decide(story, 100, 0, 4)
+    assert not judged(story, spark).counts
+    elect(story, 12, 2, 4)
+    assert judged(story, spark).counts == {"two-controllers": 1}
+
+
+@pytest.mark.parametrize(
+    "claim", [{"leader": 3}, {"isr": [1]}, {"partition_epoch": 7}, {"controller_epoch": 1}]
+)
+def test_a_controller_that_says_what_it_did_not_commit(
+    story: Any, spark: Any, log: Log, claim: dict[str, Any]
+) -> None:
+    log.decide(2, 2)
+    told = {"source": "controller", "commit_ms": None, "process": "node-2", **claim}
+    decide(story, 60, 2, told.pop("controller_epoch", 2), **told)
+    history = story.history(spark)
+    found = check(history)
+    assert found.counts == {"claimed-otherwise": 1}
+    (violation,) = attach(history, found.findings)
+    assert violation.events[-1]["f"] == "leadership"

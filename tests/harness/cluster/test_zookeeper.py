@@ -17,6 +17,7 @@ from harness.clock import tie_clocks
 from harness.cluster.txn_log import complete, deletion_steps, record_deletions, writes
 from harness.cluster.view import ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
+from harness.cluster.zk_writes import record_writes, writes_of_office
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.readiness import four_letter_word
 
@@ -242,3 +243,50 @@ def test_registrations_come_and_go(world: World) -> None:
     wait_for(lambda: world.events().count((1, "registered")) == 2)
     details = [json.loads(r["detail"]) for r in world.rows if r.get("event") == "registered"]
     assert details == [{"broker_epoch": first}, {"broker_epoch": second}]
+
+
+def test_who_decided_what_is_told_by_the_log_in_its_order(world: World) -> None:
+    earlier = len(list(writes_of_office(world.folder, _ROOT)))
+    root, writer = _ROOT, world.writer
+    writer.ensure_path(f"{root}/brokers/topics")
+    epoch = f"{root}/controller_epoch"
+    if writer.exists(epoch) is None:
+        writer.create(epoch, b"0", makepath=True)
+    office = writer.transaction()
+    office.create(f"{root}/controller", b'{"version":2,"brokerid":7}', ephemeral=True)
+    office.set_data(epoch, b"41")
+    assert not [e for e in office.commit() if isinstance(e, Exception)]
+    world.create_topic("ruled", 1)
+    world.lead("ruled", 0, 2, 1)
+    writer.set(f"{root}/brokers/topics/ruled/partitions/0/state", b"not JSON")
+    world.register(9)
+    writer.delete(f"{root}/brokers/ids/9")
+    writer.delete(f"{root}/brokers/topics/ruled", recursive=True)
+    writer.delete(f"{root}/controller")
+    record_writes(world.record, world.folder, root, tie_clocks())
+    rows = [row for row in world.rows if row["f"] == "zk_write"][earlier:]
+    told = [
+        (r["what"], r["step"], r.get("node"), r.get("partition"), r.get("leader")) for r in rows
+    ]
+    assert [r for r in told if r[:2] != ("controller_epoch", "created")] == [
+        ("controller", "created", 7, None, None),
+        ("controller_epoch", "set", None, None, None),
+        ("topic", "created", None, 0, None),
+        ("state", "created", None, 0, 1),
+        ("state", "set", None, 0, 2),
+        ("state", "set", None, 0, None),
+        ("broker", "created", 9, None, None),
+        ("broker", "removed", 9, None, None),
+        ("state", "removed", None, 0, None),
+        ("topic", "removed", None, None, None),
+        ("controller", "removed", 7, None, None),
+    ]
+    assert [r["zxid"] for r in rows] == sorted(r["zxid"] for r in rows)
+    by_what = {(r["what"], r["step"]): r for r in rows}
+    assert by_what["controller_epoch", "set"]["controller_epoch"] == 41
+    assert by_what["controller_epoch", "set"]["zxid"] == by_what["controller", "created"]["zxid"]
+    assert by_what["topic", "created"]["replicas"] == [1, 2]
+    assert by_what["topic", "removed"]["topic"] == "ruled"
+    states = [r for r in rows if r["what"] == "state" and r["step"] != "removed"]
+    assert [r.get("partition_epoch") for r in states] == [0, 1, None]
+    assert list(writes_of_office(world.folder, "/elsewhere")) == []

@@ -43,6 +43,40 @@ def test_the_state_in_the_end() -> None:
     assert "deletion of t is still under way" in sentence({**row, "what": "deletion"})
 
 
+def test_what_brokers_tell_clients() -> None:
+    told = {"f": "metadata", "t": 5, "node": 2, "topic": "t", "error": 0, "controller_id": 3}
+    whole = {**told, "partition": 0, "leader": 1, "leader_epoch": 4, "isr": [1, 2]}
+    assert sentence(whole) == (
+        "node 2 told a client: t-0 is led by 1 at leader epoch 4, ISR [1, 2]; the controller is 3"
+    )
+    unknown = {**told, "error": 3, "controller_id": None}
+    assert sentence(unknown) == (
+        "node 2 told a client no partition of t: UNKNOWN_TOPIC_OR_PARTITION"
+    )
+    lost = {"f": "metadata", "t": 5, "node": 2, "type": "info", "failure": "timeout"}
+    assert "nobody knows what came of it: timeout" in sentence(lost)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"what": "controller_epoch", "controller_epoch": 4}, "the controller epoch is 4"),
+        ({"what": "controller", "step": "created", "node": 1}, "node 1 is the controller"),
+        (
+            {"what": "controller", "step": "removed", "node": 1},
+            "node 1 is no longer the controller",
+        ),
+        ({"what": "topic", "topic": "t", "partition": 0, "replicas": [1]}, "t-0 has replicas [1]"),
+        ({"what": "topic", "topic": "t", "step": "removed"}, "the topic of t is removed"),
+        ({"what": "broker", "node": 2, "step": "created"}, "the registration of node 2 is made"),
+    ],
+)
+def test_what_zookeepers_log_says(row: dict[str, object], said: str) -> None:
+    assert (
+        sentence({"f": "zk_write", "t": 5, "zxid": 9, **row}) == f"ZooKeeper's log, zxid 9: {said}"
+    )
+
+
 def test_who_and_what_else() -> None:
     row = {"f": "x", "t": 1, "process": "node-2", "node": 2, "receive_t": 2_000_000_000, "isr": [1]}
     assert who(row) == "node-2"

@@ -23,10 +23,14 @@ from nodes.wire.records import check_crc, iter_records
 from tests.jsonl import whole_rows
 
 TOPIC = "t"
+UNNAMED = "unnamed"
+"""A topic that brokers leave out of their answers, as none should."""
 
 
 class MiniCluster:
     """``leader``, ``leader_epoch``: the truth. ``told[node]``: what that broker answers instead."""
+
+    CONTROLLER = 2
 
     def __init__(self) -> None:
         self.leader, self.leader_epoch = 1, 0
@@ -100,8 +104,11 @@ class MiniHandler(socketserver.BaseRequestHandler):
                     node, (cluster.leader, cluster.leader_epoch)
                 )
                 known = [t.name for t in request.topics if t.name == TOPIC]
+                unknown = [t.name for t in request.topics if t.name not in (TOPIC, UNNAMED)]
                 return {
-                    "topics": [
+                    "controller_id": cluster.CONTROLLER,
+                    "topics": [{"name": name, "error_code": 3} for name in unknown]
+                    + [
                         {
                             "name": name,
                             "partitions": [
@@ -115,7 +122,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
                             ],
                         }
                         for name in known
-                    ]
+                    ],
                 }
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce(request)

@@ -170,7 +170,30 @@ def test_an_unknown_topic_is_a_failed_read(
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
         wait_until(lambda: done(rows(plan.output)))
-    assert {row["type"] for row in done(sound(rows(plan.output)))} == {"fail"}
+    found = done(sound(rows(plan.output)))
+    told = {(r["type"], r["topic"], r["error"], r.get("partition"), r["node"]) for r in found}
+    assert told == {("fail", "nope", 3, None, node) for node in (1, 2)}
+
+
+def test_every_topic_that_was_asked_for_leaves_a_row(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """One that is unknown beside one that is known does not vanish from the history."""
+    plan = spec("metadata-reader", topics=["t", "nope", "unnamed"], rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(done(rows(plan.output))) > 10)
+    reads: dict[tuple[int, int], set[tuple[Any, ...]]] = {}
+    for row in done(sound(rows(plan.output))):
+        said = (row["topic"], row.get("partition"), row["type"], row["error"], row.get("failure"))
+        reads.setdefault((row["node"], row["read"]), set()).add(said)
+        assert row["controller_id"] == mini.CONTROLLER
+    each = {
+        ("t", 0, "ok", 0, None),
+        ("nope", None, "fail", 3, "no partition was told"),
+        ("unnamed", None, "fail", 0, "not named"),
+    }
+    assert set(map(frozenset, reads.values())) == {frozenset(each)}
 
 
 # ---- librdkafka ----------------------------------------------------------------------------------

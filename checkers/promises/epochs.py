@@ -1,0 +1,308 @@
+"""Epochs: does each only rise, and have one holder, and is every decision one that may be made?
+
+What is committed of a partition (leader, leader epoch, in-sync set) is the work of controllers, and
+every other promise takes it for the truth. Here it is judged itself, state by state in each life of
+a topic (`checkers.facts.decisions`). With ZooKeeper its own log tells of each write in their one
+order, so that nothing is missing and no clock matters.
+
+Of two states in a row (KafkaController, ZkPartitionStateMachine, Election; without ZooKeeper
+PartitionChangeBuilder):
+
+- ``leader-epoch-went-back``, ``partition-epoch-went-back``;
+- ``leader-epoch-jumped``: a leader epoch that does not begin at 0, or rises by more than one write
+  allows, which is one;
+- ``two-leaders-in-epoch``: one leader epoch with two leaders. Who makes a leader, or unmakes one
+  (-1), always raises it; AlterPartition raises only the partition epoch;
+- ``unclean-election``: a leader that was not in the in-sync set before it, though the topic does
+  not allow that;
+- ``isr-grew-in-election``: an in-sync set that grew as the leader epoch rose. A controller only
+  removes members, and whoever joins does so by AlterPartition, in the leader's epoch (with
+  ZooKeeper; without, a reassignment may end in the very record in which a replica joins).
+
+Of each state: ``leader-not-in-sync`` (the leader is in its own in-sync set), ``isr-empty`` (never:
+the last member stays when it dies; without ZooKeeper KIP-966 lets it), ``not-a-replica`` (leader
+and in-sync set were assigned at some time), ``partition-made-twice`` (its znode was made twice in
+one life of the topic, which forgets every epoch).
+
+Of those who act on decisions: ``led-by-another`` (a broker leads, or follows, in a leader epoch
+that was committed for another), ``served-by-another`` (an acknowledged produce, sent to a broker as
+the leader of an epoch that was committed for another). A forged LeaderAndIsr or UpdateMetadata,
+with a lie that Kafka cannot see, is the forger's doing, and counted.
+
+Who decided, and whether it was in office, is `succession`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.committed import committed
+from checkers.facts.decisions import Decision, Life, from_log, lives
+from checkers.facts.forgeries import believed
+from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.office import in_order, in_zookeeper, written
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+NO_LEADER: Final = -1
+_STATES: Final = "committed states"
+_ROLES: Final = "roles taken"
+_ACKS: Final = "acknowledged produces"
+Row = Mapping[str, Any]
+Broken = Iterator[tuple[str, str]]
+"""Rules and what is against them."""
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    for key, of in sorted(lives(history).items()):
+        outcome.saw(*key[:2], _STATES, sum(map(len, of)))
+        zookeeper = key[:2] in in_zookeeper(history)
+        unclean = history.run.topic(*key[:3]).unclean_leader_election
+        for life in of:
+            for finding in _life(life, zookeeper=zookeeper, unclean=unclean):
+                outcome.add(finding)
+    for finding in (*_made_twice(history), *_roles(history, outcome), *_acks(history, outcome)):
+        outcome.add(finding)
+    for arm, trial in sorted(in_zookeeper(history) - from_log(history)):
+        del trial
+        outcome.unjudged(arm, "what only ZooKeeper's own log tells: assignments")
+    for arm in sorted({key[0] for key in lives(history)} - {a for a, _ in in_zookeeper(history)}):
+        outcome.unjudged(
+            arm, "without ZooKeeper: assignments, and unclean elections where another joined"
+        )
+    return outcome
+
+
+# -- states in a row ------------------------------------------------------------------------------
+
+
+def _life(life: Life, *, zookeeper: bool, unclean: bool) -> Iterator[Finding]:
+    leaders: dict[int, Decision] = {}
+    for state in life:
+        for rule, says in _alone(state, zookeeper=zookeeper):
+            yield _finding(rule, says, state)
+        first = leaders.setdefault(state.leader_epoch, state)
+        if first.leader != state.leader:
+            says = f"leaders {first.leader} and {state.leader} in leader epoch {state.leader_epoch}"
+            yield _finding("two-leaders-in-epoch", says, state, first)
+    for before, state in pairwise(life):
+        for rule, says in _rises(before, state):
+            yield _finding(rule, says, state, before)
+        if state.partition_epoch == before.partition_epoch + 1:  # nothing was missed between
+            for rule, says in _follows(before, state, zookeeper=zookeeper, unclean=unclean):
+                yield _finding(rule, says, state, before)
+
+
+def _alone(state: Decision, *, zookeeper: bool) -> Broken:
+    leader, isr = state.leader, state.isr
+    if state.partition_epoch == 0 and state.leader_epoch:
+        yield "leader-epoch-jumped", f"leader epoch {state.leader_epoch} in its first state"
+    if isr is not None and not isr and zookeeper:
+        yield "isr-empty", "an empty in-sync set"
+    if leader is not None and leader >= 0 and isr is not None and leader not in isr:
+        yield "leader-not-in-sync", f"leader {leader}, which is not in its in-sync set {list(isr)}"
+    if state.replicas is not None:
+        named = {*(isr or ()), *([leader] if leader is not None and leader >= 0 else ())}
+        strangers = sorted(named - state.replicas)
+        if strangers:
+            yield (
+                "not-a-replica",
+                f"leader {leader} and in-sync set {list(isr or ())}; {strangers} had no replica",
+            )
+
+
+def _rises(before: Decision, state: Decision) -> Broken:
+    for name, old, new in (
+        ("leader", before.leader_epoch, state.leader_epoch),
+        ("partition", before.partition_epoch, state.partition_epoch),
+    ):
+        if new < old:
+            yield f"{name}-epoch-went-back", f"{name} epoch {new} after {old}"
+
+
+def _follows(before: Decision, state: Decision, *, zookeeper: bool, unclean: bool) -> Broken:
+    """What one write may make of the state before it."""
+    if state.leader_epoch > before.leader_epoch + 1:
+        yield (
+            "leader-epoch-jumped",
+            f"leader epoch {state.leader_epoch} straight after {before.leader_epoch}",
+        )
+    if before.isr is None or state.isr is None or unclean:
+        return
+    elected = state.leader not in (None, NO_LEADER, before.leader)
+    # Without ZooKeeper one record may end a reassignment, let a replica join and elect it.
+    if elected and state.leader not in before.isr and (zookeeper or state.isr == (state.leader,)):
+        yield (
+            "unclean-election",
+            f"leader {state.leader}, which was not in the in-sync set {list(before.isr)} before",
+        )
+    grown = sorted(set(state.isr) - set(before.isr))
+    if zookeeper and state.leader_epoch > before.leader_epoch and grown:
+        yield (
+            "isr-grew-in-election",
+            f"in-sync set {list(state.isr)} after {list(before.isr)}, as the leader epoch rose to "
+            f"{state.leader_epoch}",
+        )
+
+
+def _made_twice(history: History) -> Iterator[Finding]:
+    made: dict[Key, Row] = {}
+    for row in in_order(history):
+        if row["what"] == "topic" and row["step"] in ("created", "removed"):
+            topic = (row["arm"], row["trial"], row["topic"])
+            for key in [key for key in made if key[:3] == topic]:
+                del made[key]
+        elif row["what"] == "state" and row["step"] == "created" and row["topic"] is not None:
+            key = key_of(row)
+            if key in made:
+                yield Finding(
+                    "partition-made-twice",
+                    f"the state of {key[2]}-{key[3]} was made again though its topic lived on",
+                    *key[:2],
+                    (written(made[key]), written(row)),
+                )
+            made[key] = row
+
+
+# -- those who act on it --------------------------------------------------------------------------
+
+
+def _roles(history: History, outcome: Outcome) -> Iterator[Finding]:
+    known = committed(history)
+    lies = _lies(history, "LEADER_AND_ISR")
+    for row in history.rows("leader_change"):
+        of = known.get(key_of(row)) if row["topic"] is not None else None
+        leads = row["node"] if row["role"] == "leader" else row["leader"]
+        leaders = of.leaders.get(row["leader_epoch"]) if of is not None else None
+        if leaders is None or leads is None or leads < 0:
+            continue
+        outcome.saw(row["arm"], row["trial"], _ROLES)
+        if leads in leaders:
+            continue
+        if (*key_of(row), row["node"], row["leader_epoch"]) in lies:
+            outcome.excuse(row["arm"], row["trial"], "led-by-another", "forged", of=_ROLES)
+            continue
+        at = _at(row)
+        says = "leads" if row["role"] == "leader" else f"follows node {leads} in"
+        yield Finding(
+            "led-by-another",
+            f"node {row['node']} {says} {row['topic']}-{row['partition']} in leader epoch "
+            f"{row['leader_epoch']}, in which {_or(leaders)} was committed",
+            row["arm"],
+            row["trial"],
+            (
+                Pick("leadership", {**at, "leader_epoch": row["leader_epoch"]}, rows=1),
+                Pick(
+                    "leader_change",
+                    {**at, "node": row["node"], "leader_epoch": row["leader_epoch"]},
+                    from_t=row["t"],
+                    rows=1,
+                ),
+            ),
+        )
+
+
+def _acks(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """By whom clients were served under which leader epoch; most clients do not say."""
+    from pyspark.sql import functions as F
+
+    if not history.has("produce"):
+        return
+    acked = history.frame("produce").where("type = 'ok' and leader_epoch >= 0 and node is not null")
+    found = acked.groupBy(*TP, "node", "leader_epoch").agg(
+        F.min("t").alias("t"), F.count("*").alias("n")
+    )
+    known, lies = committed(history), _lies(history, "UPDATE_METADATA")
+    for row in found.toArrow().to_pylist():
+        of = known.get(key_of(row))
+        leaders = of.leaders.get(row["leader_epoch"]) if of is not None else None
+        if leaders is None:
+            continue
+        outcome.saw(row["arm"], row["trial"], _ACKS, row["n"])
+        if row["node"] in leaders:
+            continue
+        # Whichever broker was lied to may have told the client.
+        if any(lie[:4] == key_of(row) and lie[5] == row["leader_epoch"] for lie in lies):
+            excused = ("served-by-another", "forged")
+            outcome.excuse(row["arm"], row["trial"], *excused, of=_ACKS, n=row["n"])
+            continue
+        mine = {**_at(row), "node": row["node"], "leader_epoch": row["leader_epoch"]}
+        yield Finding(
+            "served-by-another",
+            f"node {row['node']} acknowledged {row['n']} produces to {row['topic']}-"
+            f"{row['partition']} as leader of leader epoch {row['leader_epoch']}, in which "
+            f"{_or(leaders)} was committed",
+            row["arm"],
+            row["trial"],
+            (
+                Pick("leadership", {**_at(row), "leader_epoch": row["leader_epoch"]}, rows=1),
+                Pick("produce", {**mine, "type": "ok"}, from_t=row["t"], rows=1),
+            ),
+        )
+
+
+def _lies(history: History, api: str) -> set[tuple[Any, ...]]:
+    """(partition..., node, leader epoch) of what a forger made brokers believe."""
+    return {
+        (*key_of(row), row["node"], row["leader_epoch"])
+        for row in history.rows("forged")
+        if row["api"] == api and row["topic"] is not None and believed(row)
+    }
+
+
+# -- witnesses ------------------------------------------------------------------------------------
+
+
+def _or(values: Iterable[int]) -> str:
+    return " or ".join(str(value) for value in sorted(values))
+
+
+def _at(row: Row) -> dict[str, Any]:
+    return {"topic": row["topic"], "partition": row["partition"]}
+
+
+def _finding(rule: str, says: str, state: Decision, *before: Decision) -> Finding:
+    arm, trial, topic, partition = state.key
+    says = f"{topic}-{partition} was given {says}, by controller epoch {state.controller_epoch}"
+    return Finding(rule, says, arm, trial, tuple(one.pick for one in (*before, state)))
+
+
+PROMISE: Final = Promise(
+    name="epochs",
+    says="Leader and partition epochs only rise, each has one holder, and no decision is made that "
+    "may not be made.",
+    source="KafkaController, ZkPartitionStateMachine, Election; KIP-497; KAFKA-6082",
+    rules={
+        "leader-epoch-went-back": "A partition's leader epoch never falls.",
+        "partition-epoch-went-back": "A partition's partition epoch never falls.",
+        "leader-epoch-jumped": "A leader epoch begins at 0 and rises one by one.",
+        "two-leaders-in-epoch": "One leader epoch has one leader.",
+        "unclean-election": "Leaders are elected from the in-sync set.",
+        "isr-grew-in-election": "Controllers add nobody to an in-sync set.",
+        "leader-not-in-sync": "A leader is in its own in-sync set.",
+        "isr-empty": "An in-sync set keeps its last member.",
+        "not-a-replica": "Leaders and in-sync sets are assigned replicas.",
+        "partition-made-twice": "A partition's state is made once in a topic's life.",
+        "led-by-another": "Brokers lead and follow as was committed in that leader epoch.",
+        "served-by-another": "Only the leader of a leader epoch acknowledges in it.",
+    },
+    evidence={
+        _STATES: "states of partitions, each once",
+        _ROLES: "leaderships that brokers took up or followed",
+        _ACKS: "acknowledged produces of clients that say under which leader epoch",
+    },
+    blind=(
+        "the election of a broker that was dead, but in sync",
+        "brokers' dynamic configurations: unclean elections allowed for a whole broker",
+        "fetches under an epoch; clients that do not say which one they believed in",
+        "without ZooKeeper: assignments",
+    ),
+    check=check,
+)

@@ -1,0 +1,282 @@
+"""What controllers decide, state by state, and who acts on it: both ways.
+
+Each defect is told twice: as ZooKeeper's own log has it, and as a watch alone has seen it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.judging.witness import attach
+from checkers.promises.epochs import check
+
+pytestmark = pytest.mark.spark
+State = tuple[int, int, tuple[int, ...]]
+"""Leader, leader epoch, in-sync set."""
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+class Log:
+    """ZooKeeper's log, write by write."""
+
+    def __init__(self, story: Any) -> None:
+        self.story, self.zxid = story, 0
+
+    def write(self, what: str, step: str, **fields: Any) -> None:
+        self.zxid += 1
+        # Times are ZooKeeper's to the millisecond: many writes share one.
+        self.story.add("zk_write", 100, what=what, step=step, zxid=self.zxid, **fields)
+
+    def topic(self, *replicas: int, step: str = "created", topic: str = "t") -> None:
+        self.write("topic", step, replicas=list(replicas), topic=topic)
+
+    def states(self, *states: State, begin: int = 0, **more: Any) -> None:
+        for number, (leader, epoch, isr) in enumerate(states, begin):
+            fields = {"leader": leader, "leader_epoch": epoch, "isr": list(isr), **more}
+            step = "set" if number else "created"
+            self.write("state", step, partition_epoch=number, controller_epoch=1, **fields)
+
+
+@pytest.fixture(params=["log", "watch", "metadata log"])
+def told(request: Any, story: Any) -> Any:
+    """Tells states one after the other."""
+    log = Log(story)
+    if request.param == "log":
+        log.topic(1, 2, 3)
+
+    def tell(*states: State, topic: str = "t") -> None:
+        if request.param == "log":
+            log.states(*states, topic=topic)
+            return
+        for number, (leader, epoch, isr) in enumerate(states):
+            fields = {
+                "partition_epoch": number,
+                "isr": list(isr),
+                "commit_ms": number,
+                "topic": topic,
+            }
+            for teller in (1,) if request.param == "watch" else (1, 2):
+                source = "zk" if request.param == "watch" else "controller"
+                process = f"node-{teller}"
+                story.commit(number, leader, epoch, process=process, source=source, **fields)
+
+    tell.zookeeper = request.param != "metadata log"  # type: ignore[attr-defined]
+    tell.assignments = request.param == "log"  # type: ignore[attr-defined]
+    return tell
+
+
+LAWFUL: dict[str, list[State]] = {
+    "shrinks and grows in one epoch": [(1, 0, (1, 2, 3)), (1, 0, (1, 2)), (1, 0, (1, 2, 3))],
+    "a follower dies": [(1, 0, (1, 2, 3)), (1, 1, (1, 3))],
+    "the leader dies": [(1, 0, (1, 2)), (2, 1, (2,))],
+    "the last one dies, and comes back": [(1, 0, (1,)), (-1, 1, (1,)), (1, 2, (1,))],
+    "controlled shutdown": [
+        (1, 0, (1, 2, 3)),
+        (2, 1, (2, 3)),
+        (2, 1, (2, 3, 1)),
+        (1, 2, (2, 3, 1)),
+    ],
+    "only the epoch": [(1, 0, (1, 2)), (1, 1, (1, 2))],
+}
+BROKEN: dict[str, tuple[list[State], dict[str, int]]] = {
+    "back": ([(1, 0, (1, 2)), (2, 1, (2, 1)), (2, 0, (2, 1))],
+             {"leader-epoch-went-back": 1, "two-leaders-in-epoch": 1}),
+    "a new leader in the old epoch": ([(1, 0, (1, 2)), (2, 0, (2, 1))],
+                                      {"two-leaders-in-epoch": 1}),
+    "no leader in the old epoch": ([(1, 0, (1, 2)), (-1, 0, (1, 2))], {"two-leaders-in-epoch": 1}),
+    "jumped": ([(1, 0, (1, 2)), (2, 2, (2, 1))], {"leader-epoch-jumped": 1}),
+    "began high": ([(1, 3, (1, 2))], {"leader-epoch-jumped": 1}),
+    "unclean": ([(1, 0, (1,)), (2, 1, (2,))], {"unclean-election": 1, "isr-grew-in-election": 1}),
+    "unclean after none": ([(1, 0, (1,)), (-1, 1, (1,)), (3, 2, (3,))],
+                           {"unclean-election": 1, "isr-grew-in-election": 1}),
+    "grown by the controller": ([(1, 0, (1, 2)), (2, 1, (1, 2, 3))], {"isr-grew-in-election": 1}),
+    "leads from outside": ([(1, 0, (2, 3))], {"leader-not-in-sync": 1}),
+    "empty": ([(1, 0, (1,)), (-1, 1, ())], {"isr-empty": 1}),
+    "no replica": ([(1, 0, (1, 2, 7))], {"not-a-replica": 1}),
+}  # fmt: skip
+ONLY_ZOOKEEPER = {"isr-grew-in-election", "isr-empty"}
+
+
+@pytest.mark.parametrize("case", ["lawful", "broken"])
+def test_states_in_a_row(story: Any, spark: Any, told: Any, case: str) -> None:
+    """Every case is a topic of its own, so that one history tells them all."""
+    if case == "lawful":
+        for name, states in LAWFUL.items():
+            told(*states, topic=name)
+        found = judged(story, spark)
+        assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+        assert found.evidence[story.arm, 0, "committed states"] == sum(map(len, LAWFUL.values()))
+        return
+    if told.assignments:
+        for name in BROKEN:
+            Log(story).topic(1, 2, 3, topic=name)
+    for name, (states, _) in BROKEN.items():
+        told(*states, topic=name)
+    by_topic: dict[str, dict[str, int]] = {name: {} for name in BROKEN}
+    for finding in judged(story, spark).findings:
+        name = next(name for name in BROKEN if finding.says.startswith(f"{name}-"))
+        by_topic[name][finding.rule] = by_topic[name].get(finding.rule, 0) + 1
+    for name, (_, rules) in BROKEN.items():
+        wanted = {
+            rule: n
+            for rule, n in rules.items()
+            if (told.zookeeper or rule not in ONLY_ZOOKEEPER)
+            and (told.assignments or rule != "not-a-replica")
+        }
+        assert by_topic[name] == wanted, name
+
+
+def test_the_witness_is_both_states(story: Any, spark: Any) -> None:
+    log = Log(story)
+    log.topic(1, 2)
+    log.states((1, 0, (1,)), (2, 1, (2,)))
+    history = story.history(spark)
+    found = check(history)
+    violation = next(v for v in attach(history, found.findings) if v.rule == "unclean-election")
+    assert [(e["f"], e["leader"]) for e in violation.events] == [("zk_write", 1), ("zk_write", 2)]
+
+
+def test_unclean_where_the_topic_allows_it(story: Any, spark: Any) -> None:
+    story.run["topics"] = {"t": {"configs": {"unclean.leader.election.enable": "true"}}}
+    log = Log(story)
+    log.topic(1, 2)
+    log.states((1, 0, (1,)), (2, 1, (2,)))
+    assert not judged(story, spark).counts
+
+
+def test_what_a_watch_missed_between_is_not_judged(story: Any, spark: Any) -> None:
+    story.commit(1, 1, 0, isr=[1], partition_epoch=0)
+    story.commit(2, 2, 2, isr=[2], partition_epoch=3)  # which joined, and was elected, between
+    assert not judged(story, spark).counts
+
+
+def test_moved_replicas_stay_lawful(story: Any, spark: Any) -> None:
+    """A reassignment: assigned first, in sync later, elected before the old one goes."""
+    log = Log(story)
+    log.topic(1)
+    log.states((1, 0, (1,)))
+    log.topic(1, 2, step="set")
+    log.states((1, 1, (1,)), (1, 1, (1, 2)), (2, 2, (1, 2)), (2, 3, (2,)), begin=1)
+    log.topic(2, step="set")
+    assert not judged(story, spark).counts
+
+
+def test_a_replica_of_a_namesake_is_none(story: Any, spark: Any) -> None:
+    log = Log(story)
+    log.topic(1, 2)
+    log.states((1, 0, (1, 2)))
+    log.write("topic", "removed", partition=None)
+    log.topic(3)
+    log.states((3, 0, (3,)))
+    assert not judged(story, spark).counts
+    log.states((3, 0, (3, 1)), begin=1)
+    assert judged(story, spark).counts == {"not-a-replica": 1}
+
+
+def test_a_topic_made_again_begins_anew(story: Any, spark: Any) -> None:
+    log = Log(story)
+    for leader in (1, 2):
+        log.topic(1, 2)
+        log.states((leader, 0, (1, 2)), (3 - leader, 1, (1, 2)))
+        log.write("state", "removed")
+        log.write("topic", "removed", partition=None)
+    assert not judged(story, spark).counts
+
+
+def test_a_state_made_again_in_one_life_of_its_topic(story: Any, spark: Any) -> None:
+    """Every epoch is forgotten, and brokers that remember them refuse the new leader."""
+    log = Log(story)
+    log.topic(1, 2)
+    log.states((1, 0, (1, 2)), (2, 1, (1, 2)))
+    log.write("state", "removed")
+    log.states((1, 0, (1, 2)))
+    assert judged(story, spark).counts == {"partition-made-twice": 1}
+
+
+def test_a_watch_cannot_tell_a_new_life_from_a_fall(story: Any, spark: Any) -> None:
+    for number, epoch in ((0, 0), (1, 1), (0, 0), (1, 1)):
+        story.commit(1, 1, epoch, partition_epoch=number, commit_ms=len(story.rows["leadership"])
+                     if "leadership" in story.rows else 0)  # fmt: skip
+    assert not judged(story, spark).counts
+
+
+def test_a_metadata_log_that_falls(story: Any, spark: Any) -> None:
+    """There a new life begins with partition epoch 0, and every copy holds that."""
+    for ms, number in enumerate((0, 3, 2)):
+        for node in (1, 2):
+            fields = {"process": f"node-{node}", "source": "controller", "commit_ms": ms}
+            story.commit(ms, 1, 0, partition_epoch=number, isr=[1, number], **fields)
+    assert judged(story, spark).counts == {"partition-epoch-went-back": 1}
+
+
+# -- those who act on it --------------------------------------------------------------------------
+
+
+def role(story: Any, t: float, node: int, role: str, leader: int, epoch: int) -> None:
+    story.add("leader_change", t, node=node, role=role, leader=leader, leader_epoch=epoch)
+
+
+def test_roles_as_they_were_committed(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(10, 2, 1)
+    role(story, 1, 1, "leader", 1, 0)
+    role(story, 2, 2, "follower", 1, 0)
+    role(story, 11, 2, "leader", 2, 1)
+    role(story, 12, 3, "follower", 1, 0)  # late, as it may be
+    role(story, 13, 1, "leader", 1, 9)  # nobody saw it committed
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[story.arm, 0, "roles taken"] == 4
+
+
+@pytest.mark.parametrize(("node", "as_what", "leader"), [(1, "leader", 1), (3, "follower", 1)])
+def test_two_leaders_in_one_epoch(
+    story: Any, spark: Any, node: int, as_what: str, leader: int
+) -> None:
+    story.commit(0, 1, 0)
+    story.commit(10, 2, 1)
+    role(story, 11, 2, "leader", 2, 1)
+    role(story, 12, node, as_what, leader, 1)
+    history = story.history(spark)
+    found = check(history)
+    assert found.counts == {"led-by-another": 1}
+    (violation,) = attach(history, found.findings)
+    assert [e["f"] for e in violation.events] == ["leadership", "leader_change"]
+
+
+@pytest.mark.parametrize(
+    ("lie", "excused"), [("future_controller_epoch", True), ("stale_leader_epoch", False)]
+)
+def test_a_forger_makes_leaders(story: Any, spark: Any, lie: str, excused: bool) -> None:
+    story.commit(0, 1, 0)
+    story.commit(10, 2, 1)
+    for t in range(4):
+        role(story, 11 + t, 2, "leader", 2, 1)
+    told = {"leader": 3, "leader_epoch": 1, "error": 0}
+    story.add("forged", 20, node=3, api="LEADER_AND_ISR", lie=lie, **told)
+    role(story, 19.5, 3, "leader", 3, 1)
+    found = judged(story, spark)
+    assert found.counts == ({} if excused else {"led-by-another": 1})
+    assert sum(found.excused.values()) == int(excused)
+
+
+def test_an_acknowledgement_from_another(story: Any, spark: Any) -> None:
+    story.commit(0, 1, 0)
+    story.commit(10, 2, 1)
+    story.produce(5, 1, 0, node=1, leader_epoch=0)
+    story.produce(12, 2, 1, node=1, leader_epoch=0)  # it has not heard yet
+    story.produce(13, 3, 1, node=2, leader_epoch=1)
+    story.produce(14, 4, None, node=3, leader_epoch=1, type="fail")  # asked, and refused
+    assert not judged(story, spark).counts
+    story.produce(15, 5, 2, node=3, leader_epoch=1)
+    assert judged(story, spark).counts == {"served-by-another": 1}
+    lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "error": 0}
+    story.add("forged", 12, node=1, leader=3, leader_epoch=1, **lie)  # who may have told the client
+    assert not judged(story, spark).counts

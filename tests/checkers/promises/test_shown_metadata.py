@@ -1,0 +1,240 @@
+"""Leaders and in-sync sets as brokers show them, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.judging.witness import attach
+from checkers.promises.shown_metadata import check
+from tests.checkers.conftest import Story, judged_together
+
+pytestmark = pytest.mark.spark
+LATE = 20_000
+"""Long after all was healed (at 10 s)."""
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+@pytest.fixture
+def calm(story: Any) -> Any:
+    return calmed(story)
+
+
+def calmed(story: Any) -> Any:
+    """Faults ended at 10 s and every replica caught up by 11 s; two epochs were committed."""
+    story.commit(0, 1, 0, isr=[1, 2, 3])
+    story.commit(1_000, 2, 1, isr=[2, 3])
+    story.commit(2_000, 2, 1, partition_epoch=2, isr=[2, 3, 1])
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    return story
+
+
+def shown(story: Any, t: float, leader: int, leader_epoch: int, **more: Any) -> None:
+    fields = {"leader": leader, "leader_epoch": leader_epoch, "error": 0, **more}
+    story.add("metadata", t, node=fields.pop("node", 3), **fields)
+
+
+def test_what_is_true_passes(calm: Any, spark: Any) -> None:
+    shown(calm, 500, 1, 0, isr=[3, 1, 2])  # in any order
+    shown(calm, 1_500, 2, 1, isr=[2, 3])
+    shown(calm, 1_600, 1, 0, isr=[1, 2, 3])  # old, which is another promise's
+    shown(calm, 9_000, 2, 1, isr=[2, 3])  # grown since; the controller's word may be under way
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3])
+    found = judged(calm, spark)
+    assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[calm.arm, 0, "answers about a partition"] == 5
+
+
+def test_the_wrong_leader_is_found_at_any_time(calm: Any, spark: Any) -> None:
+    shown(calm, 1_500, 1, 1, isr=[2, 3])
+    shown(calm, LATE, 2, 1)
+    history = calm.history(spark)
+    found = check(history)
+    assert found.counts == {"metadata-wrong-leader": 1}
+    (violation,) = attach(history, found.findings)
+    assert next((e["f"], e["leader"]) for e in violation.events) == ("leadership", 2)
+    assert ("metadata", 1) in [(e["f"], e["leader"]) for e in violation.events]
+
+
+@pytest.mark.parametrize(("error", "rules"), [(5, {}), (72, {}), (0, {"metadata-wrong-leader": 1})])
+def test_no_leader_is_said_with_an_error(calm: Any, spark: Any, error: int, rules: Any) -> None:
+    """A broker that thinks the leader dead says so: a controlled shutdown's moment."""
+    shown(calm, 1_500, -1, 1, error=error)
+    shown(calm, LATE, 2, 1)
+    assert judged(calm, spark).counts == rules
+
+
+def test_a_leader_shown_where_none_was_committed(calm: Any, spark: Any) -> None:
+    calm.commit(3_000, -1, 2, partition_epoch=3, isr=[2])
+    calm.commit(4_000, 2, 3, partition_epoch=4, isr=[2])
+    shown(calm, 3_500, -1, 2, isr=[2], error=5)
+    shown(calm, 3_600, 2, 2, isr=[2])
+    shown(calm, LATE, 2, 3, isr=[2])
+    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+
+
+def test_namesakes_are_not_accused_of_each_other(calm: Any, spark: Any) -> None:
+    calm.commit(5_000, 3, 0, partition_epoch=0, isr=[3], commit_ms=5_000)
+    shown(calm, 5_500, 3, 0, isr=[3])
+    shown(calm, 5_600, 1, 0, isr=[1, 2, 3])
+    assert not judged(calm, spark).counts
+
+
+def test_an_in_sync_set_of_nobodys(calm: Any, spark: Any) -> None:
+    shown(calm, 1_500, 2, 1, isr=[2])
+    shown(calm, 1_600, 2, 1, isr=[1, 2, 3])  # committed in that epoch, if later
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3])
+    found = judged(calm, spark)
+    assert found.counts == {"metadata-isr-never-committed": 1}
+    assert "[2]" in found.findings[0].says
+
+
+def test_what_the_log_alone_holds_was_committed(calm: Any, spark: Any) -> None:
+    """A set that was overwritten before the watch read it."""
+    state = {"leader": 2, "leader_epoch": 1, "partition_epoch": 2, "isr": [2]}
+    calm.add("zk_write", 1_400, what="state", step="set", zxid=9, **state)
+    shown(calm, 1_500, 2, 1, isr=[2])
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3])
+    assert not judged(calm, spark).counts
+
+
+def test_no_leader_for_long(spark: Any) -> None:
+    ends = ("late", "early", "dead leader", "paused broker", "never healed")
+    cases = {end: calmed(Story()) for end in ends}
+    for end, calm in cases.items():
+        calm.add("node_event", 0, node=2, event="start")
+        calm.add("node_event", 0, node=3, event="start")
+        if end == "dead leader":
+            calm.add("node_event", 12_000, node=2, event="kill")
+        if end == "paused broker":
+            calm.add("node_event", LATE - 1, node=3, event="resume")
+        if end == "never healed":
+            calm.add("fault", 500, fault="cut", id="a", phase="injected")
+        shown(calm, 14_900 if end == "early" else LATE, -1, 1, error=5)
+        shown(calm, LATE, 2, 1, node=1)
+    found = judged_together(spark, check, cases)
+    assert {end: rules for end, (rules, _) in found.items() if rules} == {
+        "late": {"metadata-no-leader": 1}
+    }
+
+
+def test_an_in_sync_set_that_stays_old(spark: Any) -> None:
+    cases = {"14900": calmed(Story()), "15100": calmed(Story())}
+    for t, calm in cases.items():
+        shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=1)
+        shown(calm, int(t), 2, 1, isr=[2, 3])
+    found = judged_together(spark, check, cases)
+    assert [rules for rules, _ in found.values()] == [{}, {"metadata-isr-behind": 1}]
+
+
+def test_an_in_sync_set_that_shrank_just_now_may_be_under_way(calm: Any, spark: Any) -> None:
+    calm.commit(LATE - 100, 2, 1, partition_epoch=3, isr=[2, 3])
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3])
+    assert not judged(calm, spark).counts
+
+
+def test_what_came_after_the_last_read_was_not_to_be_shown(calm: Any, spark: Any) -> None:
+    """Brokers are stopped at the end, and say goodbye to each other."""
+    calm.commit(LATE + 500, -1, 2, partition_epoch=3, isr=[2])
+    shown(calm, LATE, 2, 1, isr=[2, 3])
+    assert judged(calm, spark).counts == {"metadata-isr-behind": 1}
+
+
+def test_a_row_written_late_is_dated_by_the_store(calm: Any, spark: Any) -> None:
+    """What the watch had missed is written down after the end, with ZooKeeper's time."""
+    calm.commit(LATE + 500, 2, 1, partition_epoch=3, isr=[2, 3], commit_ms=3_000)
+    shown(calm, LATE, 2, 1, isr=[2, 3])
+    assert judged(calm, spark).verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
+
+
+def test_too_many_that_owed_nothing_are_unknown(calm: Any, spark: Any) -> None:
+    for node in (1, 2, 3):
+        shown(calm, LATE if node == 1 else 12_000, 2, 1, node=node)
+    verdict, reasons = judged(calm, spark).verdict([(calm.arm, 0)])
+    assert verdict is Verdict.UNKNOWN
+    assert "2 of 3 last answers" in reasons[0]
+
+
+def test_epochs_that_nobody_saw_committed_are_named(calm: Any, spark: Any) -> None:
+    shown(calm, 1_500, 1, 7)
+    shown(calm, LATE, 2, 1)
+    found = judged(calm, spark)
+    assert not found.counts
+    assert "nobody saw the commit" in found.not_judged[0]
+
+
+def forge(story: Any, t: float, lie: str, **more: Any) -> None:
+    fields = {"error": 0, "leader": 1, "leader_epoch": 1, "api": "UPDATE_METADATA", **more}
+    story.add("forged", t, node=3, lie=lie, **fields)
+
+
+def test_a_forgers_word_is_his_until_the_next_true_one(calm: Any, spark: Any) -> None:
+    forge(calm, 3_000, "future_controller_epoch")
+    calm.add("metadata_update", 2_999.5, node=3, leader=1, leader_epoch=1)  # the forged one itself
+    shown(calm, 3_100, 1, 1)
+    for t in range(10):
+        shown(calm, LATE + t, 2, 1)
+    found = judged(calm, spark)
+    assert not found.counts
+    assert sum(found.excused.values()) == 11  # the lie is believed for ever: nothing is judged
+    assert found.verdict([(calm.arm, 0)])[0] is Verdict.UNKNOWN
+    calm.add("metadata_update", 5_000, node=3, leader=2, leader_epoch=1)
+    found = judged(calm, spark)
+    assert sum(found.excused.values()) == 1
+    assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
+    shown(calm, 5_100, 1, 1)
+    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+
+
+@pytest.mark.parametrize("lie", ["stale_controller_epoch", "stale_broker_epoch"])
+def test_a_lie_that_must_be_seen_excuses_nothing(calm: Any, spark: Any, lie: str) -> None:
+    forge(calm, 3_000, lie)
+    shown(calm, 3_100, 1, 1)
+    shown(calm, LATE, 2, 1)
+    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+
+
+def test_a_lie_ends_with_the_life_that_heard_it(calm: Any, spark: Any) -> None:
+    forge(calm, 3_000, "future_controller_epoch")
+    calm.add("node_event", 4_000, node=3, event="kill")
+    calm.add("node_event", 4_500, node=3, event="start")
+    shown(calm, 5_100, 1, 1)
+    calm.add("metadata_update", 8_000, node=3, leader=2, leader_epoch=1)  # of the next life
+    shown(calm, LATE, 2, 1)
+    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+
+
+def test_who_was_turned_against_its_controller_is_excused_for_what_it_missed(
+    calm: Any, spark: Any
+) -> None:
+    """The lie was about another topic; news of this one could not come through either."""
+    forge(calm, 1_500, "future_controller_epoch", topic="other")
+    for _ in range(4):
+        shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=1)
+    shown(calm, LATE, 2, 1, isr=[2, 3])
+    found = judged(calm, spark)
+    assert not found.counts
+    assert [(e.rule, e.excuse, e.n) for e in found.excuses()] == [
+        ("metadata-isr-behind", "forged", 1)
+    ]
+
+
+def test_a_metadata_log_that_one_copy_alone_holds_is_not_owed(story: Any, spark: Any) -> None:
+    """KRaft: the deposed controller's own log ends with what was never committed."""
+    copies: dict[str, Any] = {"source": "controller", "isr": [1, 2]}
+    for node in (1, 2):
+        story.commit(0, 1, 0, process=f"node-{node}", **copies)
+    story.commit(1_000, 1, 0, **{**copies, "partition_epoch": 1, "isr": [1]}, process="node-1")
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    shown(story, LATE, 1, 0, isr=[1, 2], controller_id=3)
+    assert not judged(story, spark).counts
+    story.commit(1_000, 1, 0, **{**copies, "partition_epoch": 1, "isr": [1]}, process="node-2")
+    assert judged(story, spark).counts == {"metadata-isr-behind": 1}

@@ -1,0 +1,309 @@
+"""Who answers, what is named, and whom as controller: both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.judging.witness import attach
+from checkers.promises.whole_metadata import check
+from tests.checkers.conftest import Story, judged_together
+
+pytestmark = pytest.mark.spark
+LATE = 20_000
+"""Long after all was healed (at 10 s)."""
+UNKNOWN_TOPIC = 3
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def says(story: Any, t: float, node: int, *partitions: int, **more: Any) -> None:
+    """One answer about topic "t" (or another): the partitions that it names."""
+    fields = {"controller_id": 1, "read": int(t * 10), "invoke_t": t - 1, **more}
+    for partition in partitions:
+        known = {"error": 0, "leader": 1, "leader_epoch": 0}
+        story.add("metadata", t, node=node, partition=partition, **known, **fields)
+    if not partitions:
+        unknown = {"type": "fail", "error": UNKNOWN_TOPIC, **fields}
+        story.add("metadata", t, node=node, partition=None, **unknown)
+
+
+def elect(story: Any, t: float, node: int, controller_epoch: int) -> None:
+    story.add("controller", t, node=node, event="elected", controller_epoch=controller_epoch)
+
+
+@pytest.fixture
+def calm(story: Any) -> Any:
+    return calmed(story)
+
+
+def calmed(story: Any) -> Any:
+    """Two partitions; faults ended at 10 s and every replica caught up by 11 s."""
+    for node in (1, 2, 3):
+        story.add("node_event", 0, node=node, event="start")
+    elect(story, 5, 1, 1)
+    story.commit(10, 1, 0)
+    story.commit(10, 1, 0, partition=1)
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    for node in (1, 2, 3):
+        says(story, LATE, node, 0, 1)
+    return story
+
+
+def test_what_is_whole_passes(calm: Any, spark: Any) -> None:
+    says(calm, 5, 1)  # before it was made
+    says(calm, 12, 2)  # just made
+    says(calm, 20, 2, 0, 1, controller_id=-1)
+    found = judged(calm, spark)
+    assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[calm.arm, 0, "brokers heard"] == 3
+
+
+@pytest.mark.parametrize("left", [(), (0,)])
+def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any) -> None:
+    says(calm, 100, 2, 0, 1)
+    says(calm, 200, 2, *left)
+    history = calm.history(spark)
+    found = check(history)
+    assert found.counts["metadata-forgot"] == 2 - len(left)
+    violation = attach(history, found.findings)[-1]
+    told = [(e["t"] // 1_000_000, e.get("partition")) for e in violation.events if "read" in e]
+    assert told[0] == (100, 1)
+    assert told[-1][0] == 200
+
+
+def test_it_may_be_forgotten(spark: Any) -> None:
+    whys = ("restarted", "spans it", "under way", "deleted", "deleted meanwhile")
+    cases = {why: calmed(Story()) for why in whys}
+    for why, calm in cases.items():
+        says(calm, 100, 2, 0, 1)
+        if why == "restarted":
+            calm.add("node_event", 120, node=2, event="kill")
+            calm.add("node_event", 130, node=2, event="start")
+        if why == "spans it":
+            calm.add("node_event", 199.5, node=2, event="start")
+        if "deleted" in why:
+            calm.add("topic_deletion", 150, step="requested")
+            calm.add("topic_deletion", 250, step="gone")
+            calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["t"] < LATE * 1_000_000]
+            for node in (1, 2, 3):
+                says(calm, LATE, node)
+        says(calm, 200, 2, invoke_t={"under way": 99, "deleted meanwhile": 149}.get(why, 199))
+    assert judged_together(spark, check, cases) == dict.fromkeys(cases, ({}, []))
+
+
+def test_before_its_deletion_was_asked_for_it_may_not(calm: Any, spark: Any) -> None:
+    says(calm, 100, 2, 0, 1)
+    says(calm, 140, 2, 1)
+    calm.add("topic_deletion", 150, step="requested", error_ns=1_000_000)
+    says(calm, 200, 2)
+    calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["t"] < LATE * 1_000_000]
+    assert judged(calm, spark).counts == {"metadata-forgot": 1}
+
+
+def test_never_having_heard_of_it(spark: Any) -> None:
+    wanted = {"late": 2, "early": 0, "just back": 0, "paused": 0, "just made": 1}
+    cases = {case: calmed(Story()) for case in wanted}
+    for case, calm in cases.items():
+        calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
+        if case == "just back":
+            calm.add("node_event", LATE - 900, node=2, event="start")
+        if case == "paused":
+            calm.add("node_event", LATE - 900, node=2, event="pause")
+        if case == "just made":
+            calm.rows["leadership"] = calm.rows["leadership"][:1]
+            calm.commit(LATE - 900, 1, 0, partition=1)
+        says(calm, 14_900 if case == "early" else LATE, 2)
+    found = judged_together(spark, check, cases)
+    assert {case: rules.get("metadata-forgot", 0) for case, (rules, _) in found.items()} == wanted
+
+
+def test_without_zookeeper_only_a_runs_own_topics_are_known_to_stay(story: Any, spark: Any) -> None:
+    story.commit(10, 1, 0, source="controller")
+    says(story, 100, 2, 0)
+    says(story, 200, 2)
+    assert not judged(story, spark).counts
+    story.run["topics"] = {"t": {}}
+    assert judged(story, spark).counts == {"metadata-forgot": 1}
+
+
+# -- topics that are gone -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gone(calm: Any) -> Any:
+    return deleted(calm)
+
+
+def deleted(calm: Any) -> Any:
+    """Topic "old" lived on nodes 1 and 2, and was deleted in the middle of the faults."""
+    topic = {"topic": "old", "what": "topic"}
+    calm.add("zk_write", 8, step="created", replicas=[1, 3], zxid=5, **topic)
+    calm.add("zk_write", 9, step="set", replicas=[1, 2], zxid=6, **topic)  # moved from 3 to 2
+    calm.add("zk_write", 3_000, step="removed", partition=None, zxid=7, commit_ms=3_000, **topic)
+    calm.commit(10, 1, 0, topic="old", commit_ms=10)
+    calm.add("topic_deletion", 2_000, topic="old", step="requested", commit_ms=2_000)
+    calm.add("topic_deletion", 3_000, topic="old", step="gone", commit_ms=3_000)
+    for node in (1, 2, 3):
+        says(calm, 100, node, 0, topic="old")
+        says(calm, LATE, node, topic="old")
+    return calm
+
+
+def test_a_topic_that_goes_may_be_named_until_then(gone: Any, spark: Any) -> None:
+    says(gone, 2_500, 1, 0, topic="old")
+    says(gone, 3_001, 1, 0, topic="old", invoke_t=2_990)
+    assert judged(gone, spark).verdict([(gone.arm, 0)]) == (Verdict.VALID, [])
+
+
+def test_who_had_a_replica_knows_at_once(spark: Any) -> None:
+    """The others hear of it when their turn comes."""
+    wanted = {(1, 3_100): 1, (3, 3_100): 0, (3, 14_900): 0, (3, 15_100): 1}
+    cases = {f"{node} at {t}": deleted(calmed(Story())) for node, t in wanted}
+    for (node, t), gone in zip(wanted, cases.values(), strict=True):
+        says(gone, t, node, 0, topic="old")
+    found = judged_together(spark, check, cases).values()
+    assert [rules.get("metadata-still-names", 0) for rules, _ in found] == [*wanted.values()]
+
+
+def test_a_namesake_is_another_topic(gone: Any, spark: Any) -> None:
+    gone.commit(4_000, 1, 0, topic="old", commit_ms=4_000)
+    says(gone, 4_100, 1, 0, topic="old")
+    assert not judged(gone, spark).counts
+
+
+def test_the_last_state_written_down_late_is_no_namesake(gone: Any, spark: Any) -> None:
+    """What the watch had missed of the deleted topic comes at the end, with its own time."""
+    gone.commit(LATE + 1_000, 1, 1, topic="old", commit_ms=1_500)
+    says(gone, 3_100, 1, 0, topic="old")
+    assert judged(gone, spark).counts == {"metadata-still-names": 1}
+
+
+def test_a_forger_may_bring_a_topic_back(gone: Any, spark: Any) -> None:
+    lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "error": 0}
+    gone.add("forged", 3_050, node=1, topic="old", leader=1, leader_epoch=1, **lie)
+    says(gone, 3_100, 1, 0, topic="old")
+    found = judged(gone, spark)
+    assert not found.counts
+    assert [(e.rule, e.excuse) for e in found.excuses()] == [("metadata-still-names", "forged")]
+
+
+# -- the controller -------------------------------------------------------------------------------
+
+
+def test_a_controller_that_nobody_elected(calm: Any, spark: Any) -> None:
+    says(calm, 100, 2, 0, 1, controller_id=3)
+    assert judged(calm, spark).counts == {"controller-never-elected": 1}
+
+
+def test_one_of_whose_election_only_zookeeper_tells(calm: Any, spark: Any) -> None:
+    """It was stopped before it could say so."""
+    office = {"zxid": 7, "step": "set"}
+    calm.add("zk_write", 90, what="controller_epoch", controller_epoch=2, **office)
+    calm.add("zk_write", 90, what="controller", node=3, **{**office, "step": "created"})
+    elect(calm, 150, 1, 3)
+    says(calm, 100, 2, 0, 1, controller_id=3)
+    assert not judged(calm, spark).counts
+
+
+@pytest.mark.parametrize(("t", "n"), [(14_900, 0), (15_100, 1)])
+def test_a_controller_that_has_long_had_a_successor(calm: Any, spark: Any, t: int, n: int) -> None:
+    elect(calm, 9_000, 2, 2)
+    calm.rows["metadata"] = []
+    for node in (1, 2):
+        says(calm, LATE, node, 0, 1, controller_id=2)
+    says(calm, t, 3, 0, 1, controller_id=1)
+    found = judged(calm, spark)
+    assert found.counts == ({"controller-superseded": 1} if n else {})
+
+
+def test_a_successor_is_not_forgotten(calm: Any, spark: Any) -> None:
+    elect(calm, 1_000, 2, 2)
+    elect(calm, 9_000, 1, 3)
+    calm.rows["controller"][0]["node"] = 3
+    says(calm, 500, 2, 0, 1, controller_id=3)
+    says(calm, 1_100, 2, 0, 1, controller_id=2)
+    assert not judged(calm, spark).counts
+    says(calm, 1_200, 2, 0, 1, controller_id=3)
+    assert judged(calm, spark).counts == {"controller-went-back": 1}
+    calm.add("node_event", 1_150, node=2, event="start")  # which forgets, and hears the old one
+    assert not judged(calm, spark).counts
+
+
+def test_who_was_elected_again_is_no_ghost(calm: Any, spark: Any) -> None:
+    elect(calm, 1_000, 2, 2)
+    elect(calm, 2_000, 1, 3)
+    says(calm, 1_100, 3, 0, 1, controller_id=2)
+    says(calm, 2_100, 3, 0, 1, controller_id=1)
+    assert not judged(calm, spark).counts
+
+
+def test_without_zookeeper_any_broker_is_named(story: Any, spark: Any) -> None:
+    story.commit(10, 1, 0, source="controller")
+    elect(story, 5, 9, 1)
+    says(story, 100, 2, 0, controller_id=3)
+    assert not judged(story, spark).counts
+
+
+# -- silence --------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_was_never_heard_is_named(calm: Any, spark: Any) -> None:
+    calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
+    verdict, reasons = judged(calm, spark).verdict([(calm.arm, 0)])
+    assert verdict is Verdict.UNKNOWN
+    assert reasons == [f"{calm.arm}, trial 0: node 2 never answered a metadata read"]
+
+
+def test_a_broker_that_falls_silent(spark: Any) -> None:
+    wanted = {
+        "asked anew": Verdict.INVALID,
+        "lost anew": Verdict.INVALID,
+        "hangs from before": Verdict.UNKNOWN,
+        "not even a connection": Verdict.UNKNOWN,
+        "not even a connection for long": Verdict.INVALID,
+        "asked late": Verdict.UNKNOWN,
+        "dead": Verdict.VALID,
+        "just back": Verdict.UNKNOWN,
+        "answered late": Verdict.VALID,
+        "its fault waited for it in vain": Verdict.INVALID,
+        "its fault never ended": Verdict.VALID,
+    }
+    cases = {case: calmed(Story()) for case in wanted}
+    lost = {"type": "info", "node": 2, "topic": None, "partition": None, "failure": "timeout"}
+    for case, calm in cases.items():
+        calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
+        says(calm, 9_000, 2, 0, 1)
+        if case == "asked anew":
+            calm.add("metadata", LATE, invoke_t=12_000, **lost)
+        if case == "lost anew":
+            for t in range(12_000, LATE, 500):
+                calm.add("metadata", t + 1, invoke_t=t, **lost)
+        if case == "hangs from before":
+            calm.add("metadata", 19_500, invoke_t=9_500, **lost)
+        if case == "not even a connection for long":
+            says(calm, LATE + 5_100, 1, 0, 1)
+        if case == "asked late":
+            calm.add("metadata", LATE, invoke_t=15_500, **lost)
+        if case == "dead":
+            calm.add("node_event", 9_500, node=2, event="exited")
+        if case == "just back":
+            calm.add("node_event", 17_000, node=2, event="start")
+        if "fault" in case:
+            steps = [(8_000, "injected"), (8_500, "heal"), (9_500, "failed")]
+            for t, phase in (*steps, *([] if "never" in case else [(9_600, "healed")])):
+                calm.add("fault", t, fault="kill", id="k", phase=phase, nodes=[2])
+            for t in range(9_700, LATE, 1_000):
+                calm.add("metadata", t + 500, invoke_t=t, **lost)
+        if case == "answered late":
+            says(calm, 16_000, 2, 0, 1, invoke_t=12_000)
+    for case, (rules, why) in judged_together(spark, check, cases).items():
+        verdict = wanted[case]
+        assert rules == ({"metadata-mute": 1} if verdict is Verdict.INVALID else {}), case
+        assert bool(why) is (verdict is Verdict.UNKNOWN), case
