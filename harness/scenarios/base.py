@@ -89,11 +89,13 @@ _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "prober": frozenset({Capability.CONTROL_REQUESTS}),  # speaks as a controller to a broker
 }
 EVERYWHERE: Final[tuple[str, ...]] = (
-    *("recovery", "evidence", "planes", "refusals", "replicas", "records"),
+    *("recovery", "evidence"),  # what was healed comes back; nothing is lost in silence
+    *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
+    *("epochs", "succession"),  # what was decided may be decided, and by whom
+    *("shown-metadata", "whole-metadata"),  # clients are told what was
+    *("replicas", "records"),  # logs agree with each other, and with what was sent
 )
-"""What every scenario is held to, whatever else it is about: what was healed recovers, no evidence
-is lost in silence, an arm is what its name says, only stale requests are refused, and the logs
-agree with each other and with what was sent."""
+"""What every scenario is held to, whatever else it is about."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "fencing": frozenset({Capability.CONTROL_REQUESTS}),
     "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),
@@ -102,15 +104,6 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
-
-
-EVERYWHERE: Final[tuple[str, ...]] = (
-    "epochs",
-    "shown-metadata",
-    "whole-metadata",
-    "succession",
-)
-"""Checks that every scenario is judged by, whatever else it is about."""
 
 
 def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) -> list[str]:

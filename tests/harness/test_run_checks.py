@@ -35,13 +35,18 @@ def test_nothing_is_fenced_where_no_broker_takes_a_controllers_requests() -> Non
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_every_scenario_is_judged_by_it_can_show(name: str) -> None:
-    """What brokers tell clients is judged everywhere, so everywhere somebody asks them."""
+    """What brokers tell clients and what they keep is judged everywhere, so everywhere somebody asks
+    them and writes to them."""
     stage = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=PROFILES["smoke"])
     roles = [role.role for role in SCENARIOS[name].workloads(stage)]
     assert "metadata-reader" in roles
+    assert {"producer", "direct-producer"} & set(roles)
+    assert ("polls" in SCENARIOS[name].checks) == ("consumer" in roles)
     for check in EVERYWHERE:
         assert promise(check).name == check
-    assert checks_for(EVERYWHERE, [KRAFT]) == [*EVERYWHERE]
+    unseen = {"planes", "refusals"}  # where no broker takes a controller's requests
+    assert checks_for(EVERYWHERE, [OURS]) == [*EVERYWHERE]
+    assert set(checks_for(EVERYWHERE, [KRAFT])) == set(EVERYWHERE) - unseen
 
 
 def test_only_who_speaks_as_a_controller_is_left_out() -> None:
