@@ -1,13 +1,18 @@
 """How a log comes back from its directory (Kafka's LogLoader).
 
 A segment that was sealed and is known to be on the disk is taken over by its index; any other is
-recovered batch by batch. Where recovery cuts something off a segment, the log ends there and later
-segments go: what follows a hole cannot be trusted.
+recovered batch by batch. Where recovery cuts something off a segment, or where a segment does not
+begin at the offset at which the one before it ends, the log ends and later segments go: what
+follows a hole cannot be trusted. A log is a prefix of its leader's, so a replica with a hole would
+count as holding what it has lost. (Kafka notices a hole only where recovery cut something; it reads
+over a segment whose file is gone.) Compaction leaves lawful gaps between segments; in a compacted
+log an index whose segment is gone tells of a loss.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from pathlib import Path
 
 from nodes.log.config import LogConfig
@@ -15,24 +20,52 @@ from nodes.log.epoch_cache import LeaderEpochCache
 from nodes.log.producer_state import ProducerState
 from nodes.log.segment import Segment
 
+log = logging.getLogger("kafka.log.LogLoader")
+
 
 def load_segments(
-    directory: Path, config: LogConfig, *, trusted_upto: int, first_offset: int, verify: bool
+    directory: Path,
+    config: LogConfig,
+    *,
+    trusted_upto: int,
+    first_offset: int,
+    verify: bool,
+    may_have_gaps: bool,
 ) -> list[Segment]:
-    """The segments of a directory, at least one; the last one is ready for appends."""
+    """The segments of a directory, at least one; the last one is ready for appends.
+
+    `may_have_gaps`: compaction may have taken the last records of a segment.
+    """
     bases = sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
     for leftover in directory.glob("*.tmp"):
         leftover.unlink()
+    orphans = _remove_orphans(directory, set(bases))
     segments: list[Segment] = []
     torn = False
     for base_offset in bases or [first_offset]:
         segment = Segment(directory, base_offset, index_interval_bytes=config.index_interval_bytes)
+        if segments and not torn:
+            end = segments[-1].next_offset
+            lost = any(end <= orphan < base_offset for orphan in orphans)
+            torn = lost or (base_offset != end and not may_have_gaps)
+            if torn:
+                log.warning(
+                    "Corruption found in %s: no records from offset %d to %d; deleting all "
+                    "segments from there on",
+                    directory, end, base_offset,
+                )  # fmt: skip
         if torn:
             segment.delete()
             continue
         trusted = segment.load() and segment.next_offset <= trusted_upto
         if not trusted:
-            torn = segment.recover(verify=verify) > 0
+            cut_bytes = segment.recover(verify=verify)
+            torn = cut_bytes > 0
+            if torn:
+                log.warning(
+                    "Corruption found in segment %d of %s, truncating to offset %d (%d bytes)",
+                    base_offset, directory, segment.next_offset, cut_bytes,
+                )  # fmt: skip
             segment.unseal()
         segments.append(segment)
     for segment in segments[:-1]:
@@ -40,6 +73,17 @@ def load_segments(
             segment.seal()
     segments[-1].unseal()
     return segments
+
+
+def _remove_orphans(directory: Path, bases: set[int]) -> list[int]:
+    """Removes indexes without a segment; their base offsets."""
+    orphans = []
+    for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")]:
+        if path.stem.isdigit() and int(path.stem) not in bases:
+            log.warning("Found an orphaned index file %s, with no corresponding log file.", path)
+            path.unlink()
+            orphans.append(int(path.stem))
+    return orphans
 
 
 def load_producers(

@@ -14,6 +14,7 @@ a torn tail, and rebuilds indexes, leader epochs and producer state from the bat
 
 from __future__ import annotations
 
+import logging
 import struct
 import threading
 from bisect import bisect_right
@@ -35,6 +36,7 @@ from nodes.log.validation import validate_produced
 from nodes.wire.errors import WireError
 from nodes.wire.records import check_crc, iter_batches, iter_records, set_log_append_time
 
+_logger = logging.getLogger("kafka.log.UnifiedLog")
 #: What a leader rewrites: base offset, (length), leader epoch. The checksum does not cover it.
 _REWRITTEN: Final = struct.Struct(">qii")
 _PRODUCER_EXPIRATION_MS: Final = 24 * 3600 * 1000
@@ -115,10 +117,13 @@ class Log:
             trusted_upto=1 << 62 if clean_shutdown else recovery_point,
             first_offset=log_start_offset,
             verify=verify_tail,
+            may_have_gaps="compact" in config.cleanup_policy,
         )
         log.log_start_offset = max(log_start_offset, log._segments[0].base_offset)
         log.log_end_offset = log._segments[-1].next_offset
-        log.log_end_offset = max(log.log_end_offset, log.log_start_offset)
+        if log.log_end_offset < log_start_offset:
+            _logger.warning("%s ends before it starts: its segments are gone, starting anew", log)
+            log._restart_at(log_start_offset)
         log.recovery_point = min(recovery_point, log.log_end_offset)
         log._epochs.truncate_from_end(log.log_end_offset)
         load_producers(log._segments, log._producers, log._epochs, clean=clean_shutdown)
@@ -262,7 +267,9 @@ class Log:
 
     def _roll(self) -> Segment:
         self._segments[-1].seal()
-        offset = self.log_end_offset
+        # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
+        # a restart this would look like a hole.
+        offset = self._segments[-1].next_offset
         self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
         segment = Segment(self.dir, offset, index_interval_bytes=self.config.index_interval_bytes)
         self._segments.append(segment)

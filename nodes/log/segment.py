@@ -60,7 +60,7 @@ class SegmentFile:
 
 
 class Segment:
-    """See the module's text. `next_offset` is one beyond the last offset written."""
+    """See the module's text. `next_offset` is one beyond the last batch's last offset."""
 
     def __init__(self, directory: Path, base_offset: int, *, index_interval_bytes: int) -> None:
         self.path = directory / f"{base_offset:020d}.log"
@@ -184,7 +184,6 @@ class Segment:
         position = self.position_of(offset)
         if position is not None:
             self._cut(position)
-        self.next_offset = min(self.next_offset, max(offset, self.base_offset))
 
     def _cut(self, position: int) -> None:
         # The cut bytes must read as zeros when space is allocated again: ftruncate sees to that.
@@ -193,11 +192,11 @@ class Segment:
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:], self._positions[keep:], self._timestamps[keep:]
         start = self._positions[-1] if keep else 0
-        self.max_timestamp_ms = max(
-            (header.max_timestamp for _, header in self.headers(start)), default=-1
-        )
-        if keep:
-            self.max_timestamp_ms = max(self.max_timestamp_ms, self._timestamps[-1])
+        self.max_timestamp_ms = self._timestamps[-1] if keep else -1
+        self.next_offset = self.base_offset
+        for _, header in self.headers(start):
+            self.max_timestamp_ms = max(self.max_timestamp_ms, header.max_timestamp)
+            self.next_offset = header.next_offset
         self._unindexed_bytes = position - start
 
     def recover(self, *, verify: bool = True) -> int:
@@ -301,5 +300,6 @@ class Segment:
 
     def delete(self) -> None:
         """Removes the files; readers that still hold `file` may finish."""
-        for path in (self.path, self.index_path, self.time_index_path):
+        # The batches last: an index without them then tells of a loss, never of a crash in here.
+        for path in (self.index_path, self.time_index_path, self.path):
             path.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import threading
 from collections.abc import Callable
@@ -15,22 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.core.errors import ApiError, Errors
-from nodes.core.types import TopicPartition
 from nodes.log import AppendInfo, Log, LogConfig
 from nodes.log.log import UnexpectedOffset
 from nodes.wire.records import build_batch, check_crc, iter_batches, iter_records, read_header
-
-TP = TopicPartition("t", 0)
-NOW_MS = 1_700_000_000_000
-
-
-def batch(*values: bytes, timestamp_ms: int = NOW_MS, **options: int) -> bytes:
-    return build_batch([(None, value, timestamp_ms) for value in values], **options)
-
-
-def open_log(directory: Path, *, clean: bool = True, **settings_: object) -> Log:
-    config = LogConfig(**settings_)  # type: ignore[arg-type]
-    return Log.open(directory / "t-0", TP, config, clean_shutdown=clean, now_ms=lambda: NOW_MS)
+from tests.nodes.log.logs import NOW_MS, TP, batch, contents, copy_as_killed, open_log
 
 
 @pytest.fixture
@@ -38,30 +25,10 @@ def log(tmp_path: Path) -> Log:
     return open_log(tmp_path)
 
 
-def contents(log: Log, offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    found = []
-    offset = log.log_start_offset if offset is None else offset
-    while data := log.read(offset, 1 << 20):
-        for view in iter_batches(data):
-            assert check_crc(data, view.position, view.size_bytes)
-            found += [
-                (record.offset, record.value)
-                for record in iter_records(data[view.position : view.position + view.size_bytes])
-            ]
-            offset = view.header.next_offset
-    return found
-
-
 def error_of(call: Callable[[], object]) -> Errors:
     with pytest.raises(ApiError) as caught:
         call()
     return caught.value.error
-
-
-def copy_as_killed(log: Log, target: Path) -> Path:
-    """What is on disk at this moment, as kill -9 would leave it."""
-    shutil.copytree(log.dir, target / "t-0")
-    return target
 
 
 def test_leader_gives_offsets_and_epochs(log: Log) -> None:
@@ -421,21 +388,20 @@ def test_against_a_list(
     log = open_log(directory, **options)
     model: list[tuple[int, bytes | None]] = []
     end = 0
-    batches: list[int] = []
+    batches: list[tuple[int, int]] = []
     for number, (step, argument) in enumerate(steps):
         if step == "append":
             values = [b"%d.%d" % (number, index) * 10 for index in range(argument)]
             assert log.append_as_leader(batch(*values), number).first_offset == end
             model += [(end + index, value) for index, value in enumerate(values)]
-            batches.append(end)
+            batches.append((end, end + argument - 1))
             end += argument
         elif step == "truncate":
             assert log.truncate_to(argument) == (argument < end)
             if argument < end:
-                whole = [base for base in batches if base <= argument]
-                cut = argument if argument in batches else (whole[-1] if whole else 0)
-                model = [entry for entry in model if entry[0] < cut]
-                batches = [base for base in batches if base < cut]
+                batches = [(base, last) for base, last in batches if last < argument]
+                kept = batches[-1][1] if batches else -1
+                model = [entry for entry in model if entry[0] <= kept]
                 end = argument
         else:
             if argument:
