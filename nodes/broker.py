@@ -48,7 +48,8 @@ from nodes.core.types import TopicPartition
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
-from nodes.log.manager import LogManager
+from nodes.log.log import Log
+from nodes.log.manager import LogManager, OnStartMoved
 from nodes.metrics import Metrics, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
 from nodes.network.socket_server import SocketServer
@@ -89,7 +90,9 @@ class KafkaServer:
         zk = self._connect(config, checks_controller_znode=rules.checks_controller_znode())
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
-        logs = self._open_logs(zk, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id)
+        logs = self._open_logs(
+            zk, trace, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id
+        )
         sockets = SocketServer(config, parse, self.metrics, api_name=_api_name, now_ns=self._now_ns)
         self._on_stop("sockets", sockets.stop_processing_requests)
         self.config = config = _bound(config, sockets.bind())
@@ -187,7 +190,9 @@ class KafkaServer:
         zk.start()
         return zk
 
-    def _open_logs(self, zk: KafkaZkClient, *, verify_tail: bool, cluster_id: str) -> LogManager:
+    def _open_logs(
+        self, zk: KafkaZkClient, trace: Trace, *, verify_tail: bool, cluster_id: str
+    ) -> LogManager:
         config = self.config
         defaults = log_defaults(config)
         logs = LogManager(
@@ -197,6 +202,7 @@ class KafkaServer:
             broker_id=config.broker_id,
             verify_tail=verify_tail,
             on_failure=LogDirFailureHandler(_halt).failed,
+            on_start_moved=start_tracer(trace),
         )
         of_topic: dict[str, LogConfig] = {}
 
@@ -264,7 +270,7 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
     """A broker's `log.*` configs as the settings of topics that override nothing."""
     return LogConfig(
         segment_bytes=config.log_segment_bytes,
-        segment_ms=config.log_roll_hours * 3_600_000,
+        segment_ms=config.log_roll_ms,
         retention_bytes=config.log_retention_bytes,
         retention_ms=config.log_retention_ms,
         max_message_bytes=config.message_max_bytes,
@@ -278,6 +284,24 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,
     )
+
+
+def start_tracer(trace: Trace) -> OnStartMoved:
+    """Traces what a log loses at its start; to who reads histories it is a cut like any other, or
+    records that retention took would seem lost without a reason."""
+
+    def moved(of: Log, from_offset: int, reason: str) -> None:
+        trace.event(
+            "truncation",
+            topic=of.tp.topic,
+            partition=of.tp.partition,
+            leader_epoch=-1 if of.latest_epoch is None else of.latest_epoch,
+            from_offset=of.log_start_offset,
+            to_offset=from_offset,
+            reason=reason,
+        )
+
+    return moved
 
 
 def _halt() -> None:

@@ -187,11 +187,12 @@ class BrokerConfig:
     log_dir: str = _string("log.dir", "/tmp/kafka-logs")
     log_segment_bytes: int = _int("log.segment.bytes", 1073741824, 14)
     log_retention_bytes: int = _long("log.retention.bytes", -1, -1)
-    log_retention_ms: int = _long("log.retention.ms", None, -1)
+    log_retention_ms: int = _long("log.retention.ms", 604800000, -1)
     log_retention_minutes: int | None = _int("log.retention.minutes", None, -1)
     log_retention_hours: int = _int("log.retention.hours", 168, -1)
     log_retention_check_interval_ms: int = _long("log.retention.check.interval.ms", 300000, 1)
     log_segment_delete_delay_ms: int = _long("log.segment.delete.delay.ms", 60000)
+    log_roll_ms: int = _long("log.roll.ms", 604800000, 1)
     log_roll_hours: int = _int("log.roll.hours", 168, 1)
     log_cleanup_policy: tuple[str, ...] = _policies("log.cleanup.policy", ("delete",))
     log_message_timestamp_type: str = _one_of(
@@ -302,12 +303,14 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
     if values["zookeeper_connection_timeout_ms"] is None:
         values["zookeeper_connection_timeout_ms"] = values["zookeeper_session_timeout_ms"]
     values["log_dirs"] = values["log_dirs"] or (values["log_dir"],)
-    if values["log_retention_ms"] is None:
+    if "log.retention.ms" not in given:
         minutes = values["log_retention_minutes"]
         if minutes is None:
             hours = values["log_retention_hours"]
             minutes = hours if hours < 0 else hours * 60
         values["log_retention_ms"] = minutes if minutes < 0 else minutes * 60_000
+    if "log.roll.ms" not in given:
+        values["log_roll_ms"] = values["log_roll_hours"] * 3_600_000
     pool, frame = values["queued_max_request_bytes"], values["socket_request_max_bytes"]
     if 0 < pool < frame:
         raise ConfigError(

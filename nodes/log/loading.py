@@ -31,6 +31,7 @@ def load_segments(
     first_offset: int,
     verify: bool,
     may_have_gaps: bool,
+    now_ms: int,
 ) -> list[Segment]:
     """The segments of a directory, at least one; the last one is ready for appends.
 
@@ -43,7 +44,12 @@ def load_segments(
     segments: list[Segment] = []
     torn = False
     for base_offset in bases or [first_offset]:
-        segment = Segment(directory, base_offset, index_interval_bytes=config.index_interval_bytes)
+        segment = Segment(
+            directory,
+            base_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            opened_ms=now_ms,
+        )
         if segments and not torn:
             end = segments[-1].next_offset
             lost = any(end <= orphan < base_offset for orphan in orphans)

@@ -25,11 +25,12 @@ from typing import Final, NamedTuple
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
-from nodes.log import removal
+from nodes.log import removal, retention
 from nodes.log.checkpoints import LEADER_EPOCHS
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
 from nodes.log.loading import load_producers, load_segments
+from nodes.log.owner import LogOwner, Nobody
 from nodes.log.producer_state import ActiveProducer, ProducerState
 from nodes.log.segment import Segment, SegmentFile
 from nodes.log.validation import validate_produced
@@ -54,14 +55,6 @@ class AppendInfo(NamedTuple):
     duplicate: bool
 
 
-OnFailure = Callable[[Path, OSError], None]
-"""A disk refused: (log directory, why). Called under a log's lock; must not call back."""
-
-
-def _unheard(_directory: Path, _error: OSError) -> None:
-    """For logs without a manager."""
-
-
 class UnexpectedOffset(ApiError):
     """A leader sent batches that begin below our log's end; nothing of them was written."""
 
@@ -81,7 +74,7 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self._now_ms: Callable[[], int] = lambda: 0
-        self.on_failure: OnFailure = _unheard
+        self.owner: LogOwner = Nobody()
         self._lock = threading.Lock()
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochCache(directory / LEADER_EPOCHS)
@@ -118,6 +111,7 @@ class Log:
             first_offset=log_start_offset,
             verify=verify_tail,
             may_have_gaps="compact" in config.cleanup_policy,
+            now_ms=now_ms(),
         )
         log.log_start_offset = max(log_start_offset, log._segments[0].base_offset)
         log.log_end_offset = log._segments[-1].next_offset
@@ -127,6 +121,8 @@ class Log:
         log.recovery_point = min(recovery_point, log.log_end_offset)
         log._epochs.truncate_from_end(log.log_end_offset)
         load_producers(log._segments, log._producers, log._epochs, clean=clean_shutdown)
+        if log._segments[-1].size_bytes:
+            log._time_roll(log._segments[-1])
         return log
 
     def __repr__(self) -> str:
@@ -243,19 +239,23 @@ class Log:
         segment = self._segments[-1]
         end = segment.size_bytes + len(data)
         try:
-            if end > config.segment_bytes and segment.size_bytes:
+            if (
+                end > config.segment_bytes or max_timestamp_ms > segment.roll_after_ms
+            ) and self._is_full(segment, end, max_timestamp_ms):
                 segment = self._roll()
                 end = len(data)
             if end > segment.allocated_bytes and config.preallocate:
                 segment.allocate(end, config.segment_bytes)
             segment.append(data, last_offset, max_timestamp_ms)
+            if end == len(data):
+                self._time_roll(segment)
         except OSError as error:
             raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
 
     def _failed(self, error: OSError) -> ApiError:
         """The disk refused: somebody has to decide about the whole directory."""
-        self.on_failure(self.dir.parent, error)
+        self.owner.failed(self.dir.parent, error)
         return ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     @contextmanager
@@ -265,15 +265,40 @@ class Log:
         except OSError as error:
             raise self._failed(error) from error
 
+    def _is_full(self, segment: Segment, end: int, max_timestamp_ms: int) -> bool:
+        """Whether a batch that would end at `end` belongs into a new segment (LogSegment's
+        shouldRoll). Time is that of records; where the first has none, that of the clock."""
+        if not segment.size_bytes:
+            return False
+        if end > self.config.segment_bytes:
+            return True
+        first_ms = segment.first_timestamp_ms
+        if first_ms >= 0:
+            return max_timestamp_ms - first_ms > self.config.segment_ms
+        return self._now_ms() - segment.opened_ms > self.config.segment_ms
+
+    def _time_roll(self, segment: Segment) -> None:
+        """Says from which timestamp on `_is_full` must be asked: all, for records without one."""
+        first_ms = segment.first_timestamp_ms
+        segment.roll_after_ms = first_ms + self.config.segment_ms if first_ms >= 0 else -2
+
     def _roll(self) -> Segment:
         self._segments[-1].seal()
         # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
         # a restart this would look like a hole.
         offset = self._segments[-1].next_offset
         self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
-        segment = Segment(self.dir, offset, index_interval_bytes=self.config.index_interval_bytes)
+        segment = self._new_segment(offset)
         self._segments.append(segment)
         return segment
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment(
+            self.dir,
+            base_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            opened_ms=self._now_ms(),
+        )
 
     def read(
         self,
@@ -342,6 +367,8 @@ class Log:
             segment = self._segments[-1]
             segment.unseal()
             segment.truncate_to(offset)
+            if segment.size_bytes:
+                self._time_roll(segment)
             removal.remove_snapshots(self.dir, beyond=offset)
             self.log_end_offset = offset
             self.log_start_offset = min(self.log_start_offset, offset)
@@ -361,9 +388,7 @@ class Log:
         for segment in self._segments:
             segment.delete()
         removal.remove_snapshots(self.dir, beyond=-1)
-        self._segments = [
-            Segment(self.dir, offset, index_interval_bytes=self.config.index_interval_bytes)
-        ]
+        self._segments = [self._new_segment(offset)]
         self._epochs.clear()
         self._producers.clear()
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
@@ -414,48 +439,62 @@ class Log:
         with self._lock:
             return self._epochs.epoch_at(offset)
 
-    def advance_log_start_offset(self, offset: int) -> bool:
-        """Nothing below `offset` may be read any more; segments wholly below it are removed."""
+    def advance_log_start_offset(self, offset: int, reason: str) -> bool:
+        """Nothing below `offset` may be read any more; segments wholly below it go with the next
+        `delete_old_segments`. `reason` is for who reads logs and traces."""
         with self._lock:
             if not self.log_start_offset < offset <= self.log_end_offset:
                 return False
-            self.log_start_offset = offset
-            self._drop_first(sum(s.next_offset <= offset for s in self._segments[:-1]))
-            self._epochs.truncate_from_start(offset)
+            with self._storage():
+                self._advance_start(offset, reason)
             return True
+
+    def _advance_start(self, offset: int, reason: str) -> None:
+        before, self.log_start_offset = self.log_start_offset, offset
+        _logger.info(
+            "[UnifiedLog partition=%s, dir=%s] Incremented log start offset to %d due to %s",
+            self.tp, self.dir.parent, offset, reason,
+        )  # fmt: skip
+        self._epochs.truncate_from_start(offset)
+        self.owner.start_moved(self, before, reason)
 
     def update_config(self, config: LogConfig) -> None:
         """New settings take effect with the next append or cleanup."""
-        self.config = config
-        self._stamps_time = config.is_log_append_time
+        with self._lock:
+            self.config = config
+            self._stamps_time = config.is_log_append_time
+            if self._segments[-1].size_bytes:
+                self._time_roll(self._segments[-1])
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
-        """Applies retention by time and by size; returns how many segments went.
-
-        Only segments wholly below the high watermark go, oldest first. An active segment that is
-        older than `segment.ms` is closed first, so that it can go with a later call.
-        """
-        with self._lock:
+        """Lets go what `nodes.log.retention` says; returns how many segments went."""
+        with self._lock, self._storage():
             self._producers.expire(now_ms - _PRODUCER_EXPIRATION_MS)
-            active = self._segments[-1]
-            expired_ms = min(self.config.segment_ms, max(self.config.retention_ms, 0) or 1 << 62)
-            if active.size_bytes and now_ms - active.max_timestamp_ms > expired_ms:
-                self._roll()
-            if "delete" not in self.config.cleanup_policy:
-                return 0
-            count = removal.deletable(
-                self._segments, self.config, high_watermark=high_watermark, now_ms=now_ms
-            )
-            self._drop_first(count)
-            if self._segments[0].base_offset > self.log_start_offset:
-                self.log_start_offset = self._segments[0].base_offset
-                self._epochs.truncate_from_start(self.log_start_offset)
-            return count
-
-    def _drop_first(self, count: int) -> None:
-        for segment in self._segments[:count]:
-            segment.delete()
-        del self._segments[:count]
+            gone: list[Segment] = []
+            while True:
+                state = retention.LogState(
+                    self.log_start_offset, self.log_end_offset, high_watermark
+                )
+                count, reason = retention.expired(self._segments, state, self.config, now_ms)
+                if not count:
+                    break
+                if count == len(self._segments):
+                    self._roll()
+                for segment in self._segments[:count]:
+                    _logger.info(
+                        "%s: deleting segment %d due to %s", self.tp, segment.base_offset, reason
+                    )
+                start = self._segments[count].base_offset
+                if start > self.log_start_offset:
+                    self._advance_start(start, f"segment deletion ({reason})")
+                gone += self._segments[:count]
+                del self._segments[:count]
+        # Taking a large file off the disk takes time, which no append is to wait for. In this order
+        # a crash leaves the newest of them, and no hole.
+        with self._storage():
+            for segment in gone:
+                segment.delete()
+        return len(gone)
 
     def flush(self) -> None:
         """Everything appended before the call is on the disk when it returns."""

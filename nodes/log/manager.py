@@ -23,11 +23,17 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
-from nodes.log.log import Log, OnFailure
+from nodes.log.log import Log
 from nodes.log.removal import DELETE_SUFFIX, delete_directory
 
 _logger = logging.getLogger("kafka.log.LogManager")
 _MAX_TOPIC_NAME: Final = 249
+
+
+OnFailure = Callable[[Path, OSError], None]
+"""A disk refused: (log directory, why). Called under locks; must not call back."""
+OnStartMoved = Callable[[Log, int, str], None]
+"""A log begins later: (log, its start before, why). Called under locks; must not call back."""
 
 
 class LogDirError(Exception):
@@ -46,6 +52,7 @@ class LogManager:
         broker_id: int,
         verify_tail: bool = True,
         on_failure: OnFailure = lambda _directory, _error: None,
+        on_start_moved: OnStartMoved = lambda _log, _before, _reason: None,
     ) -> None:
         """`on_failure` hears of a directory that the disk refuses to write, perhaps many times."""
         self.log_dirs = [Path(directory) for directory in log_dirs]
@@ -56,6 +63,7 @@ class LogManager:
         self._now_ms = now_ms
         self._verify_tail = verify_tail
         self._on_failure = on_failure
+        self._on_start_moved = on_start_moved
         self._lock = threading.Lock()
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
@@ -91,12 +99,22 @@ class LogManager:
                     log_start_offset=start_offsets.get(tp, 0),
                     verify_tail=self._verify_tail,
                 )
-                log.on_failure = self._on_failure
+                log.owner = self
                 topic_id = checkpoints.read_partition_metadata(path)
                 with self._lock:
                     self._logs[tp] = log
                     if topic_id is not None:
                         self._topic_ids[tp] = topic_id
+
+    # ---- what logs tell (LogOwner) ---------------------------------------------------------------
+
+    def failed(self, directory: Path, error: OSError) -> None:
+        self._on_failure(directory, error)
+
+    def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
+        self._on_start_moved(log, from_offset, reason)
+
+    # ---- directories -----------------------------------------------------------------------------
 
     def _claim(self, directory: Path) -> None:
         path = directory / checkpoints.META_PROPERTIES
@@ -165,7 +183,7 @@ class LogManager:
                 clean_shutdown=True,
                 now_ms=self._now_ms,
             )
-        log.on_failure = self._on_failure
+        log.owner = self
         return log
 
     @contextmanager

@@ -1,41 +1,16 @@
-"""How parts of a log go: what retention may take, snapshots, and the whole directory."""
+"""How parts of a log go: snapshots, and the whole directory."""
 
 from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from nodes.core.types import TopicPartition
-from nodes.log.config import LogConfig
-from nodes.log.segment import Segment
 
 DELETE_SUFFIX: Final = "-delete"
 _LONGEST_NAME: Final = 255
-
-
-def deletable(
-    segments: Sequence[Segment], config: LogConfig, *, high_watermark: int, now_ms: int
-) -> int:
-    """How many of the first segments retention lets go; never the active one.
-
-    By size, the oldest goes while what remains is still at least `retention.bytes`; by time, when
-    its newest record is older than `retention.ms`. Both stop at the high watermark.
-    """
-    surplus = sum(segment.size_bytes for segment in segments) - config.retention_bytes
-    count = 0
-    for segment in segments[:-1]:
-        too_large = config.retention_bytes >= 0 and surplus >= segment.size_bytes
-        too_old = (
-            config.retention_ms >= 0 and now_ms - segment.max_timestamp_ms > config.retention_ms
-        )
-        if segment.next_offset > high_watermark or not (too_large or too_old):
-            break
-        surplus -= segment.size_bytes
-        count += 1
-    return count
 
 
 def remove_snapshots(directory: Path, *, beyond: int) -> None:

@@ -34,6 +34,7 @@ _SEARCH_CHUNK_BYTES: Final = 16 << 10
 _SCAN_CHUNK_BYTES: Final = 1 << 20
 _FIRST_ALLOCATION_BYTES: Final = 1 << 20
 _LARGEST_ALLOCATION_BYTES: Final = 16 << 20
+_NEVER: Final = 1 << 62
 
 
 class SegmentFile:
@@ -62,12 +63,17 @@ class SegmentFile:
 class Segment:
     """See the module's text. `next_offset` is one beyond the last batch's last offset."""
 
-    def __init__(self, directory: Path, base_offset: int, *, index_interval_bytes: int) -> None:
+    def __init__(
+        self, directory: Path, base_offset: int, *, index_interval_bytes: int, opened_ms: int
+    ) -> None:
         self.path = directory / f"{base_offset:020d}.log"
         self.base_offset = base_offset
+        self.opened_ms = opened_ms
         self.next_offset = base_offset
         self.size_bytes = 0
         self.max_timestamp_ms = -1
+        self.roll_after_ms = _NEVER
+        """A batch with a later timestamp may be one too many: the log sets it."""
         self.file = SegmentFile(self.path)
         self.allocated_bytes = os.fstat(self.file.fd).st_size
         self._index_interval_bytes = index_interval_bytes
@@ -83,6 +89,18 @@ class Segment:
     @property
     def time_index_path(self) -> Path:
         return self.path.with_suffix(".timeindex")
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """Of its records; the file's last modification where none carries a timestamp."""
+        if self.max_timestamp_ms >= 0:
+            return self.max_timestamp_ms
+        return os.fstat(self.file.fd).st_mtime_ns // 1_000_000
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The greatest timestamp of the first batch; -1 without one, or without a batch."""
+        return next((header.max_timestamp for _, header in self.headers()), -1)
 
     def allocate(self, upto_bytes: int, limit_bytes: int) -> None:
         """Makes room for `upto_bytes`, in doubling steps that end at the segment's limit."""
@@ -220,7 +238,8 @@ class Segment:
                 break
             self._note(position, header.size_bytes, header.last_offset, header.max_timestamp)
         torn = data[at:].rstrip(b"\0")
-        os.ftruncate(self.file.fd, self.size_bytes)
+        if file_size != self.size_bytes:  # it would change the time of modification
+            os.ftruncate(self.file.fd, self.size_bytes)
         self.allocated_bytes = self.size_bytes
         return len(torn)
 
@@ -301,5 +320,7 @@ class Segment:
     def delete(self) -> None:
         """Removes the files; readers that still hold `file` may finish."""
         # The batches last: an index without them then tells of a loss, never of a crash in here.
-        for path in (self.index_path, self.time_index_path, self.path):
+        # The producers' snapshot was taken at its first offset and is of no use without it.
+        snapshot = self.path.with_suffix(".snapshot")
+        for path in (self.index_path, self.time_index_path, self.path, snapshot):
             path.unlink(missing_ok=True)

@@ -225,29 +225,12 @@ def test_timestamps(tmp_path: Path) -> None:
     assert log.offset_of_max_timestamp() == (1990, 99, 1)
 
 
-def test_retention(tmp_path: Path) -> None:
-    log = open_log(tmp_path, segment_bytes=300, retention_bytes=700)
-    for number in range(20):
-        log.append_as_leader(batch(b"x" * 40), number)
-    assert log.delete_old_segments(0, NOW_MS) == 0
-    assert log.delete_old_segments(20, NOW_MS) > 0
-    assert 700 <= log.size_bytes < 1000
-    assert log.log_start_offset > 0
-    assert log.epoch_entries[0] == (log.log_start_offset, log.log_start_offset)
-    assert error_of(lambda: log.read(0, 1)) is Errors.OFFSET_OUT_OF_RANGE
-    log.update_config(LogConfig(segment_bytes=300, retention_ms=1000))
-    log.delete_old_segments(20, NOW_MS + 5000)
-    log.delete_old_segments(20, NOW_MS + 5000)
-    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)
-    assert log.append_as_leader(batch(b"x"), 20).first_offset == 20
-
-
 def test_log_start_offset_moves_forward_only(log: Log) -> None:
     for number in range(5):
         log.append_as_leader(batch(b"x"), number)
-    assert log.advance_log_start_offset(3)
-    assert not log.advance_log_start_offset(2)
-    assert not log.advance_log_start_offset(9)
+    assert log.advance_log_start_offset(3, "test")
+    assert not log.advance_log_start_offset(2, "test")
+    assert not log.advance_log_start_offset(9, "test")
     assert error_of(lambda: log.read(2, 10)) is Errors.OFFSET_OUT_OF_RANGE
     assert [offset for offset, _ in contents(log)] == [3, 4]
 
