@@ -65,6 +65,8 @@ SWITCH_INTERVAL_S: Final = 0.0001
 """How long a thread may keep the interpreter while others wait; Python's default is 50 times that,
 which a control request on its way through three threads would pay several times."""
 
+_LONGEST_WAIT_MS: Final = 10**12
+"""Never, in a number that a wait can take."""
 _GC_THRESHOLD: Final = 20_000
 
 
@@ -235,8 +237,18 @@ class KafkaServer:
                 self.config.log_flush_offset_checkpoint_interval_ms,
                 logs.checkpoint_recovery_points,
             ),
+            (
+                "kafka-log-start-offset-checkpoint",
+                self.config.log_flush_start_offset_checkpoint_interval_ms,
+                logs.checkpoint_log_starts,
+            ),
+            (
+                "kafka-log-flusher",
+                self.config.log_flush_scheduler_interval_ms,
+                logs.flush_dirty_logs,
+            ),
         ):
-            ticker = Ticker(name, interval_ms, task)  # type: ignore[arg-type]
+            ticker = Ticker(name, min(interval_ms, _LONGEST_WAIT_MS), task)  # type: ignore[arg-type]
             ticker.start()
             self._on_stop(name, ticker.stop)
 
@@ -280,6 +292,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         cleanup_policy=",".join(config.log_cleanup_policy),
         index_interval_bytes=config.log_index_interval_bytes,
         segment_index_bytes=config.log_index_size_max_bytes,
+        flush_messages=config.log_flush_interval_messages,
+        flush_ms=config.log_flush_interval_ms,
         file_delete_delay_ms=config.log_segment_delete_delay_ms,
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,

@@ -202,6 +202,12 @@ class BrokerConfig:
     log_index_size_max_bytes: int = _int("log.index.size.max.bytes", 10485760, 4)
     log_preallocate: bool = _bool("log.preallocate", True)
     log_cleaner_dedupe_buffer_size: int = _long("log.cleaner.dedupe.buffer.size", 134217728)
+    log_flush_interval_messages: int = _long("log.flush.interval.messages", _LONG_MAX, 1)
+    log_flush_interval_ms: int = _long("log.flush.interval.ms", _LONG_MAX)
+    log_flush_scheduler_interval_ms: int = _long("log.flush.scheduler.interval.ms", _LONG_MAX, 1)
+    log_flush_start_offset_checkpoint_interval_ms: int = _int(
+        "log.flush.start.offset.checkpoint.interval.ms", 60000, 1
+    )
     log_flush_offset_checkpoint_interval_ms: int = _int(
         "log.flush.offset.checkpoint.interval.ms", 60000, 1
     )
@@ -311,6 +317,8 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
         values["log_retention_ms"] = minutes if minutes < 0 else minutes * 60_000
     if "log.roll.ms" not in given:
         values["log_roll_ms"] = values["log_roll_hours"] * 3_600_000
+    if "log.flush.interval.ms" not in given:
+        values["log_flush_interval_ms"] = values["log_flush_scheduler_interval_ms"]
     pool, frame = values["queued_max_request_bytes"], values["socket_request_max_bytes"]
     if 0 < pool < frame:
         raise ConfigError(

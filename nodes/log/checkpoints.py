@@ -53,6 +53,18 @@ def write_bytes_atomically(path: Path, content: bytes, *, sync: bool = False) ->
     os.replace(beside, path)
 
 
+def sync_directory(path: Path) -> None:
+    """Waits until names in a directory are on the disk; one that is gone has none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], *, sync: bool = False) -> None:
     """An offset checkpoint of a log directory."""
     rows = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import removal, retention
-from nodes.log.checkpoints import LEADER_EPOCHS
+from nodes.log.checkpoints import LEADER_EPOCHS, sync_directory
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
 from nodes.log.loading import load_producers, load_segments
@@ -82,6 +82,9 @@ class Log:
         #: Grows with each truncation, so that a read notices one that came between.
         self._truncations = 0
         self._closed = False
+        self._last_flush_ms = 0
+        #: The last offset from which on an append must flush (flush.messages).
+        self._flush_from = 0
 
     @classmethod
     def open(
@@ -123,6 +126,7 @@ class Log:
         load_producers(log._segments, log._producers, log._epochs, clean=clean_shutdown)
         if log._segments[-1].size_bytes:
             log._time_roll(log._segments[-1])
+        log._mark_flushed(log.recovery_point)
         return log
 
     def __repr__(self) -> str:
@@ -188,6 +192,8 @@ class Log:
             self._write(stamped, last_offset, max_timestamp_ms)
             if header.producer_id >= 0:
                 self._producers.record(header, first_offset, max_timestamp_ms)
+        if last_offset >= self._flush_from:
+            self.flush()
         # As AppendInfo(...), in a third of the time; the class is known to have these four fields.
         return tuple.__new__(AppendInfo, (first_offset, last_offset, append_time_ms, False))
 
@@ -232,6 +238,8 @@ class Log:
             except WireError as error:
                 if "magic" in str(error):
                     raise ApiError(Errors.CORRUPT_MESSAGE, f"{self.tp}: {error}") from error
+        if last_offset >= self._flush_from:
+            self.flush()
         return None if first_offset < 0 else AppendInfo(first_offset, last_offset, -1, False)
 
     def _write(self, data: bytes, last_offset: int, max_timestamp_ms: int) -> None:
@@ -290,6 +298,7 @@ class Log:
         self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
         segment = self._new_segment(offset)
         self._segments.append(segment)
+        self.owner.rolled(self, offset)
         return segment
 
     def _new_segment(self, base_offset: int) -> Segment:
@@ -353,36 +362,44 @@ class Log:
         A batch that holds `offset` in its middle goes as a whole.
         """
         with self._lock, self._storage():
-            if offset >= self.log_end_offset:
-                # An epoch that began here without a record may conflict with the leader's.
-                self._epochs.truncate_from_end(offset)
-                return False
-            offset = max(0, offset)
-            self._truncations += 1
-            if offset < self._segments[0].base_offset:
-                self._restart_at(offset)
-                return True
-            while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
-                self._segments.pop().delete()
-            segment = self._segments[-1]
-            segment.unseal()
-            segment.truncate_to(offset)
-            if segment.size_bytes:
-                self._time_roll(segment)
-            removal.remove_snapshots(self.dir, beyond=offset)
-            self.log_end_offset = offset
-            self.log_start_offset = min(self.log_start_offset, offset)
-            self.recovery_point = min(self.recovery_point, offset)
+            before = self.recovery_point, self.log_start_offset
+            cut = self._truncate_to(max(0, offset))
+            lowered = (self.recovery_point, self.log_start_offset) != before
+        if lowered:
+            self.owner.positions_lowered(self)
+        return cut
+
+    def _truncate_to(self, offset: int) -> bool:
+        if offset >= self.log_end_offset:
+            # An epoch that began here without a record may conflict with the leader's.
             self._epochs.truncate_from_end(offset)
-            if self._producers.reaches(offset):
-                load_producers(self._segments, self._producers, None, clean=True)
+            return False
+        self._truncations += 1
+        if offset < self._segments[0].base_offset:
+            self._restart_at(offset)
             return True
+        while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
+            self._segments.pop().delete()
+        segment = self._segments[-1]
+        segment.unseal()
+        segment.truncate_to(offset)
+        if segment.size_bytes:
+            self._time_roll(segment)
+        removal.remove_snapshots(self.dir, beyond=offset)
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._set_recovery_point(min(self.recovery_point, offset))
+        self._epochs.truncate_from_end(offset)
+        if self._producers.reaches(offset):
+            load_producers(self._segments, self._producers, None, clean=True)
+        return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next offset is `offset`."""
         with self._lock, self._storage():
             self._truncations += 1
             self._restart_at(offset)
+        self.owner.positions_lowered(self)
 
     def _restart_at(self, offset: int) -> None:
         for segment in self._segments:
@@ -391,7 +408,8 @@ class Log:
         self._segments = [self._new_segment(offset)]
         self._epochs.clear()
         self._producers.clear()
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.log_start_offset = self.log_end_offset = offset
+        self._set_recovery_point(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(leader_epoch, end_offset) of the largest epoch <= the asked one; (-1, -1) if unknown."""
@@ -463,6 +481,7 @@ class Log:
         with self._lock:
             self.config = config
             self._stamps_time = config.is_log_append_time
+            self._set_recovery_point(self.recovery_point)
             if self._segments[-1].size_bytes:
                 self._time_roll(self._segments[-1])
 
@@ -496,15 +515,42 @@ class Log:
                 segment.delete()
         return len(gone)
 
-    def flush(self) -> None:
-        """Everything appended before the call is on the disk when it returns."""
+    @property
+    def last_flush_ms(self) -> int:
+        """When the log was last flushed, or opened."""
+        return self._last_flush_ms
+
+    def flush(self, upto: int | None = None) -> None:
+        """What lies below `upto` is on the disk when it returns (None: everything appended before
+        the call), and the recovery point has moved there. Raises ApiError KAFKA_STORAGE_ERROR."""
         with self._lock:
-            end = self.log_end_offset
-            segments = self._segments[self._index_of(self.recovery_point) :]
-        for segment in segments:
-            segment.flush()
+            end = self.log_end_offset if upto is None else upto
+            recovery_point = self.recovery_point
+            truncations = self._truncations
+            segments = [
+                segment
+                for segment in self._segments[self._index_of(recovery_point) :]
+                if segment.base_offset < end or upto is None
+            ]
+            if end <= recovery_point and not self._closed:
+                return
+        with self._storage():
+            for segment in segments:
+                segment.flush()
+            if any(segment.base_offset >= recovery_point for segment in segments):
+                sync_directory(self.dir)
         with self._lock:
-            self.recovery_point = min(max(self.recovery_point, end), self.log_end_offset)
+            # What a truncation put in the place of what was flushed is not on the disk.
+            if truncations == self._truncations:
+                self._mark_flushed(max(self.recovery_point, end))
+
+    def _mark_flushed(self, upto: int) -> None:
+        self._last_flush_ms = self._now_ms()
+        self._set_recovery_point(upto)
+
+    def _set_recovery_point(self, offset: int) -> None:
+        self.recovery_point = offset
+        self._flush_from = offset + self.config.flush_messages - 1
 
     def close(self) -> None:
         """Trims the active segment, writes indexes and a producer snapshot, flushes."""

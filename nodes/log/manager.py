@@ -23,6 +23,7 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
+from nodes.log.flusher import Flusher
 from nodes.log.log import Log
 from nodes.log.removal import DELETE_SUFFIX, delete_directory
 
@@ -68,6 +69,10 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
         self._deleted: list[tuple[int, Log]] = []
+        self._flusher = Flusher()
+        self._checkpoint_lock = threading.Lock()
+        #: Partitions without a log whose positions may still stand in the checkpoints.
+        self._stale: set[TopicPartition] = set()
 
     def load(
         self, config_of: Callable[[TopicPartition], LogConfig | None] = lambda tp: None
@@ -105,11 +110,21 @@ class LogManager:
                     self._logs[tp] = log
                     if topic_id is not None:
                         self._topic_ids[tp] = topic_id
+            self._stale |= (recovery_points.keys() | start_offsets.keys()) - self._logs.keys()
 
     # ---- what logs tell (LogOwner) ---------------------------------------------------------------
 
     def failed(self, directory: Path, error: OSError) -> None:
         self._on_failure(directory, error)
+
+    def rolled(self, log: Log, upto: int) -> None:
+        self._flusher.rolled(log, upto)
+
+    def positions_lowered(self, log: Log) -> None:
+        # A crash before the next tick would otherwise leave a recovery point above records that
+        # never were on the disk, or a start above records that are there.
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
 
     def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
         self._on_start_moved(log, from_offset, reason)
@@ -153,6 +168,12 @@ class LogManager:
 
         Raises ApiError INCONSISTENT_TOPIC_ID when the log belongs to another topic of that name.
         """
+        if tp in self._stale:
+            # They are another topic's: after a crash this log would be taken for flushed, or for
+            # one whose records lie below its start.
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+            self._stale.discard(tp)
         with self._lock:
             log = self._logs.get(tp)
             if log is None:
@@ -210,6 +231,8 @@ class LogManager:
             self._topic_ids.pop(tp, None)
             if log is None:
                 return
+            if log.recovery_point or log.log_start_offset:
+                self._stale.add(tp)
             log.rename_for_deletion()
             self._deleted.append((self._now_ms() + log.config.file_delete_delay_ms, log))
 
@@ -227,19 +250,34 @@ class LogManager:
         )
 
     def checkpoint_recovery_points(self) -> None:
-        """Writes down what is known to be on the disk, and where logs start."""
+        """Writes down what is known to be on the disk."""
         self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point, sync=True)
+
+    def checkpoint_log_starts(self) -> None:
+        """Writes down where logs start."""
         self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset, sync=True)
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, sync: bool) -> None:
-        for directory in self.log_dirs:
-            offsets = {
-                log.tp: offset
-                for log in self.all()
-                if log.dir.parent == directory and (offset := offset_of(log)) is not None
-            }
-            with self._storage(directory):
-                checkpoints.write_offsets(directory / name, offsets, sync=sync)
+        with self._checkpoint_lock:  # also for the order: an older value must not come last
+            logs = self.all()
+            for directory in self.log_dirs:
+                offsets = {
+                    log.tp: offset
+                    for log in logs
+                    if log.dir.parent == directory and (offset := offset_of(log)) is not None
+                }
+                with self._storage(directory):
+                    checkpoints.write_offsets(directory / name, offsets, sync=sync)
+
+    def flush_dirty_logs(self) -> None:
+        """One tick of `kafka-log-flusher`: flushes logs that were not for their `flush.ms`."""
+        now_ms = self._now_ms()
+        for log in self.all():
+            if now_ms - log.last_flush_ms >= log.config.flush_ms:
+                try:
+                    log.flush()
+                except ApiError as error:
+                    _logger.error("Error flushing topic %s: %s", log.tp.topic, error)
 
     def cleanup(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
         """One tick of `kafka-log-retention`: retention, and files of deleted logs that are due.
@@ -260,7 +298,8 @@ class LogManager:
         return removed
 
     def close(self) -> None:
-        """Closes all logs, writes recovery points, then the marker of a clean stop."""
+        """Closes all logs, writes their positions, then the marker of a clean stop."""
+        self._flusher.close()
         for log in self.all():
             log.close()
         with self._lock:
@@ -268,6 +307,7 @@ class LogManager:
         for _, log in deleted:
             log.delete()
         self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
         for directory in self.log_dirs:
             checkpoints.write_atomically(directory / checkpoints.CLEAN_SHUTDOWN, "", sync=True)
 

@@ -16,6 +16,13 @@ class LogOwner(Protocol):
     def failed(self, directory: Path, error: OSError) -> None:
         """A log directory refused to be written."""
 
+    def rolled(self, log: Log, upto: int) -> None:
+        """A new segment begins at `upto`: what lies below is to be flushed, soon but not now."""
+
+    def positions_lowered(self, log: Log) -> None:
+        """The recovery point or the start went back: what the checkpoints say of this log is wrong.
+        Called without the log's lock."""
+
     def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
         """`log_start_offset` rose: the records from `from_offset` up to it may not be read."""
 
@@ -24,6 +31,12 @@ class Nobody:
     """For logs without a manager."""
 
     def failed(self, directory: Path, error: OSError) -> None:
+        pass
+
+    def rolled(self, log: Log, upto: int) -> None:
+        pass
+
+    def positions_lowered(self, log: Log) -> None:
         pass
 
     def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
