@@ -200,7 +200,7 @@ class BrokerConfig:
     )
     log_index_interval_bytes: int = _int("log.index.interval.bytes", 4096)
     log_index_size_max_bytes: int = _int("log.index.size.max.bytes", 10485760, 4)
-    log_preallocate: bool = _bool("log.preallocate", True)
+    log_preallocate: bool = _bool("log.preallocate", False)
     log_cleaner_dedupe_buffer_size: int = _long("log.cleaner.dedupe.buffer.size", 134217728)
     log_flush_interval_messages: int = _long("log.flush.interval.messages", _LONG_MAX, 1)
     log_flush_interval_ms: int = _long("log.flush.interval.ms", _LONG_MAX)

@@ -38,7 +38,7 @@ class LogConfig:
     flush_ms: int = (1 << 63) - 1
     file_delete_delay_ms: int = 60000
     compression_type: str = "producer"
-    preallocate: bool = True
+    preallocate: bool = False
 
     @property
     def is_log_append_time(self) -> bool:

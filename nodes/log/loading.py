@@ -27,7 +27,7 @@ def load_segments(
     directory: Path,
     config: LogConfig,
     *,
-    trusted_upto: int,
+    trusted_upto: int | None,
     first_offset: int,
     verify: bool,
     may_have_gaps: bool,
@@ -35,6 +35,7 @@ def load_segments(
 ) -> list[Segment]:
     """The segments of a directory, at least one; the last one is ready for appends.
 
+    Segments below `trusted_upto` are on the disk as they were meant (None: all are).
     `may_have_gaps`: compaction may have taken the last records of a segment.
     """
     bases = sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
@@ -43,13 +44,9 @@ def load_segments(
     orphans = _remove_orphans(directory, set(bases))
     segments: list[Segment] = []
     torn = False
-    for base_offset in bases or [first_offset]:
-        segment = Segment(
-            directory,
-            base_offset,
-            index_interval_bytes=config.index_interval_bytes,
-            opened_ms=now_ms,
-        )
+    bases = bases or [first_offset]
+    for base_offset, following in zip(bases, [*bases[1:], None], strict=True):
+        segment = Segment(directory, base_offset, config, opened_ms=now_ms)
         if segments and not torn:
             end = segments[-1].next_offset
             lost = any(end <= orphan < base_offset for orphan in orphans)
@@ -63,8 +60,9 @@ def load_segments(
         if torn:
             segment.delete()
             continue
-        trusted = segment.load() and segment.next_offset <= trusted_upto
-        if not trusted:
+        # Of a segment that was active nobody knows whether its indexes were completed.
+        flushed = trusted_upto is None or (following is not None and following <= trusted_upto)
+        if not (flushed and segment.load()):
             cut_bytes = segment.recover(verify=verify)
             torn = cut_bytes > 0
             if torn:
@@ -72,12 +70,7 @@ def load_segments(
                     "Corruption found in segment %d of %s, truncating to offset %d (%d bytes)",
                     base_offset, directory, segment.next_offset, cut_bytes,
                 )  # fmt: skip
-            segment.unseal()
         segments.append(segment)
-    for segment in segments[:-1]:
-        if not segment.index_path.exists():
-            segment.seal()
-    segments[-1].unseal()
     return segments
 
 

@@ -29,10 +29,11 @@ from nodes.log import removal, retention
 from nodes.log.checkpoints import LEADER_EPOCHS, sync_directory
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
+from nodes.log.indexes import SegmentFile
 from nodes.log.loading import load_producers, load_segments
 from nodes.log.owner import LogOwner, Nobody
 from nodes.log.producer_state import ActiveProducer, ProducerState
-from nodes.log.segment import Segment, SegmentFile
+from nodes.log.segment import Segment
 from nodes.log.validation import validate_produced
 from nodes.wire.errors import WireError
 from nodes.wire.records import check_crc, iter_batches, iter_records, set_log_append_time
@@ -110,7 +111,7 @@ class Log:
         log._segments = load_segments(
             dir,
             config,
-            trusted_upto=1 << 62 if clean_shutdown else recovery_point,
+            trusted_upto=None if clean_shutdown else recovery_point,
             first_offset=log_start_offset,
             verify=verify_tail,
             may_have_gaps="compact" in config.cleanup_policy,
@@ -123,9 +124,14 @@ class Log:
             log._restart_at(log_start_offset)
         log.recovery_point = min(recovery_point, log.log_end_offset)
         log._epochs.truncate_from_end(log.log_end_offset)
+        removal.remove_stray_snapshots(
+            dir,
+            [segment.base_offset for segment in log._segments],
+            start=log.log_start_offset,
+            end=log.log_end_offset,
+        )
         load_producers(log._segments, log._producers, log._epochs, clean=clean_shutdown)
-        if log._segments[-1].size_bytes:
-            log._time_roll(log._segments[-1])
+        log._segments[-1].time_roll(config.segment_ms)
         log._mark_flushed(log.recovery_point)
         return log
 
@@ -227,6 +233,9 @@ class Log:
                     if header.leader_epoch != self._epochs.latest:
                         with self._storage():
                             self._epochs.assign(header.leader_epoch, header.base_offset)
+                    if not self._segments[-1].can_hold(header.last_offset):
+                        with self._storage():  # compaction took two thousand million records
+                            self._roll(header.base_offset)
                     self._write(
                         data[position : position + size], header.last_offset, header.max_timestamp
                     )
@@ -249,14 +258,14 @@ class Log:
         try:
             if (
                 end > config.segment_bytes or max_timestamp_ms > segment.roll_after_ms
-            ) and self._is_full(segment, end, max_timestamp_ms):
+            ) and segment.is_full(end, max_timestamp_ms, config, self._now_ms()):
                 segment = self._roll()
                 end = len(data)
             if end > segment.allocated_bytes and config.preallocate:
                 segment.allocate(end, config.segment_bytes)
             segment.append(data, last_offset, max_timestamp_ms)
             if end == len(data):
-                self._time_roll(segment)
+                segment.time_roll(config.segment_ms)
         except OSError as error:
             raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
@@ -273,41 +282,16 @@ class Log:
         except OSError as error:
             raise self._failed(error) from error
 
-    def _is_full(self, segment: Segment, end: int, max_timestamp_ms: int) -> bool:
-        """Whether a batch that would end at `end` belongs into a new segment (LogSegment's
-        shouldRoll). Time is that of records; where the first has none, that of the clock."""
-        if not segment.size_bytes:
-            return False
-        if end > self.config.segment_bytes:
-            return True
-        first_ms = segment.first_timestamp_ms
-        if first_ms >= 0:
-            return max_timestamp_ms - first_ms > self.config.segment_ms
-        return self._now_ms() - segment.opened_ms > self.config.segment_ms
-
-    def _time_roll(self, segment: Segment) -> None:
-        """Says from which timestamp on `_is_full` must be asked: all, for records without one."""
-        first_ms = segment.first_timestamp_ms
-        segment.roll_after_ms = first_ms + self.config.segment_ms if first_ms >= 0 else -2
-
-    def _roll(self) -> Segment:
+    def _roll(self, base_offset: int | None = None) -> Segment:
         self._segments[-1].seal()
         # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
         # a restart this would look like a hole.
-        offset = self._segments[-1].next_offset
+        offset = self._segments[-1].next_offset if base_offset is None else base_offset
         self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
-        segment = self._new_segment(offset)
+        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
         self._segments.append(segment)
         self.owner.rolled(self, offset)
         return segment
-
-    def _new_segment(self, base_offset: int) -> Segment:
-        return Segment(
-            self.dir,
-            base_offset,
-            index_interval_bytes=self.config.index_interval_bytes,
-            opened_ms=self._now_ms(),
-        )
 
     def read(
         self,
@@ -381,10 +365,8 @@ class Log:
         while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
         segment = self._segments[-1]
-        segment.unseal()
         segment.truncate_to(offset)
-        if segment.size_bytes:
-            self._time_roll(segment)
+        segment.time_roll(self.config.segment_ms)
         removal.remove_snapshots(self.dir, beyond=offset)
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -405,7 +387,7 @@ class Log:
         for segment in self._segments:
             segment.delete()
         removal.remove_snapshots(self.dir, beyond=-1)
-        self._segments = [self._new_segment(offset)]
+        self._segments = [Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())]
         self._epochs.clear()
         self._producers.clear()
         self.log_start_offset = self.log_end_offset = offset
@@ -482,8 +464,7 @@ class Log:
             self.config = config
             self._stamps_time = config.is_log_append_time
             self._set_recovery_point(self.recovery_point)
-            if self._segments[-1].size_bytes:
-                self._time_roll(self._segments[-1])
+            self._segments[-1].time_roll(config.segment_ms)
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
         """Lets go what `nodes.log.retention` says; returns how many segments went."""

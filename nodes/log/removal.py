@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,17 @@ def remove_snapshots(directory: Path, *, beyond: int) -> None:
     for path in directory.glob("*.snapshot"):
         if path.stem.isdigit() and int(path.stem) > beyond:
             path.unlink(missing_ok=True)
+
+
+def remove_stray_snapshots(directory: Path, bases: Iterable[int], *, start: int, end: int) -> None:
+    """Keeps the snapshots that loading a log from `start` to `end` may begin with: those taken
+    where one of its segments begins, and the last one, of a clean stop (ProducerStateManager)."""
+    taken = sorted(int(path.stem) for path in directory.glob("*.snapshot") if path.stem.isdigit())
+    segments = set(bases)
+    last = max((offset for offset in taken if max(segments) <= offset <= end), default=None)
+    for offset in taken:
+        if not start < offset <= end or (offset not in segments and offset != last):
+            (directory / f"{offset:020d}.snapshot").unlink(missing_ok=True)
 
 
 def rename_for_deletion(directory: Path, tp: TopicPartition) -> Path:

@@ -235,8 +235,9 @@ def test_log_start_offset_moves_forward_only(log: Log) -> None:
     assert [offset for offset, _ in contents(log)] == [3, 4]
 
 
-def test_clean_restart_trims_and_continues(tmp_path: Path) -> None:
-    log = open_log(tmp_path, segment_bytes=5000)
+@pytest.mark.parametrize("preallocate", [True, False])
+def test_clean_restart_trims_and_continues(tmp_path: Path, preallocate: bool) -> None:
+    log = open_log(tmp_path, segment_bytes=5000, preallocate=preallocate)
     for number in range(200):
         log.append_as_leader(batch(b"%060d" % number), 1)
     before = contents(log)
@@ -251,9 +252,10 @@ def test_clean_restart_trims_and_continues(tmp_path: Path) -> None:
 
 
 def test_kill_leaves_preallocated_zeros(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
+    log = open_log(tmp_path, preallocate=True)
     for number in range(10):
         log.append_as_leader(batch(b"%d" % number), number)
+    assert (log.dir / f"{0:020d}.log").stat().st_size > log.size_bytes
     (log.dir / "leader-epoch-checkpoint").unlink()
     again = open_log(copy_as_killed(log, tmp_path / "k"), clean=False)
     assert contents(again) == contents(log)
@@ -301,7 +303,7 @@ def test_planted_bug_keeps_a_torn_tail(tmp_path: Path) -> None:
 
 
 def test_garbage_after_the_last_batch_is_cut(tmp_path: Path) -> None:
-    log = open_log(tmp_path, preallocate=False)
+    log = open_log(tmp_path)
     log.append_as_leader(batch(b"a"), 0)
     with open(log.dir / f"{0:020d}.log", "ab") as file:
         file.write(os.urandom(3000))
