@@ -8,10 +8,12 @@ TimeIndex): Kafka's tools read them, of the active segment, too.
               with a greater timestamp than the one before are kept. A sealed segment's last entry
               is its greatest timestamp.
 
-Both are read into memory as a whole; searches never touch the files. An entry costs one small write
-for every `index.interval.bytes` of batches. Kafka maps the files and grows them in advance, so that
-those of a broker that was killed end with zeros: these are no entries. No checksum: an index that
-does not hold together is made again from the batches.
+Both are in memory as a whole; searches never touch the files. Entries go out some at a time, so
+that an append hardly pays for them: those of the active segment may be behind by that many until it
+is flushed or sealed. A crash loses nothing by it, as an active segment's are then made again. Kafka
+maps the files and grows them in advance, so that those of a broker that was killed end with zeros:
+these are no entries. No checksum: an index that does not hold together is made again from the
+batches.
 
 The owner of the segment guards them; file descriptors are open only while entries come.
 """
@@ -30,6 +32,8 @@ from nodes.log.checkpoints import write_bytes_atomically
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
+_PENDING: Final = 32
+"""So many entries are written at once."""
 OFFSET_SUFFIX: Final = ".index"
 TIME_SUFFIX: Final = ".timeindex"
 
@@ -60,18 +64,30 @@ class SegmentFile:
 class _IndexFile:
     """Entries of one size, one after the other."""
 
-    __slots__ = ("_entry", "_file", "path")
+    __slots__ = ("_count", "_entry", "_file", "_pending", "path")
 
     def __init__(self, path: Path, entry: struct.Struct) -> None:
         self.path = path
         self._entry = entry
         self._file: SegmentFile | None = None
+        self._pending = bytearray()
+        self._count = 0
 
     def put(self, number: int, *fields: int) -> None:
-        if self._file is None:
-            self._file = SegmentFile(self.path)
-        entry = self._entry
-        os.pwrite(self._file.fd, entry.pack(*fields), number * entry.size)
+        """Entry `number`, counted from 0; the ones before it were put."""
+        self._pending += self._entry.pack(*fields)
+        self._count = number + 1
+        if len(self._pending) >= _PENDING * self._entry.size:
+            self.complete()
+
+    def complete(self) -> None:
+        """Writes what is pending."""
+        if self._pending:
+            if self._file is None:
+                self._file = SegmentFile(self.path)
+            at = self._count * self._entry.size - len(self._pending)
+            os.pwrite(self._file.fd, self._pending, at)
+            self._pending.clear()
 
     def read(self) -> list[tuple[Any, ...]]:
         """All entries but zeros at the end; raises OSError, and struct.error for a part of one."""
@@ -85,10 +101,12 @@ class _IndexFile:
 
     def replace(self, entries: Iterable[tuple[int, ...]]) -> None:
         self._file = None
+        self._pending.clear()
         write_bytes_atomically(self.path, b"".join(self._entry.pack(*entry) for entry in entries))
 
     def cut(self, count: int) -> None:
         """Keeps `count` entries and closes the file."""
+        self.complete()
         file = self._file or SegmentFile(self.path)
         if os.fstat(file.fd).st_size != count * self._entry.size:
             os.ftruncate(file.fd, count * self._entry.size)
@@ -100,6 +118,7 @@ class _IndexFile:
 
     def delete(self) -> None:
         self._file = None
+        self._pending.clear()
         self.path.unlink(missing_ok=True)
 
 

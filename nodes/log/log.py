@@ -515,6 +515,9 @@ class Log:
             ]
             if end <= recovery_point and not self._closed:
                 return
+            with self._storage():
+                for segment in segments:
+                    segment.complete_indexes()
         with self._storage():
             for segment in segments:
                 segment.flush()

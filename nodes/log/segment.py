@@ -323,8 +323,13 @@ class Segment:
         self._index.file.cut(len(self._index))
         self._times.file.cut(len(self._times))
 
+    def complete_indexes(self) -> None:
+        """Writes the entries that the index files still lack."""
+        self._index.file.complete()
+        self._times.file.complete()
+
     def flush(self) -> None:
-        """Waits until batches and indexes are on the disk."""
+        """Waits until batches and what the index files have are on the disk. Needs no lock."""
         os.fdatasync(self.file.fd)
         self._index.file.flush()
         self._times.file.flush()

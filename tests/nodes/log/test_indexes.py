@@ -54,8 +54,12 @@ def filled(directory: Path, **settings: object) -> Log:
 
 
 def test_entries_are_written_as_they_come(tmp_path: Path) -> None:
+    """Some at a time, and all of them with a flush."""
     log = filled(tmp_path)
-    assert len(offsets_in(log.dir)) > 20
+    assert len(offsets_in(log.dir)) == 32
+    check(log)
+    log.flush()
+    assert len(offsets_in(log.dir)) > 50
     assert 3 < len(times_in(log.dir)) < len(offsets_in(log.dir))
     check(log)
 
@@ -84,8 +88,7 @@ def test_records_without_time_leave_no_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize("clean", [True, False])
 def test_they_come_back(tmp_path: Path, clean: bool) -> None:
     log = filled(tmp_path, segment_bytes=2000)
-    if clean:
-        log.close()
+    log.close() if clean else log.flush()
     before = {p.name: p.read_bytes() for p in log.dir.glob("*index")}
     killed = copy_as_killed(log, tmp_path / "k")
     again = open_log(killed, clean=clean, segment_bytes=2000, **DENSE)

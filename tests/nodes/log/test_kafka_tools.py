@@ -88,6 +88,7 @@ def parts(log: Log) -> list[Path]:
 def test_kafkas_own_tool_finds_no_fault(libs: Path, tmp_path: Path) -> None:
     """Also with the active segment as it is while the broker runs."""
     log = of_all_kinds(tmp_path)
+    log.flush()
     snapshots = sorted(log.dir.glob("*.snapshot"))
     findings, complaints = dump(libs, [*parts(log), *snapshots], "--deep-iteration")
     assert complaints == ""
