@@ -243,6 +243,11 @@ class KafkaServer:
                 logs.checkpoint_log_starts,
             ),
             (
+                "kafka-log-cleaner-thread-0",
+                self.config.log_cleaner_backoff_ms if self.config.log_cleaner_enable else 1 << 62,
+                lambda: logs.clean_logs(replica_manager.high_watermark_of),
+            ),
+            (
                 "kafka-log-flusher",
                 self.config.log_flush_scheduler_interval_ms,
                 logs.flush_dirty_logs,
@@ -294,6 +299,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         segment_index_bytes=config.log_index_size_max_bytes,
         flush_messages=config.log_flush_interval_messages,
         flush_ms=config.log_flush_interval_ms,
+        delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        min_cleanable_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
         file_delete_delay_ms=config.log_segment_delete_delay_ms,
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,

@@ -68,6 +68,19 @@ def _long(name: str, default: int | None, low: int = 0) -> Any:
     return _int(name, default, low, _LONG_MAX)
 
 
+def _share(name: str, default: float) -> Any:
+    def parse(config: str, value: str) -> float:
+        try:
+            share = float(value)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise ConfigError(config, f"{value!r} is no part of 1", "0 to 1")
+        return share
+
+    return _key(name, default, parse)
+
+
 def _string(name: str, default: str | None) -> Any:
     return _key(name, default, lambda _config, value: value)
 
@@ -201,6 +214,10 @@ class BrokerConfig:
     log_index_interval_bytes: int = _int("log.index.interval.bytes", 4096)
     log_index_size_max_bytes: int = _int("log.index.size.max.bytes", 10485760, 4)
     log_preallocate: bool = _bool("log.preallocate", False)
+    log_cleaner_enable: bool = _bool("log.cleaner.enable", True)
+    log_cleaner_backoff_ms: int = _long("log.cleaner.backoff.ms", 15000)
+    log_cleaner_delete_retention_ms: int = _long("log.cleaner.delete.retention.ms", 86400000)
+    log_cleaner_min_cleanable_ratio: float = _share("log.cleaner.min.cleanable.ratio", 0.5)
     log_cleaner_dedupe_buffer_size: int = _long("log.cleaner.dedupe.buffer.size", 134217728)
     log_flush_interval_messages: int = _long("log.flush.interval.messages", _LONG_MAX, 1)
     log_flush_interval_ms: int = _long("log.flush.interval.ms", _LONG_MAX)

@@ -4,6 +4,7 @@
 `<log dir>/recovery-point-offset-checkpoint`   version 0, count, ``topic partition offset``
 `<log dir>/replication-offset-checkpoint`      the same: high watermarks
 `<log dir>/log-start-offset-checkpoint`        the same: log start offsets
+`<log dir>/cleaner-offset-checkpoint`          the same: up to where logs are compacted
 `<log dir>/meta.properties`                    version=0, broker.id, cluster.id
 `<partition>/leader-epoch-checkpoint`          version 0, count, ``leader_epoch offset``
 `<partition>/partition.metadata`               ``version: 0``, ``topic_id: <base64>``
@@ -27,6 +28,7 @@ from nodes.core.types import TopicPartition
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"

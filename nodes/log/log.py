@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
-from nodes.log import removal, retention
+from nodes.log import cleaner, removal, retention
 from nodes.log.checkpoints import LEADER_EPOCHS, sync_directory
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
@@ -42,6 +42,7 @@ _logger = logging.getLogger("kafka.log.UnifiedLog")
 #: What a leader rewrites: base offset, (length), leader epoch. The checksum does not cover it.
 _REWRITTEN: Final = struct.Struct(">qii")
 _PRODUCER_EXPIRATION_MS: Final = 24 * 3600 * 1000
+NEVER_CLEANED: Final = -1
 
 
 class AppendInfo(NamedTuple):
@@ -74,6 +75,7 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
+        self.cleaned_upto = NEVER_CLEANED
         self._now_ms: Callable[[], int] = lambda: 0
         self.owner: LogOwner = Nobody()
         self._lock = threading.Lock()
@@ -99,22 +101,25 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         verify_tail: bool = True,
+        cleaned_upto: int = NEVER_CLEANED,
     ) -> Log:
         """Opens a partition's log, made empty if there is none.
 
+        `cleaned_upto`: so far compaction came once, whatever the policy is now.
         Offsets below `recovery_point` are known to be on the disk. `verify_tail=False` leaves out
         the checksums of a recovery (a planted bug).
         """
         dir.mkdir(parents=True, exist_ok=True)
         log = cls(dir, tp, config)
         log._now_ms = now_ms
+        cleaner.finish_swaps(dir)
         log._segments = load_segments(
             dir,
             config,
             trusted_upto=None if clean_shutdown else recovery_point,
             first_offset=log_start_offset,
             verify=verify_tail,
-            may_have_gaps="compact" in config.cleanup_policy,
+            may_have_gaps=cleaned_upto >= 0 or config.is_compacted,
             now_ms=now_ms(),
         )
         log.log_start_offset = max(log_start_offset, log._segments[0].base_offset)
@@ -123,6 +128,7 @@ class Log:
             _logger.warning("%s ends before it starts: its segments are gone, starting anew", log)
             log._restart_at(log_start_offset)
         log.recovery_point = min(recovery_point, log.log_end_offset)
+        log.cleaned_upto = min(cleaned_upto, log.log_end_offset)
         log._epochs.truncate_from_end(log.log_end_offset)
         removal.remove_stray_snapshots(
             dir,
@@ -370,6 +376,7 @@ class Log:
         removal.remove_snapshots(self.dir, beyond=offset)
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.cleaned_upto = min(self.cleaned_upto, offset)
         self._set_recovery_point(min(self.recovery_point, offset))
         self._epochs.truncate_from_end(offset)
         if self._producers.reaches(offset):
@@ -391,6 +398,7 @@ class Log:
         self._epochs.clear()
         self._producers.clear()
         self.log_start_offset = self.log_end_offset = offset
+        self.cleaned_upto = min(self.cleaned_upto, offset)
         self._set_recovery_point(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -500,6 +508,51 @@ class Log:
     def last_flush_ms(self) -> int:
         """When the log was last flushed, or opened."""
         return self._last_flush_ms
+
+    def clean(self, high_watermark: int) -> bool:
+        """Compacts, if there is enough to do; whether it did, and `cleaned_upto` moved. For one
+        thread. Raises ApiError KAFKA_STORAGE_ERROR."""
+        with self._lock:
+            segments, directory = list(self._segments), self.dir
+            truncations = self._truncations
+            cleaned_upto = max(self.cleaned_upto, self.log_start_offset)
+        dirty = cleaner.dirty_part(
+            segments, self.config, cleaned_upto=cleaned_upto, high_watermark=high_watermark
+        )
+        if dirty is None:
+            return False
+        try:
+            is_clean = cleaner.clean(self, dirty, self._now_ms())
+        except OSError as error:
+            with self._lock:
+                if self._closed or self.dir != directory:
+                    return False  # it was deleted meanwhile
+            raise self._failed(error) from error
+        with self._lock:
+            if is_clean and truncations == self._truncations:
+                self.cleaned_upto = dirty.end
+        return is_clean
+
+    def last_offsets_of_producers(self) -> set[int]:
+        """Where the last batch of each remembered producer ends."""
+        with self._lock:
+            return self._producers.last_offsets()
+
+    def replace_segments(self, old: list[Segment], new: Segment) -> bool:
+        """Puts a cleaned segment in the place of neighbours; False when one of them is gone."""
+        with self._lock:
+            at = next((n for n, s in enumerate(self._segments) if s is old[0]), -1)
+            if self._closed or at < 0 or self._segments[at : at + len(old)] != old:
+                return False
+            swap = self.dir / (new.path.name + cleaner.SWAP_SUFFIX)
+            new.path.rename(swap)
+            sync_directory(self.dir)
+            for segment in old:
+                segment.delete(keep_snapshot=segment is old[0])
+            swap.rename(self.dir / new.path.name)
+            new.move_to(self.dir)
+            self._segments[at : at + len(old)] = [new]
+            return True
 
     def flush(self, upto: int | None = None) -> None:
         """What lies below `upto` is on the disk when it returns (None: everything appended before

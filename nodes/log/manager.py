@@ -24,7 +24,7 @@ from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
 from nodes.log.flusher import Flusher
-from nodes.log.log import Log
+from nodes.log.log import NEVER_CLEANED, Log
 from nodes.log.removal import DELETE_SUFFIX, delete_directory
 
 _logger = logging.getLogger("kafka.log.LogManager")
@@ -86,6 +86,7 @@ class LogManager:
             marker.unlink(missing_ok=True)
             recovery_points = checkpoints.read_offsets(directory / checkpoints.RECOVERY_POINTS)
             start_offsets = checkpoints.read_offsets(directory / checkpoints.LOG_START_OFFSETS)
+            cleaned = checkpoints.read_offsets(directory / checkpoints.CLEANED)
             for path in sorted(p for p in directory.iterdir() if p.is_dir()):
                 if path.name.endswith(DELETE_SUFFIX):
                     delete_directory(path)
@@ -103,6 +104,7 @@ class LogManager:
                     recovery_point=recovery_points.get(tp, 0),
                     log_start_offset=start_offsets.get(tp, 0),
                     verify_tail=self._verify_tail,
+                    cleaned_upto=cleaned.get(tp, NEVER_CLEANED),
                 )
                 log.owner = self
                 topic_id = checkpoints.read_partition_metadata(path)
@@ -110,7 +112,9 @@ class LogManager:
                     self._logs[tp] = log
                     if topic_id is not None:
                         self._topic_ids[tp] = topic_id
-            self._stale |= (recovery_points.keys() | start_offsets.keys()) - self._logs.keys()
+            self._stale |= (
+                recovery_points.keys() | start_offsets.keys() | cleaned.keys()
+            ) - self._logs.keys()
 
     # ---- what logs tell (LogOwner) ---------------------------------------------------------------
 
@@ -173,6 +177,7 @@ class LogManager:
             # one whose records lie below its start.
             self.checkpoint_recovery_points()
             self.checkpoint_log_starts()
+            self._checkpoint_cleaned()
             self._stale.discard(tp)
         with self._lock:
             log = self._logs.get(tp)
@@ -231,7 +236,7 @@ class LogManager:
             self._topic_ids.pop(tp, None)
             if log is None:
                 return
-            if log.recovery_point or log.log_start_offset:
+            if log.recovery_point or log.log_start_offset or log.cleaned_upto >= 0:
                 self._stale.add(tp)
             log.rename_for_deletion()
             self._deleted.append((self._now_ms() + log.config.file_delete_delay_ms, log))
@@ -256,6 +261,13 @@ class LogManager:
     def checkpoint_log_starts(self) -> None:
         """Writes down where logs start."""
         self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset, sync=True)
+
+    def _checkpoint_cleaned(self) -> None:
+        self._checkpoint(
+            checkpoints.CLEANED,
+            lambda log: None if log.cleaned_upto == NEVER_CLEANED else log.cleaned_upto,
+            sync=True,
+        )
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, sync: bool) -> None:
         with self._checkpoint_lock:  # also for the order: an older value must not come last
@@ -296,6 +308,26 @@ class LogManager:
         for log in due:
             log.delete()
         return removed
+
+    def clean_logs(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
+        """One tick of `kafka-log-cleaner-thread-0`: compacts what is dirty enough, all of it.
+
+        One thread only. Returns how many logs were cleaned."""
+        count = 0
+        for log in self.all():
+            high_watermark = high_watermark_of(log.tp)
+            if not log.config.is_compacted or high_watermark is None:
+                continue
+            try:
+                cleaned = log.clean(high_watermark)
+            except ApiError as error:
+                _logger.error("%s was not cleaned: %s", log, error)
+                continue
+            if cleaned:
+                _logger.info("Cleaned log %s up to offset %d", log.tp, log.cleaned_upto)
+                self._checkpoint_cleaned()
+                count += 1
+        return count
 
     def close(self) -> None:
         """Closes all logs, writes their positions, then the marker of a clean stop."""

@@ -150,6 +150,11 @@ class Segment:
         self.size_bytes = position + size
         self.next_offset = last_offset + 1
 
+    def append_found(self, data: bytes) -> None:
+        """Appends a batch as it is."""
+        header = read_header(data)
+        self.append(data, header.last_offset, header.max_timestamp)
+
     def _note(self, position: int, size: int, last_offset: int, max_timestamp_ms: int) -> None:
         """The same for a batch that is there, with indexes in memory only."""
         if max_timestamp_ms > self.max_timestamp_ms:
@@ -334,11 +339,25 @@ class Segment:
         self._index.file.flush()
         self._times.file.flush()
 
-    def delete(self) -> None:
+    def set_modified(self, other: Segment) -> None:
+        """Makes it as old as another one (what has no timestamps is as old as its file)."""
+        status = os.fstat(other.file.fd)
+        os.utime(self.path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def move_to(self, directory: Path) -> None:
+        """Moves the indexes of a sealed segment to where its batches were moved."""
+        self.path = directory / self.path.name
+        for file in (self._index.file, self._times.file):
+            target = directory / file.path.name
+            file.path.rename(target)
+            file.path = target
+
+    def delete(self, *, keep_snapshot: bool = False) -> None:
         """Removes the files; readers that still hold `file` may finish."""
         # The batches last: an index without them then tells of a loss, never of a crash in here.
         self._index.file.delete()
         self._times.file.delete()
         self.path.unlink(missing_ok=True)
         # The producers' snapshot was taken at its first offset and is of no use without it.
-        self.path.with_suffix(".snapshot").unlink(missing_ok=True)
+        if not keep_snapshot:
+            self.path.with_suffix(".snapshot").unlink(missing_ok=True)
