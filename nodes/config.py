@@ -229,7 +229,11 @@ class BrokerConfig:
         "log.flush.offset.checkpoint.interval.ms", 60000, 1
     )
     message_max_bytes: int = _int("message.max.bytes", 1048588)
-    compression_type: str = _string("compression.type", "producer")
+    compression_type: str = _one_of(
+        "compression.type",
+        "producer",
+        *("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    )
 
     # ---- groups ----------------------------------------------------------------------------------
     offsets_topic_num_partitions: int = _int("offsets.topic.num.partitions", 50, 1)

@@ -178,7 +178,7 @@ class Log:
         """
         if not isinstance(data, bytes):
             data = bytes(data)
-        header = validate_produced(data, self.tp, self.config)
+        data, header = validate_produced(data, self.tp, self.config)
         append_time_ms = -1
         max_timestamp_ms = header.max_timestamp
         with self._lock:

@@ -180,6 +180,23 @@ def set_log_append_time(
     _CRC.pack_into(buffer, position + 17, crc)
 
 
+def with_max_timestamp(batch: bytes, timestamp_ms: int) -> bytes:
+    """The batch with another greatest timestamp in its header."""
+    changed = bytearray(batch)
+    _BASE.pack_into(changed, 35, timestamp_ms)
+    _CRC.pack_into(changed, 17, crc32c(bytes(changed[CRC_FROM:])))
+    return bytes(changed)
+
+
+def recompressed(batch: bytes, header: BatchHeader, content: bytes, codec: int) -> bytes:
+    """The batch with its records, given uncompressed, in another codec; WireError without it."""
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    rest = batch[CRC_FROM + 2 : HEADER_SIZE] + compress(codec, content)
+    covered = struct.pack(">h", attributes) + rest
+    head = struct.pack(">qiib", header.base_offset, len(covered) + 9, header.leader_epoch, MAGIC)
+    return head + _CRC.pack(crc32c(covered)) + covered
+
+
 def build_batch(
     records: Sequence[tuple[bytes | None, bytes | None, int]],
     *,
@@ -304,7 +321,7 @@ def iter_records(batch: Buffer) -> Iterator[Record]:
     at = 0
     try:
         for _ in range(header.record_count):
-            length, at = _read_svarint(data, at)
+            length, at = read_svarint(data, at)
             stop = at + length
             if length < 0 or stop > len(data):
                 raise WireError("record does not fit into its batch")
@@ -318,11 +335,11 @@ def iter_records(batch: Buffer) -> Iterator[Record]:
 
 
 def _read_record(data: bytes, at: int, stop: int, header: BatchHeader) -> Record:
-    timestamp_delta, at = _read_svarint(data, at + 1)
-    offset_delta, at = _read_svarint(data, at)
+    timestamp_delta, at = read_svarint(data, at + 1)
+    offset_delta, at = read_svarint(data, at)
     key, at = _read_nullable(data, at, stop)
     value, at = _read_nullable(data, at, stop)
-    count, at = _read_svarint(data, at)
+    count, at = read_svarint(data, at)
     if not 0 <= count <= stop - at:
         raise WireError("record has an impossible number of headers")
     headers = []
@@ -354,7 +371,8 @@ def _svarint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_svarint(data: bytes, at: int) -> tuple[int, int]:
+def read_svarint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, where it ends); raises IndexError and WireError."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -372,7 +390,7 @@ def _nullable(content: bytes | None) -> bytes:
 
 
 def _read_nullable(data: bytes, at: int, stop: int) -> tuple[bytes | None, int]:
-    length, at = _read_svarint(data, at)
+    length, at = read_svarint(data, at)
     if length == -1:
         return None, at
     if length < 0 or at + length > stop:

@@ -13,8 +13,9 @@ import pytest
 from harness.runtime.protocol import SetupError
 from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir
 from nodes.log import Log
+from nodes.wire.compression import is_readable
 from nodes.wire.records import iter_batches
-from tests.nodes.log.logs import NOW_MS, batch, files, open_log
+from tests.nodes.log.logs import NOW_MS, batch, files, keyed, open_log
 
 _JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _DEADLINE_S = 120
@@ -54,11 +55,13 @@ def of_all_kinds(directory: Path) -> Log:
     """Several segments, the last one active and in use; a truncation, times that go back, batches
     of many records, compressed ones, and an idempotent producer."""
     log = open_log(directory, segment_bytes=2000, **DENSE)
+    codecs = [codec for codec in (0, 1, 2, 3, 4) if is_readable(codec)]
     for number in range(50):
         time_ms = NOW_MS + (number * 37 % 23) * 1000
         values = [b"%040d" % n for n in range(1 + number % 4)]
         log.append_as_leader(
-            batch(*values, timestamp_ms=time_ms, attributes=number % 5 == 0), number // 9
+            batch(*values, timestamp_ms=time_ms, attributes=codecs[number % len(codecs)]),
+            number // 9,
         )
         if number == 36:
             end = log.log_end_offset
@@ -150,3 +153,34 @@ def test_what_kafka_wrote_is_read(libs: Path, tmp_path: Path, clean: bool) -> No
     log.append_as_leader(batch(b"x" * 500, timestamp_ms=NOW_MS + 10**7), 1)
     log.close()
     assert dump(libs, parts(log), "--deep-iteration")[1] == ""
+
+
+def test_a_cleaned_log_has_gaps_and_no_other_fault(libs: Path, tmp_path: Path) -> None:
+    log = open_log(
+        tmp_path,
+        segment_bytes=2000,
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio=0.0,
+        **DENSE,
+    )
+    codecs = [codec for codec in (0, 1, 2, 3, 4) if is_readable(codec)]
+    for number in range(200):
+        rows = [(b"k%d" % (number % 7), b"%030d" % number), (b"gone", None), (b"k", b"v")]
+        data = keyed(
+            *rows,
+            timestamp_ms=NOW_MS + (number * 37 % 23) * 1000,
+            attributes=codecs[number % len(codecs)],
+            producer_id=number // 50,
+            producer_epoch=0,
+            base_sequence=number % 50 * 3,
+        )
+        log.append_as_leader(data, 0)
+    assert log.clean(log.log_end_offset)
+    log.close()
+    findings, complaints = dump(libs, parts(log), "--deep-iteration")
+    assert findings.count("isvalid: true") == findings.count("baseOffset: ") > 5
+    assert "deleteHorizonMs: OptionalLong[" in findings
+    assert re.search(r"count: 0 baseSequence: ", findings)
+    gaps = [line for line in complaints.splitlines() if not line.startswith("  ")]
+    assert gaps
+    assert all(line.startswith("Non-consecutive offsets in ") for line in gaps)
