@@ -205,7 +205,7 @@ class TimeIndex:
 
     def append(self, timestamp_ms: int, offset: int) -> None:
         """Adds an entry unless its timestamp is no greater than the last one's."""
-        if timestamp_ms > self.last[0]:
+        if timestamp_ms > (self.timestamps[-1] if self.timestamps else -1):
             self.file.put(len(self.timestamps), timestamp_ms, offset - self._base_offset)
             self.note(timestamp_ms, offset)
 

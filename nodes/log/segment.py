@@ -55,6 +55,8 @@ class Segment:
         self._offset_of_max_timestamp = base_offset
         self._index_interval_bytes = config.index_interval_bytes
         self._index_bytes = config.segment_index_bytes
+        #: Below this neither index is full: the larger entries, one kept free.
+        self._few_entries = self._index_bytes // 12 - 1
         self._unindexed_bytes = 0
         self._index = OffsetIndex(self.path, base_offset)
         self._times = TimeIndex(self.path, base_offset)
@@ -144,7 +146,7 @@ class Segment:
             self._index.append(last_offset, position)
             self._times.append(self.max_timestamp_ms, self._offset_of_max_timestamp)
             self._unindexed_bytes = 0
-            if self._is_index_full:
+            if len(self._index.offsets) >= self._few_entries and self._is_index_full:
                 self.roll_after_ms = _ALWAYS
         self._unindexed_bytes += size
         self.size_bytes = position + size
