@@ -50,7 +50,7 @@ def load_segments(
         if segments and not torn:
             end = segments[-1].next_offset
             lost = any(end <= orphan < base_offset for orphan in orphans)
-            torn = lost or (base_offset != end and not may_have_gaps)
+            torn = lost or base_offset < end or (base_offset > end and not may_have_gaps)
             if torn:
                 log.warning(
                     "Corruption found in %s: no records from offset %d to %d; deleting all "

@@ -165,6 +165,17 @@ def test_offsets_too_far_from_the_base_roll(tmp_path: Path) -> None:
     assert [offset for offset, _ in contents(again)] == [0, 2**31 - 1, 2**31, 2**33]
 
 
+def test_a_truncation_cuts_both(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.flush()
+    entries = len(offsets_in(log.dir)), len(times_in(log.dir))
+    log.truncate_to(20)
+    check(log)
+    assert 0 < len(offsets_in(log.dir)) < entries[0]
+    assert 0 < len(times_in(log.dir)) < entries[1]
+    assert log.offset_of_max_timestamp() is not None
+
+
 def first_at(log: Log, timestamp_ms: int) -> int | None:
     found = log.offset_for_timestamp(timestamp_ms)
     return None if found is None else found[1]
@@ -185,6 +196,7 @@ def test_searches_by_time_find_what_a_scan_finds(
     for time_ms in times:
         log.append_as_leader(batch(b"x" * 40, timestamp_ms=time_ms), 0)
     if how == "truncated":
+        cut %= len(times)
         log.truncate_to(cut)
         times = times[:cut]
     elif how != "as it is":
