@@ -50,7 +50,8 @@ from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
-from nodes.log.manager import LogManager
+from nodes.log.log import Log
+from nodes.log.manager import LogManager, OnStartMoved
 from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
@@ -67,6 +68,8 @@ SWITCH_INTERVAL_S: Final = 0.0001
 """How long a thread may keep the interpreter while others wait; Python's default is 50 times that,
 which a control request on its way through three threads would pay several times."""
 
+_LONGEST_WAIT_MS: Final = 10**12
+"""Never, in a number that a wait can take."""
 _GC_THRESHOLD: Final = 20_000
 
 
@@ -92,7 +95,9 @@ class KafkaServer:
         zk = self._connect(config, checks_controller_znode=rules.checks_controller_znode())
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
-        logs = self._open_logs(zk, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id)
+        logs = self._open_logs(
+            zk, trace, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id
+        )
         sockets = SocketServer(
             config,
             parse,
@@ -211,7 +216,9 @@ class KafkaServer:
         zk.start()
         return zk
 
-    def _open_logs(self, zk: KafkaZkClient, *, verify_tail: bool, cluster_id: str) -> LogManager:
+    def _open_logs(
+        self, zk: KafkaZkClient, trace: Trace, *, verify_tail: bool, cluster_id: str
+    ) -> LogManager:
         config = self.config
         defaults = log_defaults(config)
         logs = LogManager(
@@ -221,6 +228,7 @@ class KafkaServer:
             broker_id=config.broker_id,
             verify_tail=verify_tail,
             on_failure=LogDirFailureHandler(_halt).failed,
+            on_start_moved=start_tracer(trace),
         )
         of_topic: dict[str, LogConfig] = {}
 
@@ -253,8 +261,23 @@ class KafkaServer:
                 self.config.log_flush_offset_checkpoint_interval_ms,
                 logs.checkpoint_recovery_points,
             ),
+            (
+                "kafka-log-start-offset-checkpoint",
+                self.config.log_flush_start_offset_checkpoint_interval_ms,
+                logs.checkpoint_log_starts,
+            ),
+            (
+                "kafka-log-cleaner-thread-0",
+                self.config.log_cleaner_backoff_ms if self.config.log_cleaner_enable else 1 << 62,
+                lambda: logs.clean_logs(replica_manager.high_watermark_of),
+            ),
+            (
+                "kafka-log-flusher",
+                self.config.log_flush_scheduler_interval_ms,
+                logs.flush_dirty_logs,
+            ),
         ):
-            ticker = Ticker(name, interval_ms, task)  # type: ignore[arg-type]
+            ticker = Ticker(name, min(interval_ms, _LONGEST_WAIT_MS), task)  # type: ignore[arg-type]
             ticker.start()
             self._on_stop(name, ticker.stop)
 
@@ -288,7 +311,7 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
     """A broker's `log.*` configs as the settings of topics that override nothing."""
     return LogConfig(
         segment_bytes=config.log_segment_bytes,
-        segment_ms=config.log_roll_hours * 3_600_000,
+        segment_ms=config.log_roll_ms,
         retention_bytes=config.log_retention_bytes,
         retention_ms=config.log_retention_ms,
         max_message_bytes=config.message_max_bytes,
@@ -298,10 +321,32 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         cleanup_policy=",".join(config.log_cleanup_policy),
         index_interval_bytes=config.log_index_interval_bytes,
         segment_index_bytes=config.log_index_size_max_bytes,
+        flush_messages=config.log_flush_interval_messages,
+        flush_ms=config.log_flush_interval_ms,
+        delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        min_cleanable_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
         file_delete_delay_ms=config.log_segment_delete_delay_ms,
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,
     )
+
+
+def start_tracer(trace: Trace) -> OnStartMoved:
+    """Traces what a log loses at its start; to who reads histories it is a cut like any other, or
+    records that retention took would seem lost without a reason."""
+
+    def moved(of: Log, from_offset: int, reason: str) -> None:
+        trace.event(
+            "truncation",
+            topic=of.tp.topic,
+            partition=of.tp.partition,
+            leader_epoch=-1 if of.latest_epoch is None else of.latest_epoch,
+            from_offset=of.log_start_offset,
+            to_offset=from_offset,
+            reason=reason,
+        )
+
+    return moved
 
 
 def _halt() -> None:

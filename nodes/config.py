@@ -78,6 +78,19 @@ def _long(name: str, default: int | None, low: int = 0) -> Any:
     return _int(name, default, low, _LONG_MAX)
 
 
+def _share(name: str, default: float) -> Any:
+    def parse(config: str, value: str) -> float:
+        try:
+            share = float(value)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise ConfigError(config, f"{value!r} is no part of 1", "0 to 1")
+        return share
+
+    return _key(name, default, parse)
+
+
 def _string(name: str, default: str | None) -> Any:
     return _key(name, default, lambda _config, value: value)
 
@@ -213,11 +226,12 @@ class BrokerConfig:
     log_dir: str = _string("log.dir", "/tmp/kafka-logs")
     log_segment_bytes: int = _int("log.segment.bytes", 1073741824, 14)
     log_retention_bytes: int = _long("log.retention.bytes", -1, -1)
-    log_retention_ms: int = _long("log.retention.ms", None, -1)
+    log_retention_ms: int = _long("log.retention.ms", 604800000, -1)
     log_retention_minutes: int | None = _int("log.retention.minutes", None, -1)
     log_retention_hours: int = _int("log.retention.hours", 168, -1)
     log_retention_check_interval_ms: int = _long("log.retention.check.interval.ms", 300000, 1)
     log_segment_delete_delay_ms: int = _long("log.segment.delete.delay.ms", 60000)
+    log_roll_ms: int = _long("log.roll.ms", 604800000, 1)
     log_roll_hours: int = _int("log.roll.hours", 168, 1)
     log_cleanup_policy: tuple[str, ...] = _policies("log.cleanup.policy", ("delete",))
     log_message_timestamp_type: str = _one_of(
@@ -225,13 +239,27 @@ class BrokerConfig:
     )
     log_index_interval_bytes: int = _int("log.index.interval.bytes", 4096)
     log_index_size_max_bytes: int = _int("log.index.size.max.bytes", 10485760, 4)
-    log_preallocate: bool = _bool("log.preallocate", True)
+    log_preallocate: bool = _bool("log.preallocate", False)
+    log_cleaner_enable: bool = _bool("log.cleaner.enable", True)
+    log_cleaner_backoff_ms: int = _long("log.cleaner.backoff.ms", 15000)
+    log_cleaner_delete_retention_ms: int = _long("log.cleaner.delete.retention.ms", 86400000)
+    log_cleaner_min_cleanable_ratio: float = _share("log.cleaner.min.cleanable.ratio", 0.5)
     log_cleaner_dedupe_buffer_size: int = _long("log.cleaner.dedupe.buffer.size", 134217728)
+    log_flush_interval_messages: int = _long("log.flush.interval.messages", _LONG_MAX, 1)
+    log_flush_interval_ms: int = _long("log.flush.interval.ms", _LONG_MAX)
+    log_flush_scheduler_interval_ms: int = _long("log.flush.scheduler.interval.ms", _LONG_MAX, 1)
+    log_flush_start_offset_checkpoint_interval_ms: int = _int(
+        "log.flush.start.offset.checkpoint.interval.ms", 60000, 1
+    )
     log_flush_offset_checkpoint_interval_ms: int = _int(
         "log.flush.offset.checkpoint.interval.ms", 60000, 1
     )
     message_max_bytes: int = _int("message.max.bytes", 1048588)
-    compression_type: str = _string("compression.type", "producer")
+    compression_type: str = _one_of(
+        "compression.type",
+        "producer",
+        *("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    )
 
     # ---- groups ----------------------------------------------------------------------------------
     offsets_topic_num_partitions: int = _int("offsets.topic.num.partitions", 50, 1)
@@ -333,12 +361,16 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
     if values["zookeeper_connection_timeout_ms"] is None:
         values["zookeeper_connection_timeout_ms"] = values["zookeeper_session_timeout_ms"]
     values["log_dirs"] = values["log_dirs"] or (values["log_dir"],)
-    if values["log_retention_ms"] is None:
+    if "log.retention.ms" not in given:
         minutes = values["log_retention_minutes"]
         if minutes is None:
             hours = values["log_retention_hours"]
             minutes = hours if hours < 0 else hours * 60
         values["log_retention_ms"] = minutes if minutes < 0 else minutes * 60_000
+    if "log.roll.ms" not in given:
+        values["log_roll_ms"] = values["log_roll_hours"] * 3_600_000
+    if "log.flush.interval.ms" not in given:
+        values["log_flush_interval_ms"] = values["log_flush_scheduler_interval_ms"]
     pool, frame = values["queued_max_request_bytes"], values["socket_request_max_bytes"]
     if 0 < pool < frame:
         raise ConfigError(

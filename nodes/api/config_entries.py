@@ -149,6 +149,8 @@ def _type_of(value: Any) -> ValueType:
         return ValueType.BOOLEAN
     if isinstance(value, int):
         return ValueType.INT if -(2**31) <= value < 2**31 - 1 else ValueType.LONG
+    if isinstance(value, float):
+        return ValueType.DOUBLE
     if isinstance(value, tuple):
         return ValueType.LIST
     return ValueType.STRING

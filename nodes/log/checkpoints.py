@@ -4,6 +4,7 @@
 `<log dir>/recovery-point-offset-checkpoint`   version 0, count, ``topic partition offset``
 `<log dir>/replication-offset-checkpoint`      the same: high watermarks
 `<log dir>/log-start-offset-checkpoint`        the same: log start offsets
+`<log dir>/cleaner-offset-checkpoint`          the same: up to where logs are compacted
 `<log dir>/meta.properties`                    version=0, broker.id, cluster.id
 `<partition>/leader-epoch-checkpoint`          version 0, count, ``leader_epoch offset``
 `<partition>/partition.metadata`               ``version: 0``, ``topic_id: <base64>``
@@ -28,6 +29,7 @@ from nodes.core.types import TopicPartition
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -52,6 +54,18 @@ def write_bytes_atomically(path: Path, content: bytes, *, sync: bool = False) ->
             file.flush()
             os.fsync(file.fileno())
     os.replace(beside, path)
+
+
+def sync_directory(path: Path) -> None:
+    """Waits until names in a directory are on the disk; one that is gone has none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], *, sync: bool = False) -> None:

@@ -38,7 +38,13 @@ class LogConfig:
     flush_ms: int = (1 << 63) - 1
     file_delete_delay_ms: int = 60000
     compression_type: str = "producer"
-    preallocate: bool = True
+    preallocate: bool = False
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_cleanable_dirty_ratio: float = 0.5
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
 
     @property
     def is_log_append_time(self) -> bool:
@@ -68,7 +74,6 @@ class LogConfig:
 #: Topic configs that Kafka has, that change nothing here, and that clients may set all the same.
 ACCEPTED_AND_UNUSED: Final = frozenset(
     {
-        "delete.retention.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         "max.compaction.lag.ms",
@@ -77,14 +82,13 @@ ACCEPTED_AND_UNUSED: Final = frozenset(
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.difference.max.ms",
-        "min.cleanable.dirty.ratio",
         "min.compaction.lag.ms",
         "segment.jitter.ms",
     }
 )
 
-#: What each config allows: a range of integers, a set of words, or bool.
-_Rule = tuple[int, int] | frozenset[str] | type[bool]
+#: What each config allows: a range of integers, a set of words, bool, or a part of 1 (float).
+_Rule = tuple[int, int] | frozenset[str] | type[bool] | type[float]
 _LONG: Final = (1 << 63) - 1
 _INT: Final = (1 << 31) - 1
 _RULES: Final[Mapping[str, _Rule]] = {
@@ -104,6 +108,8 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "file.delete.delay.ms": (0, _LONG),
     "compression.type": frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"}),
     "preallocate": bool,
+    "delete.retention.ms": (0, _LONG),
+    "min.cleanable.dirty.ratio": float,
 }
 
 
@@ -112,6 +118,14 @@ def _parse(name: str, text: str, rule: _Rule) -> Any:
         if text.strip().lower() not in ("true", "false"):
             raise LogConfigError(f"{name}={text!r}: allowed are true and false")
         return text.strip().lower() == "true"
+    if rule is float:
+        try:
+            share = float(text)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise LogConfigError(f"{name}={text!r}: allowed are numbers from 0 to 1")
+        return share
     if isinstance(rule, frozenset):
         word = text.replace(" ", "")
         if word not in rule:

@@ -14,6 +14,7 @@ a torn tail, and rebuilds indexes, leader epochs and producer state from the bat
 
 from __future__ import annotations
 
+import logging
 import struct
 import threading
 from bisect import bisect_right
@@ -24,20 +25,24 @@ from typing import Final, NamedTuple
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
-from nodes.log import removal
-from nodes.log.checkpoints import LEADER_EPOCHS
+from nodes.log import cleaner, removal, retention
+from nodes.log.checkpoints import LEADER_EPOCHS, sync_directory
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
+from nodes.log.indexes import SegmentFile
 from nodes.log.loading import load_producers, load_segments
+from nodes.log.owner import LogOwner, Nobody
 from nodes.log.producer_state import ActiveProducer, ProducerState
-from nodes.log.segment import Segment, SegmentFile
+from nodes.log.segment import Segment
 from nodes.log.validation import validate_produced
 from nodes.wire.errors import WireError
 from nodes.wire.records import check_crc, iter_batches, iter_records, set_log_append_time
 
+_logger = logging.getLogger("kafka.log.UnifiedLog")
 #: What a leader rewrites: base offset, (length), leader epoch. The checksum does not cover it.
 _REWRITTEN: Final = struct.Struct(">qii")
 _PRODUCER_EXPIRATION_MS: Final = 24 * 3600 * 1000
+NEVER_CLEANED: Final = -1
 
 
 class AppendInfo(NamedTuple):
@@ -50,14 +55,6 @@ class AppendInfo(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     duplicate: bool
-
-
-OnFailure = Callable[[Path, OSError], None]
-"""A disk refused: (log directory, why). Called under a log's lock; must not call back."""
-
-
-def _unheard(_directory: Path, _error: OSError) -> None:
-    """For logs without a manager."""
 
 
 class UnexpectedOffset(ApiError):
@@ -78,8 +75,9 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
+        self.cleaned_upto = NEVER_CLEANED
         self._now_ms: Callable[[], int] = lambda: 0
-        self.on_failure: OnFailure = _unheard
+        self.owner: LogOwner = Nobody()
         self._lock = threading.Lock()
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochCache(directory / LEADER_EPOCHS)
@@ -87,6 +85,9 @@ class Log:
         #: Grows with each truncation, so that a read notices one that came between.
         self._truncations = 0
         self._closed = False
+        self._last_flush_ms = 0
+        #: The last offset from which on an append must flush (flush.messages).
+        self._flush_from = 0
 
     @classmethod
     def open(
@@ -100,28 +101,44 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         verify_tail: bool = True,
+        cleaned_upto: int = NEVER_CLEANED,
     ) -> Log:
         """Opens a partition's log, made empty if there is none.
 
+        `cleaned_upto`: so far compaction came once, whatever the policy is now.
         Offsets below `recovery_point` are known to be on the disk. `verify_tail=False` leaves out
         the checksums of a recovery (a planted bug).
         """
         dir.mkdir(parents=True, exist_ok=True)
         log = cls(dir, tp, config)
         log._now_ms = now_ms
+        cleaner.finish_swaps(dir)
         log._segments = load_segments(
             dir,
             config,
-            trusted_upto=1 << 62 if clean_shutdown else recovery_point,
+            trusted_upto=None if clean_shutdown else recovery_point,
             first_offset=log_start_offset,
             verify=verify_tail,
+            may_have_gaps=cleaned_upto >= 0 or config.is_compacted,
+            now_ms=now_ms(),
         )
         log.log_start_offset = max(log_start_offset, log._segments[0].base_offset)
         log.log_end_offset = log._segments[-1].next_offset
-        log.log_end_offset = max(log.log_end_offset, log.log_start_offset)
+        if log.log_end_offset < log_start_offset:
+            _logger.warning("%s ends before it starts: its segments are gone, starting anew", log)
+            log._restart_at(log_start_offset)
         log.recovery_point = min(recovery_point, log.log_end_offset)
+        log.cleaned_upto = min(cleaned_upto, log.log_end_offset)
         log._epochs.truncate_from_end(log.log_end_offset)
+        removal.remove_stray_snapshots(
+            dir,
+            [segment.base_offset for segment in log._segments],
+            start=log.log_start_offset,
+            end=log.log_end_offset,
+        )
         load_producers(log._segments, log._producers, log._epochs, clean=clean_shutdown)
+        log._segments[-1].time_roll(config.segment_ms)
+        log._mark_flushed(log.recovery_point)
         return log
 
     def __repr__(self) -> str:
@@ -161,7 +178,7 @@ class Log:
         """
         if not isinstance(data, bytes):
             data = bytes(data)
-        header = validate_produced(data, self.tp, self.config)
+        data, header = validate_produced(data, self.tp, self.config)
         append_time_ms = -1
         max_timestamp_ms = header.max_timestamp
         with self._lock:
@@ -187,6 +204,8 @@ class Log:
             self._write(stamped, last_offset, max_timestamp_ms)
             if header.producer_id >= 0:
                 self._producers.record(header, first_offset, max_timestamp_ms)
+        if last_offset >= self._flush_from:
+            self.flush()
         # As AppendInfo(...), in a third of the time; the class is known to have these four fields.
         return tuple.__new__(AppendInfo, (first_offset, last_offset, append_time_ms, False))
 
@@ -220,6 +239,9 @@ class Log:
                     if header.leader_epoch != self._epochs.latest:
                         with self._storage():
                             self._epochs.assign(header.leader_epoch, header.base_offset)
+                    if not self._segments[-1].can_hold(header.last_offset):
+                        with self._storage():  # compaction took two thousand million records
+                            self._roll(header.base_offset)
                     self._write(
                         data[position : position + size], header.last_offset, header.max_timestamp
                     )
@@ -231,6 +253,8 @@ class Log:
             except WireError as error:
                 if "magic" in str(error):
                     raise ApiError(Errors.CORRUPT_MESSAGE, f"{self.tp}: {error}") from error
+        if last_offset >= self._flush_from:
+            self.flush()
         return None if first_offset < 0 else AppendInfo(first_offset, last_offset, -1, False)
 
     def _write(self, data: bytes, last_offset: int, max_timestamp_ms: int) -> None:
@@ -238,19 +262,23 @@ class Log:
         segment = self._segments[-1]
         end = segment.size_bytes + len(data)
         try:
-            if end > config.segment_bytes and segment.size_bytes:
+            if (
+                end > config.segment_bytes or max_timestamp_ms > segment.roll_after_ms
+            ) and segment.is_full(end, max_timestamp_ms, config, self._now_ms()):
                 segment = self._roll()
                 end = len(data)
             if end > segment.allocated_bytes and config.preallocate:
                 segment.allocate(end, config.segment_bytes)
             segment.append(data, last_offset, max_timestamp_ms)
+            if end == len(data):
+                segment.time_roll(config.segment_ms)
         except OSError as error:
             raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
 
     def _failed(self, error: OSError) -> ApiError:
         """The disk refused: somebody has to decide about the whole directory."""
-        self.on_failure(self.dir.parent, error)
+        self.owner.failed(self.dir.parent, error)
         return ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     @contextmanager
@@ -260,12 +288,15 @@ class Log:
         except OSError as error:
             raise self._failed(error) from error
 
-    def _roll(self) -> Segment:
+    def _roll(self, base_offset: int | None = None) -> Segment:
         self._segments[-1].seal()
-        offset = self.log_end_offset
+        # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
+        # a restart this would look like a hole.
+        offset = self._segments[-1].next_offset if base_offset is None else base_offset
         self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
-        segment = Segment(self.dir, offset, index_interval_bytes=self.config.index_interval_bytes)
+        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
         self._segments.append(segment)
+        self.owner.rolled(self, offset)
         return segment
 
     def read(
@@ -321,45 +352,54 @@ class Log:
         A batch that holds `offset` in its middle goes as a whole.
         """
         with self._lock, self._storage():
-            if offset >= self.log_end_offset:
-                # An epoch that began here without a record may conflict with the leader's.
-                self._epochs.truncate_from_end(offset)
-                return False
-            offset = max(0, offset)
-            self._truncations += 1
-            if offset < self._segments[0].base_offset:
-                self._restart_at(offset)
-                return True
-            while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
-                self._segments.pop().delete()
-            segment = self._segments[-1]
-            segment.unseal()
-            segment.truncate_to(offset)
-            removal.remove_snapshots(self.dir, beyond=offset)
-            self.log_end_offset = offset
-            self.log_start_offset = min(self.log_start_offset, offset)
-            self.recovery_point = min(self.recovery_point, offset)
+            before = self.recovery_point, self.log_start_offset
+            cut = self._truncate_to(max(0, offset))
+            lowered = (self.recovery_point, self.log_start_offset) != before
+        if lowered:
+            self.owner.positions_lowered(self)
+        return cut
+
+    def _truncate_to(self, offset: int) -> bool:
+        if offset >= self.log_end_offset:
+            # An epoch that began here without a record may conflict with the leader's.
             self._epochs.truncate_from_end(offset)
-            if self._producers.reaches(offset):
-                load_producers(self._segments, self._producers, None, clean=True)
+            return False
+        self._truncations += 1
+        if offset < self._segments[0].base_offset:
+            self._restart_at(offset)
             return True
+        while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
+            self._segments.pop().delete()
+        segment = self._segments[-1]
+        segment.truncate_to(offset)
+        segment.time_roll(self.config.segment_ms)
+        removal.remove_snapshots(self.dir, beyond=offset)
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.cleaned_upto = min(self.cleaned_upto, offset)
+        self._set_recovery_point(min(self.recovery_point, offset))
+        self._epochs.truncate_from_end(offset)
+        if self._producers.reaches(offset):
+            load_producers(self._segments, self._producers, None, clean=True)
+        return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next offset is `offset`."""
         with self._lock, self._storage():
             self._truncations += 1
             self._restart_at(offset)
+        self.owner.positions_lowered(self)
 
     def _restart_at(self, offset: int) -> None:
         for segment in self._segments:
             segment.delete()
         removal.remove_snapshots(self.dir, beyond=-1)
-        self._segments = [
-            Segment(self.dir, offset, index_interval_bytes=self.config.index_interval_bytes)
-        ]
+        self._segments = [Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())]
         self._epochs.clear()
         self._producers.clear()
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.log_start_offset = self.log_end_offset = offset
+        self.cleaned_upto = min(self.cleaned_upto, offset)
+        self._set_recovery_point(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(leader_epoch, end_offset) of the largest epoch <= the asked one; (-1, -1) if unknown."""
@@ -407,58 +447,147 @@ class Log:
         with self._lock:
             return self._epochs.epoch_at(offset)
 
-    def advance_log_start_offset(self, offset: int) -> bool:
-        """Nothing below `offset` may be read any more; segments wholly below it are removed."""
+    def advance_log_start_offset(self, offset: int, reason: str) -> bool:
+        """Nothing below `offset` may be read any more; segments wholly below it go with the next
+        `delete_old_segments`. `reason` is for who reads logs and traces."""
         with self._lock:
             if not self.log_start_offset < offset <= self.log_end_offset:
                 return False
-            self.log_start_offset = offset
-            self._drop_first(sum(s.next_offset <= offset for s in self._segments[:-1]))
-            self._epochs.truncate_from_start(offset)
+            with self._storage():
+                self._advance_start(offset, reason)
             return True
+
+    def _advance_start(self, offset: int, reason: str) -> None:
+        before, self.log_start_offset = self.log_start_offset, offset
+        _logger.info(
+            "[UnifiedLog partition=%s, dir=%s] Incremented log start offset to %d due to %s",
+            self.tp, self.dir.parent, offset, reason,
+        )  # fmt: skip
+        self._epochs.truncate_from_start(offset)
+        self.owner.start_moved(self, before, reason)
 
     def update_config(self, config: LogConfig) -> None:
         """New settings take effect with the next append or cleanup."""
-        self.config = config
-        self._stamps_time = config.is_log_append_time
+        with self._lock:
+            self.config = config
+            self._stamps_time = config.is_log_append_time
+            self._set_recovery_point(self.recovery_point)
+            self._segments[-1].time_roll(config.segment_ms)
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
-        """Applies retention by time and by size; returns how many segments went.
-
-        Only segments wholly below the high watermark go, oldest first. An active segment that is
-        older than `segment.ms` is closed first, so that it can go with a later call.
-        """
-        with self._lock:
+        """Lets go what `nodes.log.retention` says; returns how many segments went."""
+        with self._lock, self._storage():
             self._producers.expire(now_ms - _PRODUCER_EXPIRATION_MS)
-            active = self._segments[-1]
-            expired_ms = min(self.config.segment_ms, max(self.config.retention_ms, 0) or 1 << 62)
-            if active.size_bytes and now_ms - active.max_timestamp_ms > expired_ms:
-                self._roll()
-            if "delete" not in self.config.cleanup_policy:
-                return 0
-            count = removal.deletable(
-                self._segments, self.config, high_watermark=high_watermark, now_ms=now_ms
-            )
-            self._drop_first(count)
-            if self._segments[0].base_offset > self.log_start_offset:
-                self.log_start_offset = self._segments[0].base_offset
-                self._epochs.truncate_from_start(self.log_start_offset)
-            return count
+            gone: list[Segment] = []
+            while True:
+                state = retention.LogState(
+                    self.log_start_offset, self.log_end_offset, high_watermark
+                )
+                count, reason = retention.expired(self._segments, state, self.config, now_ms)
+                if not count:
+                    break
+                if count == len(self._segments):
+                    self._roll()
+                for segment in self._segments[:count]:
+                    _logger.info(
+                        "%s: deleting segment %d due to %s", self.tp, segment.base_offset, reason
+                    )
+                start = self._segments[count].base_offset
+                if start > self.log_start_offset:
+                    self._advance_start(start, f"segment deletion ({reason})")
+                gone += self._segments[:count]
+                del self._segments[:count]
+        # Taking a large file off the disk takes time, which no append is to wait for. In this order
+        # a crash leaves the newest of them, and no hole.
+        with self._storage():
+            for segment in gone:
+                segment.delete()
+        return len(gone)
 
-    def _drop_first(self, count: int) -> None:
-        for segment in self._segments[:count]:
-            segment.delete()
-        del self._segments[:count]
+    @property
+    def last_flush_ms(self) -> int:
+        """When the log was last flushed, or opened."""
+        return self._last_flush_ms
 
-    def flush(self) -> None:
-        """Everything appended before the call is on the disk when it returns."""
+    def clean(self, high_watermark: int) -> bool:
+        """Compacts, if there is enough to do; whether it did, and `cleaned_upto` moved. For one
+        thread. Raises ApiError KAFKA_STORAGE_ERROR."""
         with self._lock:
-            end = self.log_end_offset
-            segments = self._segments[self._index_of(self.recovery_point) :]
-        for segment in segments:
-            segment.flush()
+            segments, directory = list(self._segments), self.dir
+            truncations = self._truncations
+            cleaned_upto = max(self.cleaned_upto, self.log_start_offset)
+        dirty = cleaner.dirty_part(
+            segments, self.config, cleaned_upto=cleaned_upto, high_watermark=high_watermark
+        )
+        if dirty is None:
+            return False
+        try:
+            is_clean = cleaner.clean(self, dirty, self._now_ms())
+        except OSError as error:
+            with self._lock:
+                if self._closed or self.dir != directory:
+                    return False  # it was deleted meanwhile
+            raise self._failed(error) from error
         with self._lock:
-            self.recovery_point = min(max(self.recovery_point, end), self.log_end_offset)
+            if is_clean and truncations == self._truncations:
+                self.cleaned_upto = dirty.end
+        return is_clean
+
+    def last_offsets_of_producers(self) -> set[int]:
+        """Where the last batch of each remembered producer ends."""
+        with self._lock:
+            return self._producers.last_offsets()
+
+    def replace_segments(self, old: list[Segment], new: Segment) -> bool:
+        """Puts a cleaned segment in the place of neighbours; False when one of them is gone."""
+        with self._lock:
+            at = next((n for n, s in enumerate(self._segments) if s is old[0]), -1)
+            if self._closed or at < 0 or self._segments[at : at + len(old)] != old:
+                return False
+            swap = self.dir / (new.path.name + cleaner.SWAP_SUFFIX)
+            new.path.rename(swap)
+            sync_directory(self.dir)
+            for segment in old:
+                segment.delete(keep_snapshot=segment is old[0])
+            swap.rename(self.dir / new.path.name)
+            new.move_to(self.dir)
+            self._segments[at : at + len(old)] = [new]
+            return True
+
+    def flush(self, upto: int | None = None) -> None:
+        """What lies below `upto` is on the disk when it returns (None: everything appended before
+        the call), and the recovery point has moved there. Raises ApiError KAFKA_STORAGE_ERROR."""
+        with self._lock:
+            end = self.log_end_offset if upto is None else upto
+            recovery_point = self.recovery_point
+            truncations = self._truncations
+            segments = [
+                segment
+                for segment in self._segments[self._index_of(recovery_point) :]
+                if segment.base_offset < end or upto is None
+            ]
+            if end <= recovery_point and not self._closed:
+                return
+            with self._storage():
+                for segment in segments:
+                    segment.complete_indexes()
+        with self._storage():
+            for segment in segments:
+                segment.flush()
+            if any(segment.base_offset >= recovery_point for segment in segments):
+                sync_directory(self.dir)
+        with self._lock:
+            # What a truncation put in the place of what was flushed is not on the disk.
+            if truncations == self._truncations:
+                self._mark_flushed(max(self.recovery_point, end))
+
+    def _mark_flushed(self, upto: int) -> None:
+        self._last_flush_ms = self._now_ms()
+        self._set_recovery_point(upto)
+
+    def _set_recovery_point(self, offset: int) -> None:
+        self.recovery_point = offset
+        self._flush_from = offset + self.config.flush_messages - 1
 
     def close(self) -> None:
         """Trims the active segment, writes indexes and a producer snapshot, flushes."""

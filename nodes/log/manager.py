@@ -22,11 +22,18 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
-from nodes.log.log import Log, OnFailure
+from nodes.log.flusher import Flusher
+from nodes.log.log import NEVER_CLEANED, Log
 from nodes.log.paths import OutsideLogDir, inside, partition_dir, partition_of
 from nodes.log.removal import delete_directory, is_deleted
 
 _logger = logging.getLogger("kafka.log.LogManager")
+
+
+OnFailure = Callable[[Path, OSError], None]
+"""A disk refused: (log directory, why). Called under locks; must not call back."""
+OnStartMoved = Callable[[Log, int, str], None]
+"""A log begins later: (log, its start before, why). Called under locks; must not call back."""
 
 
 class LogDirError(Exception):
@@ -45,6 +52,7 @@ class LogManager:
         broker_id: int,
         verify_tail: bool = True,
         on_failure: OnFailure = lambda _directory, _error: None,
+        on_start_moved: OnStartMoved = lambda _log, _before, _reason: None,
     ) -> None:
         """`on_failure` hears of a directory that the disk refuses to write, perhaps many times."""
         self.log_dirs = [Path(directory) for directory in log_dirs]
@@ -55,10 +63,15 @@ class LogManager:
         self._now_ms = now_ms
         self._verify_tail = verify_tail
         self._on_failure = on_failure
+        self._on_start_moved = on_start_moved
         self._lock = threading.Lock()
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
         self._deleted: list[tuple[int, Log]] = []
+        self._flusher = Flusher()
+        self._checkpoint_lock = threading.Lock()
+        #: Partitions without a log whose positions may still stand in the checkpoints.
+        self._stale: set[TopicPartition] = set()
 
     def load(
         self, config_of: Callable[[TopicPartition], LogConfig | None] = lambda tp: None
@@ -72,6 +85,7 @@ class LogManager:
             marker.unlink(missing_ok=True)
             recovery_points = checkpoints.read_offsets(directory / checkpoints.RECOVERY_POINTS)
             start_offsets = checkpoints.read_offsets(directory / checkpoints.LOG_START_OFFSETS)
+            cleaned = checkpoints.read_offsets(directory / checkpoints.CLEANED)
             for path in sorted(p for p in directory.iterdir() if p.is_dir()):
                 try:
                     inside(directory, path.name)
@@ -94,13 +108,36 @@ class LogManager:
                     recovery_point=recovery_points.get(tp, 0),
                     log_start_offset=start_offsets.get(tp, 0),
                     verify_tail=self._verify_tail,
+                    cleaned_upto=cleaned.get(tp, NEVER_CLEANED),
                 )
-                log.on_failure = self._on_failure
+                log.owner = self
                 topic_id = checkpoints.read_partition_metadata(path)
                 with self._lock:
                     self._logs[tp] = log
                     if topic_id is not None:
                         self._topic_ids[tp] = topic_id
+            self._stale |= (
+                recovery_points.keys() | start_offsets.keys() | cleaned.keys()
+            ) - self._logs.keys()
+
+    # ---- what logs tell (LogOwner) ---------------------------------------------------------------
+
+    def failed(self, directory: Path, error: OSError) -> None:
+        self._on_failure(directory, error)
+
+    def rolled(self, log: Log, upto: int) -> None:
+        self._flusher.rolled(log, upto)
+
+    def positions_lowered(self, log: Log) -> None:
+        # A crash before the next tick would otherwise leave a recovery point above records that
+        # never were on the disk, or a start above records that are there.
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+
+    def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
+        self._on_start_moved(log, from_offset, reason)
+
+    # ---- directories -----------------------------------------------------------------------------
 
     def _claim(self, directory: Path) -> None:
         path = directory / checkpoints.META_PROPERTIES
@@ -139,6 +176,13 @@ class LogManager:
 
         Raises ApiError INCONSISTENT_TOPIC_ID when the log belongs to another topic of that name.
         """
+        if tp in self._stale:
+            # They are another topic's: after a crash this log would be taken for flushed, or for
+            # one whose records lie below its start.
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+            self._checkpoint_cleaned()
+            self._stale.discard(tp)
         with self._lock:
             log = self._logs.get(tp)
             if log is None:
@@ -170,7 +214,7 @@ class LogManager:
                 clean_shutdown=True,
                 now_ms=self._now_ms,
             )
-        log.on_failure = self._on_failure
+        log.owner = self
         return log
 
     @contextmanager
@@ -197,6 +241,8 @@ class LogManager:
             self._topic_ids.pop(tp, None)
             if log is None:
                 return
+            if log.recovery_point or log.log_start_offset or log.cleaned_upto >= 0:
+                self._stale.add(tp)
             log.rename_for_deletion()
             self._deleted.append((self._now_ms() + log.config.file_delete_delay_ms, log))
 
@@ -214,19 +260,41 @@ class LogManager:
         )
 
     def checkpoint_recovery_points(self) -> None:
-        """Writes down what is known to be on the disk, and where logs start."""
+        """Writes down what is known to be on the disk."""
         self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point, sync=True)
+
+    def checkpoint_log_starts(self) -> None:
+        """Writes down where logs start."""
         self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset, sync=True)
 
+    def _checkpoint_cleaned(self) -> None:
+        self._checkpoint(
+            checkpoints.CLEANED,
+            lambda log: None if log.cleaned_upto == NEVER_CLEANED else log.cleaned_upto,
+            sync=True,
+        )
+
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, sync: bool) -> None:
-        for directory in self.log_dirs:
-            offsets = {
-                log.tp: offset
-                for log in self.all()
-                if log.dir.parent == directory and (offset := offset_of(log)) is not None
-            }
-            with self._storage(directory):
-                checkpoints.write_offsets(directory / name, offsets, sync=sync)
+        with self._checkpoint_lock:  # also for the order: an older value must not come last
+            logs = self.all()
+            for directory in self.log_dirs:
+                offsets = {
+                    log.tp: offset
+                    for log in logs
+                    if log.dir.parent == directory and (offset := offset_of(log)) is not None
+                }
+                with self._storage(directory):
+                    checkpoints.write_offsets(directory / name, offsets, sync=sync)
+
+    def flush_dirty_logs(self) -> None:
+        """One tick of `kafka-log-flusher`: flushes logs that were not for their `flush.ms`."""
+        now_ms = self._now_ms()
+        for log in self.all():
+            if now_ms - log.last_flush_ms >= log.config.flush_ms:
+                try:
+                    log.flush()
+                except ApiError as error:
+                    _logger.error("Error flushing topic %s: %s", log.tp.topic, error)
 
     def cleanup(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
         """One tick of `kafka-log-retention`: retention, and files of deleted logs that are due.
@@ -246,8 +314,29 @@ class LogManager:
             log.delete()
         return removed
 
+    def clean_logs(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
+        """One tick of `kafka-log-cleaner-thread-0`: compacts what is dirty enough, all of it.
+
+        One thread only. Returns how many logs were cleaned."""
+        count = 0
+        for log in self.all():
+            high_watermark = high_watermark_of(log.tp)
+            if not log.config.is_compacted or high_watermark is None:
+                continue
+            try:
+                cleaned = log.clean(high_watermark)
+            except ApiError as error:
+                _logger.error("%s was not cleaned: %s", log, error)
+                continue
+            if cleaned:
+                _logger.info("Cleaned log %s up to offset %d", log.tp, log.cleaned_upto)
+                self._checkpoint_cleaned()
+                count += 1
+        return count
+
     def close(self) -> None:
-        """Closes all logs, writes recovery points, then the marker of a clean stop."""
+        """Closes all logs, writes their positions, then the marker of a clean stop."""
+        self._flusher.close()
         for log in self.all():
             log.close()
         with self._lock:
@@ -255,5 +344,6 @@ class LogManager:
         for _, log in deleted:
             log.delete()
         self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
         for directory in self.log_dirs:
             checkpoints.write_atomically(directory / checkpoints.CLEAN_SHUTDOWN, "", sync=True)

@@ -79,6 +79,10 @@ class ProducerState:
             for producer_id, producer in self._producers.items()
         ]
 
+    def last_offsets(self) -> set[int]:
+        """The last offset of each producer's last batch."""
+        return {p.batches[-1].last_offset for p in self._producers.values() if p.batches}
+
     def clear(self) -> None:
         """Forgets all producers."""
         self._producers.clear()

@@ -1,44 +1,20 @@
-"""How parts of a log go: what retention may take, snapshots, and the whole directory."""
+"""How parts of a log go: snapshots, and the whole directory."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from nodes.core.topic_names import MAX_FILE_NAME_BYTES
 from nodes.core.types import TopicPartition
-from nodes.log.config import LogConfig
 from nodes.log.paths import inside
-from nodes.log.segment import Segment
 
 DELETE_SUFFIX: Final = "-delete"
 _DELETED: Final = re.compile(rf".+\.[0-9a-f]{{32}}{DELETE_SUFFIX}")
-
-
-def deletable(
-    segments: Sequence[Segment], config: LogConfig, *, high_watermark: int, now_ms: int
-) -> int:
-    """How many of the first segments retention lets go; never the active one.
-
-    By size, the oldest goes while what remains is still at least `retention.bytes`; by time, when
-    its newest record is older than `retention.ms`. Both stop at the high watermark.
-    """
-    surplus = sum(segment.size_bytes for segment in segments) - config.retention_bytes
-    count = 0
-    for segment in segments[:-1]:
-        too_large = config.retention_bytes >= 0 and surplus >= segment.size_bytes
-        too_old = (
-            config.retention_ms >= 0 and now_ms - segment.max_timestamp_ms > config.retention_ms
-        )
-        if segment.next_offset > high_watermark or not (too_large or too_old):
-            break
-        surplus -= segment.size_bytes
-        count += 1
-    return count
 
 
 def remove_snapshots(directory: Path, *, beyond: int) -> None:
@@ -46,6 +22,21 @@ def remove_snapshots(directory: Path, *, beyond: int) -> None:
     for path in directory.glob("*.snapshot"):
         if path.stem.isdecimal() and int(path.stem) > beyond:
             path.unlink(missing_ok=True)
+
+
+def remove_stray_snapshots(directory: Path, bases: Iterable[int], *, start: int, end: int) -> None:
+    """Keeps the snapshots that loading a log from `start` to `end` may begin with: those taken
+    where one of its segments begins, and the last one, of a clean stop (ProducerStateManager)."""
+    taken = sorted(
+        int(path.stem)
+        for path in directory.glob("*.snapshot")
+        if path.stem.isascii() and path.stem.isdigit()
+    )
+    segments = set(bases)
+    last = max((offset for offset in taken if max(segments) <= offset <= end), default=None)
+    for offset in taken:
+        if not start < offset <= end or (offset not in segments and offset != last):
+            (directory / f"{offset:020d}.snapshot").unlink(missing_ok=True)
 
 
 def rename_for_deletion(directory: Path, tp: TopicPartition) -> Path:

@@ -1,13 +1,10 @@
-"""One segment of a log: `<base offset, 20 digits>.log` with its `.index` and `.timeindex`.
+"""One segment of a log: `<base offset, 20 digits>.log` with its `.index` and `.timeindex`
+(Kafka's LogSegment; for the indexes see `nodes.log.indexes`).
 
-The `.log` file holds whole record batches and, while it is the active segment, preallocated space
-after them (zeros): growing a file page by page stalls appends. `size_bytes` says where batches end;
-`seal` cuts the space off. After kill -9 `recover` finds the end again: it walks batches up to the
-first that is not one (zeros, a torn batch, a wrong checksum).
-
-The sparse index lives in memory and is written when the segment is sealed, in Kafka's format
-(i32 last offset - base, i32 position; i64 timestamp, i32 last offset - base). An entry means: the
-batch at `position` ends with `last offset`, so a search for any offset above it may start there.
+The `.log` file holds whole record batches and, with `preallocate`, zeros after them while it is the
+active segment (as in Kafka, whose tools then stumble over the zeros). `size_bytes` says where
+batches end; `seal` cuts the space off. After kill -9 `recover` finds the end again: it walks
+batches up to the first that is not one (zeros, a torn batch, a wrong checksum).
 
 Appends, truncation and sealing belong to whoever holds the log's lock. `pread` needs no lock: the
 file descriptor lives as long as anyone refers to the `SegmentFile`, even if the segment is deleted
@@ -18,13 +15,13 @@ from __future__ import annotations
 
 import os
 import struct
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from nodes.log.checkpoints import write_bytes_atomically
+from nodes.log.config import LogConfig
+from nodes.log.indexes import OffsetIndex, SegmentFile, TimeIndex
 from nodes.wire.errors import WireError
 from nodes.wire.records import HEADER_SIZE, MAGIC, OVERHEAD, BatchHeader, check_crc, read_header
 
@@ -34,55 +31,95 @@ _SEARCH_CHUNK_BYTES: Final = 16 << 10
 _SCAN_CHUNK_BYTES: Final = 1 << 20
 _FIRST_ALLOCATION_BYTES: Final = 1 << 20
 _LARGEST_ALLOCATION_BYTES: Final = 16 << 20
-
-
-class SegmentFile:
-    """A file descriptor that closes itself when nobody refers to it any more."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, path: Path) -> None:
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-
-    def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
-
-    def read(self, start: int, size: int) -> bytes:
-        """Up to `size` bytes from `start`."""
-        data = os.pread(self.fd, size, start)
-        while len(data) < size:
-            more = os.pread(self.fd, size - len(data), start + len(data))
-            if not more:
-                break
-            data += more
-        return data
+_NEVER: Final = 1 << 62
+_ALWAYS: Final = -2
+_LARGEST_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class Segment:
-    """See the module's text. `next_offset` is one beyond the last offset written."""
+    """See the module's text. `next_offset` is one beyond the last batch's last offset."""
 
-    def __init__(self, directory: Path, base_offset: int, *, index_interval_bytes: int) -> None:
+    def __init__(
+        self, directory: Path, base_offset: int, config: LogConfig, *, opened_ms: int
+    ) -> None:
         self.path = directory / f"{base_offset:020d}.log"
         self.base_offset = base_offset
+        self.opened_ms = opened_ms
         self.next_offset = base_offset
         self.size_bytes = 0
         self.max_timestamp_ms = -1
+        self.roll_after_ms = _NEVER
+        """Ask `is_full` for a batch with a later timestamp; without need for an earlier one."""
         self.file = SegmentFile(self.path)
         self.allocated_bytes = os.fstat(self.file.fd).st_size
-        self._index_interval_bytes = index_interval_bytes
+        self._offset_of_max_timestamp = base_offset
+        self._index_interval_bytes = config.index_interval_bytes
+        self._index_bytes = config.segment_index_bytes
+        #: Below this neither index is full: the larger entries, one kept free.
+        self._few_entries = self._index_bytes // 12 - 1
         self._unindexed_bytes = 0
-        self._offsets = array("q")
-        self._positions = array("q")
-        self._timestamps = array("q")
+        self._index = OffsetIndex(self.path, base_offset)
+        self._times = TimeIndex(self.path, base_offset)
+
+    @classmethod
+    def create(
+        cls, directory: Path, base_offset: int, config: LogConfig, *, opened_ms: int
+    ) -> Segment:
+        """A new one, empty."""
+        segment = cls(directory, base_offset, config, opened_ms=opened_ms)
+        segment._index.rewrite()
+        segment._times.rewrite()
+        return segment
 
     @property
-    def index_path(self) -> Path:
-        return self.path.with_suffix(".index")
+    def largest_timestamp_ms(self) -> int:
+        """Of its records; the file's last modification where none carries a timestamp."""
+        if self.max_timestamp_ms >= 0:
+            return self.max_timestamp_ms
+        return os.fstat(self.file.fd).st_mtime_ns // 1_000_000
 
     @property
-    def time_index_path(self) -> Path:
-        return self.path.with_suffix(".timeindex")
+    def first_timestamp_ms(self) -> int:
+        """The greatest timestamp of the first batch; -1 without one, or without a batch."""
+        return next((header.max_timestamp for _, header in self.headers()), -1)
+
+    # ---- when another one is due -----------------------------------------------------------------
+
+    def is_full(self, end: int, max_timestamp_ms: int, config: LogConfig, now_ms: int) -> bool:
+        """Whether a batch that would end at `end` belongs into a new segment (LogSegment's
+        shouldRoll). Time is that of records; where the first has none, that of the clock."""
+        if not self.size_bytes:
+            return False
+        if end > config.segment_bytes or self._is_index_full:
+            return True
+        first_ms = self.first_timestamp_ms
+        if first_ms >= 0:
+            return max_timestamp_ms - first_ms > config.segment_ms
+        return now_ms - self.opened_ms > config.segment_ms
+
+    def time_roll(self, segment_ms: int) -> None:
+        """Sets `roll_after_ms`, after the first batch came or `segment.ms` changed."""
+        first_ms = self.first_timestamp_ms
+        if not self.size_bytes:
+            self.roll_after_ms = _NEVER
+        elif first_ms < 0 or self._is_index_full:
+            self.roll_after_ms = _ALWAYS
+        else:
+            self.roll_after_ms = first_ms + segment_ms
+
+    def can_hold(self, offset: int) -> bool:
+        """Whether indexes can express an offset."""
+        return offset - self.base_offset <= _LARGEST_RELATIVE_OFFSET
+
+    @property
+    def _is_index_full(self) -> bool:
+        # One entry of the time index is kept free for `seal`.
+        return (
+            len(self._index) >= self._index_bytes // 8
+            or len(self._times) >= self._index_bytes // 12 - 1
+        )
+
+    # ---- appending -------------------------------------------------------------------------------
 
     def allocate(self, upto_bytes: int, limit_bytes: int) -> None:
         """Makes room for `upto_bytes`, in doubling steps that end at the segment's limit."""
@@ -96,38 +133,48 @@ class Segment:
         self.allocated_bytes = wanted
 
     def append(self, data: bytes, last_offset: int, max_timestamp_ms: int) -> None:
-        """Writes whole batches at the end; a failed write leaves the segment as it was."""
+        """Writes a batch at the end; a failed write leaves the segment as it was."""
         position = self.size_bytes
         size = len(data)
         written = os.pwrite(self.file.fd, data, position)
         while written < size:
             written += os.pwrite(self.file.fd, data[written:], position + written)
-        self.max_timestamp_ms = max(self.max_timestamp_ms, max_timestamp_ms)
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self._offset_of_max_timestamp = last_offset
         if self._unindexed_bytes > self._index_interval_bytes:
-            self._index(position, last_offset)
+            self._index.append(last_offset, position)
+            self._times.append(self.max_timestamp_ms, self._offset_of_max_timestamp)
+            self._unindexed_bytes = 0
+            if len(self._index.offsets) >= self._few_entries and self._is_index_full:
+                self.roll_after_ms = _ALWAYS
         self._unindexed_bytes += size
         self.size_bytes = position + size
         self.next_offset = last_offset + 1
 
-    def _index(self, position: int, last_offset: int) -> None:
-        self._offsets.append(last_offset)
-        self._positions.append(position)
-        self._timestamps.append(self.max_timestamp_ms)
-        self._unindexed_bytes = 0
+    def append_found(self, data: bytes) -> None:
+        """Appends a batch as it is."""
+        header = read_header(data)
+        self.append(data, header.last_offset, header.max_timestamp)
 
     def _note(self, position: int, size: int, last_offset: int, max_timestamp_ms: int) -> None:
-        self.max_timestamp_ms = max(self.max_timestamp_ms, max_timestamp_ms)
+        """The same for a batch that is there, with indexes in memory only."""
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self._offset_of_max_timestamp = last_offset
         if self._unindexed_bytes > self._index_interval_bytes:
-            self._index(position, last_offset)
+            self._index.note(last_offset, position)
+            self._times.note(self.max_timestamp_ms, self._offset_of_max_timestamp)
+            self._unindexed_bytes = 0
         self._unindexed_bytes += size
         self.size_bytes = position + size
         self.next_offset = last_offset + 1
+
+    # ---- finding ---------------------------------------------------------------------------------
 
     def position_of(self, offset: int) -> int | None:
         """Where the batch that holds `offset`, or the next one after it, begins."""
-        index = bisect_right(self._offsets, offset) - 1
-        start = self._positions[index] if index >= 0 else 0
-        for position, last_offset, _ in self._walk(start):
+        for position, last_offset, _ in self._walk(self._index.lookup(offset)):
             if last_offset >= offset:
                 return position
         return None
@@ -141,10 +188,11 @@ class Segment:
         bounded = max_offset is not None and max_offset < self.next_offset
         if limit >= self.size_bytes and not bounded:
             return self.size_bytes
-        index = bisect_right(self._positions, limit) - 1
+        positions = self._index.positions
+        number = bisect_right(positions, limit) - 1
         if bounded:
-            index = min(index, bisect_left(self._offsets, max_offset or 0) - 1)
-        end = max(start, self._positions[index] if index >= 0 else 0)
+            number = min(number, bisect_left(self._index.offsets, max_offset or 0) - 1)
+        end = max(start, positions[number] if number >= 0 else 0)
         for position, last_offset, next_position in self._walk(end):
             if bounded and last_offset >= (max_offset or 0):
                 break
@@ -176,32 +224,42 @@ class Segment:
 
     def position_for_timestamp(self, timestamp_ms: int) -> int:
         """A batch's start before which every record is older than the time."""
-        index = bisect_left(self._timestamps, timestamp_ms) - 1
-        return self._positions[index] if index >= 0 else 0
+        offset = self._times.lookup(timestamp_ms)
+        return 0 if offset is None else self._index.lookup(offset)
+
+    # ---- cutting ---------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
         """Cuts off the batch that holds `offset` and all after it."""
         position = self.position_of(offset)
-        if position is not None:
-            self._cut(position)
-        self.next_offset = min(self.next_offset, max(offset, self.base_offset))
-
-    def _cut(self, position: int) -> None:
+        if position is None:
+            return
         # The cut bytes must read as zeros when space is allocated again: ftruncate sees to that.
         os.ftruncate(self.file.fd, position)
         self.allocated_bytes = self.size_bytes = position
-        keep = bisect_left(self._positions, position)
-        del self._offsets[keep:], self._positions[keep:], self._timestamps[keep:]
-        start = self._positions[-1] if keep else 0
-        self.max_timestamp_ms = max(
-            (header.max_timestamp for _, header in self.headers(start)), default=-1
-        )
-        if keep:
-            self.max_timestamp_ms = max(self.max_timestamp_ms, self._timestamps[-1])
-        self._unindexed_bytes = position - start
+        self._index.truncate(position)
+        self._times.truncate(offset)
+        # After its last entry the time index says nothing.
+        self.max_timestamp_ms, self._offset_of_max_timestamp = self._times.last
+        for _, header in self.headers(self._index.lookup(self._offset_of_max_timestamp)):
+            if header.max_timestamp > self.max_timestamp_ms:
+                self.max_timestamp_ms = header.max_timestamp
+                self._offset_of_max_timestamp = header.last_offset
+        self._find_end()
+
+    def _find_end(self) -> int:
+        """Sets what is known from the last index entry on; where the batches end."""
+        start = end = self._index.positions[-1] if len(self._index) else 0
+        self.next_offset = self.base_offset
+        for _, last_offset, end in self._walk(start):  # noqa: B007 (both are wanted after it)
+            self.next_offset = last_offset + 1
+        self._unindexed_bytes = self.size_bytes - start
+        return end
+
+    # ---- coming back -----------------------------------------------------------------------------
 
     def recover(self, *, verify: bool = True) -> int:
-        """Finds the end of the batches, rebuilds the index, cuts the rest; returns bytes cut.
+        """Finds the end of the batches, makes the indexes, cuts the rest; returns bytes cut.
 
         Preallocated zeros are not counted. `verify=False` leaves out checksums (a planted bug).
         """
@@ -221,8 +279,12 @@ class Segment:
                 break
             self._note(position, header.size_bytes, header.last_offset, header.max_timestamp)
         torn = data[at:].rstrip(b"\0")
-        os.ftruncate(self.file.fd, self.size_bytes)
+        if file_size != self.size_bytes:  # it would change the time of modification
+            os.ftruncate(self.file.fd, self.size_bytes)
         self.allocated_bytes = self.size_bytes
+        self._times.note(self.max_timestamp_ms, self._offset_of_max_timestamp)
+        self._index.rewrite()
+        self._times.rewrite()
         return len(torn)
 
     def _valid_batch(self, data: bytes, at: int, verify: bool) -> BatchHeader | None:
@@ -241,65 +303,63 @@ class Segment:
 
     def _forget(self) -> None:
         self.size_bytes = self._unindexed_bytes = 0
-        self.next_offset = self.base_offset
+        self.next_offset = self._offset_of_max_timestamp = self.base_offset
         self.max_timestamp_ms = -1
-        del self._offsets[:], self._positions[:], self._timestamps[:]
+        self._index.forget()
+        self._times.forget()
 
     def load(self) -> bool:
-        """Takes over a sealed segment by its index; False when it does not hold together."""
-        try:
-            offsets = list(struct.iter_unpack(">ii", self.index_path.read_bytes()))
-            times = list(struct.iter_unpack(">qi", self.time_index_path.read_bytes()))
-        except (OSError, struct.error):
-            return False
+        """Takes over a sealed segment by its indexes; False when they do not hold together."""
         self._forget()
         self.size_bytes = self.allocated_bytes = os.fstat(self.file.fd).st_size
-        if len(times) != len(offsets) + 1 or offsets != sorted(offsets):
+        if not (self._index.load(self.size_bytes) and self._times.load()):
             return False
-        if offsets and offsets[-1][1] >= self.size_bytes:
-            return False
-        self._offsets.extend(self.base_offset + relative for relative, _ in offsets)
-        self._positions.extend(position for _, position in offsets)
-        self._timestamps.extend(timestamp_ms for timestamp_ms, _ in times[:-1])
-        self.max_timestamp_ms = times[-1][0]
-        start = end = self._positions[-1] if offsets else 0
-        for _, last_offset, end in self._walk(start):  # noqa: B007 (both are wanted after it)
-            self.next_offset = last_offset + 1
-        self._unindexed_bytes = self.size_bytes - start
-        return end == self.size_bytes
+        self.max_timestamp_ms, self._offset_of_max_timestamp = self._times.last
+        return self._find_end() == self.size_bytes and self._offset_of_max_timestamp <= max(
+            self.base_offset, self.next_offset - 1
+        )
+
+    # ---- to the disk, and off it -----------------------------------------------------------------
 
     def seal(self) -> None:
-        """Cuts preallocated space off and writes the indexes; appending afterwards is allowed."""
+        """Cuts preallocated space off and completes the indexes; more may be appended."""
         if self.allocated_bytes != self.size_bytes:
             os.ftruncate(self.file.fd, self.size_bytes)
             self.allocated_bytes = self.size_bytes
-        base = self.base_offset
-        entries = list(zip(self._offsets, self._positions, self._timestamps, strict=True))
-        write_bytes_atomically(
-            self.index_path,
-            b"".join(
-                struct.pack(">ii", offset - base, position) for offset, position, _ in entries
-            ),
-        )
-        times = [(timestamp_ms, offset) for offset, _, timestamp_ms in entries]
-        times.append((self.max_timestamp_ms, self.next_offset - 1))
-        write_bytes_atomically(
-            self.time_index_path,
-            b"".join(
-                struct.pack(">qi", timestamp_ms, offset - base) for timestamp_ms, offset in times
-            ),
-        )
+        self._times.append(self.max_timestamp_ms, self._offset_of_max_timestamp)
+        self._index.file.cut(len(self._index))
+        self._times.file.cut(len(self._times))
 
-    def unseal(self) -> None:
-        """Forgets the files of the index, which the next append would make wrong."""
-        self.index_path.unlink(missing_ok=True)
-        self.time_index_path.unlink(missing_ok=True)
+    def complete_indexes(self) -> None:
+        """Writes the entries that the index files still lack."""
+        self._index.file.complete()
+        self._times.file.complete()
 
     def flush(self) -> None:
-        """Waits until the batches are on the disk."""
+        """Waits until batches and what the index files have are on the disk. Needs no lock."""
         os.fdatasync(self.file.fd)
+        self._index.file.flush()
+        self._times.file.flush()
 
-    def delete(self) -> None:
+    def set_modified(self, other: Segment) -> None:
+        """Makes it as old as another one (what has no timestamps is as old as its file)."""
+        status = os.fstat(other.file.fd)
+        os.utime(self.path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def move_to(self, directory: Path) -> None:
+        """Moves the indexes of a sealed segment to where its batches were moved."""
+        self.path = directory / self.path.name
+        for file in (self._index.file, self._times.file):
+            target = directory / file.path.name
+            file.path.rename(target)
+            file.path = target
+
+    def delete(self, *, keep_snapshot: bool = False) -> None:
         """Removes the files; readers that still hold `file` may finish."""
-        for path in (self.path, self.index_path, self.time_index_path):
-            path.unlink(missing_ok=True)
+        # The batches last: an index without them then tells of a loss, never of a crash in here.
+        self._index.file.delete()
+        self._times.file.delete()
+        self.path.unlink(missing_ok=True)
+        # The producers' snapshot was taken at its first offset and is of no use without it.
+        if not keep_snapshot:
+            self.path.with_suffix(".snapshot").unlink(missing_ok=True)

@@ -1,11 +1,14 @@
 """What a leader demands of the batch that a producer sends (Kafka's LogValidator and UnifiedLog).
 
 Since Produce 3 a partition's records are exactly one batch of format 2. One header unpacking, one
-checksum and a walk over the records' lengths decide: a count that the content does not bear out
-would make every consumer stumble and the log's end jump by up to 2^31. A compressed batch is
-unpacked for that walk; where its codec's package is not installed, its count is only held against
-what so many bytes could hold at the most. What is inside of records is taken on trust (Kafka reads
-it); only a compacted topic's are looked into, for their keys. Sizes in bytes.
+checksum and a walk over the records' lengths and times decide: a count that the content does not
+bear out would make every consumer stumble and the log's end jump by up to 2^31, and a false
+greatest timestamp would lead searches and retention astray. That one is put right, as Kafka does;
+all else is refused. A compressed batch is unpacked for that walk; where its codec's package is not
+installed, its count is only held against what so many bytes could hold at the most, and its
+timestamp is believed. What else is inside of records is taken on trust (Kafka reads it); only a
+compacted topic's are looked into, for their keys. A topic whose `compression.type` is not
+`producer` gets its batches in its own codec. Sizes in bytes.
 """
 
 from __future__ import annotations
@@ -17,26 +20,34 @@ from crc32c import crc32c
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
-from nodes.wire.compression import MAX_EXPANSION, decompress, is_readable
+from nodes.wire.compression import CODECS, MAX_EXPANSION, decompress, is_readable
 from nodes.wire.errors import WireError
 from nodes.wire.records import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_FROM,
     HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
     MAGIC,
     OVERHEAD,
     BatchHeader,
     iter_records,
     read_header,
+    read_svarint,
+    recompressed,
+    with_max_timestamp,
 )
 
+_BEFORE_ALL: Final = -(1 << 63)
 _MIN_RECORD_SIZE: Final = 6
 """Attributes, two deltas, two nulls and no headers: a byte each. The length takes one more."""
 
 
-def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> BatchHeader:
-    """The header of an acceptable batch; raises ApiError with Kafka's code otherwise."""
+def validate_produced(
+    data: bytes, tp: TopicPartition, config: LogConfig
+) -> tuple[bytes, BatchHeader]:
+    """The batch to write (the one that came, nearly always) and its header; raises ApiError with
+    Kafka's code when it is not acceptable."""
     size = len(data)
     if size < HEADER_SIZE:
         if not size:
@@ -51,10 +62,7 @@ def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> Bat
             raise ApiError(Errors.INVALID_RECORD, f"more than one record batch for {tp}")
         raise ApiError(Errors.CORRUPT_MESSAGE, f"record batch for {tp} has a wrong length")
     if size > config.max_message_bytes:
-        raise ApiError(
-            Errors.MESSAGE_TOO_LARGE,
-            f"record batch of {size} bytes for {tp} exceeds {config.max_message_bytes}",
-        )
+        raise _too_large(size, tp, config)
     if size > config.segment_bytes:
         raise ApiError(Errors.RECORD_LIST_TOO_LARGE, f"record batch for {tp} exceeds a segment")
     if crc32c(memoryview(data)[CRC_FROM:]) != header.crc:
@@ -65,40 +73,94 @@ def validate_produced(data: bytes, tp: TopicPartition, config: LogConfig) -> Bat
         or header.last_offset_delta != header.record_count - 1
     ):
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} has impossible offsets")
-    if header.attributes & CONTROL_BIT:
-        raise ApiError(Errors.INVALID_RECORD, f"a producer may not write control records to {tp}")
+    if header.attributes & (CONTROL_BIT | LOG_APPEND_TIME_BIT):
+        if header.attributes & CONTROL_BIT:
+            raise ApiError(
+                Errors.INVALID_RECORD, f"a producer may not write control records to {tp}"
+            )
+        raise ApiError(
+            Errors.INVALID_TIMESTAMP, f"a producer may not set LogAppendTime in a batch for {tp}"
+        )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} has no sequence")
+    content: bytes | None = None
     if header.attributes & COMPRESSION_MASK:
-        _check_compressed(data, header, tp)
-    elif not _holds(data, HEADER_SIZE, header.record_count):
-        raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records")
+        content = _unpacked(data, header, tp)
+        latest = None if content is None else _latest(content, 0, header.record_count)
+        is_known = content is not None
+    else:
+        latest = _latest(data, HEADER_SIZE, header.record_count)
+        is_known = True
+    if is_known:
+        if latest is None:
+            raise ApiError(
+                Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records"
+            )
+        latest_ms = header.base_timestamp + latest
+        if latest_ms != header.max_timestamp and max(latest_ms, -1) != header.max_timestamp:
+            data = with_max_timestamp(data, max(latest_ms, -1))
+            header = read_header(data)
     if "compact" in config.cleanup_policy:
         _require_keys(data, tp)
-    return header
+    if config.compression_type != "producer":
+        return _in_the_topics_codec(data, header, content, tp, config)
+    return data, header
 
 
-def _check_compressed(data: bytes, header: BatchHeader, tp: TopicPartition) -> None:
-    """Off the hot path: unpacking costs more than all the rest together."""
+def _too_large(size: int, tp: TopicPartition, config: LogConfig) -> ApiError:
+    return ApiError(
+        Errors.MESSAGE_TOO_LARGE,
+        f"record batch of {size} bytes for {tp} exceeds {config.max_message_bytes}",
+    )
+
+
+def _in_the_topics_codec(
+    data: bytes, header: BatchHeader, content: bytes | None, tp: TopicPartition, config: LogConfig
+) -> tuple[bytes, BatchHeader]:
+    codec = CODECS[config.compression_type]
+    if codec == header.compression:
+        return data, header
+    if not (is_readable(codec) and is_readable(header.compression)):
+        raise ApiError(
+            Errors.UNSUPPORTED_COMPRESSION_TYPE,
+            f"{tp} has compression.type={config.compression_type}: no package is installed to "
+            f"make that of codec {header.compression}",
+        )
+    try:
+        changed = recompressed(
+            data, header, data[HEADER_SIZE:] if content is None else content, codec
+        )
+    except WireError as error:
+        raise ApiError(Errors.UNSUPPORTED_COMPRESSION_TYPE, f"{tp}: {error}") from error
+    if len(changed) > config.max_message_bytes:
+        raise _too_large(len(changed), tp, config)
+    if len(changed) > config.segment_bytes:
+        raise ApiError(Errors.RECORD_LIST_TOO_LARGE, f"record batch for {tp} exceeds a segment")
+    return changed, read_header(changed)
+
+
+def _unpacked(data: bytes, header: BatchHeader, tp: TopicPartition) -> bytes | None:
+    """A compressed batch's content, None when it cannot be opened here. Off the hot path: unpacking
+    costs more than all the rest together."""
     codec, count = header.compression, header.record_count
     if codec not in MAX_EXPANSION:
         # No error of the protocol means this; Kafka's answer is that of an exception of its own.
         raise ApiError(Errors.UNKNOWN_SERVER_ERROR, f"no compression codec {codec}, for {tp}")
-    content = memoryview(data)[HEADER_SIZE:]
-    if not is_readable(codec):
-        fits = count * (_MIN_RECORD_SIZE + 1) <= len(content) * MAX_EXPANSION[codec]
-    else:
+    if is_readable(codec):
         try:
-            fits = _holds(decompress(codec, bytes(content)), 0, count)
+            return decompress(codec, data[HEADER_SIZE:])
         except WireError as error:
             raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp}: {error}") from error
-    if not fits:
+    if count * (_MIN_RECORD_SIZE + 1) > (len(data) - HEADER_SIZE) * MAX_EXPANSION[codec]:
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records")
+    return None
 
 
-def _holds(data: bytes, at: int, count: int) -> bool:
-    """Whether the lengths of `count` records fill what follows `at` exactly."""
+def _latest(data: bytes, at: int, count: int) -> int | None:
+    """The greatest time in `count` records, relative to the batch's base timestamp; None when their
+    lengths do not fill what follows `at` exactly."""
     end = len(data)
+    latest = _BEFORE_ALL
     try:
         for _ in range(count):
             encoded = data[at]
@@ -114,13 +176,20 @@ def _holds(data: bytes, at: int, count: int) -> bool:
                         break
                     shift += 7
                     if shift > 28:
-                        return False
+                        return None
             if encoded & 1 or encoded < 2 * _MIN_RECORD_SIZE:  # zigzag: odd is negative
-                return False
+                return None
+            delta = data[at + 1]  # after a byte of attributes
+            if delta > 0x7F:
+                delta, _after = read_svarint(data, at + 1)
+            else:
+                delta = (delta >> 1) ^ -(delta & 1)
+            if delta > latest:  # noqa: PLR1730 (max() costs a third of the loop)
+                latest = delta
             at += encoded >> 1
-    except IndexError:
-        return False
-    return at == end
+    except (IndexError, WireError):
+        return None
+    return latest if at == end else None
 
 
 def _require_keys(data: bytes, tp: TopicPartition) -> None:

@@ -371,7 +371,7 @@ class Partition(FollowerPartition):
             wanted = self.high_watermark if offset == LATEST_TIMESTAMP else offset
             if not 0 <= wanted <= self.high_watermark:
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
-            own_log.advance_log_start_offset(wanted)
+            own_log.advance_log_start_offset(wanted, "client delete records request")
             return wanted, self._low_watermark(own_log)
 
     def low_watermark(self) -> int:

@@ -54,7 +54,9 @@ class FollowerPartition(HostedPartition):
                 own_log.append_as_follower(records)
             before = self.high_watermark
             if own_log.log_start_offset < fetched.leader_log_start <= own_log.log_end_offset:
-                own_log.advance_log_start_offset(fetched.leader_log_start)
+                own_log.advance_log_start_offset(
+                    fetched.leader_log_start, "leader offset increment"
+                )
             self.high_watermark = isr_rules.follower_high_watermark(
                 fetched.leader_high_watermark, own_log.log_start_offset, own_log.log_end_offset
             )

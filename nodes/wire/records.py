@@ -38,6 +38,7 @@ LOG_APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 COMPRESSION_MASK: Final = 0x07
+DELETE_HORIZON_BIT: Final = 0x40
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
 
@@ -96,6 +97,11 @@ class BatchHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When a batch's tombstones may go; it takes the place of the base timestamp."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def is_log_append_time(self) -> bool:
@@ -174,6 +180,23 @@ def set_log_append_time(
     _CRC.pack_into(buffer, position + 17, crc)
 
 
+def with_max_timestamp(batch: bytes, timestamp_ms: int) -> bytes:
+    """The batch with another greatest timestamp in its header."""
+    changed = bytearray(batch)
+    _BASE.pack_into(changed, 35, timestamp_ms)
+    _CRC.pack_into(changed, 17, crc32c(bytes(changed[CRC_FROM:])))
+    return bytes(changed)
+
+
+def recompressed(batch: bytes, header: BatchHeader, content: bytes, codec: int) -> bytes:
+    """The batch with its records, given uncompressed, in another codec; WireError without it."""
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    rest = batch[CRC_FROM + 2 : HEADER_SIZE] + compress(codec, content)
+    covered = struct.pack(">h", attributes) + rest
+    head = struct.pack(">qiib", header.base_offset, len(covered) + 9, header.leader_epoch, MAGIC)
+    return head + _CRC.pack(crc32c(covered)) + covered
+
+
 def build_batch(
     records: Sequence[tuple[bytes | None, bytes | None, int]],
     *,
@@ -192,21 +215,9 @@ def build_batch(
     if not records:
         raise ValueError("a batch needs at least one record")
     base_timestamp = records[0][2]
-    tail = bytearray(_svarint(len(headers)))
-    for name, content in headers:
-        tail += _svarint(len(name.encode())) + name.encode() + _nullable(content)
     body = bytearray()
     for delta, (key, value, timestamp_ms) in enumerate(records):
-        record = b"".join(
-            (
-                b"\0",
-                _svarint(timestamp_ms - base_timestamp),
-                _svarint(delta),
-                _nullable(key),
-                _nullable(value),
-                tail,
-            )
-        )
+        record = _encode_record(timestamp_ms - base_timestamp, delta, key, value, headers)
         body += _svarint(len(record)) + record
     content = _AFTER_CRC.pack(
         attributes,
@@ -224,6 +235,77 @@ def build_batch(
     return head + content
 
 
+def filtered_batch(
+    header: BatchHeader, kept: Sequence[Record], *, delete_horizon_ms: int | None
+) -> bytes:
+    """The batch with these of its records: same offsets, producer, epochs and codec.
+
+    Without records it is its header alone, which goes uncompressed.
+    """
+    attributes = header.attributes
+    base_timestamp = header.base_timestamp
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON_BIT
+        base_timestamp = delete_horizon_ms
+    if not kept:
+        attributes &= ~COMPRESSION_MASK
+    body = bytearray()
+    for record in kept:
+        encoded = _encode_record(
+            record.timestamp_ms - base_timestamp,
+            record.offset - header.base_offset,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        body += _svarint(len(encoded)) + encoded
+    if header.is_log_append_time:
+        max_timestamp = header.max_timestamp
+    else:
+        max_timestamp = max((record.timestamp_ms for record in kept), default=-1)
+    content = _AFTER_CRC.pack(
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        len(kept),
+    ) + (compress(attributes & COMPRESSION_MASK, bytes(body)) if kept else b"")
+    return (
+        struct.pack(
+            ">qiibI",
+            header.base_offset,
+            len(content) + 9,
+            header.leader_epoch,
+            MAGIC,
+            crc32c(content),
+        )
+        + content
+    )
+
+
+def _encode_record(
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> bytes:
+    parts = [
+        b"\0",
+        _svarint(timestamp_delta),
+        _svarint(offset_delta),
+        _nullable(key),
+        _nullable(value),
+        _svarint(len(headers)),
+    ]
+    for name, content in headers:
+        parts += [_svarint(len(name.encode())), name.encode(), _nullable(content)]
+    return b"".join(parts)
+
+
 def iter_records(batch: Buffer) -> Iterator[Record]:
     """The records of one whole batch, decompressed where its codec is at hand.
 
@@ -239,7 +321,7 @@ def iter_records(batch: Buffer) -> Iterator[Record]:
     at = 0
     try:
         for _ in range(header.record_count):
-            length, at = _read_svarint(data, at)
+            length, at = read_svarint(data, at)
             stop = at + length
             if length < 0 or stop > len(data):
                 raise WireError("record does not fit into its batch")
@@ -253,11 +335,11 @@ def iter_records(batch: Buffer) -> Iterator[Record]:
 
 
 def _read_record(data: bytes, at: int, stop: int, header: BatchHeader) -> Record:
-    timestamp_delta, at = _read_svarint(data, at + 1)
-    offset_delta, at = _read_svarint(data, at)
+    timestamp_delta, at = read_svarint(data, at + 1)
+    offset_delta, at = read_svarint(data, at)
     key, at = _read_nullable(data, at, stop)
     value, at = _read_nullable(data, at, stop)
-    count, at = _read_svarint(data, at)
+    count, at = read_svarint(data, at)
     if not 0 <= count <= stop - at:
         raise WireError("record has an impossible number of headers")
     headers = []
@@ -289,7 +371,8 @@ def _svarint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_svarint(data: bytes, at: int) -> tuple[int, int]:
+def read_svarint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, where it ends); raises IndexError and WireError."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -307,7 +390,7 @@ def _nullable(content: bytes | None) -> bytes:
 
 
 def _read_nullable(data: bytes, at: int, stop: int) -> tuple[bytes | None, int]:
-    length, at = _read_svarint(data, at)
+    length, at = read_svarint(data, at)
     if length == -1:
         return None, at
     if length < 0 or at + length > stop:

@@ -35,8 +35,8 @@ def test_nothing_is_fenced_where_no_broker_takes_a_controllers_requests() -> Non
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_every_scenario_is_judged_by_it_can_show(name: str) -> None:
-    """What brokers tell clients and what they keep is judged everywhere, so everywhere somebody asks
-    them and writes to them."""
+    """What brokers tell clients and what they keep is judged everywhere, so everywhere somebody
+    asks them and writes to them."""
     stage = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=PROFILES["smoke"])
     roles = [role.role for role in SCENARIOS[name].workloads(stage)]
     assert "metadata-reader" in roles

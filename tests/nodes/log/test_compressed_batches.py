@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -11,10 +13,20 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import LogConfig
 from nodes.log.validation import validate_produced
-from nodes.wire.compression import MAX_EXPANSION, decompress, is_readable
+from nodes.wire.compression import MAX_EXPANSION, compress, decompress, is_readable
 from nodes.wire.errors import WireError
-from nodes.wire.records import HEADER_SIZE, build_batch
+from nodes.wire.records import (
+    HEADER_SIZE,
+    build_batch,
+    check_crc,
+    iter_records,
+    read_header,
+    with_max_timestamp,
+)
+from tests.nodes.log.logs import NOW_MS, open_log
 
+READABLE = [codec for codec in (0, 1, 2, 3, 4) if is_readable(codec)]
+NAMES = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 TP = TopicPartition("t", 0)
 CONFIG = LogConfig()
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -45,7 +57,9 @@ def error_of(data: bytes, config: LogConfig = CONFIG) -> Errors | None:
 
 
 def test_a_true_count_is_taken() -> None:
-    header = validate_produced(batch(3), TP, CONFIG)
+    good = batch(3)
+    data, header = validate_produced(good, TP, CONFIG)
+    assert data is good
     assert header.record_count == 3
 
 
@@ -93,14 +107,126 @@ def test_codecs_at_hand(codec: int) -> None:
     assert error_of(altered(batch(1000, codec), count=999)) is Errors.INVALID_RECORD
 
 
-@pytest.mark.skipif(not is_readable(SNAPPY), reason="no snappy package is installed")
+@pytest.mark.skipif(not is_readable(SNAPPY), reason="cramjam is not installed")
 def test_snappys_claim_of_a_size_is_not_believed() -> None:
     with pytest.raises(WireError, match="claims more"):
         decompress(SNAPPY, b"\xff\xff\xff\xff\x0f" + b"\0" * 20)
 
 
-@pytest.mark.skipif(not is_readable(LZ4), reason="no lz4 package is installed")
+@pytest.mark.skipif(not is_readable(LZ4), reason="cramjam is not installed")
 def test_an_lz4_bomb_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodes.wire.compression.MAX_OUTPUT_BYTES", 1000)
     with pytest.raises(WireError, match="beyond all measure"):
         decompress(LZ4, batch(100, LZ4)[HEADER_SIZE:])
+
+
+def timed(codec: int, *times_ms: int) -> bytes:
+    return build_batch([(b"k", b"v" * 100, time_ms) for time_ms in times_ms], attributes=codec)
+
+
+@pytest.mark.parametrize("codec", READABLE)
+@pytest.mark.parametrize("times", [(5,), (5, 900, 7), (900, 5, 5), (70000, -1, 10**12)])
+def test_a_false_greatest_timestamp_is_put_right(codec: int, times: tuple[int, ...]) -> None:
+    good = timed(codec, *times)
+    for false_ms in (-1, 0, max(times) - 1, max(times) + 1, 2**62):
+        data, header = validate_produced(with_max_timestamp(good, false_ms), TP, CONFIG)
+        assert header.max_timestamp == max(times)
+        assert data == good
+    assert validate_produced(good, TP, CONFIG)[0] is good
+
+
+@pytest.mark.parametrize("codec", READABLE)
+def test_records_without_a_timestamp_have_none_as_the_greatest(codec: int) -> None:
+    good = timed(codec, -1, -1)
+    assert validate_produced(good, TP, CONFIG)[0] is good
+    assert validate_produced(with_max_timestamp(good, 7), TP, CONFIG)[0] == good
+
+
+@pytest.mark.usefixtures("no_zstd")
+def test_what_cannot_be_read_is_believed() -> None:
+    opaque = altered(batch(), codec=ZSTD)
+    assert validate_produced(opaque, TP, CONFIG)[1].max_timestamp == 1000
+
+
+@pytest.mark.parametrize("codec", READABLE)
+def test_a_producer_may_not_set_log_append_time(codec: int) -> None:
+    good = batch(codec=codec)
+    assert error_of(altered(good, codec=codec | 8)) is Errors.INVALID_TIMESTAMP
+    assert error_of(good) is None
+
+
+@pytest.mark.parametrize("codec", READABLE)
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_the_times_of_a_log(tmp_path: Path, codec: int, kind: str) -> None:
+    log = open_log(tmp_path, message_timestamp_type=kind)
+    lie = with_max_timestamp(timed(codec, 100, 300, 200), 10**13)
+    info = log.append_as_leader(lie, 0)
+    stored = log.read(0, 1 << 20)
+    assert check_crc(stored)
+    times = [record.timestamp_ms for record in iter_records(stored)]
+    if kind == "LogAppendTime":
+        assert (info.log_append_time_ms, times) == (NOW_MS, [NOW_MS] * 3)
+        assert log.offset_of_max_timestamp() == (NOW_MS, 0, 0)
+    else:
+        assert (info.log_append_time_ms, times) == (-1, [100, 300, 200])
+        assert log.offset_of_max_timestamp() == (300, 1, 0)
+        assert log.offset_for_timestamp(301) is None
+
+
+@pytest.mark.parametrize("source", READABLE)
+@pytest.mark.parametrize("target", READABLE)
+def test_a_topic_gets_its_own_codec(source: int, target: int) -> None:
+    config = LogConfig(compression_type=NAMES[target])
+    good = build_batch(
+        [(b"k", b"v" * 300, 1000 + n) for n in range(300)],
+        attributes=source,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=5,
+        headers=[("h", b"x")],
+    )
+    data, header = validate_produced(good, TP, config)
+    assert check_crc(data)
+    assert header == read_header(data)
+    assert header.compression == target
+    assert list(iter_records(data)) == list(iter_records(good))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 5)
+    assert (data is good) == (source == target)
+    assert (len(data) < 20000) == (target != 0)
+    assert validate_produced(good, TP, CONFIG)[0] is good
+
+
+def test_a_batch_that_grows_too_large_is_refused() -> None:
+    config = LogConfig(compression_type="uncompressed", max_message_bytes=5000)
+    assert error_of(batch(100), config) is Errors.MESSAGE_TOO_LARGE
+    assert error_of(batch(10), config) is None
+
+
+@pytest.mark.usefixtures("no_zstd")
+def test_a_codec_that_cannot_be_made_is_refused() -> None:
+    config = LogConfig(compression_type="zstd")
+    assert error_of(batch(), config) is Errors.UNSUPPORTED_COMPRESSION_TYPE
+    assert error_of(altered(batch(), codec=ZSTD), config) is None
+
+
+@pytest.mark.parametrize("codec", READABLE)
+def test_compacted_topics_take_every_codec(codec: int) -> None:
+    compacted = LogConfig(cleanup_policy="compact")
+    assert error_of(batch(codec=codec), compacted) is None
+    assert error_of(batch(codec=codec, key=None), compacted) is Errors.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [codec for codec in READABLE if codec])
+@pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 1000000])
+def test_what_was_compressed_comes_back(codec: int, size: int) -> None:
+    for content in (b"x" * size, random.Random(size).randbytes(size)):
+        assert decompress(codec, compress(codec, content)) == content
+
+
+@pytest.mark.skipif(not is_readable(ZSTD), reason="cramjam is not installed")
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_what_is_cut_short_is_an_error(codec: int) -> None:
+    whole = compress(codec, random.Random(1).randbytes(1000))
+    for cut in (whole[:-5], whole[:20], b"", whole + b"x"):
+        with pytest.raises(WireError):
+            decompress(codec, cut)

@@ -32,7 +32,7 @@ def failures() -> Failures:
 def manager(tmp_path: Path, failures: Failures) -> LogManager:
     made = LogManager(
         [tmp_path],
-        LogConfig(segment_bytes=200),
+        LogConfig(segment_bytes=200, preallocate=True),
         now_ms=lambda: 1_700_000_000_000,
         broker_id=1,
         on_failure=lambda directory, error: failures.append((directory, error)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import threading
 from collections.abc import Callable
@@ -15,22 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.core.errors import ApiError, Errors
-from nodes.core.types import TopicPartition
 from nodes.log import AppendInfo, Log, LogConfig
 from nodes.log.log import UnexpectedOffset
 from nodes.wire.records import build_batch, check_crc, iter_batches, iter_records, read_header
-
-TP = TopicPartition("t", 0)
-NOW_MS = 1_700_000_000_000
-
-
-def batch(*values: bytes, timestamp_ms: int = NOW_MS, **options: int) -> bytes:
-    return build_batch([(None, value, timestamp_ms) for value in values], **options)
-
-
-def open_log(directory: Path, *, clean: bool = True, **settings_: object) -> Log:
-    config = LogConfig(**settings_)  # type: ignore[arg-type]
-    return Log.open(directory / "t-0", TP, config, clean_shutdown=clean, now_ms=lambda: NOW_MS)
+from tests.nodes.log.logs import NOW_MS, TP, batch, contents, copy_as_killed, open_log
 
 
 @pytest.fixture
@@ -38,30 +25,10 @@ def log(tmp_path: Path) -> Log:
     return open_log(tmp_path)
 
 
-def contents(log: Log, offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    found = []
-    offset = log.log_start_offset if offset is None else offset
-    while data := log.read(offset, 1 << 20):
-        for view in iter_batches(data):
-            assert check_crc(data, view.position, view.size_bytes)
-            found += [
-                (record.offset, record.value)
-                for record in iter_records(data[view.position : view.position + view.size_bytes])
-            ]
-            offset = view.header.next_offset
-    return found
-
-
 def error_of(call: Callable[[], object]) -> Errors:
     with pytest.raises(ApiError) as caught:
         call()
     return caught.value.error
-
-
-def copy_as_killed(log: Log, target: Path) -> Path:
-    """What is on disk at this moment, as kill -9 would leave it."""
-    shutil.copytree(log.dir, target / "t-0")
-    return target
 
 
 def test_leader_gives_offsets_and_epochs(log: Log) -> None:
@@ -258,35 +225,19 @@ def test_timestamps(tmp_path: Path) -> None:
     assert log.offset_of_max_timestamp() == (1990, 99, 1)
 
 
-def test_retention(tmp_path: Path) -> None:
-    log = open_log(tmp_path, segment_bytes=300, retention_bytes=700)
-    for number in range(20):
-        log.append_as_leader(batch(b"x" * 40), number)
-    assert log.delete_old_segments(0, NOW_MS) == 0
-    assert log.delete_old_segments(20, NOW_MS) > 0
-    assert 700 <= log.size_bytes < 1000
-    assert log.log_start_offset > 0
-    assert log.epoch_entries[0] == (log.log_start_offset, log.log_start_offset)
-    assert error_of(lambda: log.read(0, 1)) is Errors.OFFSET_OUT_OF_RANGE
-    log.update_config(LogConfig(segment_bytes=300, retention_ms=1000))
-    log.delete_old_segments(20, NOW_MS + 5000)
-    log.delete_old_segments(20, NOW_MS + 5000)
-    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)
-    assert log.append_as_leader(batch(b"x"), 20).first_offset == 20
-
-
 def test_log_start_offset_moves_forward_only(log: Log) -> None:
     for number in range(5):
         log.append_as_leader(batch(b"x"), number)
-    assert log.advance_log_start_offset(3)
-    assert not log.advance_log_start_offset(2)
-    assert not log.advance_log_start_offset(9)
+    assert log.advance_log_start_offset(3, "test")
+    assert not log.advance_log_start_offset(2, "test")
+    assert not log.advance_log_start_offset(9, "test")
     assert error_of(lambda: log.read(2, 10)) is Errors.OFFSET_OUT_OF_RANGE
     assert [offset for offset, _ in contents(log)] == [3, 4]
 
 
-def test_clean_restart_trims_and_continues(tmp_path: Path) -> None:
-    log = open_log(tmp_path, segment_bytes=5000)
+@pytest.mark.parametrize("preallocate", [True, False])
+def test_clean_restart_trims_and_continues(tmp_path: Path, preallocate: bool) -> None:
+    log = open_log(tmp_path, segment_bytes=5000, preallocate=preallocate)
     for number in range(200):
         log.append_as_leader(batch(b"%060d" % number), 1)
     before = contents(log)
@@ -301,9 +252,10 @@ def test_clean_restart_trims_and_continues(tmp_path: Path) -> None:
 
 
 def test_kill_leaves_preallocated_zeros(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
+    log = open_log(tmp_path, preallocate=True)
     for number in range(10):
         log.append_as_leader(batch(b"%d" % number), number)
+    assert (log.dir / f"{0:020d}.log").stat().st_size > log.size_bytes
     (log.dir / "leader-epoch-checkpoint").unlink()
     again = open_log(copy_as_killed(log, tmp_path / "k"), clean=False)
     assert contents(again) == contents(log)
@@ -351,7 +303,7 @@ def test_planted_bug_keeps_a_torn_tail(tmp_path: Path) -> None:
 
 
 def test_garbage_after_the_last_batch_is_cut(tmp_path: Path) -> None:
-    log = open_log(tmp_path, preallocate=False)
+    log = open_log(tmp_path)
     log.append_as_leader(batch(b"a"), 0)
     with open(log.dir / f"{0:020d}.log", "ab") as file:
         file.write(os.urandom(3000))
@@ -421,21 +373,20 @@ def test_against_a_list(
     log = open_log(directory, **options)
     model: list[tuple[int, bytes | None]] = []
     end = 0
-    batches: list[int] = []
+    batches: list[tuple[int, int]] = []
     for number, (step, argument) in enumerate(steps):
         if step == "append":
             values = [b"%d.%d" % (number, index) * 10 for index in range(argument)]
             assert log.append_as_leader(batch(*values), number).first_offset == end
             model += [(end + index, value) for index, value in enumerate(values)]
-            batches.append(end)
+            batches.append((end, end + argument - 1))
             end += argument
         elif step == "truncate":
             assert log.truncate_to(argument) == (argument < end)
             if argument < end:
-                whole = [base for base in batches if base <= argument]
-                cut = argument if argument in batches else (whole[-1] if whole else 0)
-                model = [entry for entry in model if entry[0] < cut]
-                batches = [base for base in batches if base < cut]
+                batches = [(base, last) for base, last in batches if last < argument]
+                kept = batches[-1][1] if batches else -1
+                model = [entry for entry in model if entry[0] <= kept]
                 end = argument
         else:
             if argument:

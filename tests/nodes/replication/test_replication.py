@@ -239,7 +239,7 @@ def test_retention_on_the_leader_starts_a_late_follower_over(make_cluster: Clust
         leader.produce(value)
     cluster.notice_lag()
     wait_for(lambda: leader.partition().high_watermark == 6, what="the ISR shrinks to the leader")
-    leader.partition().local_log().advance_log_start_offset(4)
+    leader.partition().local_log().advance_log_start_offset(4, "test")
     cluster.cut = set()
     wait_for(lambda: cluster.isr() == {1, 2})
     assert follower.partition().local_log().log_start_offset == 4
