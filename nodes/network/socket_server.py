@@ -27,9 +27,7 @@ from typing import Final
 from nodes.config import BrokerConfig, Endpoint
 from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
-from nodes.network.baton import Baton
 from nodes.network.handler import Handle, RequestHandlerPool
-from nodes.network.home_core import home_core
 from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
@@ -57,7 +55,6 @@ class _PlaneParts:
     channel: RequestChannel
     handlers: int
     listeners: list[_Listener] = field(default_factory=list)
-    baton: Baton = field(default_factory=Baton)
     pool: RequestHandlerPool | None = None
 
     def processors(self) -> Iterator[Processor]:
@@ -95,9 +92,7 @@ class SocketServer:
         channel = (PriorityRequestChannel if by_priority else RequestChannel)(
             config.queued_max_requests
         )
-        baton = Baton(home=home_core() if config.biplane_data_home_core else None)
-        self._data = _PlaneParts("data", channel, config.num_io_threads, baton=baton)
-        self._data.baton.on_stuck = channel.take_turn_away
+        self._data = _PlaneParts("data", channel, config.num_io_threads)
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)
         self._register_metrics(metrics, api_name)
@@ -122,7 +117,6 @@ class SocketServer:
                     handle,
                     parts.handlers,
                     self._prepare(parts.plane),
-                    parts.baton if parts.plane == "data" else None,
                 )
 
     def enable_request_processing(self) -> None:
@@ -200,7 +194,6 @@ class SocketServer:
                     channel=parts.channel,
                     parse=parse,
                     quotas=self.quotas,
-                    baton=parts.baton,
                     max_request_bytes=config.socket_request_max_bytes,
                     max_idle_ms=config.connections_max_idle_ms,
                     now_ns=self._now_ns,
