@@ -2,9 +2,11 @@
 
 64 connections, one request in flight each, 1 KiB, acks=1, the whole path with its log; the load
 runs in a process of its own on the same machine. The arms take turns, so that a noisy machine harms
-all alike: single and dual plane, and one network and one handler thread instead of two and four.
-Trust the ratios, and the broker's CPU per request, more than the rates; the canary says how much of
-its cores the machine gave. Beside Apache Kafka, and on a slow disk: ``benchmarks.slow_disk``.
+all alike: single and dual plane, one network and one handler thread instead of two and four, and a
+single plane whose threads go wherever the kernel puts them instead of keeping to one core while
+they are busy (``nodes/network/home_core.py``). Trust the ratios, and the broker's CPU per request,
+more than the rates; the canary says how much of its cores the machine gave. Beside Apache Kafka,
+and with a slow disk: ``benchmarks.slow_disk``.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ ARMS: Final = {
     "single": Arm(),
     "dual": Arm(dual=True),
     "dual-1-1": Arm(dual=True, overrides=ONE_THREAD_EACH),
+    "no-home": Arm(overrides={"biplane.data.home.core": "false"}),
 }
 
 

@@ -225,6 +225,7 @@ class BrokerConfig:
     biplane_metrics_port: int | None = _int("biplane.metrics.port", None, 0, 65535)
     biplane_metrics_host: str = _string("biplane.metrics.host", "127.0.0.1")
     biplane_control_priority: bool = _bool("biplane.control.priority", True)
+    biplane_data_home_core: bool = _bool("biplane.data.home.core", True)
 
     unknown: tuple[str, ...] = ()
     """Names given that no broker of this kind knows."""

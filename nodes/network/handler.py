@@ -46,6 +46,11 @@ class RequestHandlerPool:
             thread.start()
 
     @property
+    def threads(self) -> list[int]:
+        """As the kernel numbers them."""
+        return [thread.native_id for thread in self._threads if thread.native_id is not None]
+
+    @property
     def idle_ns(self) -> float:
         """Nanoseconds spent waiting, the mean over the threads."""
         return sum(self._idle_ns) / len(self._idle_ns)

@@ -10,8 +10,8 @@ are tokens in one `queue.SimpleQueue`, waiting requests are tokens in another an
 so a put or a get is a few C calls, and a wait is a blocking ``get`` of a token. The bound is exact
 for any number of processors.
 
-Rejected: one handler at a time, the others woken only when it is known to wait. It saved a third of
-the CPU of a produce request and made all of them one thread on a slow disk.
+Rejected: turns, one handler at a time and the others woken only when it is known to wait. On a slow
+disk they make all handlers one; what they save, `home_core` saves without them.
 
 `PriorityRequestChannel` is the alternative that the KIP rejected: control requests overtake data
 requests in one shared queue. It cannot help a control request that a frozen processor has not even

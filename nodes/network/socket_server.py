@@ -28,6 +28,7 @@ from nodes.config import BrokerConfig, Endpoint
 from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
 from nodes.network.handler import Handle, RequestHandlerPool
+from nodes.network.home_core import HomeCore
 from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
@@ -60,6 +61,15 @@ class _PlaneParts:
     def processors(self) -> Iterator[Processor]:
         for listener in self.listeners:
             yield from listener.processors
+
+    def threads(self) -> list[int]:
+        """Network threads and handlers, as the kernel numbers them."""
+        found = [t.native_id for listener in self.listeners for t in listener.threads]
+        return [t for t in found if t is not None] + (self.pool.threads if self.pool else [])
+
+    def answered(self) -> int:
+        """Requests so far."""
+        return sum(sum(p.times.counts.copy().values()) for p in self.processors())
 
 
 class SocketServer:
@@ -95,6 +105,11 @@ class SocketServer:
         self._data = _PlaneParts("data", channel, config.num_io_threads)
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)
+        self._home = (
+            HomeCore(self._data.threads, self._data.answered)
+            if config.biplane_data_home_core
+            else None
+        )
         self._register_metrics(metrics, api_name)
 
     # ---- life ------------------------------------------------------------------------------------
@@ -125,9 +140,13 @@ class SocketServer:
             for listener in parts.listeners:
                 self._start(parts.plane, listener)
                 log.info("Awaiting socket connections on %s.", listener.acceptor.endpoint)
+        if self._home is not None:
+            self._home.start()
 
     def stop_processing_requests(self, timeout_s: float = 5.0) -> None:
         """Stops acceptors and processors and closes every connection. Idempotent."""
+        if self._home is not None:
+            self._home.stop()
         self.quotas.close()
         listeners = [listener for parts in self._planes() for listener in parts.listeners]
         for listener in listeners:
