@@ -12,7 +12,8 @@ connections as are ready. See `Connection` for why muting needs no system call. 
 the thread through an eventfd, only when it is asleep in the poll.
 
 No connection can stall the others: one ``recv`` per connection and turn, partial answers wait for
-room in their socket, and bytes that are no frame, or that cannot be parsed, close their connection.
+room in their socket, of an answer that comes as a stream a few pieces are read and sent per turn,
+and bytes that are no frame, or that cannot be parsed, close their connection.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any, Final
 
 from nodes.network.connection import SIZE, Connection, InvalidFrame
 from nodes.network.quotas import ConnectionQuotas
-from nodes.network.request_channel import Plane, Request, RequestChannel
+from nodes.network.request_channel import Plane, Request, RequestChannel, Stream
 from nodes.network.request_times import RequestTimes
 
 log = logging.getLogger("kafka.network.Processor")
@@ -38,6 +39,8 @@ log = logging.getLogger("kafka.network.Processor")
 CONNECTION_QUEUE_SIZE: Final = 20
 POLL_TIMEOUT_S: Final = 0.3
 SCRATCH_BYTES: Final = 128 * 1024
+PIECES_PER_TURN: Final = 4
+"""Of a stream, each as large as the scratch buffer."""
 
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _HUNG_UP: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -88,9 +91,11 @@ class Processor:
         self._connections: dict[int, Connection] = {}
         self._again: dict[Connection, None] = {}
         """Unmuted connections with more to do, without waiting for another edge."""
+        self._unsent: dict[Connection, None] = {}
+        """Connections whose stream goes on, without waiting for another edge."""
         self._received: list[tuple[Connection, bytes, int]] = []
         """Whole frames of this turn and when they were complete."""
-        self._replies: deque[tuple[Request, bytes | None]] = deque()
+        self._replies: deque[tuple[Request, bytes | Stream | None]] = deque()
         self._accepted: SimpleQueue[tuple[socket.socket, str]] = SimpleQueue()
         self._accept_slots = threading.Semaphore(CONNECTION_QUEUE_SIZE)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -110,7 +115,7 @@ class Processor:
         self._wake()
         return True
 
-    def reply(self, request: Request, frame: bytes | None) -> None:
+    def reply(self, request: Request, frame: bytes | Stream | None) -> None:
         """See `ReplyTo`. Never blocks: the queue of answers is unbounded, as in Kafka."""
         self._replies.append((request, frame))
         # Ordered by the interpreter lock: either this sees the flag, or the processor, which sets
@@ -154,6 +159,10 @@ class Processor:
             self._take_new_connections()
         if self._replies:
             self._write_replies()
+        if self._unsent:
+            unsent, self._unsent = self._unsent, {}
+            for connection in unsent:
+                self._continue_sending(connection)
         events = self._poll()
         if self._again:
             again, self._again = self._again, {}
@@ -171,7 +180,13 @@ class Processor:
     def _poll(self) -> list[tuple[int, int]]:
         """Waits for events, unless there is something to do at once."""
         self._asleep = True
-        if self._again or self._replies or not self._running or not self._accepted.empty():
+        if (
+            self._again
+            or self._unsent
+            or self._replies
+            or not self._running
+            or not self._accepted.empty()
+        ):
             self._asleep = False
             return self._epoll.poll(0)
         start_ns = time.monotonic_ns()
@@ -190,7 +205,7 @@ class Processor:
                 connection.readable = True
                 if mask & _HUNG_UP:
                     connection.hung_up = True
-            if connection.outbox is not None and mask & (_OUT | _HUNG_UP):
+            if mask & (_OUT | _HUNG_UP) and connection.is_sending:
                 self._continue_sending(connection)
             if connection.readable and not connection.muted and connection.fd >= 0:
                 self._advance(connection)
@@ -214,7 +229,7 @@ class Processor:
     # ---- reading ---------------------------------------------------------------------------------
     def _advance(self, connection: Connection) -> None:
         """One step of an unmuted connection: its next whole frame, after at most one ``recv``."""
-        if connection.outbox is not None:
+        if connection.is_sending:
             return
         try:
             frame = self._next_frame(connection)
@@ -307,7 +322,11 @@ class Processor:
             else:
                 self._finished(connection, request)
 
-    def _send(self, connection: Connection, frame: bytes, request: Request | None) -> None:
+    def _send(self, connection: Connection, frame: bytes | Stream, request: Request | None) -> None:
+        if not isinstance(frame, bytes):
+            connection.stream, connection.sending = frame, request
+            self._continue_sending(connection)
+            return
         try:
             count = connection.send(frame)
         except BlockingIOError:
@@ -322,19 +341,41 @@ class Processor:
             connection.sending = request
 
     def _continue_sending(self, connection: Connection) -> None:
-        outbox = connection.outbox
-        assert outbox is not None
+        """As far as there is room, and no further than a turn's share."""
         try:
-            while outbox:
-                outbox = outbox[connection.socket.send(outbox) :]
-        except BlockingIOError:
-            connection.outbox = outbox
-            return
-        except OSError:
+            for _ in range(PIECES_PER_TURN):
+                if not self._send_piece(connection):
+                    return
+                if not connection.is_sending:
+                    request, connection.sending = connection.sending, None
+                    self._finished(connection, request)
+                    return
+        except OSError as problem:
+            log.info("Closing connection from %s: %s", connection.host, problem)
             self._close(connection)
             return
-        request, connection.sending, connection.outbox = connection.sending, None, None
-        self._finished(connection, request)
+        self._unsent[connection] = None
+
+    def _send_piece(self, connection: Connection) -> bool:
+        """What is left of the last piece, or the next one. False: the socket is full, and what it
+        did not take is kept. Raises OSError."""
+        outbox, stream = connection.outbox, connection.stream
+        if outbox is None:
+            if stream is None:
+                return False  # closed meanwhile
+            outbox = self._scratch[: stream.fill(self._scratch)]
+        if not stream:
+            connection.stream = None
+        try:
+            count = connection.send(outbox)
+        except BlockingIOError:
+            count = 0
+        if count == len(outbox):
+            connection.outbox = None
+            return True
+        rest = outbox[count:]
+        connection.outbox = rest if connection.outbox is not None else memoryview(bytes(rest))
+        return False
 
     def _finished(self, connection: Connection, request: Request | None) -> None:
         """The answer left, or there is none: unmute."""
@@ -379,7 +420,7 @@ class Processor:
         del self._connections[connection.fd]
         connection.fd = -1
         connection.readable = False
-        connection.outbox = None
+        connection.outbox = connection.stream = None
         connection.pending = bytearray()
         connection.socket.close()
         self._quotas.remove(connection.host)

@@ -35,10 +35,21 @@ CONTROL_APIS: Final = frozenset({4, 5, 6})
 """LeaderAndIsr, StopReplica, UpdateMetadata: what a controller sends to brokers."""
 
 
+class Stream(Protocol):
+    """A frame, its size included, of which a processor takes as much as it can send."""
+
+    def __len__(self) -> int:
+        """What is left of it."""
+
+    def fill(self, buffer: memoryview) -> int:
+        """Puts what comes next into `buffer`; how much that was. Raises OSError when the rest
+        cannot be had: the connection ends then."""
+
+
 class ReplyTo(Protocol):
     """The processor that a request came from, as a request sees it."""
 
-    def reply(self, request: Request, frame: bytes | None) -> None:
+    def reply(self, request: Request, frame: bytes | Stream | None) -> None:
         """Queues the end of a request: a frame to send, empty to send nothing, None to close."""
 
 
@@ -108,7 +119,7 @@ class Request:
         self.ready_ns = 0
         self.on_sent: Callable[[int], None] | None = None
 
-    def respond(self, frame: bytes) -> None:
+    def respond(self, frame: bytes | Stream) -> None:
         """Answers with a complete frame, its 4-byte size included."""
         if self._answered:
             self._answered_twice()
