@@ -59,7 +59,7 @@ def test_a_full_queue_blocks_a_put_until_something_is_taken() -> None:
     channel.put(a_request(1))
     late = a_request(2)
     done = threading.Event()
-    blocked = threading.Thread(target=lambda: (channel.put(late), done.set()))
+    blocked = threading.Thread(target=lambda: (channel.put(late), done.set()), daemon=True)
     blocked.start()
     assert not done.wait(0.05)
     assert (channel.size(), late.enqueue_ns) == (2, 0)

@@ -160,6 +160,7 @@ def test_a_reader_of_any_speed_has_its_share_of_a_turn(processor: Processor) -> 
         for done in (PIECES_PER_TURN, 2 * PIECES_PER_TURN):
             assert len(taken) == done
             assert connection.is_sending
+            assert processor.idle_ns == 0
             processor._turn()
         assert len(taken) == pieces
         assert not connection.is_sending

@@ -202,6 +202,22 @@ def test_a_followers_place_is_known_without_a_look(
         partition.position_of(5)  # nobody fetches there
 
 
+def test_places_of_an_earlier_reign_are_forgotten(make_cluster: ClusterFactory) -> None:
+    """What was there may have been cut since, and other records be in its place."""
+    cluster = make_cluster(brokers=2, min_isr=1)
+    cluster.create()
+    leader = cluster.brokers[1]
+    produce(leader, 1)
+    wait_for(lambda: leader.partition().high_watermark == 1)
+    assert leader.partition()._fetched_from
+    cluster.cut.add(frozenset({1, 2}))
+    for broker_id in (2, 1):
+        cluster.controller.elect(TP, broker_id)
+        cluster.controller.tell_all(TP)
+    assert leader.partition().is_leader
+    assert not leader.partition()._fetched_from
+
+
 def test_limits_of_a_waiting_fetch_are_those_of_any(broker: Broker) -> None:
     waiter = fetch(broker, (TP, 0), min_bytes=len(KIB), max_bytes=len(KIB) + 5)
     produce(broker, 1, data=batch(1))
