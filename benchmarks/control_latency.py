@@ -31,16 +31,24 @@ from typing import Any, Final
 
 from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
-from benchmarks.one_broker import FIRST_ERROR_AT, TOPIC, OneBroker, one_broker, produce_frame
+from benchmarks.one_broker import (
+    FIRST_ERROR_AT,
+    OneBroker,
+    create_topic,
+    one_broker,
+    produce_frame,
+)
 from harness.workload.priority import prefer_this_thread
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
-from nodes.wire.codec import build, encode_request
+from nodes.wire.codec import build, decode_response, encode_request
 
 _CONNECTIONS: Final = 16
 _INTERVAL_NS: Final = 25_000_000
 _PARTITIONS: Final = 20
 _ALL: Final = tuple(range(_PARTITIONS))
+_STORED: Final = "stored"
+"""The topic to fetch from; nothing else is written to it, so that nothing of it is removed."""
 
 
 def _request(api: ApiKey, version: int, **fields: Any) -> bytes:
@@ -58,7 +66,7 @@ def _fetch(partition_bytes: int) -> bytes:
         max_wait=0,
         min_bytes=0,
         max_bytes=partition_bytes * _PARTITIONS,
-        topics=[{"topic": TOPIC, "partitions": rows}],
+        topics=[{"topic": _STORED, "partitions": rows}],
     )
 
 
@@ -96,6 +104,7 @@ STATES: Final[dict[str, State]] = {
 _SMALL_LOGS: Final = {
     "log.segment.bytes": str(8 << 20),
     "log.retention.bytes": str(16 << 20),
+    "log.retention.ms": "-1",  # the records are as old as time
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "0",
 }
@@ -154,19 +163,24 @@ def _probe(broker: OneBroker, planned: Iterable[int], found: list[int]) -> None:
 
 def fill(broker: OneBroker) -> None:
     """Something to fetch: 2 MiB in each partition."""
-    frame = produce_frame(*_ALL, value_bytes=64 * 1024)
+    with Connection("127.0.0.1", broker.client_port, "bench", 30.0) as client:
+        create_topic(client, _PARTITIONS, _STORED)
+    frame = produce_frame(*_ALL, value_bytes=64 * 1024, topic=_STORED)
     with socket.create_connection(("127.0.0.1", broker.client_port), 30) as sock:
         for _ in range(32):
             sock.sendall(frame)
             with sock.makefile("rb") as answers:
-                answers.read(int.from_bytes(answers.read(4), "big"))
+                answer = answers.read(int.from_bytes(answers.read(4), "big"))
+            _, entity = decode_response(ApiKey.PRODUCE, 7, answer)
+            if any(row.error_code for row in entity.responses[0].partition_responses):
+                raise RuntimeError("what is to be fetched was refused")
 
 
-def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], float]:
-    """The probes' round trips in one state, and the requests per second of its load."""
+def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], str]:
+    """The probes' round trips in one state, and what its load took out of the broker."""
     busy = STATES[state]
     if not busy.connections:
-        return probes(broker, seconds), 0.0
+        return probes(broker, seconds), ""
     spec = LoadSpec(
         port=broker.client_port,
         connections=busy.connections,
@@ -179,7 +193,9 @@ def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], f
     with running(spec) as load:
         time.sleep(spec.warmup_seconds)
         found = probes(broker, seconds)
-        return found, result(load)["per_second"]
+        said = result(load)
+        took = f"{said['per_second']:8,.0f}/s {said['bytes_per_second'] / 1e6:7,.0f} MB/s"
+        return found, took
 
 
 def quantile_ms(values: list[int], q: float) -> float:
@@ -208,10 +224,10 @@ def main() -> None:
             for state in states:
                 for name, broker in brokers.items():
                     with canary() as machine:
-                        values, rate = measure(broker, state, chosen.seconds)
+                        values, took = measure(broker, state, chosen.seconds)
                     found.setdefault((name, state), []).extend(values)
                     print(
-                        f"{name:6} {state:9} {_row(values)}   load {rate:8,.0f}/s   {machine}",
+                        f"{name:6} {state:9} {_row(values)}   load {took}   {machine}",
                         flush=True,
                     )
     print("all rounds:")

@@ -90,7 +90,7 @@ def one_broker(
                 folder, zk_port, dual, overrides or {}, command, environment or {}, processes
             )
             with Connection("127.0.0.1", ports["CLIENT"], "bench", 10.0) as client:
-                _create_topic(client, partitions)
+                create_topic(client, partitions)
             yield OneBroker(
                 ports["CLIENT"],
                 ports["REPLICATION"],
@@ -108,7 +108,9 @@ def one_broker(
                     process.wait()
 
 
-def produce_frame(*partitions: int, value_bytes: int = 1024, acks: int = 1) -> bytes:
+def produce_frame(
+    *partitions: int, value_bytes: int = 1024, acks: int = 1, topic: str = TOPIC
+) -> bytes:
     """A complete Produce request of one record for each partition."""
     batch = build_batch([(None, b"x" * value_bytes, 1)])
     rows = [{"index": partition, "records": batch} for partition in partitions]
@@ -116,7 +118,7 @@ def produce_frame(*partitions: int, value_bytes: int = 1024, acks: int = 1) -> b
         request_class(ApiKey.PRODUCE, _PRODUCE_VERSION),
         acks=acks,
         timeout=30000,
-        topic_data=[{"name": TOPIC, "partition_data": rows}],
+        topic_data=[{"name": topic, "partition_data": rows}],
     )
     return encode_request(entity, 1, "bench")
 
@@ -192,8 +194,9 @@ def _start_broker(
     return ports
 
 
-def _create_topic(client: Connection, partitions: int) -> None:
-    topic = {"name": TOPIC, "num_partitions": partitions, "replication_factor": 1}
+def create_topic(client: Connection, partitions: int, name: str = TOPIC) -> None:
+    """Returns once it is there."""
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
     entity = build(
         request_class(ApiKey.CREATE_TOPICS, 5), topics=[topic], timeout=10000, validate_only=False
     )
