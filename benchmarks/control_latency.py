@@ -9,6 +9,10 @@ does not hold up the others either. States of the data plane:
     load         64 connections, one partition x 1 KiB, acks=1, one request in flight each
     flood-1k     640 connections (above queued.max.requests), 20 partitions x 1 KiB, acks=1
     flood-10k    the same x 10 KiB: what makes Apache Kafka's single plane wait longest
+    fetch        640 connections read 20 partitions from their start, up to 64 KiB of each
+    fetch-large  64 connections, the same, up to 1 MiB of each
+    metadata     640 connections, all topics
+    connections  64 connections at a time, each for one request
 
 Single and dual plane take turns in each state, round by round; the ratios are what to trust. The
 floods step back as those of the harness do, and the prober has the priority that it has there.
@@ -17,33 +21,90 @@ floods step back as those of the harness do, and the prober has the priority tha
 from __future__ import annotations
 
 import argparse
+import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
-from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, one_broker, produce_frame
+from benchmarks.one_broker import (
+    FIRST_ERROR_AT,
+    OneBroker,
+    create_topic,
+    one_broker,
+    produce_frame,
+)
 from harness.workload.priority import prefer_this_thread
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
-from nodes.wire.codec import build
+from nodes.wire.codec import build, decode_response, encode_request
 
 _CONNECTIONS: Final = 16
 _INTERVAL_NS: Final = 25_000_000
 _PARTITIONS: Final = 20
 _ALL: Final = tuple(range(_PARTITIONS))
-STATES: Final[dict[str, tuple[int, list[bytes]]]] = {
-    "idle": (0, []),
-    "load": (64, [produce_frame(partition) for partition in _ALL]),
-    "flood-1k": (640, [produce_frame(*_ALL)]),
-    "flood-10k": (640, [produce_frame(*_ALL, value_bytes=10 * 1024)]),
+_STORED: Final = "stored"
+"""The topic to fetch from; nothing else is written to it, so that nothing of it is removed."""
+
+
+def _request(api: ApiKey, version: int, **fields: Any) -> bytes:
+    return encode_request(build(request_class(api, version), **fields), 1, "bench")
+
+
+def _fetch(partition_bytes: int) -> bytes:
+    rows = [
+        {"partition": p, "fetch_offset": 0, "partition_max_bytes": partition_bytes} for p in _ALL
+    ]
+    return _request(
+        ApiKey.FETCH,
+        4,
+        replica_id=-1,
+        max_wait=0,
+        min_bytes=0,
+        max_bytes=partition_bytes * _PARTITIONS,
+        topics=[{"topic": _STORED, "partitions": rows}],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the data plane is busy with."""
+
+    connections: int = 0
+    frames: Sequence[bytes] = ()
+    steps_back: bool = True
+    """As the harness's floods do."""
+    error_at: int = 0
+    redial: bool = False
+
+
+STATES: Final[dict[str, State]] = {
+    "idle": State(),
+    "load": State(
+        64,
+        [produce_frame(partition) for partition in _ALL],
+        steps_back=False,
+        error_at=FIRST_ERROR_AT,
+    ),
+    "flood-1k": State(640, [produce_frame(*_ALL)], error_at=FIRST_ERROR_AT),
+    "flood-10k": State(640, [produce_frame(*_ALL, value_bytes=10 * 1024)], error_at=FIRST_ERROR_AT),
+    "fetch": State(640, [_fetch(64 << 10)]),
+    "fetch-large": State(64, [_fetch(1 << 20)]),
+    "metadata": State(
+        640, [_request(ApiKey.METADATA, 4, topics=None, allow_auto_topic_creation=False)]
+    ),
+    "connections": State(
+        64, [_request(ApiKey.METADATA, 4, topics=[], allow_auto_topic_creation=False)], redial=True
+    ),
 }
 _SMALL_LOGS: Final = {
     "log.segment.bytes": str(8 << 20),
     "log.retention.bytes": str(16 << 20),
+    "log.retention.ms": "-1",  # the records are as old as time
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "0",
 }
@@ -100,23 +161,41 @@ def _probe(broker: OneBroker, planned: Iterable[int], found: list[int]) -> None:
             found.append(time.monotonic_ns() - planned_ns)
 
 
-def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], float]:
-    """The probes' round trips in one state, and the requests per second of its load."""
-    connections, frames = STATES[state]
-    if not connections:
-        return probes(broker, seconds), 0.0
+def fill(broker: OneBroker) -> None:
+    """Something to fetch: 2 MiB in each partition."""
+    with Connection("127.0.0.1", broker.client_port, "bench", 30.0) as client:
+        create_topic(client, _PARTITIONS, _STORED)
+    frame = produce_frame(*_ALL, value_bytes=64 * 1024, topic=_STORED)
+    with socket.create_connection(("127.0.0.1", broker.client_port), 30) as sock:
+        for _ in range(32):
+            sock.sendall(frame)
+            with sock.makefile("rb") as answers:
+                answer = answers.read(int.from_bytes(answers.read(4), "big"))
+            _, entity = decode_response(ApiKey.PRODUCE, 7, answer)
+            if any(row.error_code for row in entity.responses[0].partition_responses):
+                raise RuntimeError("what is to be fetched was refused")
+
+
+def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], str]:
+    """The probes' round trips in one state, and what its load took out of the broker."""
+    busy = STATES[state]
+    if not busy.connections:
+        return probes(broker, seconds), ""
     spec = LoadSpec(
         port=broker.client_port,
-        connections=connections,
+        connections=busy.connections,
         seconds=seconds + 0.3,
-        frames_hex=[frame.hex() for frame in frames],
-        step_back=state.startswith("flood"),
-        error_at=FIRST_ERROR_AT,
+        frames_hex=[frame.hex() for frame in busy.frames],
+        step_back=busy.steps_back,
+        error_at=busy.error_at,
+        redial=busy.redial,
     )
     with running(spec) as load:
         time.sleep(spec.warmup_seconds)
         found = probes(broker, seconds)
-        return found, result(load)["per_second"]
+        said = result(load)
+        took = f"{said['per_second']:8,.0f}/s {said['bytes_per_second'] / 1e6:7,.0f} MB/s"
+        return found, took
 
 
 def quantile_ms(values: list[int], q: float) -> float:
@@ -139,14 +218,16 @@ def main() -> None:
             )
             for name, dual in (("single", False), ("dual", True))
         }
+        for broker in brokers.values():
+            fill(broker)
         for _ in range(chosen.rounds):
             for state in states:
                 for name, broker in brokers.items():
                     with canary() as machine:
-                        values, rate = measure(broker, state, chosen.seconds)
+                        values, took = measure(broker, state, chosen.seconds)
                     found.setdefault((name, state), []).extend(values)
                     print(
-                        f"{name:6} {state:9} {_row(values)}   load {rate:8,.0f}/s   {machine}",
+                        f"{name:6} {state:9} {_row(values)}   load {took}   {machine}",
                         flush=True,
                     )
     print("all rounds:")

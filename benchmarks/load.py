@@ -28,6 +28,7 @@ from faults.flood.priority import step_back
 
 _SIZE = struct.Struct(">i")
 _NO_ERROR = b"\0\0"
+_RECEIVE_BYTES = 256 * 1024
 
 
 @dataclass(kw_only=True)
@@ -44,12 +45,14 @@ class LoadSpec:
     step_back: bool = False
     error_at: int = 0
     """Where an answer has its error code, from its size field on; 0: nobody looks."""
+    redial: bool = False
+    """Each answer ends its connection, and a new one takes its place: a flood of connections."""
 
 
 class _Client:
     """One connection: counts answers as they come in and keeps its requests in flight."""
 
-    __slots__ = ("buffer", "frame", "poll", "recv", "send", "sent_ns", "socket", "unsent")
+    __slots__ = ("frame", "head", "left", "poll", "recv", "send", "sent_ns", "socket", "unsent")
 
     def __init__(self, spec: LoadSpec, frame: bytes, poll: select.epoll) -> None:
         self.socket = socket.create_connection((spec.host, spec.port), timeout=10)
@@ -59,7 +62,10 @@ class _Client:
         self.send = self.socket.send
         self.frame = frame
         self.poll = poll
-        self.buffer = b""
+        self.head = b""
+        """A part of an answer's size field."""
+        self.left = 0
+        """What is still to come of an answer whose size is known."""
         self.unsent: memoryview | None = None
         self.sent_ns = 0
         poll.register(self.socket, select.EPOLLIN)
@@ -91,17 +97,25 @@ class _Client:
             events = select.EPOLLIN | select.EPOLLOUT if data else select.EPOLLIN
             self.poll.modify(self.socket, events)
 
+    @property
+    def is_between_answers(self) -> bool:
+        return not self.left and not self.head
+
     def count_answers(self, data: bytes) -> int:
-        """Whole answers in what has come so far."""
-        data = self.buffer + data
+        """Answers that end in what has come; of large ones nothing is kept."""
         count = at = 0
-        while len(data) - at >= 4:
-            end = at + 4 + _SIZE.unpack_from(data, at)[0]
-            if end > len(data):
-                break
-            count += 1
-            at = end
-        self.buffer = data[at:]
+        while at < len(data):
+            if not self.left:
+                head = self.head + data[at : at + 4 - len(self.head)]
+                at += len(head) - len(self.head)
+                self.head = head
+                if len(head) < 4:
+                    break
+                self.head, self.left = b"", _SIZE.unpack(head)[0]
+            taken = min(self.left, len(data) - at)
+            self.left -= taken
+            at += taken
+            count += not self.left
         return count
 
 
@@ -119,7 +133,7 @@ def run(spec: LoadSpec) -> dict[str, Any]:
     now_ns = clock_ns()
     measured_ns = now_ns + int(spec.warmup_seconds * 1e9)
     end_ns = measured_ns + int(spec.seconds * 1e9)
-    completed = errors = 0
+    completed = errors = received = 0
     latencies = array("q")
     error_at = spec.error_at
     for client in clients.values():
@@ -135,7 +149,7 @@ def run(spec: LoadSpec) -> dict[str, Any]:
                 if mask == select.EPOLLOUT:
                     continue
             try:
-                data = client.recv(65536)
+                data = client.recv(_RECEIVE_BYTES)
             except ConnectionError:
                 data = b""
             if not data:
@@ -144,8 +158,9 @@ def run(spec: LoadSpec) -> dict[str, Any]:
                 del clients[fd]
                 continue
             size = len(data)
+            received += size if is_measured else 0
             # Nearly always: one whole answer, and room for the next request. The rest is general.
-            if not client.buffer and size > 4 and _SIZE.unpack_from(data)[0] == size - 4:
+            if client.is_between_answers and size > 4 and _SIZE.unpack_from(data)[0] == size - 4:
                 answers = 1
                 if error_at and data[error_at : error_at + 2] != _NO_ERROR:
                     errors += 1
@@ -156,6 +171,13 @@ def run(spec: LoadSpec) -> dict[str, Any]:
             if is_measured:
                 completed += answers
                 latencies.append(now_ns - client.sent_ns)
+            if spec.redial:
+                client.socket.close()
+                del clients[fd]
+                client = _Client(spec, client.frame, poll)
+                clients[client.socket.fileno()] = client
+                client.request(1)
+                continue
             if answers > 1 or client.unsent is not None:
                 client.request(answers)
                 continue
@@ -170,6 +192,7 @@ def run(spec: LoadSpec) -> dict[str, Any]:
     count = len(ordered)
     return {
         "per_second": completed / spec.seconds,
+        "bytes_per_second": received / spec.seconds,
         "errors": errors,
         "p50_ms": ordered[count // 2] / 1e6 if count else None,
         "p99_ms": ordered[count * 99 // 100] / 1e6 if count else None,

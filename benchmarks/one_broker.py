@@ -28,7 +28,14 @@ FIRST_ERROR_AT = 4 + 4 + 4 + 2 + len(TOPIC) + 4 + 4
 """In an answer to `produce_frame`: size, correlation id, topics, name, partitions, index; error."""
 _JARS = Path(pyspark.__file__).parent / "jars"
 _PRODUCE_VERSION = 7
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
+_KAFKA_MACHINE = ("-Xms1g", "-Xmx1g", "-XX:+ExitOnOutOfMemoryError")  # as in Kafka's own scripts
+_KAFKA_LOGGING = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,18 @@ def free_port() -> int:
 
 @contextmanager
 def one_broker(
-    *, dual: bool, partitions: int, overrides: Mapping[str, str] | None = None
+    *,
+    dual: bool,
+    partitions: int,
+    overrides: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    kafka: Path | None = None,
 ) -> Iterator[OneBroker]:
-    """A broker with a topic of `partitions` partitions, ready for load."""
+    """A broker with a topic of `partitions` partitions, ready for load.
+
+    `environment` is added to the broker's. `kafka`: a folder with the jars of an Apache Kafka in
+    ZooKeeper mode, which is then what runs, with the same configs and its own heap and compiler.
+    """
     processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="biplane-bench-") as scratch:
         folder = Path(scratch)
@@ -78,9 +94,12 @@ def one_broker(
             zk_port = free_port()
             processes.append(_start_zookeeper(folder, zk_port))
             _wait(lambda: b"Mode" in _srvr(zk_port), "ZooKeeper")
-            ports = _start_broker(folder, zk_port, dual, overrides or {}, processes)
+            command = [sys.executable, "-m", "nodes"] if kafka is None else _kafka(folder, kafka)
+            ports = _start_broker(
+                folder, zk_port, dual, overrides or {}, command, environment or {}, processes
+            )
             with Connection("127.0.0.1", ports["CLIENT"], "bench", 10.0) as client:
-                _create_topic(client, partitions)
+                create_topic(client, partitions)
             yield OneBroker(
                 ports["CLIENT"],
                 ports["REPLICATION"],
@@ -99,7 +118,9 @@ def one_broker(
                     process.wait()
 
 
-def produce_frame(*partitions: int, value_bytes: int = 1024, acks: int = 1) -> bytes:
+def produce_frame(
+    *partitions: int, value_bytes: int = 1024, acks: int = 1, topic: str = TOPIC
+) -> bytes:
     """A complete Produce request of one record for each partition."""
     batch = build_batch([(None, b"x" * value_bytes, 1)])
     rows = [{"index": partition, "records": batch} for partition in partitions]
@@ -107,7 +128,7 @@ def produce_frame(*partitions: int, value_bytes: int = 1024, acks: int = 1) -> b
         request_class(ApiKey.PRODUCE, _PRODUCE_VERSION),
         acks=acks,
         timeout=30000,
-        topic_data=[{"name": TOPIC, "partition_data": rows}],
+        topic_data=[{"name": topic, "partition_data": rows}],
     )
     return encode_request(entity, 1, "bench")
 
@@ -130,11 +151,19 @@ def _start_zookeeper(folder: Path, port: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
 
+def _kafka(folder: Path, libs: Path) -> list[str]:
+    (folder / "log4j.properties").write_text(_KAFKA_LOGGING)
+    logging = f"-Dlog4j.configuration=file:{folder}/log4j.properties"
+    return ["java", *_KAFKA_MACHINE, logging, "-cp", f"{libs}/*", "kafka.Kafka"]
+
+
 def _start_broker(
     folder: Path,
     zk_port: int,
     dual: bool,
     overrides: Mapping[str, str],
+    command: list[str],
+    environment: Mapping[str, str],
     processes: list[subprocess.Popen[bytes]],
 ) -> dict[str, int]:
     ports = {}
@@ -161,16 +190,23 @@ def _start_broker(
         **overrides,
     }
     (folder / "server.properties").write_text(format_properties(settings))
-    command = [sys.executable, "-m", "nodes", str(folder / "server.properties")]
     output = folder / "broker.log"
     with output.open("wb") as sink:
-        processes.append(subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT))
+        processes.append(
+            subprocess.Popen(
+                [*command, str(folder / "server.properties")],
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+            )
+        )
     _wait(lambda: b" started (kafka.server.KafkaServer)" in output.read_bytes(), "the broker")
     return ports
 
 
-def _create_topic(client: Connection, partitions: int) -> None:
-    topic = {"name": TOPIC, "num_partitions": partitions, "replication_factor": 1}
+def create_topic(client: Connection, partitions: int, name: str = TOPIC) -> None:
+    """Returns once it is there."""
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
     entity = build(
         request_class(ApiKey.CREATE_TOPICS, 5), topics=[topic], timeout=10000, validate_only=False
     )

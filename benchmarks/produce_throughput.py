@@ -5,7 +5,8 @@ runs in a process of its own on the same machine. The arms take turns, so that a
 all alike: single and dual plane, one network and one handler thread instead of two and four, and a
 single plane whose threads go wherever the kernel puts them instead of keeping to one core while
 they are busy (``nodes/network/home_core.py``). Trust the ratios, and the broker's CPU per request,
-more than the rates; the canary says how much of its cores the machine gave.
+more than the rates; the canary says how much of its cores the machine gave. Beside Apache Kafka,
+and with a slow disk: ``benchmarks.slow_disk``.
 """
 
 from __future__ import annotations

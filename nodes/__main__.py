@@ -1,7 +1,8 @@
 """``python -m nodes server.properties``: one broker, until SIGTERM or SIGINT.
 
 Log lines go to stdout in Kafka's form. Exit status: 0 after a shutdown, 1 when the configuration is
-refused or the start fails; the reason is one line on stderr.
+refused or the start fails; the reason is one line on stderr. Linux only: edge-triggered epoll,
+eventfd, posix_fallocate, and cores and priorities of single threads.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ class _Signals:
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("USAGE: python -m nodes server.properties", file=sys.stderr)
+        return 1
+    if sys.platform != "linux":
+        print(f"a broker runs on Linux only; this is {sys.platform}", file=sys.stderr)
         return 1
     logging.basicConfig(
         stream=sys.stdout, level=logging.INFO, format=_FORMAT, datefmt="%Y-%m-%d %H:%M:%S"

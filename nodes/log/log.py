@@ -29,11 +29,11 @@ from nodes.log import cleaner, removal, retention
 from nodes.log.checkpoints import LEADER_EPOCHS, sync_directory
 from nodes.log.config import LogConfig
 from nodes.log.epoch_cache import LeaderEpochCache
-from nodes.log.indexes import SegmentFile
 from nodes.log.loading import load_producers, load_segments
 from nodes.log.owner import LogOwner, Nobody
 from nodes.log.producer_state import ActiveProducer, ProducerState
 from nodes.log.segment import Segment
+from nodes.log.slices import LogSlice, OffsetPosition, StaleSlice
 from nodes.log.validation import validate_produced
 from nodes.wire.errors import WireError
 from nodes.wire.records import check_crc, iter_batches, iter_records, set_log_append_time
@@ -313,33 +313,58 @@ class Log:
         segment. Raises ApiError OFFSET_OUT_OF_RANGE outside of log start and log end.
         """
         while True:
-            with self._lock:
-                if not self.log_start_offset <= offset <= self.log_end_offset:
-                    raise ApiError(
-                        Errors.OFFSET_OUT_OF_RANGE,
-                        f"offset {offset} of {self.tp} is outside of {self.log_start_offset}.."
-                        f"{self.log_end_offset}",
-                    )
-                found = self._locate(offset, max_bytes, max_offset, min_one)
-                truncations = self._truncations
-            if found is None:
-                return b""
-            segment_file, start, size = found
-            data = segment_file.read(start, size)
-            # A truncation between may have cut what we read, and an append replaced it.
-            if truncations == self._truncations:
-                return data
+            found = self.slice(offset, max_bytes, max_offset=max_offset, min_one=min_one)
+            try:
+                return b"" if found is None else found.read()
+            except StaleSlice:
+                continue
+
+    def slice(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        max_offset: int | None = None,
+        min_one: bool = True,
+    ) -> LogSlice | None:
+        """Where the batches are that `read` would give; None when there are none."""
+        with self._lock:
+            if not self.log_start_offset <= offset <= self.log_end_offset:
+                raise ApiError(
+                    Errors.OFFSET_OUT_OF_RANGE,
+                    f"offset {offset} of {self.tp} is outside of {self.log_start_offset}.."
+                    f"{self.log_end_offset}",
+                )
+            return self._locate(offset, max_bytes, max_offset, min_one)
+
+    @property
+    def truncations(self) -> int:
+        """How many there have been, one that is under way included."""
+        return self._truncations
+
+    def position_of(self, offset: int) -> OffsetPosition:
+        """Where the batch is that holds `offset`, or the next one after it. At the log's end that
+        costs no look into the file."""
+        with self._lock:
+            if offset < self.log_end_offset:
+                for segment in self._segments[self._index_of(offset) :]:
+                    start = segment.position_of(offset)
+                    if start is not None:
+                        return OffsetPosition(offset, segment.base_offset, start)
+            active = self._segments[-1]
+            return OffsetPosition(offset, active.base_offset, active.size_bytes)
 
     def _locate(
         self, offset: int, max_bytes: int, max_offset: int | None, min_one: bool
-    ) -> tuple[SegmentFile, int, int] | None:
+    ) -> LogSlice | None:
         if offset >= self.log_end_offset or (max_offset is not None and offset >= max_offset):
             return None
         for segment in self._segments[self._index_of(offset) :]:
             start = segment.position_of(offset)
             if start is not None:
                 end = segment.end_of_read(start, max_bytes, max_offset, min_one)
-                return (segment.file, start, end - start) if end > start else None
+                position = OffsetPosition(offset, segment.base_offset, start)
+                return LogSlice(self, segment.file, position, end - start) if end > start else None
         return None
 
     def _index_of(self, offset: int) -> int:

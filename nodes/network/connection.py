@@ -9,7 +9,9 @@ While it is muted nothing is read from the socket, so a client that pipelines is
 Sockets are registered with epoll once, edge-triggered, and never again: muting then costs no system
 call, but an edge must be remembered (`readable`, `hung_up`) until the connection may read.
 
-Hostile sizes: memory grows with the bytes that arrived, never with the size that a frame claims.
+Hostile sizes: memory grows with the bytes that arrived, never with the size that a frame claims. Of
+an answer that comes as a `Stream` no more is in memory than one piece that its reader was too slow
+for.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import socket
 import struct
 from typing import Final
 
-from nodes.network.request_channel import Request
+from nodes.network.request_channel import Request, Stream
 
 SIZE: Final = struct.Struct(">i")
 
@@ -43,6 +45,7 @@ class Connection:
         "send",
         "sending",
         "socket",
+        "stream",
     )
 
     def __init__(self, sock: socket.socket, host: str, now_ns: int) -> None:
@@ -57,9 +60,15 @@ class Connection:
         self.hung_up = False
         self.muted = False
         self.outbox: memoryview | None = None
-        """What the socket did not take yet of an answer to `sending`."""
+        """What the socket did not take yet of an answer to `sending`, or of a piece of it."""
+        self.stream: Stream | None = None
+        """What comes after `outbox`."""
         self.sending: Request | None = None
         self.last_active_ns = now_ns
+
+    @property
+    def is_sending(self) -> bool:
+        return self.outbox is not None or self.stream is not None
 
     def next_frame(self, max_bytes: int) -> bytes | None:
         """Cuts the first whole frame (without its size) off `pending`; None until there is one."""

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from _thread import LockType
 from collections.abc import Callable
-from typing import Final
 
-from nodes.network.baton import Baton
 from nodes.network.idle_time import IdleTime
-from nodes.network.request_channel import QUICK_APIS, Plane, Request, RequestChannel, Taker
+from nodes.network.request_channel import Plane, Request, RequestChannel
 
 log = logging.getLogger("kafka.server.KafkaRequestHandler")
 
 Handle = Callable[[Request], None]
-
-SHARE_NS: Final = 500_000
-"""How long quick requests are handled before a network thread may have the baton."""
 
 
 class RequestHandlerPool:
@@ -36,10 +29,8 @@ class RequestHandlerPool:
         handle: Handle,
         count: int,
         prepare: Callable[[], object] | None = None,
-        baton: Baton | None = None,
     ) -> None:
         self._channel = channel
-        self._baton = baton
         self._handle = handle
         self._prepare = prepare
         self._idle = [IdleTime() for _ in range(count)]
@@ -54,6 +45,11 @@ class RequestHandlerPool:
         ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def threads(self) -> list[int]:
+        """As the kernel numbers them."""
+        return [thread.native_id for thread in self._threads if thread.native_id is not None]
 
     @property
     def idle_ns(self) -> float:
@@ -74,43 +70,15 @@ class RequestHandlerPool:
     def _run(self, index: int) -> None:
         if self._prepare is not None:
             self._prepare()
-        taker, now_ns = Taker(self._channel), time.monotonic_ns
-        baton, idle = self._baton, self._idle[index]
+        channel, now_ns, idle = self._channel, time.monotonic_ns, self._idle[index]
         while True:
             idle.begin(now_ns())
-            request = taker.get()
+            request = channel.get()
             idle.end(now_ns())
-            held, taker.baton = taker.baton, None
-            if baton is not None and request is not None and request.api_key in QUICK_APIS:
-                self._handle_quick(taker, request, baton, held or baton.take())
-                # Network threads that were woken on this core go first, while we have the turn
-                # still, so they need not wake us. Anybody else would go first, too, and take a
-                # whole time slice while requests wait, so the core must be ours alone.
-                if baton.home is not None and baton.home.is_ours:
-                    os.sched_yield()
-                continue
-            if held is not None:
-                held.release()
             if request is None:
                 return
-            taker.hand_on()
-            if baton is not None and baton.home is not None:
-                baton.home.leave()
             self._handle_one(request)
-            del request
-
-    def _handle_quick(self, taker: Taker, request: Request, baton: Baton, held: LockType) -> None:
-        """Handles a share of quick requests with the baton in hand, and gives it back."""
-        calls = baton.begin_handling()
-        try:
-            self._handle_one(request)
-            end_ns = request.dequeue_ns + SHARE_NS
-            while (more := taker.get_one_of(QUICK_APIS)) is not None:
-                self._handle_one(more)
-                if more.dequeue_ns > end_ns and baton.is_wanted():
-                    return
-        finally:
-            baton.give_after_handling(held, calls)
+            del request  # its connection and bytes live no longer than its answer
 
     def _handle_one(self, request: Request) -> None:
         request.dequeue_ns = time.monotonic_ns()

@@ -12,7 +12,8 @@ connections as are ready. See `Connection` for why muting needs no system call. 
 the thread through an eventfd, only when it is asleep in the poll.
 
 No connection can stall the others: one ``recv`` per connection and turn, partial answers wait for
-room in their socket, and bytes that are no frame, or that cannot be parsed, close their connection.
+room in their socket, of an answer that comes as a stream a few pieces are read and sent per turn,
+and bytes that are no frame, or that cannot be parsed, close their connection.
 """
 
 from __future__ import annotations
@@ -23,16 +24,14 @@ import select
 import socket
 import threading
 import time
-from _thread import LockType
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
-from nodes.network.baton import Baton
 from nodes.network.connection import SIZE, Connection, InvalidFrame
 from nodes.network.quotas import ConnectionQuotas
-from nodes.network.request_channel import QUICK_APIS, Plane, Request, RequestChannel
+from nodes.network.request_channel import Plane, Request, RequestChannel, Stream
 from nodes.network.request_times import RequestTimes
 
 log = logging.getLogger("kafka.network.Processor")
@@ -40,9 +39,8 @@ log = logging.getLogger("kafka.network.Processor")
 CONNECTION_QUEUE_SIZE: Final = 20
 POLL_TIMEOUT_S: Final = 0.3
 SCRATCH_BYTES: Final = 128 * 1024
-
-SHARE: Final = 32
-"""Connections that are read before another network thread may have the baton."""
+PIECES_PER_TURN: Final = 4
+"""Of a stream, each as large as the scratch buffer."""
 
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _HUNG_UP: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -74,7 +72,6 @@ class Processor:
         channel: RequestChannel,
         parse: Parse,
         quotas: ConnectionQuotas,
-        baton: Baton,
         max_request_bytes: int,
         max_idle_ms: int,
         now_ns: Callable[[], int] = time.monotonic_ns,
@@ -87,9 +84,6 @@ class Processor:
         self._channel = channel
         self._parse = parse
         self._quotas = quotas
-        self._baton = baton
-        self._held: LockType
-        """The baton as `run` took it."""
         self._max_request_bytes = max_request_bytes
         self._max_idle_ns = max_idle_ms * 1_000_000 if max_idle_ms >= 0 else None
         self._next_expiry_ns = 0
@@ -97,25 +91,19 @@ class Processor:
         self._connections: dict[int, Connection] = {}
         self._again: dict[Connection, None] = {}
         """Unmuted connections with more to do, without waiting for another edge."""
+        self._unsent: dict[Connection, None] = {}
+        """Connections whose stream goes on, without waiting for another edge."""
         self._received: list[tuple[Connection, bytes, int]] = []
         """Whole frames of this turn and when they were complete."""
-        self._replies: deque[tuple[Request, bytes | None]] = deque()
+        self._replies: deque[tuple[Request, bytes | Stream | None]] = deque()
         self._accepted: SimpleQueue[tuple[socket.socket, str]] = SimpleQueue()
         self._accept_slots = threading.Semaphore(CONNECTION_QUEUE_SIZE)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, select.EPOLLIN | select.EPOLLET)
-        self._passes_baton = plane == "data"
-        self._offered_quick = False
-        self._gave_way = False
-        """Since the last poll whoever waited for the baton had it."""
-        self._is_busy = False
-        """There was something to do in this turn."""
-        self._polling = False
-        """Waits for events, or is about to."""
         self._asleep = False
-        """The same, and nobody has undertaken to wake it."""
+        """Waits for events, or is about to, and nobody has woken it."""
         self._running = True
 
     # ---- called by other threads -----------------------------------------------------------------
@@ -127,16 +115,13 @@ class Processor:
         self._wake()
         return True
 
-    def reply(self, request: Request, frame: bytes | None) -> None:
+    def reply(self, request: Request, frame: bytes | Stream | None) -> None:
         """See `ReplyTo`. Never blocks: the queue of answers is unbounded, as in Kafka."""
         self._replies.append((request, frame))
         # Ordered by the interpreter lock: either this sees the flag, or the processor, which sets
         # it before it looks at the queue a last time, sees the answer.
         if self._asleep:
-            if self._baton.put_off(self._wake_if_polling):
-                self._asleep = False
-            else:
-                self._wake()
+            self._wake()
 
     def stop(self) -> None:
         self._running = False
@@ -152,10 +137,6 @@ class Processor:
             if self._running:
                 raise
 
-    def _wake_if_polling(self) -> None:
-        if self._polling:
-            self._wake()
-
     @property
     def response_queue_size(self) -> int:
         return len(self._replies)
@@ -166,33 +147,29 @@ class Processor:
 
     # ---- the thread ------------------------------------------------------------------------------
     def run(self) -> None:
-        self._held = self._baton.take()
-        try:
-            while self._running:
-                try:
-                    self._turn()
-                except Exception:
-                    log.exception("Processor %d got uncaught exception.", self.id)
-            self._close_all()
-        finally:
-            self._held.release()
+        while self._running:
+            try:
+                self._turn()
+            except Exception:
+                log.exception("Processor %d got uncaught exception.", self.id)
+        self._close_all()
 
     def _turn(self) -> None:
         if not self._accepted.empty():
             self._take_new_connections()
         if self._replies:
             self._write_replies()
+        if self._unsent:
+            unsent, self._unsent = self._unsent, {}
+            for connection in unsent:
+                self._continue_sending(connection)
         events = self._poll()
-        self._is_busy = bool(events or self._replies)
         if self._again:
             again, self._again = self._again, {}
             for connection in again:
                 if connection.fd >= 0 and not connection.muted:
                     self._advance(connection)
-        for start in range(0, len(events), SHARE):
-            if start:
-                self._held = self._baton.offer(self._held)
-            self._take_in(events[start : start + SHARE])
+        self._take_in(events)
         if self._received:
             self._enqueue_received()
         if self._max_idle_ns is not None:
@@ -201,28 +178,22 @@ class Processor:
             self._close_least_recently_used()
 
     def _poll(self) -> list[tuple[int, int]]:
-        """Waits for events, without the baton, unless there is something to do at once."""
-        gave_way, self._gave_way = self._gave_way, False
-        if self._is_busy and self._baton.is_wanted():
-            if gave_way and (events := self._epoll.poll(0)):
-                return events
-            self._held = self._baton.offer(self._held)
-            # The plane is busy, and so is this thread: it waited for the baton, which costs less
-            # than to be woken by the first event only to queue for it.
+        """Waits for events, unless there is something to do at once."""
+        self._asleep = True
+        if (
+            self._again
+            or self._unsent
+            or self._replies
+            or not self._running
+            or not self._accepted.empty()
+        ):
+            self._asleep = False
             return self._epoll.poll(0)
-        self._held.release()
-        try:
-            self._polling = self._asleep = True
-            if self._again or self._replies or not self._running or not self._accepted.empty():
-                self._polling = self._asleep = False
-                return self._epoll.poll(0)
-            start_ns = time.monotonic_ns()
-            events = self._epoll.poll(POLL_TIMEOUT_S)
-            self._polling = self._asleep = False
-            self.idle_ns += time.monotonic_ns() - start_ns
-            return events
-        finally:
-            self._held = self._baton.take()
+        start_ns = time.monotonic_ns()
+        events = self._epoll.poll(POLL_TIMEOUT_S)
+        self._asleep = False
+        self.idle_ns += time.monotonic_ns() - start_ns
+        return events
 
     def _take_in(self, events: list[tuple[int, int]]) -> None:
         connections = self._connections
@@ -234,7 +205,7 @@ class Processor:
                 connection.readable = True
                 if mask & _HUNG_UP:
                     connection.hung_up = True
-            if connection.outbox is not None and mask & (_OUT | _HUNG_UP):
+            if mask & (_OUT | _HUNG_UP) and connection.is_sending:
                 self._continue_sending(connection)
             if connection.readable and not connection.muted and connection.fd >= 0:
                 self._advance(connection)
@@ -258,7 +229,7 @@ class Processor:
     # ---- reading ---------------------------------------------------------------------------------
     def _advance(self, connection: Connection) -> None:
         """One step of an unmuted connection: its next whole frame, after at most one ``recv``."""
-        if connection.outbox is not None:
+        if connection.is_sending:
             return
         try:
             frame = self._next_frame(connection)
@@ -303,22 +274,9 @@ class Processor:
     def _enqueue_received(self) -> None:
         """Parses and queues what this turn's reads completed. May freeze; see the module."""
         received, self._received = self._received, []
-        self._offered_quick = False
         for connection, frame, receive_ns in received:
             if connection.fd >= 0:
                 self._dispatch(connection, frame, receive_ns)
-        if self._offered_quick:
-            # Is nothing of the other network threads in the queue, and one of them waits? Then it
-            # reads what it has before a handler sees to the requests of both.
-            if self._channel.size() <= len(received):
-                self._held = self._baton.offer(self._held)
-            # A handler that has to be woken gets the baton with it and does all of these, while
-            # this thread waits: two hand-overs of the interpreter for as many requests as came.
-            if self._channel.wake(self._held):
-                self._held = self._baton.take()
-            self._gave_way = True
-        else:
-            self._channel.wake()
 
     def _dispatch(self, connection: Connection, frame: bytes, receive_ns: int) -> None:
         connection.last_active_ns = receive_ns
@@ -347,13 +305,7 @@ class Processor:
             connection.host,
             receive_ns,
         )
-        if self._passes_baton and request.api_key in QUICK_APIS:
-            self._offered_quick = True
-        if not self._channel.offer(request):
-            self._held.release()
-            self._channel.put(request)
-            self._held = self._baton.take()
-        request.enqueue_ns = time.monotonic_ns()
+        self._channel.put(request)
 
     # ---- writing ---------------------------------------------------------------------------------
     def _write_replies(self) -> None:
@@ -373,7 +325,11 @@ class Processor:
             else:
                 self._finished(connection, request)
 
-    def _send(self, connection: Connection, frame: bytes, request: Request | None) -> None:
+    def _send(self, connection: Connection, frame: bytes | Stream, request: Request | None) -> None:
+        if not isinstance(frame, bytes):
+            connection.stream, connection.sending = frame, request
+            self._continue_sending(connection)
+            return
         try:
             count = connection.send(frame)
         except BlockingIOError:
@@ -388,19 +344,41 @@ class Processor:
             connection.sending = request
 
     def _continue_sending(self, connection: Connection) -> None:
-        outbox = connection.outbox
-        assert outbox is not None
+        """As far as there is room, and no further than a turn's share."""
         try:
-            while outbox:
-                outbox = outbox[connection.socket.send(outbox) :]
-        except BlockingIOError:
-            connection.outbox = outbox
-            return
-        except OSError:
+            for _ in range(PIECES_PER_TURN):
+                if not self._send_piece(connection):
+                    return
+                if not connection.is_sending:
+                    request, connection.sending = connection.sending, None
+                    self._finished(connection, request)
+                    return
+        except OSError as problem:
+            log.info("Closing connection from %s: %s", connection.host, problem)
             self._close(connection)
             return
-        request, connection.sending, connection.outbox = connection.sending, None, None
-        self._finished(connection, request)
+        self._unsent[connection] = None
+
+    def _send_piece(self, connection: Connection) -> bool:
+        """What is left of the last piece, or the next one. False: the socket is full, and what it
+        did not take is kept. Raises OSError."""
+        outbox, stream = connection.outbox, connection.stream
+        if outbox is None:
+            if stream is None:
+                return False  # closed meanwhile
+            outbox = self._scratch[: stream.fill(self._scratch)]
+        if not stream:
+            connection.stream = None
+        try:
+            count = connection.send(outbox)
+        except BlockingIOError:
+            count = 0
+        if count == len(outbox):
+            connection.outbox = None
+            return True
+        rest = outbox[count:]
+        connection.outbox = rest if connection.outbox is not None else memoryview(bytes(rest))
+        return False
 
     def _finished(self, connection: Connection, request: Request | None) -> None:
         """The answer left, or there is none: unmute."""
@@ -445,7 +423,7 @@ class Processor:
         del self._connections[connection.fd]
         connection.fd = -1
         connection.readable = False
-        connection.outbox = None
+        connection.outbox = connection.stream = None
         connection.pending = bytearray()
         connection.socket.close()
         self._quotas.remove(connection.host)

@@ -6,9 +6,12 @@ accepts nothing, for any of its connections, a controller's among them. A contro
 channel of its own, so its processor never waits for data requests.
 
 Cost: `queue.Queue` takes a lock and two conditions written in Python for each call. Here free slots
-are tokens in a `queue.SimpleQueue` and requests are items of a deque, so a put or a get is a few C
-calls, and a blocked put is a blocking ``get`` of a token. The bound is exact for any number of
-processors.
+are tokens in one `queue.SimpleQueue`, waiting requests are tokens in another and items of a deque;
+so a put or a get is a few C calls, and a wait is a blocking ``get`` of a token. The bound is exact
+for any number of processors.
+
+Rejected: turns, one handler at a time and the others woken only when it is known to wait. On a slow
+disk they make all handlers one; what they save, `home_core` saves without them.
 
 `PriorityRequestChannel` is the alternative that the KIP rejected: control requests overtake data
 requests in one shared queue. It cannot help a control request that a frozen processor has not even
@@ -19,19 +22,14 @@ from __future__ import annotations
 
 import logging
 import time
-from _thread import LockType, allocate_lock
 from collections import deque
-from collections.abc import Callable, Container, Sequence
-from queue import Empty, SimpleQueue
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import Any, Final, Literal, Protocol
 
 log = logging.getLogger("kafka.network.RequestChannel")
 
 Plane = Literal["data", "control"]
-
-QUICK_APIS: Final = frozenset({0})
-"""Produce: nothing in it waits for another thread's request, a peer or ZooKeeper, so it may be
-handled with the data plane's baton in hand. acks=all waits in a purgatory, not in a thread."""
 
 CONTROL_APIS: Final = frozenset({4, 5, 6})
 """LeaderAndIsr, StopReplica, UpdateMetadata: what a controller sends to brokers."""
@@ -42,10 +40,21 @@ _READ_ONCE: Final = frozenset({0, 1, 8, 11, 14})
 the handler has returned. These may be large, and may wait."""
 
 
+class Stream(Protocol):
+    """A frame, its size included, of which a processor takes as much as it can send."""
+
+    def __len__(self) -> int:
+        """What is left of it."""
+
+    def fill(self, buffer: memoryview) -> int:
+        """Puts what comes next into `buffer`; how much that was. Raises OSError when the rest
+        cannot be had: the connection ends then."""
+
+
 class ReplyTo(Protocol):
     """The processor that a request came from, as a request sees it."""
 
-    def reply(self, request: Request, frame: bytes | None) -> None:
+    def reply(self, request: Request, frame: bytes | Stream | None) -> None:
         """Queues the end of a request: a frame to send, empty to send nothing, None to close."""
 
 
@@ -53,9 +62,10 @@ class Request:
     """One request of one connection, and the only way to answer it.
 
     Times are CLOCK_MONOTONIC nanoseconds, 0 until they happened. The network thread writes
-    `receive_ns`, `enqueue_ns`; the handler thread `dequeue_ns`, `handled_ns` (when the handler
-    returned or, if earlier, when the answer was ready); the network thread `taken_ns`, when it took
-    the answer off its queue. All are set when `on_sent` is called.
+    `receive_ns`, the channel `enqueue_ns` (when there was room), the handler thread `dequeue_ns`
+    and `handled_ns` (when the handler returned or, if earlier, when the answer was ready); the
+    network thread `taken_ns`, when it took the answer off its queue. All are set when `on_sent` is
+    called.
 
     `respond`, `respond_nothing` and `close_connection` may be called from any thread; the first
     call counts, a later one is logged and ignored.
@@ -120,7 +130,7 @@ class Request:
         """Every error code that the answer says, 0 among them (for ErrorsPerSec); None: one 0."""
         self.on_sent: Callable[[int], None] | None = None
 
-    def respond(self, frame: bytes) -> None:
+    def respond(self, frame: bytes | Stream) -> None:
         """Answers with a complete frame, its 4-byte size included."""
         if self._answered:
             self._answered_twice()
@@ -171,68 +181,35 @@ class Request:
 class RequestChannel:
     """A bounded queue of requests for one plane, first in first out. Safe from any thread.
 
-    Handlers take requests through a `Taker` each, and only one of them at a time: whoever has the
-    *turn*. The others sleep, each on a lock of its own, and a put wakes one only if nobody has the
-    turn. Handlers that all wake up for a burst cost more than they can give, as each of them wants
-    the interpreter lock. A handler whose request may wait for something hands the turn on first, so
-    no request ever waits for a handler that waits.
-
-    Lost wake-ups cannot happen, because the interpreter lock makes each operation on a deque, list
-    or lock atomic and orders them: a handler enters `_idle` *before* it looks at the requests a
-    last time, a putter appends *before* it looks at `_idle`; so one of the two sees the other.
+    A put wakes a sleeping handler for its request, whatever the others are at: any of them may be
+    stuck in the disk, behind a lock or on the network, and nobody could tell. So `num.io.threads`
+    requests make progress at a time, as in Kafka.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._requests: deque[Request | None] = deque()
-        self._idle: list[Taker] = []
-        self._turn = allocate_lock()
-        """Held by the handler that has the turn, or on its behalf while it is being woken."""
+        self._filled: SimpleQueue[None] = SimpleQueue()
+        """A token for each entry of `_requests`."""
         self._slots: SimpleQueue[None] = SimpleQueue()
+        """A token for each request that there is room for."""
         for _ in range(capacity):
             self._slots.put(None)
 
     def put(self, request: Request) -> None:
         """Blocks while the queue is full: this is the wait that KIP-291 takes from controllers."""
-        self.wake()
         self._slots.get()
+        request.enqueue_ns = time.monotonic_ns()
         self._enter(request)
-        self.wake()
+        self._filled.put(None)
 
-    def offer(self, request: Request) -> bool:
-        """A `put` that gives up instead of waiting, and leaves it to the caller to `wake` a
-        handler, once for all that it offers."""
-        try:
-            self._slots.get_nowait()
-        except Empty:
-            return False
-        self._enter(request)
-        return True
-
-    def wake(self, baton: LockType | None = None) -> bool:
-        """Has a handler see to what was offered, unless one is at it already.
-
-        `baton`: the caller has the data plane's, and a handler that is woken gets it. True when
-        that happened.
-        """
-        while self._requests and self._idle and (turn := self._turn).acquire(False):
-            try:
-                taker = self._idle.pop() if self._requests else None
-            except IndexError:
-                taker = None
-            if taker is not None:
-                taker.wake(turn, baton)
-                return baton is not None
-            # Something changed between the two looks. Who changed it may have found the turn taken
-            # by us, so look again.
-            turn.release()
-        return False
-
-    def take_turn_away(self) -> None:
-        """The handler that has the turn is stuck: another one may have it. From now on that
-        handler, should it ever go on, takes nothing more without asking."""
-        self._turn = allocate_lock()
-        self.wake()
+    def get(self) -> Request | None:
+        """Blocks for the next request; None tells this handler to end."""
+        self._filled.get()
+        request = self._requests.popleft()
+        if request is not None:
+            self._slots.put(None)
+        return request
 
     def size(self) -> int:
         """Requests waiting, never above the capacity (metric RequestQueueSize)."""
@@ -242,7 +219,7 @@ class RequestChannel:
         """Queues one ending for each handler, behind all requests; never blocks."""
         for _ in range(count):
             self._requests.append(None)
-        self.wake()
+            self._filled.put(None)
 
     def release_putters(self, count: int) -> None:
         """Lets `count` blocked processors go on (at shutdown, when no handler takes any more)."""
@@ -251,94 +228,6 @@ class RequestChannel:
 
     def _enter(self, request: Request) -> None:
         self._requests.append(request)
-
-
-class Taker:
-    """One handler's way to its channel's requests. Used by that handler's thread alone, except for
-    `wake`, which is for whoever holds the turn and passes it to this handler.
-
-    `baton`: the data plane's, if it was woken with it. Its handler must give it back.
-    """
-
-    __slots__ = ("_channel", "_sleep", "_turn", "baton")
-
-    def __init__(self, channel: RequestChannel) -> None:
-        self._channel = channel
-        self._turn: LockType | None = None
-        self._sleep: LockType = allocate_lock()
-        self._sleep.acquire()
-        self.baton: LockType | None = None
-
-    def get(self) -> Request | None:
-        """Blocks for the next request, and keeps the turn; None tells this handler to end."""
-        channel = self._channel
-        while True:
-            if self._turn is not channel._turn:
-                self._drop_turn()
-                self._await_turn()
-            try:
-                request = channel._requests.popleft()
-            except IndexError:
-                self._drop_turn()
-                continue
-            if request is None:
-                self.hand_on()
-            else:
-                channel._slots.put(None)
-            return request
-
-    def get_one_of(self, api_keys: Container[int]) -> Request | None:
-        """The next request, if there is one now, it is of these, and we still have the turn."""
-        channel = self._channel
-        if self._turn is not channel._turn:
-            return None
-        try:
-            request = channel._requests.popleft()
-        except IndexError:
-            return None
-        if request is None or request.api_key not in api_keys:
-            channel._requests.appendleft(request)
-            return None
-        channel._slots.put(None)
-        return request
-
-    def hand_on(self) -> None:
-        """Gives the turn up; if there is more to do, another handler is woken for it."""
-        self._drop_turn()
-        if self._channel._requests:
-            self._channel.wake()
-
-    def wake(self, turn: LockType, baton: LockType | None) -> None:
-        self._turn = turn
-        self.baton = baton
-        self._sleep.release()
-
-    def _drop_turn(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.release()
-
-    def _await_turn(self) -> None:
-        """Returns with the turn, when there may be a request."""
-        channel = self._channel
-        requests, idle = channel._requests, channel._idle
-        turn = channel._turn
-        if requests and turn.acquire(False):
-            self._turn = turn
-            return
-        idle.append(self)
-        turn = channel._turn
-        if requests and turn.acquire(False):
-            try:
-                idle.remove(self)
-            except ValueError:
-                # Only who has the turn takes a sleeper off the list: it was taken away from
-                # somebody, who is waking us at this moment.
-                turn.release()
-            else:
-                self._turn = turn
-                return
-        self._sleep.acquire()
 
 
 class PriorityRequestChannel(RequestChannel):

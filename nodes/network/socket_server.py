@@ -27,9 +27,8 @@ from typing import Final
 from nodes.config import BrokerConfig, Endpoint
 from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
-from nodes.network.baton import Baton
 from nodes.network.handler import Handle, RequestHandlerPool
-from nodes.network.home_core import home_core
+from nodes.network.home_core import HomeCore
 from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
@@ -59,12 +58,20 @@ class _PlaneParts:
     channel: RequestChannel
     handlers: int
     listeners: list[_Listener] = field(default_factory=list)
-    baton: Baton = field(default_factory=Baton)
     pool: RequestHandlerPool | None = None
 
     def processors(self) -> Iterator[Processor]:
         for listener in self.listeners:
             yield from listener.processors
+
+    def threads(self) -> list[int]:
+        """Network threads and handlers, as the kernel numbers them."""
+        found = [t.native_id for listener in self.listeners for t in listener.threads]
+        return [t for t in found if t is not None] + (self.pool.threads if self.pool else [])
+
+    def answered(self) -> int:
+        """Requests so far."""
+        return sum(sum(p.times.counts.copy().values()) for p in self.processors())
 
 
 class SocketServer:
@@ -98,11 +105,14 @@ class SocketServer:
         channel = (PriorityRequestChannel if by_priority else RequestChannel)(
             config.queued_max_requests
         )
-        baton = Baton(home=home_core() if config.biplane_data_home_core else None)
-        self._data = _PlaneParts("data", channel, config.num_io_threads, baton=baton)
-        self._data.baton.on_stuck = channel.take_turn_away
+        self._data = _PlaneParts("data", channel, config.num_io_threads)
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)
+        self._home = (
+            HomeCore(self._data.threads, self._data.answered)
+            if config.biplane_data_home_core
+            else None
+        )
         self._register_metrics(metrics, api_name, error_name)
 
     # ---- life ------------------------------------------------------------------------------------
@@ -125,7 +135,6 @@ class SocketServer:
                     handle,
                     parts.handlers,
                     self._prepare(parts.plane),
-                    parts.baton if parts.plane == "data" else None,
                 )
 
     def enable_request_processing(self) -> None:
@@ -134,9 +143,13 @@ class SocketServer:
             for listener in parts.listeners:
                 self._start(parts.plane, listener)
                 log.info("Awaiting socket connections on %s.", listener.acceptor.endpoint)
+        if self._home is not None:
+            self._home.start()
 
     def stop_processing_requests(self, timeout_s: float = 5.0) -> None:
         """Stops acceptors and processors and closes every connection. Idempotent."""
+        if self._home is not None:
+            self._home.stop()
         self.quotas.close()
         listeners = [listener for parts in self._planes() for listener in parts.listeners]
         for listener in listeners:
@@ -203,7 +216,6 @@ class SocketServer:
                     channel=parts.channel,
                     parse=parse,
                     quotas=self.quotas,
-                    baton=parts.baton,
                     max_request_bytes=config.socket_request_max_bytes,
                     max_idle_ms=config.connections_max_idle_ms,
                     now_ns=self._now_ns,

@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 from nodes.core.errors import ApiError, Errors
 from nodes.core.truncation import EpochEnd
 from nodes.core.types import TopicPartition
+from nodes.log.slices import LogSlice
 from nodes.replication.leader_endpoint import LeaderEndPoint
 from nodes.replication.model import FetchPartitionRequest, FetchResult
 from nodes.replication.partition import FetchedFrom, Partition
@@ -213,8 +214,10 @@ class ReplicaFetcherThread:
 
     def _append(self, tp: TopicPartition, state: _State, answer: FetchResult) -> None:
         partition = self._partition(tp)
+        records = answer.records
+        assert not isinstance(records, LogSlice), "bytes came from the network"
         log_end, latest_epoch, watermark_changed = partition.append_as_follower(
-            answer.records,
+            records,
             FetchedFrom(
                 state.fetch_offset,
                 state.leader_epoch,

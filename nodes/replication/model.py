@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from nodes.core.types import TopicPartition
+from nodes.log.slices import LogSlice
 
 CONSUMER_REPLICA_ID: Final = -1
 LATEST_TIMESTAMP: Final = -1
@@ -85,13 +86,16 @@ class FetchPartitionRequest(NamedTuple):
 
 
 class FetchResult(NamedTuple):
-    """One partition's share of a Fetch answer. `diverging_epoch` is (leader_epoch, end_offset)."""
+    """One partition's share of a Fetch answer. `diverging_epoch` is (leader_epoch, end_offset).
+
+    A leader's records are where they are in its log; a follower has their bytes.
+    """
 
     error: int
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    records: bytes | memoryview = b""
+    records: bytes | memoryview | LogSlice = b""
     preferred_read_replica: int = -1
     diverging_epoch: tuple[int, int] | None = None
 

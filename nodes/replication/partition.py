@@ -23,6 +23,7 @@ from nodes.core.acks import Acknowledgement, may_append
 from nodes.core.errors import ApiError, Errors
 from nodes.core.isr import NO_ISR, FollowerState, IsrState
 from nodes.core.truncation import EpochEnd, diverges
+from nodes.log.slices import LogSlice, OffsetPosition
 from nodes.replication.model import (
     CONSUMER_REPLICA_ID,
     EARLIEST_LOCAL_TIMESTAMP,
@@ -111,6 +112,7 @@ class Partition(FollowerPartition):
                 self.leader_epoch_start = start
             if newly_leader:
                 self._leading_since_epoch = state.leader_epoch
+                self._fetched_from.clear()
             self.followers = followers
             self.partition_epoch = state.partition_epoch
             self.leader_id = self._broker_id
@@ -226,9 +228,9 @@ class Partition(FollowerPartition):
         min_one: bool,
         record_position: bool,
     ) -> tuple[FetchResult, bool]:
-        """Reads for a consumer or a follower; for a follower, `record_position` also takes its
-        fetch offset as proof of what it holds. Returns the answer and whether delayed requests may
-        be completable. Raises ApiError."""
+        """Finds records for a consumer or a follower, without reading them; for a follower,
+        `record_position` also takes its fetch offset as proof of what it holds. Returns the answer
+        and whether delayed requests may be completable. Raises ApiError."""
         proposal: IsrProposal | None = None
         advanced = False
         with self._lock:
@@ -246,6 +248,10 @@ class Partition(FollowerPartition):
             result = self._read(own_log, params, request, max_bytes, min_one)
             if replica_id >= 0 and record_position and result.diverging_epoch is None:
                 advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
+                if isinstance(result.records, LogSlice):
+                    self._fetched_from[replica_id] = result.records.position
+                elif request.fetch_offset == log_end:
+                    self._fetched_from[replica_id] = own_log.position_of(log_end)
         if proposal is not None:
             self._propose(proposal)
         return result, advanced
@@ -270,7 +276,7 @@ class Partition(FollowerPartition):
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
             if diverges(end, request.last_fetched_epoch, offset):
                 diverging = end
-        records: bytes | memoryview = b""
+        records: LogSlice | None = None
         if diverging is None:
             readable_end = self._rules.readable_end(
                 params.reads_to_log_end, high_watermark, log_end
@@ -278,8 +284,9 @@ class Partition(FollowerPartition):
             if not log_start <= offset <= log_end:
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
             if offset < readable_end and (max_bytes > 0 or min_one):
-                records = own_log.read(offset, max_bytes, max_offset=readable_end, min_one=min_one)
-        return FetchResult(0, high_watermark, high_watermark, log_start, records, -1, diverging)
+                records = own_log.slice(offset, max_bytes, max_offset=readable_end, min_one=min_one)
+        found = b"" if records is None else records
+        return FetchResult(0, high_watermark, high_watermark, log_start, found, -1, diverging)
 
     def _record_position(
         self, own_log: Log, replica_id: int, request: FetchPartitionRequest, log_end: int
@@ -313,6 +320,19 @@ class Partition(FollowerPartition):
             if request.last_fetched_epoch >= 0:
                 epoch_end = EpochEnd(*own_log.end_offset_for_epoch(request.last_fetched_epoch))
             return end, epoch_end
+
+    def position_of(self, offset: int) -> OffsetPosition:
+        """Where an offset is in the log; raises ApiError.
+
+        A high watermark is where some replica fetches from, so that its place is mostly known
+        without a look into the file.
+        """
+        with self._lock:
+            own_log = self.local_log()
+            for position in self._fetched_from.values():
+                if position.offset == offset < own_log.log_end_offset:
+                    return position
+            return own_log.position_of(offset)
 
     def end_offset_for_epoch(
         self, current_leader_epoch: int, leader_epoch: int, only_leader: bool = True

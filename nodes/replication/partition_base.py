@@ -17,6 +17,7 @@ from nodes.core.errors import ApiError, Errors
 from nodes.core.isr import NO_ISR, FollowerState, IsrState
 from nodes.core.rules import Rules
 from nodes.core.types import TopicPartition
+from nodes.log.slices import OffsetPosition
 
 if TYPE_CHECKING:
     from nodes.log.log import Log
@@ -80,6 +81,8 @@ class HostedPartition:
         self.followers: dict[int, FollowerState] = {}
         self.leader_epoch_start: int | None = None
         self._leading_since_epoch = -1
+        self._fetched_from: dict[int, OffsetPosition] = {}
+        """By follower: where its last fetch began, in this reign."""
         self._host = host
         self._rules = host.rules
         self._broker_id = host.broker_id

@@ -26,6 +26,7 @@ from nodes.core.rules import RULES, Rules
 from nodes.core.truncation import EpochEnd
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig, LogConfigError
+from nodes.log.slices import OffsetPosition
 from nodes.replication.alter_partition import AlterPartitionManager, RemoteController
 from nodes.replication.appends import Appends
 from nodes.replication.delayed_fetch import DelayedFetch, FetchList
@@ -256,8 +257,8 @@ class ReplicaManager:
     def read(
         self, params: FetchParams, partitions: FetchList, *, record_positions: bool
     ) -> list[tuple[TopicPartition, FetchResult]]:
-        """One pass over the logs within the request's limits. The first partition with records may
-        exceed them, or a large batch would never get through."""
+        """One pass over the logs within the request's limits: records are found, not read. The
+        first partition with records may exceed them, or a large batch would never get through."""
         results = []
         advanced = []
         remaining = params.max_bytes
@@ -291,6 +292,10 @@ class ReplicaManager:
     ) -> tuple[int, EpochEnd | None]:
         """For delayed fetches; raises ApiError."""
         return self._hosted(tp).readable(params, request)
+
+    def position_of(self, tp: TopicPartition, offset: int) -> OffsetPosition:
+        """For delayed fetches; raises ApiError."""
+        return self._hosted(tp).position_of(offset)
 
     # ---- offsets ---------------------------------------------------------------------------------
 

@@ -1,8 +1,12 @@
-"""FetchResponse, written without copying record bytes more than once (into the frame).
+"""FetchResponse: its fixed parts at once, its records piece by piece, as they are sent.
+
+An answer may have many MB of records. In one piece they would be copied while nobody else can run,
+and lie in memory as long as a slow reader takes; so `FetchFrame` gives out what a buffer takes, and
+looks for record bytes only then (Kafka's MultiRecordsSend).
 
 A general writer would go through entities; here a partition is its fixed part by one struct, its
-lengths, and its record bytes by reference, joined at the end. Layouts (KIP-98, 107, 227, 392, 595,
-595's diverging epoch)::
+lengths, and its record bytes by reference. Layouts (KIP-98, 107, 227, 392, 595, 595's diverging
+epoch)::
 
     v4        partition, error, high_watermark, last_stable_offset, aborted, records
     v5-10     ... + log_start_offset after last_stable_offset
@@ -16,11 +20,13 @@ Aborted transactions are always none (a null array), as there are no transaction
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from nodes.wire.compiled import varint
 
+_HEAD: Final = struct.Struct(">ii")
 _I32: Final = struct.Struct(">i")
 _I16: Final = struct.Struct(">h")
 #: v4; v5-10; v11; v12 up to the records, with a null array of aborted transactions inside.
@@ -31,6 +37,15 @@ _V12: Final = struct.Struct(">ihqqqbi")
 _NULL_ARRAY: Final = -1
 
 
+class StoredRecords(Protocol):
+    """Record bytes that are somewhere else."""
+
+    def __len__(self) -> int: ...
+
+    def read_into(self, buffer: memoryview, start: int) -> None:
+        """Fills `buffer` with what begins `start` bytes into them. Raises OSError."""
+
+
 class FetchedPartition(NamedTuple):
     """One partition's part of the answer; `diverging_epoch` is (leader_epoch, end_offset)."""
 
@@ -39,9 +54,52 @@ class FetchedPartition(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    records: bytes | memoryview
+    records: bytes | memoryview | StoredRecords
     preferred_read_replica: int = -1
     diverging_epoch: tuple[int, int] | None = None
+
+
+class FetchFrame:
+    """A complete frame, its size included, that is given out once, from its start to its end."""
+
+    __slots__ = ("_at", "_left", "_parts")
+
+    def __init__(self, parts: Sequence[bytes | memoryview | StoredRecords]) -> None:
+        self._parts = deque(part for part in parts if len(part))
+        self._at = 0
+        """How much of the first part has been given out."""
+        self._left = sum(map(len, self._parts))
+
+    def __len__(self) -> int:
+        """What has not been given out yet."""
+        return self._left
+
+    def fill(self, buffer: memoryview) -> int:
+        """Puts what comes next into `buffer`, as much as it takes; how much that was. Raises
+        OSError when records cannot be read (any more): the frame cannot be ended then."""
+        filled, parts = 0, self._parts
+        while parts and filled < len(buffer):
+            part = parts[0]
+            count = min(len(part) - self._at, len(buffer) - filled)
+            target = buffer[filled : filled + count]
+            if isinstance(part, (bytes, memoryview)):
+                target[:] = part[self._at : self._at + count]
+            else:
+                part.read_into(target, self._at)
+            filled += count
+            self._at += count
+            if self._at == len(part):
+                parts.popleft()
+                self._at = 0
+        self._left -= filled
+        return filled
+
+    def whole(self) -> bytes:
+        """All that is left."""
+        data = bytearray(self._left)
+        with memoryview(data) as view:
+            self.fill(view)
+        return bytes(data)
 
 
 def encode_fetch_response(
@@ -52,32 +110,41 @@ def encode_fetch_response(
     error: int = 0,
     session_id: int = 0,
     throttle_ms: int = 0,
-) -> bytes:
+) -> FetchFrame:
     """The complete frame (with its size) of a FetchResponse, version 4 to 12."""
     flexible = version >= 12
-    parts: list[bytes | memoryview] = [b"", b"\0" if flexible else b"", _I32.pack(throttle_ms)]
+    parts: list[bytes | memoryview | StoredRecords] = []
+    fixed = bytearray(b"\0\0\0\0\0\0\0\0")  # for size and correlation id
+    if flexible:
+        fixed += b"\0"
+    fixed += _I32.pack(throttle_ms)
     if version >= 7:
-        parts.append(_I16.pack(error) + _I32.pack(session_id))
-    parts.append(varint(len(topics) + 1) if flexible else _I32.pack(len(topics)))
+        fixed += _I16.pack(error) + _I32.pack(session_id)
+    fixed += varint(len(topics) + 1) if flexible else _I32.pack(len(topics))
     for topic, partitions in topics:
         name = topic.encode()
         if flexible:
-            parts.append(varint(len(name) + 1) + name + varint(len(partitions) + 1))
+            fixed += varint(len(name) + 1) + name + varint(len(partitions) + 1)
         else:
-            parts.append(_I16.pack(len(name)) + name + _I32.pack(len(partitions)))
+            fixed += _I16.pack(len(name)) + name + _I32.pack(len(partitions))
         for partition in partitions:
             records = partition.records
-            parts.append(_partition(version, partition))
-            parts.append(varint(len(records) + 1) if flexible else _I32.pack(len(records)))
-            parts.append(records)
+            fixed += _partition(version, partition)
+            fixed += varint(len(records) + 1) if flexible else _I32.pack(len(records))
+            if len(records):
+                parts += (bytes(fixed), records)
+                fixed.clear()
             if flexible:
-                parts.append(_partition_tags(partition.diverging_epoch))
+                fixed += _partition_tags(partition.diverging_epoch)
         if flexible:
-            parts.append(b"\0")
+            fixed += b"\0"
     if flexible:
-        parts.append(b"\0")
-    parts[0] = struct.pack(">ii", 4 + sum(map(len, parts)), correlation_id)
-    return b"".join(parts)
+        fixed += b"\0"
+    parts.append(bytes(fixed))
+    first = parts[0]
+    assert isinstance(first, bytes)
+    parts[0] = _HEAD.pack(sum(map(len, parts)) - 4, correlation_id) + first[_HEAD.size :]
+    return FetchFrame(parts)
 
 
 def _partition(version: int, result: FetchedPartition) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.load import LoadSpec, result, running
+from benchmarks.load import LoadSpec, _Client, result, running
 
 REQUEST = b"\0\0\0\4ping"
 FINE = b"\0\0\0\6\0\0\0\1\0\0"
@@ -78,3 +78,55 @@ def test_answers_and_errors_are_counted(server: Server) -> None:
     if server._in_pieces:
         return  # what is put together is counted, not looked into
     assert 0 < said["errors"] < said["per_second"] * SECONDS + spec.connections
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 64, 1000])
+def test_answers_are_counted_however_they_are_cut(step: int) -> None:
+    """Of one that is cut nothing is kept but how much is missing."""
+    sizes = [0, 1, 6, 300, 0, 40]
+    data = b"".join(size.to_bytes(4, "big") + b"\x07" * size for size in sizes)
+    client = _Client.__new__(_Client)
+    client.head, client.left = b"", 0
+    counted = 0
+    for start in range(0, len(data), step):
+        counted += client.count_answers(data[start : start + step])
+        ended = at = 0
+        for size in sizes:
+            at += 4 + size
+            ended += at <= start + step
+        assert counted == ended
+        assert len(client.head) < 4
+    assert counted == len(sizes)
+    assert client.is_between_answers
+
+
+def test_a_flood_of_connections_dials_anew_for_each_request() -> None:
+    accepted = 0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+
+        def serve() -> None:
+            nonlocal accepted
+            while True:
+                client, _ = listener.accept()
+                with client:
+                    client.settimeout(30)
+                    if client.recv(len(REQUEST), socket.MSG_WAITALL) != REQUEST:
+                        return  # the load has ended
+                    accepted += 1
+                    client.sendall(FINE)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        spec = LoadSpec(
+            port=listener.getsockname()[1],
+            connections=1,
+            seconds=SECONDS,
+            warmup_seconds=0.0,
+            frames_hex=[REQUEST.hex()],
+            redial=True,
+        )
+        with running(spec) as load:
+            said = result(load)
+        assert 0 < said["per_second"] * SECONDS <= accepted
+        assert said["errors"] == 0

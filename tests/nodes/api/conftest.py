@@ -30,7 +30,7 @@ from nodes.groups.coordinator import GroupCoordinator
 from nodes.log.config import LogConfig
 from nodes.log.manager import LogManager
 from nodes.metrics import Metrics
-from nodes.network.request_channel import Request
+from nodes.network.request_channel import Request, Stream
 from nodes.replication.metadata_cache import MetadataCache
 from nodes.replication.replica_manager import ReplicaManager
 from nodes.trace import Trace
@@ -56,8 +56,8 @@ class Reply:
         self.frame: bytes | None = None
         self.correlation_id = -1
 
-    def reply(self, request: Request, frame: bytes | None) -> None:
-        self.frame = frame
+    def reply(self, request: Request, frame: bytes | Stream | None) -> None:
+        self.frame = whole(frame) if frame else b"" if frame is not None else None
         if request.on_sent is not None:
             request.on_sent(time.monotonic_ns())
         self._done.set()
@@ -69,6 +69,16 @@ class Reply:
     def wait(self, timeout_s: float = 60.0) -> bytes | None:
         assert self._done.wait(timeout_s), "no answer"
         return self.frame
+
+
+def whole(frame: bytes | Stream) -> bytes:
+    """What a processor would send of it."""
+    if isinstance(frame, bytes):
+        return frame
+    data = bytearray(len(frame))
+    with memoryview(data) as view:
+        assert frame.fill(view) == len(data)
+    return bytes(data)
 
 
 class VersionedNodes:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ import pytest
 from nodes.network.home_core import (
     BUSY_PER_S,
     CROWDED,
-    FREE_NS,
-    LONGEST_FREE_NS,
-    LOOK_NS,
+    LONGEST_FREE,
     HomeCore,
     choose,
     core_times,
@@ -58,183 +55,196 @@ def test_cores_say_how_much_they_worked() -> None:
     assert 50_000_000 <= worked < 3600 * SECOND_NS
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ns = 1_000_000_000
-
-    def __call__(self) -> int:
-        return self.ns
-
-
 class Worker:
     """A thread of its own, so that nothing happens to the tests' thread."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
+        self.id: int = self.do(threading.get_native_id)
 
     def do(self, call: Callable[[], Any]) -> Any:
         return self._pool.submit(call).result(60)
 
     def cores(self) -> set[int]:
-        found: set[int] = self.do(lambda: os.sched_getaffinity(0))
-        return found
+        return os.sched_getaffinity(self.id)
 
     def end(self) -> None:
         self._pool.shutdown()
 
 
+class Plane:
+    """Two threads, and a machine whose cores work as much as a test says: for others (`others`, a
+    share of each core) and, where the plane keeps to, for us (`own`, a share of one)."""
+
+    def __init__(self) -> None:
+        self.workers = [Worker(), Worker()]
+        self.allowed = set(CORES)
+        self.others = dict.fromkeys(CORES, 0.0)
+        self.own = 1.0
+        self._now_ns = SECOND_NS
+        self._own_ns = 0.0
+        self._handled = 0
+        self._worked_ns = dict.fromkeys(CORES, 0.0)
+        self.home = HomeCore(
+            lambda: [worker.id for worker in self.workers],
+            lambda: self._handled,
+            now_ns=lambda: self._now_ns,
+            own_ns=lambda: int(self._own_ns),
+            busy_ns=lambda: {core: int(ns) for core, ns in self._worked_ns.items()},
+            allowed=lambda: set(self.allowed),
+        )
+
+    def be_busy(self) -> None:
+        """Long enough to have a home."""
+        self.go_on(looks=2)
+
+    def go_on(self, requests_per_s: float = 2 * BUSY_PER_S, looks: int = 1) -> None:
+        """A tenth of a second for each look."""
+        passed_ns = SECOND_NS // 10
+        for _ in range(looks):
+            self._now_ns += passed_ns
+            self._handled += int(requests_per_s / 10)
+            self._own_ns += self.own * passed_ns
+            for core, share in self.others.items():
+                own = self.own if core == self.home.core else 0.0
+                self._worked_ns[core] += (share + own) * passed_ns
+            self.home.look()
+
+    def cores(self) -> list[set[int]]:
+        return [worker.cores() for worker in self.workers]
+
+
 @pytest.fixture
-def workers() -> Iterator[list[Worker]]:
-    made = [Worker(), Worker()]
+def plane() -> Iterator[Plane]:
+    made = Plane()
     yield made
-    for worker in made:
+    for worker in made.workers:
         worker.end()
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-class Machine:
-    """Cores that work as much as a test says, for others and, where we keep to, for us."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._begin_ns = self._last_ns = clock()
-        self._worked_ns = dict.fromkeys(CORES, 0.0)
-        self.others = dict.fromkeys(CORES, 0.0)
-        """Shares of each core's time; `own`: of one core's."""
-        self.own = 1.0
-        self.home: HomeCore | None = None
-
-    def own_ns(self) -> int:
-        return int(self.own * (self._clock() - self._begin_ns))
-
-    def busy_ns(self) -> dict[int, int]:
-        at_home = self.home._core if self.home is not None else None
-        passed_ns, self._last_ns = self._clock() - self._last_ns, self._clock()
-        for core, share in self.others.items():
-            self._worked_ns[core] += (share + (self.own if core == at_home else 0)) * passed_ns
-        return {core: int(worked) for core, worked in self._worked_ns.items()}
-
-
-@pytest.fixture
-def machine(clock: Clock) -> Machine:
-    return Machine(clock)
-
-
-@pytest.fixture
-def home(clock: Clock, machine: Machine) -> HomeCore:
-    machine.home = HomeCore(clock, machine.own_ns, machine.busy_ns)
-    return machine.home
-
-
-def be_busy(home: HomeCore, clock: Clock, worker: Worker, for_ns: int = FREE_NS) -> None:
-    """Visits twice as often as a busy plane must."""
-    worker.do(home.visit)
-    visits = 2 * BUSY_PER_S * for_ns // SECOND_NS
-    for _ in range(visits):
-        clock.ns += for_ns // visits + 1
-        worker.do(home.visit)
+def together(plane: Plane) -> int:
+    """The core that all of them keep to."""
+    first, second = plane.cores()
+    assert first == second
+    (core,) = first
+    assert core == plane.home.core
+    return core
 
 
 @needs_cores
-def test_threads_of_a_busy_plane_meet(home: HomeCore, clock: Clock, workers: list[Worker]) -> None:
-    first, second = workers
-    be_busy(home, clock, first)
-    (core,) = first.cores()
-    assert second.cores() == CORES
-    second.do(home.visit)
-    assert second.cores() == {core}
-    be_busy(home, clock, first, 5 * LOOK_NS)
-    assert first.cores() == {core}
+def test_threads_of_a_busy_plane_meet_and_stay(plane: Plane) -> None:
+    plane.be_busy()
+    core = together(plane)
+    plane.go_on(looks=20)
+    assert together(plane) == core
 
 
 @needs_cores
-def test_a_plane_that_is_not_busy_is_left_alone(
-    home: HomeCore, clock: Clock, workers: list[Worker]
-) -> None:
-    for _ in range(100):
-        clock.ns += 2_000_000_000 // BUSY_PER_S
-        workers[0].do(home.visit)
-        assert workers[0].cores() == CORES
+@pytest.mark.parametrize("quietest", [min(CORES), max(CORES)])
+def test_they_meet_on_the_quietest_core(plane: Plane, quietest: int) -> None:
+    plane.others = {core: 0.0 if core == quietest else 0.5 for core in CORES}
+    plane.go_on(looks=2)
+    assert together(plane) == quietest
 
 
 @needs_cores
-def test_a_plane_that_is_not_busy_any_more_is_free(
-    home: HomeCore, clock: Clock, workers: list[Worker]
-) -> None:
-    be_busy(home, clock, workers[0])
-    assert len(workers[0].cores()) == 1
-    clock.ns += LOOK_NS
-    workers[0].do(home.visit)
-    assert workers[0].cores() == CORES
+@pytest.mark.parametrize("requests_per_s", [0, BUSY_PER_S - 50])
+def test_a_plane_that_is_not_busy_is_left_alone(plane: Plane, requests_per_s: float) -> None:
+    plane.go_on(requests_per_s, looks=20)
+    assert plane.cores() == [CORES, CORES]
 
 
 @needs_cores
-def test_it_moves_away_from_somebody_who_shares_its_core(
-    home: HomeCore, clock: Clock, machine: Machine, workers: list[Worker]
-) -> None:
-    machine.own = 0.7
-    be_busy(home, clock, workers[0])
-    (core,) = workers[0].cores()
-    machine.others[core] = 0.3
-    be_busy(home, clock, workers[0], LOOK_NS)
-    (moved_to,) = workers[0].cores()
-    assert moved_to != core
+def test_a_plane_that_is_not_busy_any_more_is_free(plane: Plane) -> None:
+    plane.be_busy()
+    together(plane)
+    plane.go_on(requests_per_s=0)
+    assert plane.cores() == [CORES, CORES]
+    plane.be_busy()
+    together(plane)
+
+
+@needs_cores
+def test_it_moves_away_from_somebody_who_shares_its_core(plane: Plane) -> None:
+    plane.be_busy()
+    core = together(plane)
+    plane.own, plane.others[core] = 0.7, 0.3
+    plane.go_on()
+    assert together(plane) != core
 
 
 @needs_cores
 def test_a_machine_with_more_to_do_than_cores_is_left_alone_for_longer_and_longer(
-    home: HomeCore, clock: Clock, machine: Machine, workers: list[Worker]
+    plane: Plane,
 ) -> None:
-    machine.own = 0.5
-    machine.others = dict.fromkeys(CORES, 1.0)
-    free_ns = []
-    be_busy(home, clock, workers[0])
-    assert home.is_ours  # nobody has looked yet
-    for _ in range(10):
-        be_busy(home, clock, workers[0], LOOK_NS)
-        assert workers[0].cores() == CORES
-        begin_ns = clock.ns
-        while len(workers[0].cores()) > 1:
-            be_busy(home, clock, workers[0])
-            assert not home.is_ours
-        free_ns.append(clock.ns - begin_ns)
-        assert not home.is_ours
-    assert free_ns == sorted(free_ns)
-    assert free_ns[0] < 4 * FREE_NS
-    assert 0.9 * LONGEST_FREE_NS < free_ns[-1] < 1.1 * LONGEST_FREE_NS
-    machine.own, machine.others = 1.0, dict.fromkeys(CORES, 0.0)
-    be_busy(home, clock, workers[0], 2 * LOOK_NS)
-    assert home.is_ours
+    plane.be_busy()
+    plane.own, plane.others = 0.5, dict.fromkeys(CORES, 0.5)
+    free: list[int] = []
+    for _ in range(8):
+        plane.go_on()
+        assert plane.cores() == [CORES, CORES]
+        looks = 1
+        while plane.home.core is None:
+            plane.go_on()
+            looks += 1
+            assert looks < 10 * LONGEST_FREE
+        free.append(looks)
+    assert free == sorted(free)
+    assert free[0] < 5
+    assert LONGEST_FREE <= free[-1] <= LONGEST_FREE + 2
+    plane.own, plane.others = 1.0, dict.fromkeys(CORES, 0.0)
+    plane.go_on(looks=3)
+    together(plane)
+    plane.own, plane.others = 0.5, dict.fromkeys(CORES, 0.5)
+    plane.go_on()  # crowded again, for the first time in a row
+    plane.go_on(looks=2)
+    assert plane.home.core is not None
 
 
 @needs_cores
-def test_who_left_starts_threads_that_are_free(
-    home: HomeCore, clock: Clock, workers: list[Worker]
-) -> None:
-    worker = workers[0]
-    be_busy(home, clock, worker)
-    worker.do(home.leave)
-    assert worker.cores() == CORES
-    found: list[set[int]] = []
+@pytest.mark.parametrize("is_at_home", [True, False])
+def test_who_confines_the_process_is_obeyed(plane: Plane, is_at_home: bool) -> None:
+    plane.be_busy()
+    core = together(plane)
+    plane.allowed &= {core} if is_at_home else CORES - {core}
+    for worker in plane.workers:  # as `taskset -a` does
+        os.sched_setaffinity(worker.id, plane.allowed)
+    plane.go_on(looks=3)
+    for cores in plane.cores():
+        assert cores <= plane.allowed
+    plane.allowed = set(CORES)
+    plane.be_busy()
+    together(plane)  # there is a choice again
+    plane.go_on(requests_per_s=0)
+    assert plane.cores() == [CORES, CORES]
+
+
+@needs_cores
+def test_threads_that_ours_start_are_let_go_of(plane: Plane) -> None:
+    plane.be_busy()
+    core = together(plane)
+    ended = threading.Event()
+    numbers: list[int] = []
 
     def start_one() -> None:
-        thread = threading.Thread(target=lambda: found.append(os.sched_getaffinity(0)))
+        thread = threading.Thread(target=ended.wait, args=(60,))
         thread.start()
-        thread.join(60)
+        assert thread.native_id is not None
+        numbers.append(thread.native_id)
 
-    worker.do(start_one)
-    assert found == [CORES]
-    worker.do(home.visit)
-    assert len(worker.cores()) == 1
+    plane.workers[0].do(start_one)
+    try:
+        assert os.sched_getaffinity(numbers[0]) == {core}  # it is inherited
+        plane.go_on()
+        assert os.sched_getaffinity(numbers[0]) == CORES
+        assert together(plane) == core
+    finally:
+        ended.set()
 
 
 @needs_cores
 def test_cores_that_are_refused_are_not_asked_for_again(
-    home: HomeCore, clock: Clock, workers: list[Worker], monkeypatch: pytest.MonkeyPatch
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     asked: list[set[int]] = []
 
@@ -242,97 +252,77 @@ def test_cores_that_are_refused_are_not_asked_for_again(
         asked.append(cores)
         raise OSError("planted")
 
+    caplog.set_level("INFO")
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    be_busy(home, clock, workers[0])
-    be_busy(home, clock, workers[0])
-    clock.ns += LOOK_NS
-    be_busy(home, clock, workers[0])
-    assert len(asked) == 1
+    monkeypatch.setattr("nodes.network.home_core.LOOK_S", 0.0)
+    monkeypatch.setattr("nodes.network.home_core.BUSY_PER_S", 0)
+    plane.home.start()
+    thread = plane.home._thread
+    assert thread is not None
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(asked) == 2  # where to keep to, and that it may go anywhere
+    assert "planted" in caplog.text
 
 
 @needs_cores
-def test_busy_handlers_stay_together_and_others_are_free(
+def test_threads_that_have_ended_are_no_problem(plane: Plane) -> None:
+    plane.workers[0].end()
+    plane.be_busy()
+    assert len(plane.workers[1].cores()) == 1
+
+
+@needs_cores
+def test_a_busy_servers_data_plane_stays_together_and_nobody_else(
     start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is, and whoever else works on it.
     monkeypatch.setattr("nodes.network.home_core.BUSY_PER_S", 0)
     monkeypatch.setattr("nodes.network.home_core.core_times", dict)
-    running = start(num_network_threads="2", num_io_threads="2")
-    quick, other = set(), set()
+    running = start(
+        num_network_threads="2",
+        num_io_threads="2",
+        listeners="DATA://127.0.0.1:0,CONTROL://127.0.0.1:0",
+        control_plane_listener_name="CONTROL",
+    )
+    seen: dict[str, set[int]] = {}
 
     def handle(req: Any) -> None:
-        (other if req.api_key else quick).add(frozenset(os.sched_getaffinity(0)))
+        seen[threading.current_thread().name] = os.sched_getaffinity(0)
         wire.echo(req)
 
     running.handle = handle
     clients = [running.client() for _ in range(4)]
+    controller = running.client("CONTROL")
 
-    def is_on_one_core() -> bool:
-        for api_key in (0, 0, 0, 3):
-            for client in clients:
-                client.send(wire.request(api_key, 1))
-            for client in clients:
-                client.answer()
-        return any(len(cores) == 1 for cores in quick)
+    def are_on_one_core() -> bool:
+        for client in (*clients, controller):
+            client.send(wire.request(3, 1))
+        for client in (*clients, controller):
+            client.answer()
+        data = [cores for name, cores in seen.items() if name.startswith("data")]
+        return len(data) == 2 and data[0] == data[1] and len(data[0]) == 1
 
-    wire.eventually(is_on_one_core)
-    for _ in range(20):
-        is_on_one_core()
-    assert other == {frozenset(CORES)}
-
-
-@needs_cores
-def test_a_plane_that_is_idle_lets_go_of_those_that_sleep(
-    home: HomeCore, clock: Clock, workers: list[Worker]
-) -> None:
-    first, second = workers
-    be_busy(home, clock, first)
-    second.do(home.visit)
-    assert len(second.cores()) == 1
-    clock.ns += LOOK_NS
-    first.do(home.visit)
-    assert second.cores() == CORES
-
-
-@needs_cores
-@pytest.mark.parametrize("is_at_home", [True, False])
-def test_who_confines_the_process_is_obeyed(
-    clock: Clock, machine: Machine, workers: list[Worker], is_at_home: bool
-) -> None:
-    allowed = set(CORES)
-    home = HomeCore(clock, machine.own_ns, machine.busy_ns, lambda: set(allowed))
-    be_busy(home, clock, workers[0])
-    workers[1].do(home.visit)
-    (core,) = workers[0].cores()
-    allowed &= {core} if is_at_home else CORES - {core}
-    for worker in workers:  # as `taskset -a` does
-        worker.do(lambda: os.sched_setaffinity(0, allowed))
-    for _ in range(3):
-        be_busy(home, clock, workers[0], LOOK_NS)
-        workers[1].do(home.leave)
-        assert workers[0].cores() <= allowed
-        assert workers[1].cores() <= allowed
-    allowed |= CORES
-    be_busy(home, clock, workers[0], LOOK_NS)
-    assert len(workers[0].cores()) == 1  # there is a choice again
-    clock.ns += LOOK_NS
-    workers[0].do(home.visit)
-    assert [worker.cores() for worker in workers] == [CORES, CORES]
-
-
-@pytest.mark.parametrize("is_ours", [True, False])
-def test_a_handler_yields_a_core_that_is_the_planes_alone(
-    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, is_ours: bool
-) -> None:
-    yields = []
-    monkeypatch.setattr(os, "sched_yield", lambda: yields.append(True))
-    running = start()
-    running.server._data.baton.home = SimpleNamespace(
-        visit=lambda: None, leave=lambda: None, is_ours=is_ours
-    )
-    client = running.client()
-    for _ in range(5):
-        client.send(wire.request(0, 1))
-        client.answer()
+    wire.eventually(are_on_one_core)
+    assert seen["control-plane-kafka-request-handler-0"] == CORES
     running.stop()
-    assert bool(yields) == is_ours
+    assert os.sched_getaffinity(0) == CORES
+
+
+@needs_cores
+def test_it_can_be_switched_off(start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.network.home_core.BUSY_PER_S", 0)
+    monkeypatch.setattr("nodes.network.home_core.LOOK_S", 0.0)
+    running = start(biplane_data_home_core="false")
+    seen: set[frozenset[int]] = set()
+
+    def handle(req: Any) -> None:
+        seen.add(frozenset(os.sched_getaffinity(0)))
+        wire.echo(req)
+
+    running.handle = handle
+    client = running.client()
+    for _ in range(200):
+        client.send(wire.request(3, 1))
+        client.answer()
+    assert seen == {frozenset(CORES)}

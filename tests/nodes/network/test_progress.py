@@ -26,7 +26,6 @@ class Flooder:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.connect(("127.0.0.1", port))
         self.socket.setblocking(False)
-        # Produces, which are handled in shares with the baton, and others, which are not.
         self.unsent = b"".join(wire.request((index + i) % 2, i, BODY) for i in range(REQUESTS))
         self.answers = b"".join(wire.frame_of(i.to_bytes(4, "big") + BODY) for i in range(REQUESTS))
         self.received = bytearray()

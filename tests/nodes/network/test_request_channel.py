@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel, Taker
+from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel
 
 
 def a_request(number: int, api_key: int = 0) -> Request:
@@ -34,10 +36,7 @@ def test_everything_arrives_once(kind: type[RequestChannel]) -> None:
             largest = max(largest, len(channel._requests))
 
     def get() -> None:
-        taker = Taker(channel)
-        while (request := taker.get()) is not None:
-            if request.correlation_id % 3:
-                taker.hand_on()  # as for a request that may wait
+        while (request := channel.get()) is not None:
             seen.append(request.correlation_id)
 
     takers = [threading.Thread(target=get) for _ in range(getters)]
@@ -54,28 +53,30 @@ def test_everything_arrives_once(kind: type[RequestChannel]) -> None:
     assert largest <= 7
 
 
-def test_a_full_queue_refuses_an_offer_and_blocks_a_put() -> None:
+def test_a_full_queue_blocks_a_put_until_something_is_taken() -> None:
     channel = RequestChannel(2)
-    assert channel.offer(a_request(0))
-    assert channel.offer(a_request(1))
-    assert not channel.offer(a_request(2))
+    channel.put(a_request(0))
+    channel.put(a_request(1))
+    late = a_request(2)
     done = threading.Event()
-    blocked = threading.Thread(target=lambda: (channel.put(a_request(3)), done.set()))
+    blocked = threading.Thread(target=lambda: (channel.put(late), done.set()), daemon=True)
     blocked.start()
     assert not done.wait(0.05)
-    first = Taker(channel).get()
+    assert (channel.size(), late.enqueue_ns) == (2, 0)
+    taken_ns = time.monotonic_ns()
+    first = channel.get()
     assert first is not None
     assert first.correlation_id == 0
     assert done.wait(60)
     blocked.join()
+    assert late.enqueue_ns >= taken_ns  # it counts as queued from when there was room
 
 
 def test_a_sleeping_handler_wakes_for_every_request() -> None:
     """One at a time, so that each put meets a handler that sleeps or is about to."""
     channel = RequestChannel(10)
     got: list[Request | None] = []
-    hand = Taker(channel)
-    taker = threading.Thread(target=lambda: [got.append(hand.get()) for _ in range(500)])
+    taker = threading.Thread(target=lambda: [got.append(channel.get()) for _ in range(500)])
     taker.start()
     for number in range(500):
         channel.put(a_request(number))
@@ -86,89 +87,45 @@ def test_a_sleeping_handler_wakes_for_every_request() -> None:
     taker.join(60)
 
 
-def test_a_handler_that_waits_hands_its_turn_on() -> None:
-    """Two handlers, the first stuck in its request: the second gets the next one."""
-    channel = RequestChannel(10)
-    stuck, got = threading.Event(), threading.Event()
-
-    def handle() -> None:
-        taker = Taker(channel)
-        while (request := taker.get()) is not None:
-            taker.hand_on()
-            if request.correlation_id:
-                got.set()
-            else:
-                stuck.wait(240)
-
-    handlers = [threading.Thread(target=handle) for _ in range(2)]
-    for handler in handlers:
-        handler.start()
-    channel.put(a_request(0))
-    channel.put(a_request(1))
-    assert got.wait(60)
-    stuck.set()
-    channel.end_handlers(2)
-    for handler in handlers:
-        handler.join(60)
-        assert not handler.is_alive()
+@pytest.fixture
+def undisturbed() -> Iterator[None]:
+    """A thread keeps the interpreter until it waits."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    yield
+    sys.setswitchinterval(before)
 
 
-def test_only_requests_of_the_asked_kinds_are_taken_without_waiting() -> None:
-    channel = RequestChannel(10)
-    taker = Taker(channel)
-    for number, api_key in enumerate((0, 0, 3, 0)):
-        assert channel.offer(a_request(number, api_key))
-    first = taker.get()
-    assert first is not None
-    second = taker.get_one_of({0})
-    assert second is not None
-    assert taker.get_one_of({0}) is None
-    assert channel.size() == 2
-    third = taker.get()
-    assert third is not None
-    assert [r.correlation_id for r in (first, second, third)] == [0, 1, 2]
+@pytest.mark.usefixtures("undisturbed")
+def test_requests_that_come_together_wake_a_handler_each() -> None:
+    """Each handler is stuck in what it got, so one that sleeps on would leave a request behind."""
+    for _ in range(20):
+        channel, handlers = RequestChannel(10), 4
+        together = threading.Barrier(handlers)
+        late: list[BaseException] = []
+
+        def handle(channel: Any = channel, together: Any = together, late: Any = late) -> None:
+            while channel.get() is not None:
+                try:
+                    together.wait(60)
+                except threading.BrokenBarrierError as problem:
+                    late.append(problem)
+
+        threads = [threading.Thread(target=handle) for _ in range(handlers)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.001)  # most sleep by now; whoever does not is no easier case
+        for number in range(handlers):
+            channel.put(a_request(number))
+        channel.end_handlers(handlers)
+        for thread in threads:
+            thread.join(120)
+        assert not late
 
 
-def asleep(channel: RequestChannel, count: int = 1) -> None:
-    deadline = time.monotonic() + 60
-    while len(channel._idle) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0)
-
-
-def test_a_woken_handler_gets_the_baton_only_if_nobody_is_at_it() -> None:
-    channel, baton = RequestChannel(10), threading.Lock()
-    taker = Taker(channel)
-    handler = threading.Thread(target=taker.get)
-    handler.start()
-    asleep(channel)
-    assert not channel.wake(baton)  # nothing to do
-    channel.offer(a_request(0))
-    assert channel.wake(baton)
-    handler.join(60)
-    assert taker.baton is baton
-    channel.offer(a_request(1))
-    assert not channel.wake(baton)
-
-
-def test_a_stuck_handler_loses_its_turn() -> None:
-    """It keeps what it has; another one goes on, and then it takes its place in the line again."""
-    channel = RequestChannel(10)
-    stuck, other = Taker(channel), Taker(channel)
-    channel.offer(a_request(0))
-    assert stuck.get() is not None
-    got: list[Request | None] = []
-    handler = threading.Thread(target=lambda: got.append(other.get()))
-    handler.start()
-    asleep(channel)
-    channel.put(a_request(1))
-    channel.put(a_request(2))
-    assert not got
-    channel.take_turn_away()
-    handler.join(60)
-    assert [request.correlation_id for request in got if request] == [1]
-    assert stuck.get_one_of({0}) is None
-    other.hand_on()
-    last = stuck.get()
-    assert last is not None
-    assert last.correlation_id == 2
+def test_control_requests_overtake_and_everything_else_keeps_its_order() -> None:
+    channel = PriorityRequestChannel(10)
+    for number, api_key in enumerate((0, 3, 6, 1)):
+        channel.put(a_request(number, api_key))
+    got = [channel.get() for _ in range(4)]
+    assert [request.correlation_id for request in got if request] == [2, 0, 1, 3]

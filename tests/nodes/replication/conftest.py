@@ -19,6 +19,7 @@ from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
 from nodes.log.manager import LogManager
+from nodes.log.slices import LogSlice
 from nodes.metrics import Metrics
 from nodes.replication.alter_partition import AlterPartitionManager
 from nodes.replication.metadata_cache import MetadataCache
@@ -100,6 +101,13 @@ class Unreachable(Exception):
     pass
 
 
+def as_sent(result: FetchResult) -> FetchResult:
+    """With the record bytes themselves. Raises OSError when they are gone."""
+    if not isinstance(result.records, LogSlice):
+        return result
+    return result._replace(records=result.records.read())
+
+
 class MemoryLeader:
     """A LeaderEndPoint over a direct call."""
 
@@ -126,8 +134,7 @@ class MemoryLeader:
             if self._manager() is not manager:
                 raise Unreachable  # who died and came back does not know of it
         self._manager()  # an answer cannot cross a link that was cut meanwhile
-        answer: Sequence[tuple[TopicPartition, FetchResult]] = waiter.value
-        return answer
+        return [(tp, as_sent(result)) for tp, result in waiter.value]
 
     def latest_offset(self, tp: TopicPartition, current_leader_epoch: int) -> ListOffsetResult:
         return self._manager().list_offset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, decode_response, encode_response
-from nodes.wire.fetch_codec import FetchedPartition, encode_fetch_response
+from nodes.wire.fetch_codec import FetchedPartition, FetchFrame, encode_fetch_response
 from nodes.wire.produce_codec import (
     PartitionResult,
     decode_produce_response,
@@ -72,7 +73,7 @@ def test_fetch_response_is_what_the_general_codec_reads(version: int) -> None:
     ]
     frame = encode_fetch_response(
         version, 8, [("t", partitions), ("u", [])], error=0, session_id=0, throttle_ms=7
-    )
+    ).whole()
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     correlation_id, answer = decode_response(ApiKey.FETCH, version, frame[4:])
     assert correlation_id == 8
@@ -85,3 +86,59 @@ def test_fetch_response_is_what_the_general_codec_reads(version: int) -> None:
     if version == 12:
         assert (second.diverging_epoch.epoch, second.diverging_epoch.end_offset) == (4, 99)
         assert first.diverging_epoch.epoch == -1
+
+
+class Stored:
+    """Records that note what was asked of them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.asked: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def read_into(self, buffer: memoryview, start: int) -> None:
+        self.asked.append((start, len(buffer)))
+        buffer[:] = self.data[start : start + len(buffer)]
+
+
+@pytest.mark.parametrize("version", [4, 12])
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 300), max_size=4),
+    piece=st.integers(1, 400),
+)
+def test_a_fetch_response_in_pieces_is_the_same(version: int, sizes: list[int], piece: int) -> None:
+    stored = [Stored(bytes(i for _ in range(size))) for i, size in enumerate(sizes)]
+
+    def frame(records: list[Any]) -> FetchFrame:
+        rows = [FetchedPartition(i, 0, 1, 1, 0, data) for i, data in enumerate(records)]
+        return encode_fetch_response(version, 8, [("t", rows)])
+
+    expected = frame([each.data for each in stored]).whole()
+    pieces = frame(list(stored))
+    found, buffer = b"", bytearray(piece)
+    while len(pieces):
+        before = len(pieces)
+        with memoryview(buffer) as view:
+            count = pieces.fill(view)
+        assert count == min(piece, before) == before - len(pieces)
+        found += buffer[:count]
+    assert found == expected
+    for each in stored:  # each byte once, in order, none before its turn
+        assert sum(size for _, size in each.asked) == len(each)
+        assert [start for start, _ in each.asked] == sorted({start for start, _ in each.asked})
+
+
+def test_records_of_a_fetch_response_are_not_looked_at_before_they_are_sent() -> None:
+    stored = Stored(b"x" * 1000)
+    frame = encode_fetch_response(4, 8, [("t", [FetchedPartition(0, 0, 1, 1, 0, stored)])])
+    assert not stored.asked
+    fixed = len(frame) - len(stored)
+    with memoryview(bytearray(fixed)) as view:
+        assert frame.fill(view) == fixed
+    assert not stored.asked
+    with memoryview(bytearray(10)) as view:
+        assert frame.fill(view) == 10
+    assert stored.asked == [(0, 10)]
