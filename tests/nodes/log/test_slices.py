@@ -131,7 +131,8 @@ def test_a_deleted_segment_can_still_be_read_where_it_was_found(log: Log) -> Non
     append(log, 7)
     data, found = log.read(0, 1 << 20), log.slice(0, 1 << 20)
     assert found is not None
-    log.advance_log_start_offset(6)
+    log.advance_log_start_offset(6, "for the test")
+    log.delete_old_segments(high_watermark=7, now_ms=0)
     assert log.segment_count == 1
     assert found.read() == data
 
