@@ -179,13 +179,12 @@ def _partition(rows: Sequence[Row], gone: Sequence[int], telling: bool) -> Leade
     told = watched or list(rows)
     named = all(row["incarnation"] is not None for row in told)
     lives, regressions = _named(told, gone) if named else _unnamed(told, gone, telling)
-    if len(lives) == 1 and not named:
-        lives = [sorted(rows, key=_by_time)]
+    dating = [_dating(lives[0], rows)] if len(lives) == 1 else lives
     found = Leadership(reborn_t=[_first_t(life) for life in lives[1:]], states=lives)
     found.regressions = regressions
     born_after = [ALWAYS] + [max(row["t"] for row in life) for life in lives[:-1]]
     by_epoch: dict[int, list[Epoch]] = {}
-    for number, life in enumerate(lives):
+    for number, life in enumerate(dating):
         for epoch in _filled(_superseded(_seen(life, number))):
             dated = replace(epoch, valid_from=born_after[number])
             by_epoch.setdefault(dated.leader_epoch, []).append(dated)
@@ -195,6 +194,14 @@ def _partition(rows: Sequence[Row], gone: Sequence[int], telling: bool) -> Leade
     found.epochs.sort(key=lambda e: (e.incarnation, e.leader_epoch))
     found.last = _last(found)
     return found
+
+
+def _dating(told: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """With what the writer itself traced, sooner than any watch: of what the store has as well."""
+    known = {(row["leader_epoch"], row["leader"]) for row in told}
+    mine = {id(row) for row in told}
+    others = [r for r in rows if id(r) not in mine and (r["leader_epoch"], r["leader"]) in known]
+    return [*told, *others]
 
 
 def _last(found: Leadership) -> Epoch:
@@ -303,10 +310,12 @@ def _goes_back(before: Row, row: Row) -> bool:
 
 def _seen(rows: Iterable[Row], incarnation: int) -> list[Epoch]:
     found: dict[int, Epoch] = {}
+    firsts: dict[int, int | None] = {}
     for row in sorted(rows, key=_by_time):  # the first sighting dates the commit
         number, size = row["leader_epoch"], len(row["isr"] or ())
         known = found.get(number)
         if known is None:
+            firsts[number] = row["partition_epoch"]
             found[number] = Epoch(
                 leader_epoch=number,
                 incarnation=incarnation,
@@ -316,7 +325,11 @@ def _seen(rows: Iterable[Row], incarnation: int) -> list[Epoch]:
                 isr_size=size,
             )
         else:
-            found[number] = replace(known, isr_size=min(size, known.isr_size or size))
+            earliest_t = known.earliest_t
+            if row["partition_epoch"] == firsts[number]:  # the same write, told again
+                earliest_t = max(row["earliest_t"], earliest_t or row["earliest_t"])
+            size = min(size, known.isr_size or size)
+            found[number] = replace(known, isr_size=size, earliest_t=earliest_t)
     return [found[number] for number in sorted(found)]
 
 

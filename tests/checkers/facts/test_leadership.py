@@ -139,3 +139,18 @@ def test_the_stores_own_clock_tells_the_earliest_commit(story: Any, spark: Any) 
     first, second = known(story, spark).epochs
     assert (first.earliest_t, first.committed_t) == (490_000_000 - 100_000, 500_000_000)
     assert second.earliest_t == 600_000_000 - 1_000_000_000
+
+
+def test_the_writer_dates_what_the_watch_has_as_well(story: Any, spark: Any) -> None:
+    """A watch is told later than the controller is answered; what only the writer tells of is not
+    known to be committed."""
+    story.commit(0, 1, 0, incarnation="77")
+    story.commit(100, 2, 1, incarnation="77", commit_ms=90)
+    story.commit(92, 2, 1, source="controller", process="node-3")
+    story.commit(95, 3, 2, source="controller", process="node-3")
+    story.commit(96, 1, 0, source="controller", process="node-3")
+    found = known(story, spark)
+    assert [e.leader_epoch for e in found.epochs] == [0, 1]
+    assert found.epochs[1].committed_t == 92_000_000
+    assert found.epochs[1].earliest_t == 90_000_000 - 100_000
+    assert not found.regressions
