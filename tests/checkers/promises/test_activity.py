@@ -182,3 +182,9 @@ def test_nobody_looks_on_where_replicas_were_waited_for_in_vain(story: Any, spar
     phases[:] = [r for r in phases if r["name"] != "settle"]
     story.add("phase", 6, name="quiesce", event="timeout")
     assert unknowns(story, spark) == ""
+
+
+def test_empty_polls_are_no_success(story: Any, spark: Any) -> None:
+    for i in range(50):
+        story.add("fetch", 40 + i, process="c", poll=i, topic=None, partition=None)
+    assert unknowns(story, spark) == f"{story.arm}, trial 0: no operation succeeded"
