@@ -174,6 +174,8 @@ class Segment:
 
     def position_of(self, offset: int) -> int | None:
         """Where the batch that holds `offset`, or the next one after it, begins."""
+        if offset <= self.base_offset and self.size_bytes:
+            return 0  # no look into the file: nothing here comes before it
         for position, last_offset, _ in self._walk(self._index.lookup(offset)):
             if last_offset >= offset:
                 return position
