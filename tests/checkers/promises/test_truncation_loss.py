@@ -42,6 +42,17 @@ def test_what_was_acknowledged_is_there(story: Any, spark: Any) -> None:
     assert found.arms[story.arm]["acked_all_present"] == 10
 
 
+@pytest.mark.parametrize(("told", "rule"), [(1, "acked-all-moved"), (2, None), (None, None)])
+def test_a_record_stays_at_the_offset_that_acks_all_acknowledged(
+    story: Any, spark: Any, told: int | None, rule: str | None
+) -> None:
+    """Where nobody was told an offset, any will do."""
+    story.commit(0, 1, 0)
+    story.produce(10, 7, told, acks=-1)
+    story.final_log({0: 5, 1: 6, 2: 7})
+    assert judged(story, spark).counts == ({rule: 1} if rule else {})
+
+
 def test_no_final_log_is_unknown(story: Any, spark: Any) -> None:
     story.produce(10, 1, 0)
     assert judged(story, spark).unknowns

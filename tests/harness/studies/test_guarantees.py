@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from checkers.promises import NAMES
+from checkers.promises import NAMES, promises
 from harness.scenarios import SCENARIOS
 from harness.studies.guarantees import page
 
 ROOT = Path(__file__).parents[3]
+TESTS = "\n".join(p.read_text() for p in (ROOT / "tests/checkers").rglob("*.py"))
 
 
 def test_the_page_in_docs_is_the_one_that_the_code_makes() -> None:
@@ -22,6 +23,11 @@ def test_the_page_in_docs_is_the_one_that_the_code_makes() -> None:
 def test_every_promise_is_put_to_the_test_by_a_scenario(name: str) -> None:
     section = page().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     assert "none asks for it" not in section
+
+
+@pytest.mark.parametrize("rule", [rule for p in promises() for rule in p.rules])
+def test_every_rule_has_a_story_that_breaks_it(rule: str) -> None:
+    assert f'"{rule}"' in TESTS
 
 
 def test_scenarios_ask_for_promises_that_there_are() -> None:
