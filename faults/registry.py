@@ -13,11 +13,14 @@ from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
 from faults.errors import PlanError
+from faults.failover import DoubleFailover
 from faults.flood.connections import ConnectionStorm, HeldConnections
 from faults.flood.fetch import FetchFlood
 from faults.flood.metadata import MetadataFlood
 from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
+from faults.isr_lag import IsrLag
+from faults.lagging import LaggedKill, LaggingFollower
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
@@ -42,6 +45,10 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         Pause,
         RollingRestart,
         RepeatedKill,
+        LaggedKill,
+        LaggingFollower,
+        IsrLag,
+        DoubleFailover,
         TornTail,
         MoveLeadership,
         ZombieController,

@@ -7,6 +7,10 @@ from harness.scenarios.acks1_truncation import ACKS1_TRUNCATION
 from harness.scenarios.base import Scenario
 from harness.scenarios.broker_restart import BROKER_RESTART
 from harness.scenarios.controller_pause import CONTROLLER_PAUSE
+from harness.scenarios.double_failover import DOUBLE_FAILOVER
+from harness.scenarios.group_rebalance import GROUP_REBALANCE
+from harness.scenarios.isr_by_lag import ISR_BY_LAG
+from harness.scenarios.lagging_follower import LAGGING_FOLLOWER
 from harness.scenarios.leader_handover import LEADER_HANDOVER
 from harness.scenarios.leader_unavailability import LEADER_UNAVAILABILITY
 from harness.scenarios.log_recovery import LOG_RECOVERY
@@ -31,6 +35,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         LEADER_HANDOVER,
         RETURNING_FOLLOWER,
         LOG_RECOVERY,
+        LAGGING_FOLLOWER,
+        ISR_BY_LAG,
+        DOUBLE_FAILOVER,
+        GROUP_REBALANCE,
         MIXTURE,
     )
 }

@@ -32,7 +32,7 @@ def test_a_seed_draws_one_plan(name: str, profile: str) -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_a_plan_names_is_a_topic_of_the_scenario(name: str) -> None:
     scenario = SCENARIOS[name]
-    known = {t.name for t in scenario.topics(STAGE)}
+    known = {t.name for t in scenario.topics(STAGE)} | {"__consumer_offsets"}
     plan = scenario.plan(random.Random(1), PROFILES["ci"])
     for entry in plan.entries:
         target = str(entry.params.get("target", ""))
