@@ -6,7 +6,8 @@ next one (``commit_t``); and the first LeaderAndIsr to that broker that names an
 higher epoch (``send_t``, from `control_send`). A record appended by that broker after ``send_t``
 would have been refused, had the broker handled the request on arrival.
 
-A replica that is deleted (StopReplica with delete) loses everything, which is a cut from 0.
+A replica that is deleted (StopReplica with delete) loses everything, which is a cut from 0; so does
+one whose broker lost its log directory (the fault ``wipe-disk``).
 
 Times of rows made from log files have an error (`checkers.facts.spans`): ``cut_t`` is the latest
 moment that it can mean, ``send_t`` comes with its ``send_error_ns``.
@@ -68,6 +69,7 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
                 node=row["node"], cut_t=row["t"], to_offset=0, from_offset=2**62, cut_epoch=None
             )
             bare.setdefault(key_of(row), []).append(cut)
+    _wiped(history, bare)
     if not bare:
         return {}
     led, sent = _led(history, set(bare)), _demotions(history)
@@ -75,6 +77,19 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
         key: sorted((_dated(history, key, cut, led, sent) for cut in of), key=lambda c: c.cut_t)
         for key, of in bare.items()
     }
+
+
+def _wiped(history: History, bare: dict[Key, list[Cut]]) -> None:
+    """A broker whose log directory was emptied lost all of every partition that it had."""
+    for row in history.rows("fault"):
+        if row["fault"] != "wipe-disk" or row["phase"] != "injected":
+            continue
+        for key in leadership(history):
+            if key[:2] == (row["arm"], row["trial"]):
+                bare.setdefault(key, []).extend(
+                    Cut(node=node, cut_t=row["t"], to_offset=0, from_offset=2**62, cut_epoch=None)
+                    for node in row["nodes"]
+                )
 
 
 _ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]

@@ -21,6 +21,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    idempotent_load,
     spread,
 )
 from harness.settings import Profile
@@ -67,11 +68,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         for number, rejoin_ms in enumerate(REJOIN_MS, start=1)
     ]
     return [
-        Role(
-            role="producer",
-            process="producer-idempotent",
-            params={"topics": topics, "acks": -1, "rate_per_s": 200.0, "idempotent": True},
-        ),
+        idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
         *members,
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
     ]
