@@ -34,7 +34,7 @@ from harness.sut.protocol import Planes
 TOPIC = "kept-by-others"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
-ROUND_MS = 7500
+ROUND_MS = 7700
 AWAY_MS = SESSION_TIMEOUT_MS + 1500
 BACK_MS = 1200
 """After its start begins: it registers, is told whom to follow, and begins to fetch."""
