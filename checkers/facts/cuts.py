@@ -80,16 +80,21 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
 
 
 def _wiped(history: History, bare: dict[Key, list[Cut]]) -> None:
-    """A broker whose log directory was emptied lost all of every partition that it had."""
+    """A broker whose log directory was emptied lost what nobody else had, where it had led."""
     for row in history.rows("fault"):
         if row["fault"] != "wipe-disk" or row["phase"] != "injected":
             continue
-        for key in leadership(history):
-            if key[:2] == (row["arm"], row["trial"]):
-                bare.setdefault(key, []).extend(
-                    Cut(node=node, cut_t=row["t"], to_offset=0, from_offset=2**62, cut_epoch=None)
-                    for node in row["nodes"]
-                )
+        for key, of in leadership(history).items():
+            if key[:2] != (row["arm"], row["trial"]):
+                continue
+            led = {e.leader for e in of.commits if (e.committed_t or 0) <= row["t"]}
+            bare_cuts = [
+                Cut(node=node, cut_t=row["t"], to_offset=0, from_offset=2**62, cut_epoch=None)
+                for node in row["nodes"]
+                if node in led
+            ]
+            if bare_cuts:
+                bare.setdefault(key, []).extend(bare_cuts)
 
 
 _ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]
