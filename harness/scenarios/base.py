@@ -178,6 +178,15 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> Rol
     )
 
 
+def tail_reader(topic: str, partitions: int, *, late_ms: int = 3000) -> Role:
+    """A consumer that comes when the load has long begun, and starts at the end."""
+    return Role(
+        role="consumer",
+        process="tail-reader",
+        params={"topics": {topic: partitions}, "late_ms": late_ms},
+    )
+
+
 BEYOND_SMOKE = ("ci", "nightly")
 """For scenarios that smoke, which is to last minutes, leaves out."""
 LOG_APPEND_TIME: Mapping[str, str] = {"message.timestamp.type": "LogAppendTime"}

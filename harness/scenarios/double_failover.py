@@ -21,6 +21,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    tail_reader,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -41,7 +42,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS)
+    return [*replicated_load(TOPIC, PARTITIONS), tail_reader(TOPIC, PARTITIONS)]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:

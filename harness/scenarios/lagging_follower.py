@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    tail_reader,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -46,7 +47,10 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=400.0)
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=400.0),
+        tail_reader(TOPIC, PARTITIONS),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
@@ -61,6 +65,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             params={
                 "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
                 "laggard": laggards[turn % len(laggards)],
+                "records": 25,
                 "lag_ms": LAG_MS,
             },
         )
