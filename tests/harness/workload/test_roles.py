@@ -49,7 +49,7 @@ def sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def done(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["type"] != "invoke"]
+    return [row for row in rows if row.get("type") not in (None, "invoke")]
 
 
 # ---- the direct producer -------------------------------------------------------------------------
