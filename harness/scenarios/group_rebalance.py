@@ -80,7 +80,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     rng.shuffle(ways)
     entries = []
     for step in range(max(2, int(profile.chaos_s * 1000) // STEP_MS)):
-        way = ways[step // 2 % len(ways)]
+        way = ways[(step + step // 2) % len(ways)]  # the coordinator goes in either way, too
         other = f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"
         entries.append(
             Entry(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,7 +55,10 @@ def test_a_listener_that_comes_late(tmp_path: Path) -> None:
         assert NAME not in listening
         control = cluster.address(1, Link.CONTROL)
         assert f"CONTROLLER://{control}" in listening["advertised.listeners"]
+        given: list[Any] = []
+        cluster.nodes._handles[1] = SimpleNamespace(respec=given.append)  # type: ignore[assignment]
         cluster.nodes.reconfigure(1, {NAME: "CONTROLLER"})
+        assert given == [cluster.nodes._specs[1]]  # for its next start
         assert properties(cluster, 1) == {**listening, NAME: "CONTROLLER"}
         with pytest.raises(FaultFailed, match="no node 9"):
             cluster.nodes.reconfigure(9, {})
