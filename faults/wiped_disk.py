@@ -22,6 +22,7 @@ from faults.observing import is_full
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import aim, read_targets
+from faults.torn_tail import batches
 
 KEPT: Final = frozenset({"meta.properties", "biplane.boot"})
 """Whose the directory is, and (of the bundled broker's trace) how often it was started."""
@@ -70,10 +71,10 @@ class WipeDisk(BaseFault):
             poll_s=_LOOK_S,
         )
         log_dir = Path(ctx.nodes.log_dir(node))
-        held = sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
+        held = sum(len(batches(path.read_bytes())) for path in log_dir.glob("*/*.log"))
         removed = wipe(log_dir)
         left = sorted(path.name for path in log_dir.iterdir() if path.name not in KEPT)
-        self.detail |= {"targets": self.targets, "removed": len(removed), "held_bytes": held}
+        self.detail |= {"targets": self.targets, "removed": len(removed), "held_batches": held}
         self.took_hold = held > 0 and not left
 
     def undo(self, ctx: Context) -> None:

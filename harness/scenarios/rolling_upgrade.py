@@ -44,8 +44,8 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    """One upgrade, however long it takes; then the rest of the time is for what it has led to:
-    leaders that move by way of the new plane."""
+    """One upgrade, however long it takes. Leaders move towards the end, so that the new planes have
+    something to carry: with no request of a controller after the upgrade nothing was shown."""
     chaos_ms = int(profile.chaos_s * 1000)
     wrong = rng.choice([(True, False), (False, True), (True, True)])
     upgrade = Entry(
@@ -55,7 +55,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         duration_ms=chaos_ms - 1000,
         params={"wrong_order": wrong[0], "dynamic": wrong[1]},
     )
-    return Plan.of(rng.getrandbits(31), [upgrade])
+    moves_ms = chaos_ms * 6 // 10
+    moves = Entry(
+        id="moves",
+        fault="leadership-churn",
+        at_ms=moves_ms,
+        duration_ms=chaos_ms - moves_ms,
+        params={"partitions": f"{TOPIC}-*", "interval_ms": 700},
+    )
+    return Plan.of(rng.getrandbits(31), [upgrade, moves])
 
 
 ROLLING_UPGRADE = Scenario(
@@ -71,6 +79,7 @@ ROLLING_UPGRADE = Scenario(
             Capability.LINKS,
             Capability.ZOOKEEPER,
             Capability.CONTROL_REQUESTS,
+            Capability.ELECT_LEADERS,
         }
     ),
     topics=_topics,

@@ -202,6 +202,14 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     ctx: Any, entry: Any, how: str, left: int
 ) -> None:
     following_the_links(ctx)
+    given: list[Any] = []
+    real = ctx.cluster.add_toxic
+
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        given.append((node, link, toxic["attributes"]["latency"]))
+        real(node, link, **toxic)
+
+    ctx.cluster.add_toxic = add_toxic
     fault = build(entry("isr-lag", partition="t-0", how=how, hold_ms=1, lag_ms=100))
     fault.inject(ctx)
     assert fault.took_hold is True
@@ -209,8 +217,10 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     assert not ctx.cluster.paused
     assert not ctx.cluster.cut
     assert not ctx.cluster.toxics
+    (node,) = fault.nodes
+    assert (node == 1) is (how != "pause")  # the leader's link, or one follower of it
     if how == "latency":
-        assert ("add_toxic", 1, Link.INTER_BROKER, "e1") in ctx.cluster.calls
+        assert given == [(1, Link.INTER_BROKER, 200)]  # longer than the limit
     calls = list(ctx.cluster.calls)
     fault.heal(ctx)
     assert ctx.cluster.calls == calls
@@ -276,6 +286,26 @@ def test_the_successor_dies_as_well(ctx: Any, entry: Any, how: str) -> None:
     assert all(ctx.cluster.running.values())
 
 
+def test_a_leader_that_is_not_there_yet_is_no_successor(ctx: Any, entry: Any) -> None:
+    """Nor is one in whose name only the epoch went up."""
+    succession(ctx, ends=False)
+    cluster, real, looks = ctx.cluster, ctx.cluster.partitions, 0
+
+    def partitions(topic: str | None = None) -> list[PartitionState]:
+        nonlocal looks
+        down = [n for n in cluster.ids if not cluster.running[n]]
+        if down:
+            looks += 1
+            elect(cluster, ("t", 0), -1 if looks % 8 < 6 else [2, 3][len(down) - 1])
+        return list(real(topic))
+
+    cluster.partitions = partitions
+    fault = build(entry("double-failover", partition="t-0"))
+    fault.inject(ctx)
+    assert cluster.calls == [("kill", 1), ("kill", 2)]
+    assert fault.took_hold is True
+
+
 def test_without_a_successor_nobody_else_dies(ctx: Any, entry: Any) -> None:
     succession(ctx, ends=False)
     fault = build(entry("double-failover", partition="t-0", elect_ms=20))
@@ -308,6 +338,7 @@ def test_a_wiped_broker_keeps_only_its_name(
     ctx.cluster.kill = kill
     fault = build(entry("wipe-disk", target="leader:t-0"))
     fault.inject(ctx)
+    assert fault.detail["held_batches"] == 10
     assert ctx.cluster.calls == [("kill", 1)]
     assert sorted(p.name for p in home.iterdir()) == ["biplane.boot", "meta.properties"]
     assert (tmp_path / "2" / "t-0").exists()

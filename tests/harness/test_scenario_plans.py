@@ -177,10 +177,15 @@ def test_an_upgrade_begins_without_the_listener_and_is_held_to_planes() -> None:
     assert scenario.overrides["control.plane.listener.name"] == ""  # removes it
     assert scenario.late_links == {Link.CONTROL}
     assert "planes" in checks_for(scenario.checks, [frozenset(Capability)])
+    for profile in PROFILES:
+        upgrade, moves = plans("rolling-upgrade", profile)[0].entries
+        assert (upgrade.fault, moves.fault) == ("plane-upgrade", "leadership-churn")
+        assert moves.at_ms > upgrade.at_ms + 4000  # for then it may be done
     tried = {
         (e.params["wrong_order"], e.params["dynamic"])
         for plan in plans("rolling-upgrade")
         for e in plan.entries
+        if e.fault == "plane-upgrade"
     }
     assert tried == {(True, False), (False, True), (True, True)}
 
