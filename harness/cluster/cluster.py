@@ -170,11 +170,8 @@ class Cluster:
         layout = self._layout.nodes[node]
         if another is not None:
             layout = replace(layout, name=f"{layout.name}-{another}", dir=layout.dir / another)
-        layout = replace(
-            layout,
-            bind={link: at for link, at in layout.bind.items() if link not in without},
-            advertised={link: at for link, at in layout.advertised.items() if link not in without},
-        )
+        bind = {link: at for link, at in layout.bind.items() if link not in without}
+        layout = replace(layout, bind=bind)
         spec = self.sut.node_spec(layout, self.planes, {**self._overrides, **properties})
         disk = self.sut.log_dir(layout) if self._disk_bytes and another is None else None
         return replace(spec, disk=disk, disk_bytes=self._disk_bytes if disk else None)

@@ -163,6 +163,13 @@ def test_without_a_lag_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None
     assert ctx.cluster.calls == [("pause", 2), ("resume", 2)]
 
 
+def test_who_is_dead_is_not_in_sync_whatever_the_set_says(ctx: Any, entry: Any, logs: Any) -> None:
+    ctx.cluster.running[3] = False
+    with pytest.raises(FaultFailed, match="every replica of t-0 is in sync"):
+        build(entry("lagging-follower", partition="t-0", in_sync_ms=20)).inject(ctx)
+    assert not ctx.cluster.calls
+
+
 def test_lagging_takes_three_in_sync(ctx: Any, entry: Any, logs: Any) -> None:
     elect(ctx.cluster, ("t", 0), 1, isr=(1, 2))
     with pytest.raises(FaultFailed, match="every replica of t-0 is in sync"):
