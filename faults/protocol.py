@@ -18,7 +18,7 @@ Contract for writing one (one fault a file, with its test alongside in tests/fau
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
@@ -94,6 +94,20 @@ class Nodes(Protocol):
         """A folder on this host that holds the node's partition folders. Capability LOG_FILES."""
         ...
 
+    def reconfigure(
+        self, node: int, properties: Mapping[str, str], *, without: Collection[Link] = ()
+    ) -> None:
+        """From its next start on it has these properties on top of the run's (an empty value
+        removes one), and no listener for the links ``without``."""
+        ...
+
+    def refusal(
+        self, node: int, properties: Mapping[str, str], *, without: Collection[Link] = ()
+    ) -> str:
+        """What a broker with these properties says when it refuses to start. Tried by a process of
+        its own, in a folder of its own. `FaultFailed` when it starts."""
+        ...
+
 
 class Links(Protocol):
     """toxiproxy, by node and link."""
@@ -141,6 +155,10 @@ class Admin(Protocol):
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None: ...
     def reassign(self, assignment: Mapping[tuple[str, int], Sequence[int]]) -> None:
         """Reorder (or move) replicas, so that the preferred leader changes."""
+        ...
+
+    def set_broker_config(self, node: int, name: str, value: str) -> None:
+        """While the broker runs (IncrementalAlterConfigs)."""
         ...
 
     def remove_controller(self) -> None:

@@ -13,19 +13,26 @@ from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
 from faults.errors import PlanError
+from faults.failover import DoubleFailover
 from faults.flood.connections import ConnectionStorm, HeldConnections
 from faults.flood.fetch import FetchFlood
 from faults.flood.metadata import MetadataFlood
 from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
+from faults.idle_elections import IdleElections
+from faults.isr_lag import IsrLag
+from faults.lagging import LaggedKill, LaggingFollower
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
 from faults.oust_controller import OustController
 from faults.packet_cut import PacketCut
+from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
+from faults.reassignment import Reassign
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.torn_tail import TornTail
+from faults.wiped_disk import WipeDisk
 from faults.zombie_controller import ZombieController
 
 FAULTS: Final[Mapping[str, type[BaseFault]]] = {
@@ -42,8 +49,16 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         Pause,
         RollingRestart,
         RepeatedKill,
+        LaggedKill,
+        LaggingFollower,
+        IsrLag,
+        DoubleFailover,
         TornTail,
+        WipeDisk,
+        PlaneUpgrade,
         MoveLeadership,
+        IdleElections,
+        Reassign,
         ZombieController,
         DeposeController,
         OustController,

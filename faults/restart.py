@@ -103,7 +103,7 @@ class Pause(_NodesDown):
         return True  # the signal cannot be refused
 
 
-class _Restarts(BaseFault):
+class Restarts(BaseFault):
     """Restarts one after the other; keeps what is down for heal."""
 
     def __init__(self, entry: Entry) -> None:
@@ -122,6 +122,20 @@ class _Restarts(BaseFault):
         self._down = None
         self.done += 1
 
+    def wait_in_sync(self, ctx: Context, node: int, timeout_ms: int) -> None:
+        def in_sync() -> bool:
+            return node in ctx.view.live_brokers() and all(
+                node in state.isr for state in ctx.view.partitions() if node in state.replicas
+            )
+
+        wait_for(
+            ctx,
+            in_sync,
+            timeout_ms=timeout_ms,
+            what=f"broker {node} is in every ISR",
+            poll_s=0.1,
+        )
+
     def undo(self, ctx: Context) -> None:
         if self._down is not None:
             if not ctx.nodes.is_running(self._down):
@@ -129,7 +143,7 @@ class _Restarts(BaseFault):
             self._down = None
 
 
-class RollingRestart(_Restarts):
+class RollingRestart(Restarts):
     """Every target once, each only when the one before is in sync again (``wait_in_sync_ms``)."""
 
     name = "rolling-restart"
@@ -149,26 +163,12 @@ class RollingRestart(_Restarts):
         for node in self.nodes:
             self.restart(ctx, node, kill=self.how == "kill", down_ms=self.down_ms)
             if self.in_sync_ms:
-                self._wait_in_sync(ctx, node)
+                self.wait_in_sync(ctx, node, self.in_sync_ms)
         self.took_hold = True
         self.detail["restarts"] = self.done
 
-    def _wait_in_sync(self, ctx: Context, node: int) -> None:
-        def in_sync() -> bool:
-            return node in ctx.view.live_brokers() and all(
-                node in state.isr for state in ctx.view.partitions() if node in state.replicas
-            )
 
-        wait_for(
-            ctx,
-            in_sync,
-            timeout_ms=self.in_sync_ms,
-            what=f"broker {node} is in every ISR",
-            poll_s=0.1,
-        )
-
-
-class RepeatedKill(_Restarts):
+class RepeatedKill(Restarts):
     """The same target killed ``times`` times; "leader:T-P" is whoever leads when its turn comes."""
 
     name = "repeated-kill"

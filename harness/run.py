@@ -168,7 +168,10 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
         if missing:
             lacking.append(f"{name} lacks {', '.join(sorted(missing))}")
             continue
-        wanted = settings.planes or scenario.planes
+        wanted = list(settings.planes or scenario.planes)
+        if not scenario.other_planes:
+            lacking += [f"{p} planes are not its own" for p in wanted if p not in scenario.planes]
+            wanted = [p for p in wanted if p in scenario.planes]
         offered = [p for p in wanted if p in sut.plane_modes]
         for planes in wanted:
             if planes not in sut.plane_modes:

@@ -123,6 +123,7 @@ class TrialRunner:
             overrides=self._overrides(),
             session_timeout_ms=self.scenario.session_timeout_ms,
             disk_bytes=self._disk_bytes(),
+            late_links=self.scenario.late_links,
         )
         self.result.log_dirs = cluster.log_dirs
         try:

@@ -6,7 +6,8 @@ next one (``commit_t``); and the first LeaderAndIsr to that broker that names an
 higher epoch (``send_t``, from `control_send`). A record appended by that broker after ``send_t``
 would have been refused, had the broker handled the request on arrival.
 
-A replica that is deleted (StopReplica with delete) loses everything, which is a cut from 0.
+A replica that is deleted (StopReplica with delete) loses everything, which is a cut from 0; so does
+one whose broker lost its log directory (the fault ``wipe-disk``).
 
 What a broker says that it cut explains a loss only where ZooKeeper (the metadata log) agrees:
 ``wrong`` says why not. A follower cuts what its leader does not have, so there must be a leader:
@@ -59,6 +60,8 @@ class Cut:
     commit_t: int | None = None
     send_t: int | None = None
     send_error_ns: int = 0
+    by_fault: bool = False
+    """The harness took it: its fault ``wipe-disk``."""
     wrong: str | None = None
     """Why it is not lawful; None: it is, or nothing is known against it."""
 
@@ -92,6 +95,7 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
                 node=row["node"], cut_t=row["t"], to_offset=0, from_offset=_ALL, cut_epoch=None
             )
             bare.setdefault(key_of(row), []).append(cut)
+    _wiped(history, bare)
     if not bare:
         return {}
     led, sent = _led(history, set(bare)), _demotions(history)
@@ -99,6 +103,8 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
 
     def judged(key: Key, cut: Cut) -> Cut:
         dated, of = _dated(history, key, cut, led, sent), leadership(history).get(key)
+        if cut.by_fault:
+            return dated
         if cut.whole:
             return replace(dated, wrong=_wrong_removal(cut.node, hosts.get(key, set())))
         return replace(dated, wrong=wrong_truncation(dated, of, watched.get(key[:2], 0)))
@@ -146,6 +152,21 @@ def wrong_truncation(cut: Cut, of: Leadership | None, watched_until: int) -> str
 
 def _wrong_removal(node: int, hosts: set[int]) -> str | None:
     return "it is a replica to the end" if node in hosts else None
+
+
+def _wiped(history: History, bare: dict[Key, list[Cut]]) -> None:
+    """A broker whose log directory was emptied lost what nobody else had, where it had led."""
+    for row in history.rows("fault"):
+        if row["fault"] != "wipe-disk" or row["phase"] != "injected":
+            continue
+        for key, of in leadership(history).items():
+            if key[:2] != (row["arm"], row["trial"]):
+                continue
+            led = {e.leader for e in of.commits if (e.committed_t or 0) <= row["t"]}
+            emptied = {"to_offset": 0, "from_offset": _ALL, "cut_epoch": None}
+            for node in led.intersection(row["nodes"]):
+                cut = Cut(node=node, cut_t=row["t"], by_fault=True, **emptied)
+                bare.setdefault(key, []).append(cut)
 
 
 _ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]

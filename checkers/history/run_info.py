@@ -43,8 +43,9 @@ class TopicFacts:
 class Workload:
     """A client process that was launched. ``topics``: partitions by topic (none: all of it);
     ``nodes``: whom it asks each by itself; ``acks``: of a producer, None when it is none;
-    ``delivery``: once, it sends a record at most once; idempotent, again, and is promised that it
-    lands once; None: it may send again, or nobody knows."""
+    ``delivery``: once, it sends a record at most once; once-a-leader, again when the leader said
+    that it is none; idempotent, again, and is promised that it lands once; None: it may send again,
+    or nobody knows."""
 
     process: str
     role: str

@@ -19,6 +19,8 @@ Lawful and alike: brokers turn to the controller (AlterPartition, AllocateProduc
 on demand) by its control listener where there is one (MetadataCacheControllerNodeProvider). Kafka
 refuses no API on either listener, so a stranger may bootstrap to the control port (KIP-702); in a
 run nobody is told to. A zombie is a controller too: who once was elected may hold connections.
+A cluster that is given its control plane while it runs (fault ``plane-upgrade``) is lawfully mixed
+until the last broker is back: only what comes after that is judged.
 Blind: a connection that lived shorter than the second between two looks; planes of a system whose
 controller's requests nobody records.
 """
@@ -34,6 +36,8 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 OWN: Final = "controllers' own requests"
@@ -74,6 +78,7 @@ def _handled(history: History) -> list[dict[str, Any]]:
         *_ID, F.col("node").alias("controller_id"), F.col("to").alias("node")
     )
     rows = history.frame("control_request").where(F.col("api").isin(*CONTROL_APIS))
+    rows = _upgraded(history, rows)
     own = rows.join(sends.distinct(), [*_ID, "controller_id", "node"], "left_semi")
     if history.has("forged"):
         names = ["arm", "trial", "node", "api", "correlation_id", "client_id"]
@@ -86,6 +91,23 @@ def _handled(history: History) -> list[dict[str, Any]]:
         F.min_by("controller_id", "t").alias("controller_id"),
     )
     return list(found.toArrow().to_pylist())
+
+
+UPGRADE: Final = "plane-upgrade"
+
+
+def _upgraded(history: History, rows: DataFrame) -> DataFrame:
+    """Without the rows of trials whose brokers were still being given their control plane."""
+    since: dict[Trial, int] = {}
+    for row in history.rows("fault"):
+        if row["fault"] == UPGRADE:
+            place = (row["arm"], row["trial"])
+            done = row["t"] if row["phase"] == "injected" else 0
+            since[place] = max(since.get(place, 0), done)
+    for (arm, trial), t in since.items():
+        mixed = (F.col("arm") == arm) & (F.col("trial") == trial)
+        rows = rows.where(~(mixed & (F.col("t") < t)) if t else ~mixed)
+    return rows
 
 
 # -- who was connected to what ------------------------------------------------------------------
@@ -101,7 +123,7 @@ def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
         for row in history.rows("connection")
         if row["link"] == "control" and row["connections"]
     }
-    sent = history.frame("control_send").groupBy("arm", "trial", "node", "to")
+    sent = _upgraded(history, history.frame("control_send")).groupBy("arm", "trial", "node", "to")
     spans = sent.agg(F.min("t").alias("from_t"), F.max("t").alias("to_t"), F.count("*").alias("n"))
     for row in spans.toArrow().to_pylist():
         place = (row["arm"], row["trial"])

@@ -4,6 +4,10 @@ Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery
 
     once        it sends a record at most once (no retries): the record is in the log at most once,
                 and not at all when the answer was a definite failure
+    once-a-leader  it sends again only when the leader answered that it is none: the same of one
+                leader epoch, and of answers that came too soon for a second try (`NO_RETRY_NS`).
+                Kafka says so, too, of a record that it has appended, when it loses the leadership
+                before acks=all is met (DelayedProduce): the next leader may have it twice
     idempotent  it sends again until it is answered (KIP-98): the record is in the log once, and a
                 producer's records of one partition stand there in the order in which it sent them
     unknown     it may send again, and is promised nothing about it: what took longer than
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
 OFFERED: Final = "records offered"
 FOUND: Final = "records of the final logs"
+_DELIVERIES: Final = {"once": 1, "idempotent": 2, "once-a-leader": 3}
 ORDERED: Final = "records in an idempotent producer's order"
 
 
@@ -67,7 +72,7 @@ def _by_value(history: History) -> DataFrame:
     place = F.xxhash64("topic", "partition")
     kinds = history.table(
         [
-            {"arm": a, "trial": t, "process": p, "_delivery": 2 if d == "idempotent" else 1}
+            {"arm": a, "trial": t, "process": p, "_delivery": _DELIVERIES.get(d, 0)}
             for (a, t, p), d in history.run.deliveries().items()
         ],
         "arm string, trial int, process string, _delivery int",
@@ -85,16 +90,19 @@ def _by_value(history: History) -> DataFrame:
         nothing.alias("_offset"),
         nothing.alias("_place"),
         never.alias("read"),
+        never.alias("_epoch"),
     )
     final = history.frame("log_read").where("value is not null")
     leaders = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
     final = final.join(F.broadcast(leaders), ["arm", "trial", "topic", "partition"])
     final = final.where("node = leader_node").select(
-        "arm", "trial", "value", never, never, never, F.col("offset"), place, never
+        *("arm", "trial", "value"),
+        *(never, never, never, F.col("offset"), place, never, F.col("leader_epoch").cast("int")),
     )
     reads = history.frame("fetch").where("type = 'ok' and value is not null")
     reads = reads.select(
-        "arm", "trial", "value", never, never, never, nothing, nothing, F.lit(1).cast("int")
+        *("arm", "trial", "value"),
+        *(never, never, never, nothing, nothing, F.lit(1).cast("int"), never),
     )
     found = offers.unionAll(final).unionAll(reads).groupBy("arm", "trial", "value")
     return found.agg(
@@ -105,6 +113,7 @@ def _by_value(history: History) -> DataFrame:
         F.count("_offset").alias("found"),
         F.min("_offset").alias("first"),
         F.max("_offset").alias("last"),
+        (F.max("_epoch") - F.min("_epoch") >= F.count("_offset") - 1).alias("apart"),
     )
 
 
@@ -113,7 +122,8 @@ def _classes(values: DataFrame) -> list[dict[str, Any]]:
     values = values.withColumn("offered", F.col("failed").isNotNull())
     values = values.withColumn("copies", F.least("found", F.lit(2)))
     values = values.withColumn("given", F.coalesce("read", F.lit(0)))
-    kinds = ["arm", "trial", "offered", "failed", "delivery", "quick", "copies", "given"]
+    values = values.withColumn("apart", F.coalesce("apart", F.lit(False)) & (F.col("found") > 1))
+    kinds = ["arm", "trial", "offered", "failed", "delivery", "quick", "copies", "given", "apart"]
     found = values.groupBy(*kinds).agg(
         F.count("*").alias("n"),
         F.sum("found").alias("found"),
@@ -131,11 +141,12 @@ def _judge(outcome: Outcome, row: dict[str, Any]) -> None:
         figures["foreign_records"] = figures.get("foreign_records", 0) + row["found"]
         return
     outcome.saw(arm, trial, OFFERED, n)
-    certain = row["delivery"] > 0 or row["quick"] == 1
-    idempotent = row["delivery"] == 2
+    by_leader = row["delivery"] == _DELIVERIES["once-a-leader"]
+    certain = row["quick"] == 1 or (row["delivery"] > 0 and not by_leader)
+    idempotent = row["delivery"] == _DELIVERIES["idempotent"]
     if row["copies"] > 1:
         figures["duplicates"] = figures.get("duplicates", 0) + n
-        if certain:
+        if certain or (by_leader and not row["apart"]):
             rule = "idempotent-duplicate" if idempotent else "duplicate-append"
             how = "by an idempotent producer" if idempotent else "once"
             _all(outcome, row, rule, f"sent {how}, is in the final log more than once")

@@ -35,6 +35,8 @@ _REQUEST_TIMED_OUT: Final = 7
 _TOPIC_ALREADY_EXISTS: Final = 36
 _NOT_CONTROLLER: Final = 41
 _ELECTION_NOT_NEEDED: Final = 84
+_BROKER_RESOURCE: Final = 4
+_SET: Final = 0
 
 Outcome = tuple[str, int, str | None]
 """What an answer says of one thing: (its name, error code, message)."""
@@ -142,6 +144,30 @@ class ClusterAdmin:
         )
         wanted = {key: tuple(replicas) for key, replicas in assignment.items()}
         self._await("the reassignment to finish", lambda: self._reassigned(wanted))
+
+    def set_broker_config(self, node: int, name: str, value: str) -> None:
+        """Any broker takes it for itself: no controller is asked, and nothing is tried again."""
+        entity = request(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            resources=[
+                {
+                    "resource_type": _BROKER_RESOURCE,
+                    "resource_name": str(node),
+                    "configs": [{"name": name, "config_operation": _SET, "value": value}],
+                }
+            ],
+            validate_only=False,
+        )
+        what = f"setting {name} of broker {node}"
+        try:
+            answer = ask(self._links.address(node, Link.CLIENT, direct=True), entity, _TIMEOUT_S)
+        except NoAnswer as e:
+            raise FaultFailed(f"{what}: {e}") from e
+        for row in answer.responses:
+            if int(row.error_code) != NONE:
+                reason = f"{error_name(int(row.error_code))} ({row.error_message})"
+                raise FaultFailed(f"{what}: {reason}")
 
     def remove_controller(self) -> None:
         """As an operator does in ZooKeeper's shell when a controller hangs."""

@@ -20,7 +20,7 @@ import contextlib
 import random
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -46,7 +46,7 @@ from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.cluster.zk_writes import record_writes
 from harness.links import ToxiproxyLinks
-from harness.runtime.protocol import Address, Handle, Runtime
+from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime
 from harness.runtime.readiness import four_letter_word
 from harness.sut.protocol import NodeLayout, Planes, SupportLayout, SystemUnderTest
 
@@ -86,9 +86,11 @@ class Cluster:
         overrides: Mapping[str, str] | None = None,
         session_timeout_ms: int = 6000,
         disk_bytes: int | None = None,
+        late_links: Collection[Link] = (),
     ) -> None:
         """``disk_bytes``: each node's log directory gets a disk of that size, for faults that fill
-        it; only in a runtime with BOUNDED_DISK."""
+        it; only in a runtime with BOUNDED_DISK. ``late_links``: those have their proxies, but no
+        listener behind them until a node is reconfigured (`faults.protocol.Nodes`)."""
         self.runtime: Final = runtime
         self.sut: Final = sut
         self.planes: Final = Planes(planes)
@@ -97,6 +99,8 @@ class Cluster:
         self.record: Final = record
         self._ids = tuple(range(1, nodes + 1))
         self._session_timeout_ms = session_timeout_ms
+        self._overrides = dict(overrides or {})
+        self._disk_bytes = disk_bytes
         self._cleanup = contextlib.ExitStack()
         if self.planes not in sut.plane_modes:
             allowed = ", ".join(sorted(sut.plane_modes))
@@ -147,20 +151,31 @@ class Cluster:
         self.log_dirs: Final = list(log_dirs.values())
         self.nodes: Final = NodeFleet(
             runtime,
-            {
-                node: replace(
-                    sut.node_spec(layout, self.planes, overrides or {}),
-                    disk=log_dirs[node] if disk_bytes else None,
-                    disk_bytes=disk_bytes,
-                )
-                for node, layout in self._layout.nodes.items()
-            },
+            {node: self._node_spec(node, {}, late_links) for node in self._ids},
+            self._node_spec,
             log_dirs,
             view=self.view,
             links=self.links,
             record=record,
             session_timeout_ms=session_timeout_ms,
         )
+
+    def _node_spec(
+        self,
+        node: int,
+        properties: Mapping[str, str],
+        without: Collection[Link],
+        another: str | None = None,
+    ) -> ProcessSpec:
+        """See `harness.cluster.fleet.Respec`."""
+        layout = self._layout.nodes[node]
+        if another is not None:
+            layout = replace(layout, name=f"{layout.name}-{another}", dir=layout.dir / another)
+        bind = {link: at for link, at in layout.bind.items() if link not in without}
+        layout = replace(layout, bind=bind)
+        spec = self.sut.node_spec(layout, self.planes, {**self._overrides, **properties})
+        disk = self.sut.log_dir(layout) if self._disk_bytes and another is None else None
+        return replace(spec, disk=disk, disk_bytes=self._disk_bytes if disk else None)
 
     def __enter__(self) -> Cluster:
         self.start()

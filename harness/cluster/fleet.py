@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -32,6 +32,11 @@ _STOP_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 5.0
 
 
+Respec = Callable[[int, Mapping[str, str], Collection[Link], str | None], ProcessSpec]
+"""(node, properties on top, links without a listener, None or what to call a process of another
+folder that is to have them) -> what to run."""
+
+
 class NodeFleet:
     """Implements `faults.protocol.Nodes`. Thread-safe; one operation at a time a node."""
 
@@ -39,6 +44,7 @@ class NodeFleet:
         self,
         runtime: Runtime,
         specs: Mapping[int, ProcessSpec],
+        respec: Respec,
         log_dirs: Mapping[int, Path],
         *,
         view: StateView,
@@ -49,6 +55,8 @@ class NodeFleet:
     ) -> None:
         self._runtime = runtime
         self._specs = dict(specs)
+        self._respec = respec
+        self._tries = 0
         self._log_dirs = dict(log_dirs)
         self._view = view
         self._links = links
@@ -125,6 +133,28 @@ class NodeFleet:
             if self._alive(node) and self._handles[node].paused:
                 self._event(node, "resume")  # before: it may act before this thread goes on
                 self._handles[node].resume()
+
+    def reconfigure(
+        self, node: int, properties: Mapping[str, str], *, without: Collection[Link] = ()
+    ) -> None:
+        with self._locks[self._known(node)]:
+            self._specs[node] = spec = self._respec(node, properties, without, None)
+            handle = self._handles.get(node)
+            if handle is not None:
+                handle.respec(spec)
+
+    def refusal(
+        self, node: int, properties: Mapping[str, str], *, without: Collection[Link] = ()
+    ) -> str:
+        self._known(node)
+        self._tries += 1
+        spec = self._respec(node, properties, without, f"try-{self._tries}")
+        handle = self._runtime.spawn(spec)
+        try:
+            self._await(f"{spec.name} to end", lambda: not handle.alive, _READY_TIMEOUT_S)
+        finally:
+            handle.kill()
+        return tail(handle.output)
 
     def note_exits(self) -> Sequence[int]:
         """Record, once each, the nodes that ended without being told to; returns their ids."""

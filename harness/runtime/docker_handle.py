@@ -31,7 +31,14 @@ from faults.protocol import Usage
 from harness.runtime.docker_disk import BoundedDisk
 from harness.runtime.docker_engine import EngineFailed, Owner, engine_errors, one_line
 from harness.runtime.docker_network import PrivateNetwork
-from harness.runtime.protocol import ProcessSpec, Role, RuntimeFailed, SetupError, StartFailed
+from harness.runtime.protocol import (
+    ProcessSpec,
+    Role,
+    RuntimeFailed,
+    SetupError,
+    StartFailed,
+    check_respec,
+)
 from harness.runtime.readiness import tail, wait_ready
 from harness.runtime.registry import boot_id, start_ticks
 
@@ -89,7 +96,7 @@ class DockerHandle:
         image: str,
         user: tuple[int, int],
     ) -> None:
-        self.spec: Final = spec
+        self.spec = spec
         self.output: Final = spec.workdir / "output.log"
         self.starts = 0
         self.paused = False
@@ -179,6 +186,11 @@ class DockerHandle:
                     "the engine runs elsewhere; run the harness on the engine's own host"
                 )
             self._process = (pid, ticks) if ticks is not None else None
+
+    def respec(self, spec: ProcessSpec) -> None:
+        with self._lock:
+            check_respec(self.spec, spec)
+            self.spec = spec
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
         try:

@@ -38,6 +38,7 @@ from harness.runtime.protocol import (
     Programs,
     RuntimeFailed,
     StartFailed,
+    check_respec,
 )
 from harness.runtime.readiness import tail, wait_ready
 from harness.runtime.registry import Registry
@@ -55,7 +56,7 @@ class ProcessHandle:
     """See `harness.runtime.protocol.Handle`. Operations hold ``_lock``; properties do not."""
 
     def __init__(self, runtime: ProcessRuntime, spec: ProcessSpec) -> None:
-        self.spec: Final = spec
+        self.spec = spec
         self.output: Final = spec.workdir / "output.log"
         self.starts = 0
         self.paused = False
@@ -94,6 +95,11 @@ class ProcessHandle:
             self.starts += 1
             self.paused = False
             self._record = self._runtime.registry.add(self.spec.name, self._popen.pid)
+
+    def respec(self, spec: ProcessSpec) -> None:
+        with self._lock:
+            check_respec(self.spec, spec)
+            self.spec = spec
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
         wait_ready(

@@ -33,7 +33,7 @@ mends it) and `StartFailed` (a process did not come up; the message holds the en
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -140,6 +140,12 @@ class ProcessSpec:
     disk_bytes: int | None = None
 
 
+def check_respec(old: ProcessSpec, new: ProcessSpec) -> None:
+    """`RuntimeFailed` unless the two differ only in what may change between starts."""
+    if replace(new, files=old.files, ports=old.ports, ready=old.ready) != old:
+        raise RuntimeFailed(f"{old.name} cannot become another process")
+
+
 class Handle(Protocol):
     """One process of a runtime, over all of its restarts. See the module's picture."""
 
@@ -174,6 +180,11 @@ class Handle(Protocol):
 
     def start(self) -> None:
         """Start it again after its death. Does not wait; see `wait_ready`."""
+        ...
+
+    def respec(self, spec: ProcessSpec) -> None:
+        """What it is from its next start on: other files, ports and signs of readiness. Its name,
+        place and program stay."""
         ...
 
     def wait_ready(self, timeout_s: float | None = None) -> None:

@@ -7,12 +7,21 @@ from harness.scenarios.acks1_truncation import ACKS1_TRUNCATION
 from harness.scenarios.base import Scenario
 from harness.scenarios.broker_restart import BROKER_RESTART
 from harness.scenarios.controller_pause import CONTROLLER_PAUSE
+from harness.scenarios.disk_lost import DISK_LOST
+from harness.scenarios.double_failover import DOUBLE_FAILOVER
+from harness.scenarios.group_rebalance import GROUP_REBALANCE
+from harness.scenarios.idle_elections import IDLE_ELECTIONS
+from harness.scenarios.isr_by_lag import ISR_BY_LAG
+from harness.scenarios.lagging_follower import LAGGING_FOLLOWER
 from harness.scenarios.leader_handover import LEADER_HANDOVER
 from harness.scenarios.leader_unavailability import LEADER_UNAVAILABILITY
 from harness.scenarios.log_recovery import LOG_RECOVERY
 from harness.scenarios.mixture import MIXTURE
+from harness.scenarios.overloaded_controller import OVERLOADED_CONTROLLER
+from harness.scenarios.reassignment import REASSIGNMENT
 from harness.scenarios.request_flood import REQUEST_FLOOD
 from harness.scenarios.returning_follower import RETURNING_FOLLOWER
+from harness.scenarios.rolling_upgrade import ROLLING_UPGRADE
 from harness.scenarios.topic_deletion import TOPIC_DELETION
 from harness.scenarios.zombie_broker import ZOMBIE_BROKER
 from harness.scenarios.zombie_controller import ZOMBIE_CONTROLLER
@@ -31,6 +40,15 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         LEADER_HANDOVER,
         RETURNING_FOLLOWER,
         LOG_RECOVERY,
+        LAGGING_FOLLOWER,
+        ISR_BY_LAG,
+        DOUBLE_FAILOVER,
+        GROUP_REBALANCE,
+        ROLLING_UPGRADE,
+        DISK_LOST,
+        REASSIGNMENT,
+        IDLE_ELECTIONS,
+        OVERLOADED_CONTROLLER,
         MIXTURE,
     )
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from faults.plan import Plan
-from faults.protocol import Capability, Entry
+from faults.protocol import Capability, Entry, Link
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -81,6 +81,10 @@ class Scenario:
     faults_may_collide: bool = False
     """Its faults are drawn at random and may be in each other's way: a fault that fails for that is
     counted, and does not make the run `unknown` while most of them took hold."""
+    late_links: frozenset[Link] = frozenset()
+    """Listeners that the brokers begin without, and are given by a fault."""
+    other_planes: bool = True
+    """Whether it may be played in plane modes that it does not name. False: those are skipped."""
     profiles: tuple[str, ...] = ("smoke", "ci", "nightly")
     """Where it is played without being named. Naming a scenario plays it in any profile."""
 
@@ -159,6 +163,30 @@ def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.
         Role(role="consumer", process="consumer", params={"topics": topics}),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [topic]}),
     ]
+
+
+def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> Role:
+    """A producer that retries whatever happens, and is promised each record once, in order."""
+    return Role(
+        role="producer",
+        process="producer-idempotent",
+        params={
+            "topics": {topic: partitions},
+            "acks": -1,
+            "rate_per_s": per_s,
+            "first_value": 2_000_000_000,
+            "idempotent": True,
+        },
+    )
+
+
+def tail_reader(topic: str, partitions: int, *, late_ms: int = 3000) -> Role:
+    """A consumer that comes when the load has long begun, and starts at the end."""
+    return Role(
+        role="consumer",
+        process="tail-reader",
+        params={"topics": {topic: partitions}, "late_ms": late_ms},
+    )
 
 
 BEYOND_SMOKE = ("ci", "nightly")

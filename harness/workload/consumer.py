@@ -1,4 +1,5 @@
-"""The realistic consumer: librdkafka with assigned partitions, from their start, no group.
+"""The realistic consumer: librdkafka with assigned partitions, from their start, no group. With
+``late_ms`` it comes so much later and starts at their end, as a tail reader does.
 
 Every record delivered is a `fetch` row; a poll that delivered none is one row with a null offset.
 The rows of one poll share its number. Positions are librdkafka's own: after an error it goes on by
@@ -26,6 +27,7 @@ class Params:
     """``topics``: partitions by topic. ``client``: librdkafka settings on top."""
 
     topics: dict[str, int]
+    late_ms: int | None = None
     poll_ms: int = 200
     max_records: int = 500
     fetch_wait_ms: int = 100
@@ -34,6 +36,8 @@ class Params:
     def __post_init__(self) -> None:
         if not self.topics:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
+        if self.late_ms is not None and self.late_ms < 0:
+            raise ValueError("field 'params.late_ms': allowed: null, or at least 0")
 
 
 class Consumer:
@@ -68,9 +72,14 @@ class Consumer:
             client.list_topics(timeout=_CONNECT_S)
         except confluent_kafka.KafkaException as error:
             raise WorkloadError(f"workload {self._spec.process!r}: {error}") from None
+        begin = confluent_kafka.OFFSET_BEGINNING
+        if params.late_ms is not None:
+            begin = confluent_kafka.OFFSET_END
+            life.ready()
+            life.stopping.wait(params.late_ms / 1000)
         client.assign(
             [
-                confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)
+                confluent_kafka.TopicPartition(topic, partition, begin)
                 for topic, count in params.topics.items()
                 for partition in range(count)
             ]

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def is_busy(now_ns: int, busy_ms: int, idle_ms: int) -> bool:
+    """Whether a load that works for a while and pauses for a while works at ``now_ns``. By the
+    clock alone: all of a machine pause at the same moments. Without ``idle_ms`` it never does."""
+    return not idle_ms or now_ns // 1_000_000 % (busy_ms + idle_ms) < busy_ms
+
+
 class Clock:
     """Ticks at a fixed rate from ``start_ns``. A caller that fell behind gets the missed ticks with
     their planned times, but at most ``max_behind_ns`` of them: older ones are dropped and counted.

@@ -16,7 +16,7 @@ import confluent_kafka
 
 from harness.workload.lifecycle import Lifecycle
 from harness.workload.outcomes import produce_outcome
-from harness.workload.pacing import Clock
+from harness.workload.pacing import Clock, is_busy
 from harness.workload.recorder import LiveRecorder
 from harness.workload.spec import WorkloadError, WorkloadSpec
 from harness.workload.values import MIN_BYTES, encode_value
@@ -28,11 +28,14 @@ _LOG_APPEND_TIME: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``topics``: partitions by topic, taken in turn. ``client``: librdkafka settings on top."""
+    """``topics``: partitions by topic, taken in turn. ``client``: librdkafka settings on top.
+    ``idle_ms``: it offers nothing for so long, after each ``busy_ms`` (`pacing.is_busy`)."""
 
     topics: dict[str, int]
     acks: int = -1
     rate_per_s: float = 200.0
+    busy_ms: int = 0
+    idle_ms: int = 0
     first_value: int = 0
     value_bytes: int = 64
     timeout_ms: int = 10_000
@@ -52,6 +55,8 @@ class Params:
             )
         if self.idempotent and (self.acks != -1 or self.retries):
             raise ValueError("field 'params.idempotent': allowed: with acks -1, without retries")
+        if min(self.busy_ms, self.idle_ms) < 0 or (self.idle_ms and not self.busy_ms):
+            raise ValueError("field 'params.idle_ms': allowed: 0, or with busy_ms above 0")
         if not self.topics:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
 
@@ -90,6 +95,10 @@ class Producer:
         clock = Clock(params.rate_per_s, time.monotonic_ns())
         op = 0
         while not life.over:
+            if not is_busy(time.monotonic_ns(), params.busy_ms, params.idle_ms):
+                client.poll(0.02)
+                clock = Clock(params.rate_per_s, time.monotonic_ns())  # a pause is no backlog
+                continue
             planned = clock.take(time.monotonic_ns())
             if planned is None or self._unanswered >= params.max_unanswered:
                 client.poll(clock.wait_s(time.monotonic_ns(), 0.05) if planned is None else 0.001)

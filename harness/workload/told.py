@@ -14,7 +14,9 @@ from harness.workload.spec import WorkloadSpec
 def told(spec: WorkloadSpec) -> dict[str, Any]:
     """``topics``: partitions by topic (none named: all of it); ``nodes``: whom it asks each by
     itself; of a producer ``acks``, and ``delivery``: "once", it sends a record at most once;
-    "idempotent", again and again, and is promised that it lands once; absent, neither."""
+    "once-a-leader", again only when the leader said that it is none (librdkafka does, however few
+    retries it is allowed: its rd_kafka_handle_Produce_error counts that as none); "idempotent",
+    again and again, and is promised that it lands once; absent, nothing of that."""
     params = spec.params
     record: dict[str, Any] = {"process": spec.process, "role": spec.role}
     if spec.role == "direct-producer":
@@ -33,7 +35,7 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         if params.get("idempotent"):
             record["delivery"] = "idempotent"
         elif not params.get("retries"):
-            record["delivery"] = "once"
+            record["delivery"] = "once" if spec.role == "direct-producer" else "once-a-leader"
     if "rate_per_s" in params:
         record["rate_per_s"] = params["rate_per_s"]
     return record

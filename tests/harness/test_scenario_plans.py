@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from faults.plan import Plan
+from faults.protocol import Capability, Link
+from harness.run import Skipped, arms_of
 from harness.scenarios import SCENARIOS
-from harness.scenarios.base import Stage
-from harness.settings import PROFILES
+from harness.scenarios.base import Stage, checks_for
+from harness.settings import PROFILES, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGE = Stage(nodes=(1, 2, 3), controller=2, victim=1, profile=PROFILES["smoke"])
@@ -32,7 +35,7 @@ def test_a_seed_draws_one_plan(name: str, profile: str) -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_a_plan_names_is_a_topic_of_the_scenario(name: str) -> None:
     scenario = SCENARIOS[name]
-    known = {t.name for t in scenario.topics(STAGE)}
+    known = {t.name for t in scenario.topics(STAGE)} | {"__consumer_offsets"}
     plan = scenario.plan(random.Random(1), PROFILES["ci"])
     for entry in plan.entries:
         target = str(entry.params.get("target", ""))
@@ -92,3 +95,172 @@ def test_a_torn_log_ends_where_a_batch_of_its_leader_ends() -> None:
     producers = [r for r in SCENARIOS["log-recovery"].workloads(STAGE) if r.role == "producer"]
     assert len(producers) == 2
     assert all(r.params["client"] == {"batch.num.messages": "1"} for r in producers)
+
+
+# ---- situations brought about on purpose ---------------------------------------------------------
+
+
+def plans(name: str, profile: str = "ci", seeds: int = 30) -> list[Plan]:
+    return [SCENARIOS[name].plan(random.Random(seed), PROFILES[profile]) for seed in range(seeds)]
+
+
+def test_who_lags_is_who_is_killed() -> None:
+    """One entry resolves its target once; a lag and a kill by two entries may hit two brokers."""
+    for plan in plans("broker-restart"):
+        assert {e.fault for e in plan.entries} <= {"lagged-kill", "stop", "pause"}
+        assert all(str(e.params["target"]).startswith("leader:") for e in plan.entries)
+    assert any(e.fault == "lagged-kill" for e in plans("broker-restart", "smoke")[0].entries)
+
+
+def test_each_laggard_has_its_turn_and_is_in_sync_meanwhile() -> None:
+    from harness.scenarios import lagging_follower as under_test
+
+    scenario = SCENARIOS["lagging-follower"]
+    for plan in plans("lagging-follower"):
+        assert {e.params["laggard"] for e in plan.entries} == {"successor", "last"}
+        assert all(int(e.params["lag_ms"]) < scenario.session_timeout_ms for e in plan.entries)
+        # The leader stays away until another was elected: longer than its session.
+        assert all(e.duration_ms > scenario.session_timeout_ms for e in plan.entries)
+    assert "replica.lag.time.max.ms" not in scenario.overrides  # 30 s: nobody is dropped
+    (topic,) = scenario.topics(STAGE)
+    assert {tuple(r) for r in topic.assignment.values()} == {(1, 3, 2)}
+    assert {r.params.get("acks") for r in scenario.workloads(STAGE)} >= {-1, 1}
+    assert under_test.CONFIGS["min.insync.replicas"] == "2"
+
+
+def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
+    scenario = SCENARIOS["isr-by-lag"]
+    lag_ms = int(scenario.overrides["replica.lag.time.max.ms"])
+    assert 1500 <= lag_ms <= 2000
+    assert 5 * lag_ms < scenario.session_timeout_ms
+    for plan in plans("isr-by-lag"):
+        assert {e.params["how"] for e in plan.entries} == {"pause", "latency", "cut"}
+        assert {e.params["lag_ms"] for e in plan.entries} == {lag_ms}
+    (topic,) = scenario.topics(STAGE)
+    assert topic.configs["min.insync.replicas"] == "2"
+    assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_two_leaders_die_twice(profile: str) -> None:
+    for plan in plans("double-failover", profile):
+        assert len(plan.entries) >= 2
+        assert {e.params["how"] for e in plan.entries} == {"kill", "stop"}
+        for one, following in zip(plan.entries, plan.entries[1:], strict=False):
+            assert one.at_ms + one.duration_ms < following.at_ms
+
+
+def test_a_groups_coordinator_is_aimed_at() -> None:
+    from harness.scenarios import group_rebalance as under_test
+    from nodes.groups.store import partition_for
+
+    for group in ("sharers", "a", "polygenelubricants", "a-group-of-some-name"):
+        assert under_test.offsets_partition(group, 50) == partition_for(group, 50)
+    scenario = SCENARIOS["group-rebalance"]
+    partitions = int(scenario.overrides["offsets.topic.num.partitions"])
+    where = partition_for(under_test.GROUP, partitions)
+    for plan in plans("group-rebalance"):
+        assert plan.entries[0].params["target"] == f"leader:__consumer_offsets-{where}"
+        coordinators = [e for e in plan.entries if "__consumer_offsets" in e.params["target"]]
+        assert {e.fault for e in coordinators} == {e.fault for e in plan.entries[:2]}
+        assert {e.fault for e in coordinators} == {"kill", "stop"}
+    roles = list(scenario.workloads(STAGE))
+    members = [r for r in roles if r.role == "group-consumer"]
+    assert len({(r.process, r.params["rejoin_ms"]) for r in members}) == 2
+    assert [r.params["idempotent"] for r in roles if r.role == "producer"] == [True]
+    assert "groups" in scenario.checks
+    assert "polls" not in scenario.checks  # no consumer without a group is there
+
+
+def test_an_upgrade_begins_without_the_listener_and_is_held_to_planes() -> None:
+    scenario = SCENARIOS["rolling-upgrade"]
+    assert scenario.overrides["control.plane.listener.name"] == ""  # removes it
+    assert scenario.late_links == {Link.CONTROL}
+    assert "planes" in checks_for(scenario.checks, [frozenset(Capability)])
+    for profile in PROFILES:
+        upgrade, moves = plans("rolling-upgrade", profile)[0].entries
+        assert (upgrade.fault, moves.fault) == ("plane-upgrade", "leadership-churn")
+        assert moves.at_ms > upgrade.at_ms + 4000  # for then it may be done
+    tried = {
+        (e.params["wrong_order"], e.params["dynamic"])
+        for plan in plans("rolling-upgrade")
+        for e in plan.entries
+        if e.fault == "plane-upgrade"
+    }
+    assert tried == {(True, False), (False, True), (True, True)}
+
+
+def test_an_upgrade_to_planes_is_played_with_those_only() -> None:
+    scenario = SCENARIOS["rolling-upgrade"]
+    both = arms_of(scenario, Settings.of(planes="single,dual"))
+    assert [arm.planes for arm in both] == ["dual"]
+    with pytest.raises(Skipped, match="single planes are not its own"):
+        arms_of(scenario, Settings.of(planes="single"))
+    other = arms_of(SCENARIOS["broker-restart"], Settings.of(planes="priority"))
+    assert [arm.planes for arm in other] == ["priority"]
+
+
+def test_lost_disks_are_followed_by_a_lost_leader() -> None:
+    for plan in plans("disk-lost"):
+        wipes = [e for e in plan.entries if e.fault == "wipe-disk"]
+        kills = [e for e in plan.entries if e.fault == "kill"]
+        assert {str(e.params["target"]).split(":")[0] for e in wipes} == {"leader", "successor"}
+        assert all(e.duration_ms > SCENARIOS["disk-lost"].session_timeout_ms for e in wipes)
+        assert len(kills) == len(wipes) // 2
+        for kill in kills:
+            wiped = wipes[2 * kills.index(kill) + 1]
+            assert kill.at_ms > wiped.at_ms + wiped.duration_ms  # it is back
+            assert kill.params["target"].split(":")[0] == "leader"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_partitions_wander_while_a_broker_on_their_way_is_flooded(profile: str) -> None:
+    scenario = SCENARIOS["reassignment"]
+    for plan in plans("reassignment", profile):
+        flood = next(e for e in plan.entries if e.fault == "flood-heavy-produce")
+        moves = [e for e in plan.entries if e.fault == "reassign"]
+        assert len(moves) >= 2
+        for move in moves:
+            assert flood.at_ms < move.at_ms < flood.at_ms + flood.duration_ms
+        # No two entries move one partition at one time.
+        single = [e.params["partitions"] for e in moves if e.id != "wander-on"]
+        assert len(set(single)) == len(single)
+    wandering = next(t for t in scenario.topics(STAGE) if t.name == "wandering")
+    assert all(len(r) < len(STAGE.nodes) for r in wandering.assignment.values())
+
+
+def test_elections_come_in_the_pauses_of_every_producer() -> None:
+    scenario = SCENARIOS["idle-elections"]
+    producers = [r for r in scenario.workloads(STAGE) if r.role == "producer"]
+    pauses = {(r.params["busy_ms"], r.params["idle_ms"]) for r in producers}
+    ((busy_ms, idle_ms),) = pauses
+    assert busy_ms > 0
+    assert idle_ms > 3 * scenario.session_timeout_ms  # for a kill and an election in a pause
+    for plan in plans("idle-elections"):
+        assert {e.params["kill"] for e in plan.entries} == {True, False}
+
+
+def test_the_flooded_broker_is_the_controller() -> None:
+    scenario = SCENARIOS["overloaded-controller"]
+    for plan in plans("overloaded-controller"):
+        by_fault = {e.fault: e for e in plan.entries}
+        flood = by_fault["flood-heavy-produce"]
+        assert flood.params["target"] == "controller"
+        churn = by_fault["topic-churn"]
+        assert flood.at_ms < churn.at_ms
+        assert churn.at_ms + churn.duration_ms < flood.at_ms + flood.duration_ms
+        assert "move-leadership" in by_fault
+    prober = next(r for r in scenario.workloads(STAGE) if r.role == "prober")
+    assert prober.params["nodes"] == [STAGE.controller]
+
+
+@pytest.mark.parametrize("name", ["broker-restart", "mixture", "group-rebalance"])
+def test_idempotent_producers_have_values_of_their_own(name: str) -> None:
+    producers = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "producer"]
+    assert sum(bool(r.params.get("idempotent")) for r in producers) == 1
+    assert len({r.params.get("first_value", 0) for r in producers}) == len(producers)
+
+
+def test_the_new_ones_are_beyond_smoke() -> None:
+    smoke = {name for name, s in SCENARIOS.items() if "smoke" in s.profiles}
+    assert smoke == {"request-flood", "acks1-truncation", "broker-restart", "zombie-controller"}

@@ -143,3 +143,40 @@ def test_a_run_in_which_nobody_looked_says_so(story: Any, spark: Any) -> None:
     found = judged(story, spark)
     assert not found.counts
     assert found.not_judged == [f"{story.arm}: where controllers connected: nobody looked"]
+
+
+# ---- a control plane that comes while the cluster runs ------------------------------------------
+
+
+def upgrade(story: Any, *, done: int | None) -> None:
+    fault = {"fault": "plane-upgrade", "id": "upgrade"}
+    story.add("fault", 100, phase="inject", **fault)
+    if done is not None:
+        story.add("fault", done, phase="injected", took_hold=True, **fault)
+
+
+def test_before_its_upgrade_is_done_a_cluster_is_mixed(story: Any, spark: Any) -> None:
+    dual(story, control=(1, 3))  # and then broker 2 has no control listener yet
+    request(story, 8_000, 2, 9, plane="data")
+    upgrade(story, done=9_000)
+    request(story, 10_000, 1, 11, plane="control")
+    assert not judged(story, spark).counts
+
+
+def test_after_its_upgrade_a_cluster_has_planes(story: Any, spark: Any) -> None:
+    dual(story, control=(1, 3))
+    upgrade(story, done=900)
+    request(story, 10_000, 3, 12, plane="data")
+    assert judged(story, spark).counts == {
+        "controller-past-the-control-listener": 1,
+        "control-request-on-data-plane": 1,
+    }
+
+
+def test_of_an_upgrade_that_was_never_done_nothing_is_judged(story: Any, spark: Any) -> None:
+    dual(story, control=())
+    request(story, 8_000, 2, 9, plane="data")
+    upgrade(story, done=None)
+    found = judged(story, spark)
+    assert not found.counts
+    assert not found.evidence[story.arm, 0, SEEN]

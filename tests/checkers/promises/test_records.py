@@ -53,6 +53,41 @@ def test_twice_in_the_log(
     assert found.arms[story.arm]["duplicates"] == 1
 
 
+@pytest.mark.parametrize(
+    ("delivery", "took_ms", "epochs", "rule"),
+    [
+        ("once-a-leader", 300, (1, 2), None),  # the first leader said that it was none any more
+        ("once-a-leader", 300, (1, 1), "duplicate-append"),
+        ("once-a-leader", 5, (1, 2), "duplicate-append"),  # too soon for a second try
+        ("once-a-leader", 300, (1, 1, 2), "duplicate-append"),
+        ("once", 300, (1, 2), "duplicate-append"),
+        ("idempotent", 300, (1, 2), "idempotent-duplicate"),
+    ],
+)
+def test_once_with_each_leader(
+    story: Any, spark: Any, delivery: str, took_ms: int, epochs: tuple[int, ...], rule: str | None
+) -> None:
+    """What librdkafka does without retries, when a demoted leader refuses what it has appended."""
+    sends(story, delivery)
+    story.produce(500, 7, len(epochs) - 1, acks=-1, invoke_t=500 - took_ms)
+    for offset, leader_epoch in enumerate(epochs):
+        story.add("log_read", 90_000, node=1, offset=offset, value=7, leader_epoch=leader_epoch)
+    story.final_log({})
+    found = judged(story, spark)
+    assert found.counts == ({rule: 1} if rule else {})
+    assert found.arms[story.arm]["duplicates"] == 1
+
+
+@pytest.mark.parametrize(("took_ms", "broken"), [(5, 1), (300, 0)])
+def test_a_second_try_may_fail_after_the_first_has_landed(
+    story: Any, spark: Any, took_ms: int, broken: int
+) -> None:
+    sends(story, "once-a-leader")
+    story.produce(500, 7, None, acks=-1, type="fail", error=19, invoke_t=500 - took_ms)
+    story.final_log({0: 7})
+    assert judged(story, spark).counts.get("failed-write-visible", 0) == broken
+
+
 def test_twice_in_two_partitions(story: Any, spark: Any) -> None:
     sends(story, "once")
     story.produce(500, 7, 0)

@@ -186,3 +186,19 @@ def test_an_acknowledgement_without_an_offset_is_one_all_the_same(
     story.produce(10, 2, offset, acks=-1)
     story.final_log({5: 1})
     assert judged(story, spark).counts == {"acked-all-lost": 1}
+
+
+@pytest.mark.parametrize(("wiped", "broken"), [(1, 0), (3, 1)])
+def test_a_wiped_leader_takes_what_only_it_had(
+    story: Any, spark: Any, wiped: int, broken: int
+) -> None:
+    """Another's lost disk explains nothing."""
+    story.commit(0, 1, 0)
+    story.add("leader_change", 1, node=1, role="leader", leader_epoch=0, leader=1)
+    story.produce(90, 7, 5, node=1)
+    story.commit(200, 2, 1)
+    story.add("leader_change", 201, node=2, role="leader", leader_epoch=1, leader=2)
+    story.add("fault", 150, fault="wipe-disk", id="w", phase="inject", nodes=[])
+    story.add("fault", 300, fault="wipe-disk", id="w", phase="injected", nodes=[wiped])
+    story.final_log({v: v + 100 for v in range(4)}, node=2)
+    assert judged(story, spark).counts.get("unexplained-loss", 0) == broken

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
-from faults.protocol import FaultFailed
+from faults.protocol import FaultFailed, Link
 from harness.cluster.admin import ClusterAdmin
 
 _CONTROLLER = "/kafka/controller"
@@ -32,3 +33,30 @@ def test_without_zookeeper_there_is_nothing_to_remove() -> None:
     nothing: Any = None
     with pytest.raises(FaultFailed, match="no ZooKeeper"):
         ClusterAdmin(nothing, nothing).remove_controller()
+
+
+@pytest.mark.parametrize("error", [0, 42])
+def test_a_brokers_own_config_is_asked_of_itself(
+    monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def ask(address: Any, entity: Any, _timeout_s: float) -> Any:
+        asked.append((address, entity))
+        row = SimpleNamespace(error_code=error, error_message="Cannot update: Set(n)")
+        return SimpleNamespace(responses=[row])
+
+    monkeypatch.setattr("harness.cluster.admin.ask", ask)
+    nothing: Any = None
+    links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
+    admin = ClusterAdmin(nothing, links)
+    if error:
+        with pytest.raises(FaultFailed, match=r"INVALID_REQUEST \(Cannot update: Set\(n\)\)"):
+            admin.set_broker_config(2, "n", "v")
+    else:
+        admin.set_broker_config(2, "n", "v")
+    ((address, entity),) = asked
+    assert address == ("node-2", Link.CLIENT, True)
+    ((resource,), (config,)) = entity.resources, entity.resources[0].configs
+    assert (int(resource.resource_type), resource.resource_name) == (4, "2")  # BROKER
+    assert (config.name, int(config.config_operation), config.value) == ("n", 0, "v")  # SET

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,21 @@ def test_life_cycle(runtime: ProcessRuntime, tmp_path: Path) -> None:
     assert handle.terminate() is True
     assert handle.exit_code == -signal.SIGTERM
     assert len(handle.output.read_text().splitlines()) == 2
+
+
+def test_what_changes_between_starts(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    spec = server(runtime, tmp_path)
+    handle = runtime.spawn(spec)
+    handle.wait_ready()
+    handle.respec(replace(spec, files={**spec.files, "more.txt": "new"}))
+    assert not (spec.workdir / "more.txt").exists()  # not before its next start
+    handle.kill()
+    handle.start()
+    handle.wait_ready()
+    assert (spec.workdir / "more.txt").read_text() == "new"
+    for other in (replace(spec, name="t"), replace(spec, argv=("true",))):
+        with pytest.raises(RuntimeFailed, match="another process"):
+            handle.respec(other)
 
 
 def test_terminate_reaches_a_paused_process(runtime: ProcessRuntime, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from checkers.history import problem_with
 from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec
 from harness.workload.outcomes import produce_outcome
-from harness.workload.pacing import Clock
+from harness.workload.pacing import Clock, is_busy
 from harness.workload.prober import Params as ProberParams
 from harness.workload.produce_frames import ProduceFrames
 from harness.workload.producer import Params as ProducerParams
@@ -302,3 +302,24 @@ def test_outcomes(error: int, acks: int, outcome: str) -> None:
 
 def test_specs_are_plain_json() -> None:
     assert json.loads(spec().to_json())["bootstrap"] == {"1": "127.0.0.1:9092"}
+
+
+# ---- pauses --------------------------------------------------------------------------------------
+
+
+@given(start_ms=st.integers(0, 10**9), busy_ms=st.integers(1, 50), idle_ms=st.integers(1, 50))
+def test_all_of_a_machine_pause_at_the_same_moments(
+    start_ms: int, busy_ms: int, idle_ms: int
+) -> None:
+    cycle = [
+        is_busy((start_ms + i) * 1_000_000, busy_ms, idle_ms) for i in range(busy_ms + idle_ms)
+    ]
+    assert sum(cycle) == busy_ms
+    assert sum(a != b for a, b in zip(cycle, cycle[1:] + cycle[:1], strict=True)) == 2  # one pause
+
+
+def test_without_a_pause_it_is_always_busy() -> None:
+    assert all(is_busy(t, busy_ms, 0) for t in range(0, 10**9, 10**6) for busy_ms in (0, 5))
+    with pytest.raises(ValueError, match="idle_ms"):
+        ProducerParams(topics={"t": 1}, idle_ms=5)
+    assert ProducerParams(topics={"t": 1}, idle_ms=5, busy_ms=1).idle_ms == 5

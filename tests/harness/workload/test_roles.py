@@ -226,6 +226,25 @@ def test_producer_and_consumer_meet_a_foreign_cluster(
     assert min(read.values()) == 50
 
 
+def test_a_tail_reader_begins_at_the_end(spec: Any, rows: Any, wait_until: Any) -> None:
+    mock = confluent_kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "x"})
+    brokers = mock.list_topics(timeout=60).brokers
+    bootstrap = {node: f"{broker.host}:{broker.port}" for node, broker in brokers.items()}
+    produce = spec("producer", bootstrap, topics={"rd": 1}, rate_per_s=300, value_bytes=20)
+    with launch(produce) as producer:
+        producer.wait_ready(READY_S)
+        wait_until(lambda: len(done(rows(produce.output))) > 100)
+        consume = spec("consumer", bootstrap, topics={"rd": 1}, poll_ms=50, late_ms=100)
+        with launch(consume) as consumer:
+            consumer.wait_ready(READY_S)  # it says so before it comes
+            wait_until(lambda: len([r for r in rows(consume.output) if r.get("value")]) > 50)
+            assert consumer.stop() == 0
+        assert producer.stop() == 0
+    read = [row["offset"] for row in sound(rows(consume.output)) if row.get("value") is not None]
+    assert read[0] > 100
+    assert read == list(range(read[0], read[0] + len(read)))
+
+
 def test_nobody_there(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = spec("metadata-reader", {1: "127.0.0.1:1"}, topics=["t"])
     with pytest.raises(WorkloadError, match="not ready within"), launch(plan) as workload:

@@ -1,0 +1,112 @@
+"""``isr-lag``: followers fall out of the in-sync set because they lag, and come back.
+
+Nobody dies: the leader drops a follower that has not caught up for ``replica.lag.time.max.ms``
+(KIP-16), commits the smaller set through the controller (KIP-497), and takes the follower in again
+once it has caught up. Three ways: ``pause`` stops one follower (SIGSTOP, within its session), the
+others stay; ``latency`` makes the leader's answers later than that limit, and ``cut`` takes its
+inter-broker link away: then it has all of its followers dropped.
+
+inject does it all: it returns when the committed set was seen smaller, with every dropped follower
+still registered (else it would be a death), and full again. heal only undoes what was interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from faults.base import BaseFault, wait_for
+from faults.observing import await_full_isr, read_partition
+from faults.params import Params
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link, PartitionState
+from faults.targets import partition_state
+
+WAYS: Final = ("pause", "latency", "cut")
+_LOOK_S: Final = 0.05
+
+
+class IsrLag(BaseFault):
+    """Parameters: partition; how; lag_ms: the brokers' replica.lag.time.max.ms; hold_ms: for how
+    long the set stays small; timeout_ms for each of shrinking and growing."""
+
+    name = "isr-lag"
+    needs = frozenset({Capability.LINKS, Capability.PAUSE})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.topic, self.partition = read_partition(params)
+        self.how = params.choice("how", WAYS, WAYS[0])
+        self.lag_ms = params.integer("lag_ms", 30_000, low=1)
+        self.hold_ms = params.integer("hold_ms", 500)
+        self.timeout_ms = params.integer("timeout_ms", 20_000, low=1)
+        params.done()
+        self._paused: int | None = None
+        self._toxic: int | None = None
+        self._cut: int | None = None
+
+    def apply(self, ctx: Context) -> None:
+        full = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms, least=2)
+        followers = [r for r in full.replicas if r != full.leader]
+        slow = ctx.rng.choice(followers)
+        self.nodes = [slow if self.how == "pause" else full.leader]
+        started = ctx.now_ns()
+        self._hold_back(ctx, slow, full.leader)
+        wait_for(
+            ctx,
+            lambda: self._dropped(ctx, full) != set(),
+            timeout_ms=self.timeout_ms,
+            what=f"a follower of {self.topic}-{self.partition} is dropped from its in-sync set",
+            poll_s=_LOOK_S,
+        )
+        shrunk_ns = ctx.now_ns() - started
+        ctx.sleep(self.hold_ms / 1000)
+        small = partition_state(ctx.view, self.topic, self.partition)
+        dropped = self._dropped(ctx, full)
+        dead = dropped - set(ctx.view.live_brokers())
+        self.undo(ctx)
+        self.detail |= {
+            "how": self.how,
+            "leader": full.leader,
+            "isr": list(full.isr),
+            "smaller_isr": list(small.isr),
+            "shrunk_ns": shrunk_ns,
+        }
+        if dead or small.leader != full.leader:
+            raise FaultFailed(f"not by lag alone: {sorted(dead)} died, led by {small.leader}")
+        await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms)
+        self.detail["full_again_ns"] = ctx.now_ns() - started
+        self.took_hold = bool(dropped)
+
+    def _dropped(self, ctx: Context, full: PartitionState) -> set[int]:
+        now = partition_state(ctx.view, self.topic, self.partition)
+        return set(full.isr) - set(now.isr)
+
+    def _hold_back(self, ctx: Context, slow: int, leader: int) -> None:
+        if self.how == "pause":
+            self._paused = slow
+            ctx.nodes.pause(slow)
+        elif self.how == "latency":
+            self._toxic = leader
+            ctx.links.add_toxic(
+                leader,
+                Link.INTER_BROKER,
+                name=self.id,
+                kind="latency",
+                stream="downstream",
+                toxicity=1.0,
+                attributes={"latency": 2 * self.lag_ms, "jitter": 0},
+            )
+        else:
+            self._cut = leader
+            ctx.links.disable(leader, Link.INTER_BROKER)
+
+    def undo(self, ctx: Context) -> None:
+        if self._paused is not None:
+            ctx.nodes.resume(self._paused)
+            self._paused = None
+        if self._toxic is not None:
+            ctx.links.remove_toxic(self._toxic, Link.INTER_BROKER, name=self.id)
+            self._toxic = None
+        if self._cut is not None:
+            ctx.links.enable(self._cut, Link.INTER_BROKER)
+            self._cut = None

@@ -1,0 +1,83 @@
+"""A leader dies, and who was elected in its place dies as soon as it was elected.
+
+The second leader may die before it has heard that it leads, or before its followers have fetched
+from it; the third leads with what the first gave it, in an epoch that skips one nobody wrote in.
+Both come back and must agree with it. Once the first goes by a controlled shutdown (its leadership
+is moved away while it lives), once by a kill.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    replicated_load,
+    tail_reader,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "twice-lost"
+PARTITIONS = 2
+SESSION_TIMEOUT_MS = 2000
+ROUND_MS = 8000
+AWAY_MS = 2 * SESSION_TIMEOUT_MS + 2500
+"""Two sessions end one after the other, with an election after each."""
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    # One order for all partitions: who leads next, and who after that, is the same for all.
+    assignments = {p: [stage.victim, *stage.others] for p in range(PARTITIONS)}
+    return [Topic(name=TOPIC, assignment=assignments, configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return [*replicated_load(TOPIC, PARTITIONS), tail_reader(TOPIC, PARTITIONS)]
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    ways = ["kill", "stop"]
+    rng.shuffle(ways)
+    entries = [
+        Entry(
+            id=f"twice-{turn}",
+            fault="double-failover",
+            at_ms=turn * ROUND_MS + rng.randint(200, 500),
+            duration_ms=AWAY_MS,
+            params={
+                "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
+                "how": ways[turn % len(ways)],
+            },
+        )
+        for turn in range(max(2, int(profile.chaos_s * 1000) // ROUND_MS))
+    ]
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+DOUBLE_FAILOVER = Scenario(
+    name="double-failover",
+    conjecture=(
+        "When a leader dies and its successor dies right after its election, the third has every "
+        "record that was acknowledged with acks=all, and the two that return agree with it."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.KILL, Capability.CONTROLLED_STOP}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "polls", "stale-metadata"),
+    leader_changes=True,
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
+    profiles=BEYOND_SMOKE,
+)

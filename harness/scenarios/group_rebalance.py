@@ -1,0 +1,117 @@
+"""A consumer group goes on where it was, whoever comes and goes: members, brokers, coordinators.
+
+Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
+their own, so that partitions change hands all the time. Meanwhile brokers are killed and stopped,
+the group's coordinator (the leader of the partition of __consumer_offsets that the group's id falls
+into) in every other step: its successor must have every offset that was acknowledged. The records
+come from an idempotent producer, which retries through all of it: each must be there once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    idempotent_load,
+    spread,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "shared"
+PARTITIONS = 6
+GROUP = "sharers"
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITIONS = 3
+REJOIN_MS = (3500, 5500)
+"""How long each member stays before it leaves and joins anew."""
+SESSION_TIMEOUT_MS = 2000
+STEP_MS = 5000
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
+    """Where a group's offsets are kept: Java's String.hashCode of its (ASCII) id, its sign bit
+    taken off, modulo (kafka.coordinator.group.GroupMetadataManager.partitionFor)."""
+    code = 0
+    for letter in group.encode("ascii"):
+        code = (31 * code + letter) & 0xFFFFFFFF
+    # Utils.abs: the distance from 0, but of the smallest integer, which becomes 0.
+    size = 0x1_0000_0000 - code if code > 0x8000_0000 else code & 0x7FFFFFFF
+    return size % partitions
+
+
+COORDINATOR = f"leader:{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    topics = {TOPIC: PARTITIONS}
+    members = [
+        Role(
+            role="group-consumer",
+            process=f"member-{number}",
+            params={"group": GROUP, "topics": topics, "rejoin_ms": rejoin_ms},
+        )
+        for number, rejoin_ms in enumerate(REJOIN_MS, start=1)
+    ]
+    return [
+        idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
+        *members,
+        Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
+    ]
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    """The coordinator first and then in every other step; between, whoever leads a partition."""
+    ways = ["kill", "stop"]
+    rng.shuffle(ways)
+    entries = []
+    for step in range(max(2, int(profile.chaos_s * 1000) // STEP_MS)):
+        way = ways[(step + step // 2) % len(ways)]  # the coordinator goes in either way, too
+        other = f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"
+        entries.append(
+            Entry(
+                id=f"{way}-{step}",
+                fault=way,
+                at_ms=step * STEP_MS + rng.randint(500, 900),
+                duration_ms=SESSION_TIMEOUT_MS + rng.randint(200, 800),
+                params={"target": other if step % 2 else COORDINATOR},
+            )
+        )
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+GROUP_REBALANCE = Scenario(
+    name="group-rebalance",
+    conjecture=(
+        "Whoever coordinates a consumer group and whoever is given its partitions goes on from the "
+        "newest acknowledged offset, and the members together are given every record."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.KILL, Capability.CONTROLLED_STOP}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("groups", "truncation-loss", "stale-metadata"),
+    leader_changes=True,
+    overrides={
+        "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+        "offsets.topic.replication.factor": "3",
+    },
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
+    profiles=BEYOND_SMOKE,
+)

@@ -1,0 +1,86 @@
+"""The in-sync set shrinks because followers lag, and grows again, while nobody dies.
+
+replica.lag.time.max.ms is small here. One follower is stopped within its session, or the leader's
+answers to all of them are later than that limit, or do not leave at all. With one follower out of
+three gone acks=all goes on; with both gone min.insync.replicas=2 is not met, and what the leader
+takes no more it must refuse (NOT_ENOUGH_REPLICAS), not acknowledge. Each shrinking and growing is
+an AlterPartition to the controller, a commit in ZooKeeper and an UpdateMetadata to all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.isr_lag import WAYS
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    led_by,
+    replicated_load,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "shrunken"
+PARTITIONS = 3
+LAG_MAX_MS = 1500
+SESSION_TIMEOUT_MS = 10_000
+"""Far longer than any stop here lasts: who is dropped is dropped for its lag."""
+STEP_MS = 6500
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    assignment = led_by(stage.victim, stage.others, PARTITIONS)
+    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    ways = list(WAYS)
+    rng.shuffle(ways)
+    entries = [
+        Entry(
+            id=f"{ways[turn % len(ways)]}-{turn}",
+            fault="isr-lag",
+            at_ms=turn * STEP_MS + rng.randint(200, 500),
+            duration_ms=STEP_MS - 500,
+            params={
+                "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
+                "how": ways[turn % len(ways)],
+                "lag_ms": LAG_MAX_MS,
+                "hold_ms": rng.randint(500, 1000),
+            },
+        )
+        for turn in range(max(2, int(profile.chaos_s * 1000) // STEP_MS))
+    ]
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+ISR_BY_LAG = Scenario(
+    name="isr-by-lag",
+    conjecture=(
+        "Followers that lag fall out of the in-sync set and come back when they have caught up; "
+        "nothing is acknowledged with acks=all by fewer replicas than min.insync.replicas."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.PAUSE, Capability.LINKS}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "polls", "stale-metadata"),
+    leader_changes=False,
+    overrides={"replica.lag.time.max.ms": str(LAG_MAX_MS)},
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    profiles=BEYOND_SMOKE,
+)

@@ -1,0 +1,98 @@
+"""Partitions move to a broker that is flooded, and away from it, while they serve.
+
+A reassignment is the controller's longest conversation: LeaderAndIsr with adding replicas, a wait
+until these are in sync, an election if the leader is to leave, LeaderAndIsr and StopReplica with
+deletion, UpdateMetadata after each. Without a control plane of its own the flooded broker keeps all
+of it waiting. Here partitions of two replicas wander along the ring of three brokers, so that every
+move adds a replica that has to fetch everything and deletes one, and the flooded broker is in two
+of three. In the end nothing is pending in ZooKeeper, no log is left behind, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    replicated_load,
+    spread,
+)
+from harness.scenarios.request_flood import VICTIM_TOPIC, queue_flood
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "wandering"
+PARTITIONS = 3
+FIRST_MS = 1500
+MOVE_MS = 1500
+"""About what one move takes behind a full queue."""
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [
+        Topic(name=VICTIM_TOPIC, assignment={0: [stage.victim]}),
+        Topic(
+            name=TOPIC,
+            assignment=spread(PARTITIONS, stage.nodes, 2),
+            configs=LOG_APPEND_TIME,
+        ),
+    ]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=100.0)
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    chaos_ms = int(profile.chaos_s * 1000)
+    flood = queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, chaos_ms - 600)
+    first = rng.randrange(PARTITIONS)
+    moves = [
+        Entry(
+            id=f"wander-{turn}",
+            fault="reassign",
+            at_ms=FIRST_MS + turn * MOVE_MS + rng.randint(0, 300),
+            duration_ms=0,
+            # Each partition waits for its own last move: they are told apart by their turn.
+            params={"partitions": f"{TOPIC}-{(first + turn) % PARTITIONS}"},
+        )
+        for turn in range(min(PARTITIONS, max(2, (chaos_ms - FIRST_MS - 1000) // MOVE_MS)))
+    ]
+    if chaos_ms > FIRST_MS + 8000:
+        rest = chaos_ms - FIRST_MS - 8000
+        moves.append(
+            Entry(
+                id="wander-on",
+                fault="reassign",
+                at_ms=FIRST_MS + 7000,
+                duration_ms=0,
+                params={"partitions": f"{TOPIC}-*", "times": max(1, rest // (PARTITIONS * 3000))},
+            )
+        )
+    return Plan.of(rng.getrandbits(31), [flood, *moves])
+
+
+REASSIGNMENT = Scenario(
+    name="reassignment",
+    conjecture=(
+        "Partitions that are moved to and from a flooded broker while they serve lose nothing, "
+        "and in the end no move is pending and no log is left behind."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.LINKS, Capability.ZOOKEEPER}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "polls", "stale-metadata", "controller-latency", "fencing"),
+    leader_changes=True,
+    quiesce_s=40.0,
+    profiles=BEYOND_SMOKE,
+)
