@@ -124,7 +124,7 @@ class KafkaServer:
         # A life that was killed a moment ago is still registered until its session expires.
         epoch = zk.register_broker(broker, wait_ms=2 * config.zookeeper_session_timeout_ms)
         controller = KafkaController(
-            config, zk, broker, trace, self.metrics, broker_epoch=epoch, now_ns=self._now_ns
+            config, zk, broker, trace, self.metrics, rules, broker_epoch=epoch, now_ns=self._now_ns
         )
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
