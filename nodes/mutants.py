@@ -167,7 +167,7 @@ _ALL: Final = (
     Mutant(
         name="skip-controller-epoch-check",
         says="LeaderAndIsr and StopReplica of a deposed controller are applied",
-        stands_for="KIP-380, KAFKA-6082: a deposed controller goes on as if it were none",
+        stands_for="KIP-291, motivation: a zombie controller is obeyed",
         scenario="zombie-controller",
         found_by="fencing",
         rule="stale-controller-epoch-accepted",
@@ -176,7 +176,7 @@ _ALL: Final = (
     Mutant(
         name="skip-broker-epoch-check",
         says="control requests for this broker's previous registration are applied",
-        stands_for="KAFKA-7235: a broker that bounced takes what was meant for its former life",
+        stands_for="KAFKA-7235 (KIP-380): a broker that bounced obeys what was meant for its former life",
         scenario="zombie-broker",
         found_by="fencing",
         rule="stale-broker-epoch-accepted",
@@ -185,7 +185,7 @@ _ALL: Final = (
     Mutant(
         name="skip-leader-epoch-check",
         says="LeaderAndIsr and StopReplica with an older leader epoch are applied",
-        stands_for="KAFKA-9539 (KIP-570): a StopReplica that is late is obeyed",
+        stands_for="KAFKA-9539 (KIP-570): a StopReplica that comes late is obeyed",
         scenario="zombie-broker",
         found_by="fencing",
         rule="stale-leader-epoch-accepted",
@@ -251,7 +251,7 @@ _ALL: Final = (
     Mutant(
         name="drop-torn-tail-check",
         says="after a crash the log's tail is trusted instead of checked",
-        stands_for="KAFKA-10471: a crash is taken for a clean shutdown",
+        stands_for="KAFKA-10471: after a crash the logs are taken for cleanly closed",
         scenario="log-recovery",
         found_by="replicas",
         rule="replica-differs",
@@ -305,7 +305,7 @@ _ALL: Final = (
     Mutant(
         name="never-expand-isr",
         says="a follower that has caught up is not let into the ISR again",
-        stands_for="KAFKA-2729: an ISR that is never whole again",
+        stands_for="KAFKA-12686: an in-sync set that cannot change any more",
         scenario="broker-restart",
         found_by="recovery",
         rule="never-in-sync",
@@ -332,7 +332,7 @@ _ALL: Final = (
     Mutant(
         name="forget-replicas-of-deleted",
         says="a topic is gone as soon as one of its replicas is deleted",
-        stands_for="KAFKA-13127: replicas that a deletion left behind",
+        stands_for="KAFKA-330: a topic is deleted when all of its replicas are",
         scenario="topic-deletion",
         found_by="topic-deletion",
         rule="gone-before-stopped",
@@ -350,7 +350,7 @@ _ALL: Final = (
     Mutant(
         name="reuse-leader-epoch",
         says="an election does not raise the leader epoch",
-        stands_for="KAFKA-15109: a leader epoch that was not bumped",
+        stands_for="KAFKA-15109: brokers ignore a state whose leader epoch was not bumped",
         scenario="broker-restart",
         found_by="recovery",
         rule="never-accepted",
@@ -404,7 +404,7 @@ _ALL: Final = (
     Mutant(
         name="skip-an-offset",
         says="a consumer's fetch begins one offset too late",
-        stands_for="KAFKA-5211: a consumer is led past a record",
+        stands_for="KAFKA-5211: a consumer goes on behind a record that it was not given",
         scenario="log-recovery",
         found_by="polls",
         rule="poll-skipped",
@@ -413,7 +413,7 @@ _ALL: Final = (
     Mutant(
         name="ack-after-demotion",
         says="what waits for its replication is acknowledged when its leader is deposed",
-        stands_for="KAFKA-9198: produce requests that wait on a replica that leads no more",
+        stands_for="KAFKA-9198: what waits for a replica that leads no more must end, with an error",
         scenario="leader-handover",
         found_by="truncation-loss",
         rule="acked-all-lost",
