@@ -176,7 +176,7 @@ _ALL: Final = (
     Mutant(
         name="skip-broker-epoch-check",
         says="control requests for this broker's previous registration are applied",
-        stands_for="KAFKA-7235 (KIP-380): a broker that bounced obeys what was meant for its former life",
+        stands_for="KAFKA-7235 (KIP-380): a broker that bounced obeys what was sent before",
         scenario="zombie-broker",
         found_by="fencing",
         rule="stale-broker-epoch-accepted",
@@ -413,7 +413,7 @@ _ALL: Final = (
     Mutant(
         name="ack-after-demotion",
         says="what waits for its replication is acknowledged when its leader is deposed",
-        stands_for="KAFKA-9198: what waits for a replica that leads no more must end, with an error",
+        stands_for="KAFKA-9198: what waits for a leader that is one no more ends with an error",
         scenario="leader-handover",
         found_by="truncation-loss",
         rule="acked-all-lost",

@@ -60,7 +60,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         rules_with(["off-by-one"])
 
 
-# ---- what broken rules do, beside the correct ones ------------------------------------------------
+# ---- what broken rules do, beside the correct ones -----------------------------------------------
 
 
 @pytest.mark.parametrize(
