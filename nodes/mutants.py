@@ -146,8 +146,8 @@ def _is_another_epoch(request_broker_epoch: int, own_broker_epoch: int) -> bool:
     return request_broker_epoch not in (-1, own_broker_epoch)
 
 
-def _any_is_enough(deleted: int, _replicas: int) -> bool:
-    return deleted > 0
+def _at_once(_deleted: int, _replicas: int) -> bool:
+    return True
 
 
 def _if_stale(error: Errors) -> bool:
@@ -331,12 +331,12 @@ _ALL: Final = (
     ),
     Mutant(
         name="forget-replicas-of-deleted",
-        says="a topic is gone as soon as one of its replicas is deleted",
+        says="a topic that is to be deleted is gone before its replicas are told to stop",
         stands_for="KAFKA-330: a topic is deleted when all of its replicas are",
         scenario="topic-deletion",
-        found_by="topic-deletion",
-        rule="gone-before-stopped",
-        breaks={"deletion_is_complete": _any_is_enough},
+        found_by="recovery",
+        rule="left-behind",
+        breaks={"deletion_is_complete": _at_once},
     ),
     Mutant(
         name="tell-no-one-of-elections",
