@@ -423,7 +423,7 @@ _ALL: Final = (
         name="append-as-follower",
         says="a leader that was deposed goes on taking records",
         stands_for="KIP-291, motivation: acks=1 records taken by a leader of the past",
-        scenario="request-flood",
+        scenario="leader-handover",
         found_by="recovery",
         rule="never-in-sync",
         breaks={"may_append_as_follower": _yes},
