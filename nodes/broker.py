@@ -138,7 +138,7 @@ class KafkaServer:
         # A life that was killed a moment ago is still registered until its session expires.
         epoch = zk.register_broker(broker, wait_ms=2 * config.zookeeper_session_timeout_ms)
         controller = KafkaController(
-            config, zk, broker, trace, self.metrics, broker_epoch=epoch, now_ns=self._now_ns
+            config, zk, broker, trace, self.metrics, rules, broker_epoch=epoch, now_ns=self._now_ns
         )
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
@@ -332,8 +332,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
 
 
 def start_tracer(trace: Trace) -> OnStartMoved:
-    """Traces what a log loses at its start; to who reads histories it is a cut like any other, or
-    records that retention took would seem lost without a reason."""
+    """Traces what a log loses at its start. Who reads histories tells it from a follower's cut by
+    its reason."""
 
     def moved(of: Log, from_offset: int, reason: str) -> None:
         trace.event(
@@ -343,7 +343,7 @@ def start_tracer(trace: Trace) -> OnStartMoved:
             leader_epoch=-1 if of.latest_epoch is None else of.latest_epoch,
             from_offset=of.log_start_offset,
             to_offset=from_offset,
-            reason=reason,
+            reason=f"log start: {reason}",
         )
 
     return moved

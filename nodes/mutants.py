@@ -9,26 +9,31 @@ could plausibly have; in a whole run of its `scenario`, on a cluster that has it
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from nodes.core.acks import ACKNOWLEDGED, Acknowledgement
 from nodes.core.errors import Errors
+from nodes.core.isr import FollowerState
+from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.rules import RULES, Rules
 from nodes.core.truncation import EpochEnd, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """`says`: what the bug is, for reports; `scenario`: whose whole runs expose it; `found_by`: the
-    check that must notice it there; `breaks`: which rules it replaces."""
+    """`says`: what the bug is, for reports; `stands_for`: the bug of Kafka's, or the promise of a
+    KIP, that it is modelled on; `scenario`: whose whole runs expose it; `found_by`: the check that
+    must notice it there, and `rule`: how that calls it; `breaks`: which rules it replaces."""
 
     name: str
     says: str
+    stands_for: str
     scenario: str
     found_by: str
+    rule: str
     breaks: Mapping[str, Any]
 
 
@@ -74,51 +79,143 @@ def _read_to_the_end(_reads_log_end: bool, _high_watermark: int, log_end_offset:
     return log_end_offset
 
 
+def _one() -> int:
+    return 1
+
+
 def _twice() -> int:
     return 2
+
+
+def _yes() -> bool:
+    return True
+
+
+def _nobody_may_join(_follower_end: int, _high_watermark: int, _epoch_start: int) -> bool:
+    return False
+
+
+def _always_inter_broker(inter_broker: str, _control_plane: str | None) -> str:
+    return inter_broker
+
+
+def _control_plane_too(inter_broker: str, control_plane: str | None) -> str:
+    return control_plane or inter_broker
+
+
+def _watermark_stays(_leader_high_watermark: int, log_start: int, _log_end: int) -> int:
+    return log_start
+
+
+def _fastest_follower(
+    current: int,
+    leader_end: int,
+    followers: Iterable[tuple[FollowerState, bool, bool]],
+    *,
+    now_ms: int,
+    lag_max_ms: int,
+) -> int:
+    del now_ms, lag_max_ms
+    return max([current, *(min(leader_end, state.log_end_offset) for state, _, _ in followers)])
+
+
+def _first_live(
+    state: LeaderAndIsr,
+    assignment: Sequence[int],
+    live_replicas: Collection[int],
+    *,
+    unclean_allowed: bool,
+) -> LeaderAndIsr | None:
+    del unclean_allowed
+    leader = next((replica for replica in assignment if replica in live_replicas), None)
+    if leader is None:
+        return None
+    isr = {replica for replica in state.isr if replica in live_replicas}
+    return state.new_leader_and_isr(leader, tuple(sorted({leader, *isr})))
+
+
+def _epoch_of_before(previous: int, _elected: int) -> int:
+    return previous
+
+
+def _first_epoch(before: int, _registered: int) -> int:
+    return before
+
+
+def _is_another_epoch(request_broker_epoch: int, own_broker_epoch: int) -> bool:
+    return request_broker_epoch not in (-1, own_broker_epoch)
+
+
+def _at_once(_deleted: int, _replicas: int) -> bool:
+    return True
+
+
+def _if_stale(error: Errors) -> bool:
+    return error is Errors.STALE_CONTROLLER_EPOCH
+
+
+def _stop_with_another_error(request_leader_epoch: int, current_leader_epoch: int) -> Errors:
+    error = RULES.stop_replica_error(request_leader_epoch, current_leader_epoch)
+    return Errors.STALE_CONTROLLER_EPOCH if error else error
+
+
+def _acknowledge_after_demotion() -> Acknowledgement:
+    return ACKNOWLEDGED
 
 
 _ALL: Final = (
     Mutant(
         name="skip-controller-epoch-check",
         says="LeaderAndIsr and StopReplica of a deposed controller are applied",
+        stands_for="KIP-291, motivation: a zombie controller is obeyed",
         scenario="zombie-controller",
         found_by="fencing",
+        rule="stale-controller-epoch-accepted",
         breaks={"controller_epoch_is_stale": _never_stale},
     ),
     Mutant(
         name="skip-broker-epoch-check",
         says="control requests for this broker's previous registration are applied",
+        stands_for="KAFKA-7235 (KIP-380): a broker that bounced obeys what was sent before",
         scenario="zombie-broker",
         found_by="fencing",
+        rule="stale-broker-epoch-accepted",
         breaks={"broker_epoch_is_stale": _never_stale},
     ),
     Mutant(
         name="skip-leader-epoch-check",
         says="LeaderAndIsr and StopReplica with an older leader epoch are applied",
+        stands_for="KAFKA-9539 (KIP-570): a StopReplica that comes late is obeyed",
         scenario="zombie-broker",
         found_by="fencing",
+        rule="stale-leader-epoch-accepted",
         breaks={"leader_and_isr_error": _no_epoch_error, "stop_replica_error": _no_epoch_error},
     ),
     Mutant(
         name="ack-before-replication",
         says="acks=all is acknowledged after the local append alone",
+        stands_for="KAFKA-1555: acks=all is worth what min.insync.replicas says",
         scenario="leader-handover",
         found_by="truncation-loss",
+        rule="acked-all-lost",
         breaks={"acknowledgement": _acknowledge_at_once},
     ),
     Mutant(
         name="never-truncate",
         says="a follower keeps the records in which it differs from its leader",
+        stands_for="KAFKA-6361 (KIP-279): logs diverge after a fast failover",
         scenario="leader-handover",
         found_by="replicas",
+        rule="replica-differs",
         breaks={"truncation_for": _keep_everything},
     ),
     Mutant(
         name="truncate-to-high-watermark",
         says="a follower cuts at its own high watermark, as before KIP-101",
+        stands_for="KAFKA-1211 (KIP-101): records lost by cutting at the high watermark",
         scenario="leader-handover",
         found_by="truncation-loss",
+        rule="acked-all-lost",
         breaks={
             "truncation_for": _cut_to_high_watermark,
             "asks_leader_for_divergence": _no,
@@ -127,44 +224,227 @@ _ALL: Final = (
     Mutant(
         name="no-isr-check",
         says="a follower that lags joins the ISR and may then be elected",
+        stands_for="KAFKA-7128: a follower joins below the start of the leader epoch",
         scenario="returning-follower",
         found_by="truncation-loss",
+        rule="acked-all-lost",
         breaks={"may_join_isr": _anyone_may_join},
     ),
     Mutant(
         name="serve-above-high-watermark",
         says="consumers are served records that are not committed yet",
+        stands_for="KAFKA-725: records beyond the high watermark are served",
         scenario="leader-handover",
         found_by="polls",
+        rule="poll-went-back",
         breaks={"readable_end": _read_to_the_end},
     ),
     Mutant(
         name="stale-metadata-regress",
         says="UpdateMetadata of a deposed controller overwrites newer metadata",
+        stands_for="KIP-291: an old UpdateMetadata is taken in after a newer one",
         scenario="zombie-broker",
         found_by="stale-metadata",
+        rule="metadata-went-back",
         breaks={"metadata_epoch_is_stale": _never_stale},
     ),
     Mutant(
         name="drop-torn-tail-check",
         says="after a crash the log's tail is trusted instead of checked",
+        stands_for="KAFKA-10471: after a crash the logs are taken for cleanly closed",
         scenario="log-recovery",
         found_by="replicas",
+        rule="replica-differs",
         breaks={"verifies_log_tail": _no},
     ),
     Mutant(
         name="double-append",
         says="the leader writes every accepted batch twice",
+        stands_for="KIP-98: a record that was sent once is written twice",
         scenario="log-recovery",
         found_by="records",
+        rule="duplicate-append",
         breaks={"appends_per_batch": _twice},
     ),
     Mutant(
         name="skip-controller-znode-check",
         says="a controller's writes to ZooKeeper do not ask whether it was succeeded",
+        stands_for="KAFKA-6082: ZooKeeper is not told which controller writes",
         scenario="controller-pause",
         found_by="succession",
+        rule="decided-after-succession",
         breaks={"checks_controller_znode": _no},
+    ),
+    Mutant(
+        name="bypass-control-listener",
+        says="a controller talks to the inter-broker listener although there is a control listener",
+        stands_for="KAFKA-4453 (KIP-291): control requests wait behind the data again",
+        scenario="log-recovery",
+        found_by="planes",
+        rule="control-request-on-data-plane",
+        breaks={"controllers_listener": _always_inter_broker},
+    ),
+    Mutant(
+        name="fetch-from-control-listener",
+        says="followers fetch from their leader's control listener",
+        stands_for="KAFKA-4453 (KIP-291): data on the control plane",
+        scenario="log-recovery",
+        found_by="planes",
+        rule="data-on-control-plane",
+        breaks={"replication_listener": _control_plane_too},
+    ),
+    Mutant(
+        name="keep-follower-watermark",
+        says="a follower never takes over its leader's high watermark",
+        stands_for="KAFKA-9491: a follower's high watermark is left behind",
+        scenario="log-recovery",
+        found_by="replicas",
+        rule="high-watermark-behind",
+        breaks={"follower_high_watermark": _watermark_stays},
+    ),
+    Mutant(
+        name="never-expand-isr",
+        says="a follower that has caught up is not let into the ISR again",
+        stands_for="KAFKA-12686: an in-sync set that cannot change any more",
+        scenario="broker-restart",
+        found_by="recovery",
+        rule="never-in-sync",
+        breaks={"may_join_isr": _nobody_may_join},
+    ),
+    Mutant(
+        name="lose-isr-changes",
+        says="a leader takes its AlterPartition for sent, and waits for the answer",
+        stands_for="KAFKA-12751: an ISR change that stays in flight for ever",
+        scenario="broker-restart",
+        found_by="recovery",
+        rule="never-in-sync",
+        breaks={"sends_isr_changes": _no},
+    ),
+    Mutant(
+        name="keep-deleted-logs",
+        says="a StopReplica that deletes leaves the log where it is",
+        stands_for="KAFKA-14616: stray logs of deleted topics",
+        scenario="topic-deletion",
+        found_by="recovery",
+        rule="left-behind",
+        breaks={"deletes_stopped_logs": _no},
+    ),
+    Mutant(
+        name="forget-replicas-of-deleted",
+        says="a topic that is to be deleted is gone before its replicas are told to stop",
+        stands_for="KAFKA-330: a topic is deleted when all of its replicas are",
+        scenario="topic-deletion",
+        found_by="recovery",
+        rule="left-behind",
+        breaks={"deletion_is_complete": _at_once},
+    ),
+    Mutant(
+        name="tell-no-one-of-elections",
+        says="brokers are not told of elections by UpdateMetadata",
+        stands_for="KAFKA-9212: brokers are left with the leader epoch of before",
+        scenario="request-flood",
+        found_by="stale-metadata",
+        rule="metadata-never-converged",
+        breaks={"tells_all_of_elections": _no},
+    ),
+    Mutant(
+        name="reuse-leader-epoch",
+        says="an election does not raise the leader epoch",
+        stands_for="KAFKA-15109: brokers ignore a state whose leader epoch was not bumped",
+        scenario="broker-restart",
+        found_by="recovery",
+        rule="never-accepted",
+        breaks={"elected_leader_epoch": _epoch_of_before},
+    ),
+    Mutant(
+        name="refuse-newer-broker-epoch",
+        says="a broker keeps the epoch of its first registration and refuses any other",
+        stands_for="KAFKA-9839: newer broker epochs are refused",
+        scenario="zombie-broker",
+        found_by="refusals",
+        rule="current-epoch-refused",
+        breaks={"broker_epoch_is_stale": _is_another_epoch, "known_broker_epoch": _first_epoch},
+    ),
+    Mutant(
+        name="apply-what-is-refused",
+        says="a LeaderAndIsr that is refused for its leader epoch is applied all the same",
+        stands_for="KIP-380: a refusal must be all that comes of a stale request",
+        scenario="zombie-broker",
+        found_by="refusals",
+        rule="refused-but-applied",
+        breaks={"applies_in_spite_of": _if_stale},
+    ),
+    Mutant(
+        name="refuse-with-another-error",
+        says="a StopReplica with an old leader epoch is refused as that of an old controller",
+        stands_for="KAFKA-9539 (KIP-570): FENCED_LEADER_EPOCH",
+        scenario="zombie-broker",
+        found_by="refusals",
+        rule="refused-with-wrong-error",
+        breaks={"stop_replica_error": _stop_with_another_error},
+    ),
+    Mutant(
+        name="never-register-again",
+        says="a broker whose ZooKeeper session is over does not register again",
+        stands_for="KAFKA-7165: the broker znode could not be created again",
+        scenario="zombie-broker",
+        found_by="recovery",
+        rule="never-back",
+        breaks={"registers_again": _no},
+    ),
+    Mutant(
+        name="elect-outside-isr",
+        says="the first live replica of the assignment is elected, in sync or not",
+        stands_for="KAFKA-1028: unclean elections where they are switched off",
+        scenario="returning-follower",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"elect_for_offline": _first_live},
+    ),
+    Mutant(
+        name="skip-an-offset",
+        says="a consumer's fetch begins one offset too late",
+        stands_for="KAFKA-5211: a consumer goes on behind a record that it was not given",
+        scenario="log-recovery",
+        found_by="polls",
+        rule="poll-skipped",
+        breaks={"skipped_offsets": _one},
+    ),
+    Mutant(
+        name="ack-after-demotion",
+        says="what waits for its replication is acknowledged when its leader is deposed",
+        stands_for="KAFKA-9198: what waits for a leader that is one no more ends with an error",
+        scenario="leader-handover",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"acknowledgement_after_demotion": _acknowledge_after_demotion},
+    ),
+    Mutant(
+        name="append-as-follower",
+        says="a leader that was deposed goes on taking records",
+        stands_for="KIP-291, motivation: acks=1 records taken by a leader of the past",
+        scenario="leader-handover",
+        found_by="recovery",
+        rule="never-in-sync",
+        breaks={"may_append_as_follower": _yes},
+    ),
+    Mutant(
+        name="commit-with-one-follower",
+        says="the high watermark follows the fastest follower, not the slowest of the ISR",
+        stands_for="KAFKA-1555: acks=all is worth what min.insync.replicas says",
+        scenario="broker-restart",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"leader_high_watermark": _fastest_follower},
+    ),
+    Mutant(
+        name="count-diverging-fetch",
+        says="a follower whose log parts from its leader's counts as one that holds the same",
+        stands_for="KAFKA-13141: positions of diverging followers advance the high watermark",
+        scenario="leader-handover",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"counts_diverging_fetches": _yes},
     ),
 )
 

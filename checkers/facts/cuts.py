@@ -43,6 +43,7 @@ from checkers.facts.spans import error
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+_AT_THE_START: Final = "log start"
 _ALL: Final = 2**62
 """The end of a log that was deleted whole."""
 
@@ -80,6 +81,8 @@ def cuts(history: History) -> dict[Key, list[Cut]]:
 def _gather(history: History) -> dict[Key, list[Cut]]:
     bare: dict[Key, list[Cut]] = {}
     for row in history.rows("truncation"):
+        if (row["reason"] or "").startswith(_AT_THE_START):
+            continue  # what may go there is told by topics and final logs (`accounts.lawful_start`)
         if row["from_offset"] is not None and row["from_offset"] > row["to_offset"]:
             cut = Cut(
                 node=row["node"],
@@ -163,9 +166,16 @@ def _wiped(history: History, bare: dict[Key, list[Cut]]) -> None:
             if key[:2] != (row["arm"], row["trial"]):
                 continue
             led = {e.leader for e in of.commits if (e.committed_t or 0) <= row["t"]}
-            emptied = {"to_offset": 0, "from_offset": _ALL, "cut_epoch": None}
-            for node in led.intersection(row["nodes"]):
-                cut = Cut(node=node, cut_t=row["t"], by_fault=True, **emptied)
+            led.discard(None)
+            for node in set(row["nodes"] or ()) & led:
+                cut = Cut(
+                    node=node,
+                    cut_t=row["t"],
+                    to_offset=0,
+                    from_offset=_ALL,
+                    cut_epoch=None,
+                    by_fault=True,
+                )
                 bare.setdefault(key, []).append(cut)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from nodes.config import BrokerConfig
 from nodes.controller.send_thread import QueueItem, RequestSendThread
 from nodes.core.brokers import Broker
+from nodes.core.rules import RULES, Rules
 from nodes.metrics import Metrics
 from nodes.trace import Trace
 
@@ -34,11 +35,14 @@ class ControllerChannelManager:
         config: BrokerConfig,
         trace: Trace,
         metrics: Metrics,
+        rules: Rules = RULES,
         *,
         now_ns: Callable[[], int],
     ) -> None:
         self._config = config
-        self._listener = config.control_plane_listener_name or config.inter_broker_listener_name
+        self._listener = rules.controllers_listener(
+            config.inter_broker_listener_name, config.control_plane_listener_name
+        )
         self._trace = trace
         self._metrics = metrics
         self._now_ns = now_ns

@@ -54,6 +54,7 @@ from nodes.core.assignment import ReplicaAssignment
 from nodes.core.batching import BatchNotEmpty
 from nodes.core.brokers import Broker
 from nodes.core.errors import Errors
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.metrics import Metrics
 from nodes.trace import Trace
@@ -78,6 +79,7 @@ class KafkaController:
         broker_info: Broker,
         trace: Trace,
         metrics: Metrics,
+        rules: Rules = RULES,
         *,
         broker_epoch: int,
         now_ns: Callable[[], int],
@@ -87,6 +89,7 @@ class KafkaController:
         self._zk = zk
         self._broker_info = broker_info
         self._trace = trace
+        self._rules = rules
         self._broker_epoch = broker_epoch
         self._active_controller_id = _NOBODY
         self._rebalance_timer: threading.Timer | None = None
@@ -109,8 +112,8 @@ class KafkaController:
         )
 
     def _make_parts(self, metrics: Metrics, now_ns: Callable[[], int]) -> Parts:
-        config, context, zk = self._config, self._context, self._zk
-        channels = ControllerChannelManager(config, self._trace, metrics, now_ns=now_ns)
+        config, context, zk, rules = self._config, self._context, self._zk, self._rules
+        channels = ControllerChannelManager(config, self._trace, metrics, rules, now_ns=now_ns)
 
         def new_batch() -> ControllerRequestBatch:
             return ControllerRequestBatch(
@@ -118,6 +121,7 @@ class KafkaController:
                 context,
                 channels,
                 self._on_response,
+                rules,
                 now_ns=now_ns,
             )
 
@@ -126,7 +130,7 @@ class KafkaController:
 
         batch = new_batch()
         states = PartitionStateWriter(context, zk, self._trace)
-        partitions = PartitionStateMachine(config, context, zk, states, new_batch())
+        partitions = PartitionStateMachine(config, context, zk, states, new_batch(), rules)
         replicas = ReplicaStateMachine(context, states, new_batch())
         return Parts(
             config=config,
@@ -144,6 +148,7 @@ class KafkaController:
                 zk,
                 replicas,
                 partitions,
+                rules,
                 send_metadata=tell_all,
                 mute=self._mute_topic,
             ),
@@ -295,7 +300,9 @@ class KafkaController:
         self._resign(was_active=was_active)
 
     def _register_broker_and_reelect(self) -> None:
-        self._broker_epoch = self._zk.register_broker(self._broker_info)
+        if self._rules.registers_again():
+            new_epoch = self._zk.register_broker(self._broker_info)
+            self._broker_epoch = self._rules.known_broker_epoch(self._broker_epoch, new_epoch)
         self._reelect()
 
     # ---- election and resignation ----------------------------------------------------------------

@@ -22,6 +22,7 @@ from nodes.controller.replica_machine import ReplicaStateMachine
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.partition_state_machine import PartitionState
 from nodes.core.replica_state_machine import ReplicaState
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 
 log = logging.getLogger("kafka.controller.TopicDeletionManager")
@@ -38,6 +39,7 @@ class TopicDeletionManager:
         zk: KafkaZkClient,
         replicas: ReplicaStateMachine,
         partitions: PartitionStateMachine,
+        rules: Rules = RULES,
         *,
         send_metadata: Callable[[Iterable[TopicPartition]], None],
         mute: Callable[[str], None],
@@ -47,6 +49,7 @@ class TopicDeletionManager:
         self._zk = zk
         self._replicas = replicas
         self._partitions = partitions
+        self._rules = rules
         self._send_metadata = send_metadata
         self._mute = mute
 
@@ -105,7 +108,8 @@ class TopicDeletionManager:
         context = self._context
         retry, eligible = [], []
         for topic in sorted(context.topics_to_be_deleted):
-            if context.are_all_replicas_in_state(topic, ReplicaState.DELETION_SUCCESSFUL):
+            deleted = len(context.replicas_in_state(topic, ReplicaState.DELETION_SUCCESSFUL))
+            if self._rules.deletion_is_complete(deleted, len(context.replicas_for_topic(topic))):
                 self._complete_topic(topic)
                 continue
             started = context.is_any_replica_in_state(topic, ReplicaState.DELETION_STARTED)

@@ -12,6 +12,7 @@ again over the new state.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +28,12 @@ from nodes.coordination.errors import ControllerMoved
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.election import (
     elect_for_controlled_shutdown,
-    elect_for_offline,
     elect_for_reassignment,
     elect_preferred,
 )
 from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.partition_state_machine import PartitionState, is_valid_transition
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 
 log = logging.getLogger("state.change.logger")
@@ -83,12 +84,14 @@ class PartitionStateMachine:
         zk: KafkaZkClient,
         states: PartitionStateWriter,
         batch: ControllerRequestBatch,
+        rules: Rules = RULES,
     ) -> None:
         self._config = config
         self._context = context
         self._zk = zk
         self._states = states
         self._batch = batch
+        self._rules = rules
 
     def startup(self) -> None:
         """After a failover: find out each partition's state, elect where there is no leader."""
@@ -254,7 +257,9 @@ class PartitionStateMachine:
                 unclean = strategy.allow_unclean
                 if not unclean and not set(state.isr) & set(live):
                     unclean = self._unclean_allowed(tp.topic)
-                elected = elect_for_offline(state, replicas, live, unclean_allowed=unclean)
+                elected = self._rules.elect_for_offline(
+                    state, replicas, live, unclean_allowed=unclean
+                )
             case Occasion.REASSIGN:
                 recipients = assignment.target_replicas
                 elected = elect_for_reassignment(state, recipients, live)
@@ -270,7 +275,10 @@ class PartitionStateMachine:
                 elected = elect_for_controlled_shutdown(
                     state, replicas, recipients, context.shutting_down_broker_ids
                 )
-        return None if elected is None else _Election(elected, recipients)
+        if elected is None:
+            return None
+        leader_epoch = self._rules.elected_leader_epoch(state.leader_epoch, elected.leader_epoch)
+        return _Election(dataclasses.replace(elected, leader_epoch=leader_epoch), recipients)
 
     def _unclean_allowed(self, topic: str) -> bool:
         configured = self._zk.get_topic_configs(topic).get(UNCLEAN_CONFIG)

@@ -23,6 +23,7 @@ from nodes.core.batching import (
     StopReplicaEntry,
     UpdateMetadataEntry,
 )
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.state_change_log import StateChangeLog, data, of_controller
 from nodes.wire.apis import ApiKey, request_class
@@ -51,10 +52,11 @@ class ControllerRequestBatch(BatchBuilder):
         context: ControllerContext,
         channels: ControllerChannelManager,
         on_response: OnResponse,
+        rules: Rules = RULES,
         *,
         now_ns: Callable[[], int],
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, tells_all_of_elections=rules.tells_all_of_elections())
         self._config = config
         self._context = context
         self._channels = channels

@@ -27,6 +27,8 @@ WAITING: Final = Acknowledgement(False, Errors.NONE)
 ACKNOWLEDGED: Final = Acknowledgement(True, Errors.NONE)
 TOO_FEW_REPLICAS: Final = Acknowledgement(True, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
+DEMOTED: Final = Acknowledgement(True, Errors.NOT_LEADER_OR_FOLLOWER)
+
 
 def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
     """A partition with fewer replicas than the minimum needs all of them, not the impossible."""
@@ -45,6 +47,12 @@ def acknowledgement(
     if high_watermark < required_offset:
         return WAITING
     return ACKNOWLEDGED if maximal_isr_size >= min_isr else TOO_FEW_REPLICAS
+
+
+def acknowledgement_after_demotion() -> Acknowledgement:
+    """What still waits when its leader is one no more, or leads anew: nobody knows whether it is
+    written, so it must not be acknowledged."""
+    return DEMOTED
 
 
 def readable_end(reads_log_end: bool, high_watermark: int, log_end_offset: int) -> int:

@@ -87,8 +87,11 @@ class BatchNotEmpty(RuntimeError):
 class BatchBuilder:
     """`new_batch`, any number of ``add_...``, `take`. For the controller's event thread only."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, *, tells_all_of_elections: bool = True) -> None:
+        """`tells_all_of_elections=False` leaves brokers without word of new leaders (a planted
+        bug)."""
         self._view = view
+        self._tells_all_of_elections = tells_all_of_elections
         self._batch = Batch()
 
     def new_batch(self) -> None:
@@ -116,7 +119,8 @@ class BatchBuilder:
             entries = self._batch.leader_and_isr.setdefault(broker_id, {})
             already_new = tp in entries and entries[tp].is_new
             entries[tp] = LeaderAndIsrEntry(state, assignment, is_new or already_new)
-        self.add_update_metadata(self._view.live_or_shutting_down_broker_ids, [tp])
+        if is_new or self._tells_all_of_elections:
+            self.add_update_metadata(self._view.live_or_shutting_down_broker_ids, [tp])
 
     def add_stop_replica(
         self, broker_ids: Iterable[int], tp: TopicPartition, *, delete: bool

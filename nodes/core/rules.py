@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nodes.core import acks, epochs, isr, truncation
+from nodes.core import acks, election, epochs, isr, truncation
 from nodes.core.acks import Acknowledgement
 from nodes.core.errors import Errors
+from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.truncation import EpochEnd, Truncation
 
 
@@ -34,6 +35,73 @@ def checks_controller_znode() -> bool:
     return True
 
 
+def controllers_listener(inter_broker: str, control_plane: str | None) -> str:
+    """Which listener of a broker its controller talks to (KIP-291)."""
+    return control_plane or inter_broker
+
+
+def replication_listener(inter_broker: str, _control_plane: str | None) -> str:
+    """Which listener of its leader a follower fetches from: never the control plane's."""
+    return inter_broker
+
+
+def elected_leader_epoch(_previous: int, elected: int) -> int:
+    """Each election is an epoch of its own: brokers refuse what does not raise it."""
+    return elected
+
+
+def tells_all_of_elections() -> bool:
+    """Whoever is elected is made known to every broker, not only to the replicas."""
+    return True
+
+
+def registers_again() -> bool:
+    """A broker whose session is over registers anew with the next one."""
+    return True
+
+
+def known_broker_epoch(_before: int, registered: int) -> int:
+    """A broker's epoch is that of its newest registration (KIP-380)."""
+    return registered
+
+
+def deletion_is_complete(deleted: int, replicas: int) -> bool:
+    """A topic may go when each of its replicas has answered that its log is deleted."""
+    return deleted == replicas
+
+
+def applies_in_spite_of(_error: Errors) -> bool:
+    """A partition's new state that is answered with an error is not applied."""
+    return False
+
+
+def deletes_stopped_logs() -> bool:
+    """A StopReplica that deletes takes the log with it."""
+    return True
+
+
+def sends_isr_changes() -> bool:
+    """What a leader proposes reaches the controller (AlterPartition)."""
+    return True
+
+
+def counts_diverging_fetches() -> bool:
+    """A fetch that is answered with a diverging epoch proves nothing about what its follower holds
+    (KAFKA-13141). Asked once a partition, not once a request."""
+    return False
+
+
+def may_append_as_follower() -> bool:
+    """Producers' records are for the leader only. Asked once a partition, not once a request."""
+    return False
+
+
+def skipped_offsets() -> int:
+    """How far behind the offset that was asked for a consumer's answer begins. Asked once a
+    partition, not once a request."""
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -46,6 +114,11 @@ class Rules:
     client_epoch_error: Callable[[int, int], Errors] = epochs.client_epoch_error
     may_join_isr: Callable[[int, int, int], bool] = isr.may_join_isr
     acknowledgement: Callable[[int, int, int, int], Acknowledgement] = acks.acknowledgement
+    acknowledgement_after_demotion: Callable[[], Acknowledgement] = (
+        acks.acknowledgement_after_demotion
+    )
+    leader_high_watermark: Callable[..., int] = isr.leader_high_watermark
+    follower_high_watermark: Callable[[int, int, int], int] = isr.follower_high_watermark
     readable_end: Callable[[bool, int, int], int] = acks.readable_end
     truncation_for: Callable[[EpochEnd, EpochEnd, int, int], Truncation] = truncation.truncation_for
     asks_leader_for_divergence: Callable[[], bool] = truncation.asks_leader_for_divergence
@@ -53,6 +126,20 @@ class Rules:
     verifies_log_tail: Callable[[], bool] = verifies_log_tail
     appends_per_batch: Callable[[], int] = appends_per_batch
     checks_controller_znode: Callable[[], bool] = checks_controller_znode
+    controllers_listener: Callable[[str, str | None], str] = controllers_listener
+    replication_listener: Callable[[str, str | None], str] = replication_listener
+    elect_for_offline: Callable[..., LeaderAndIsr | None] = election.elect_for_offline
+    elected_leader_epoch: Callable[[int, int], int] = elected_leader_epoch
+    tells_all_of_elections: Callable[[], bool] = tells_all_of_elections
+    registers_again: Callable[[], bool] = registers_again
+    known_broker_epoch: Callable[[int, int], int] = known_broker_epoch
+    deletion_is_complete: Callable[[int, int], bool] = deletion_is_complete
+    applies_in_spite_of: Callable[[Errors], bool] = applies_in_spite_of
+    deletes_stopped_logs: Callable[[], bool] = deletes_stopped_logs
+    sends_isr_changes: Callable[[], bool] = sends_isr_changes
+    counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
+    may_append_as_follower: Callable[[], bool] = may_append_as_follower
+    skipped_offsets: Callable[[], int] = skipped_offsets
 
 
 RULES = Rules()

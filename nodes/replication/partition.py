@@ -158,7 +158,9 @@ class Partition(FollowerPartition):
         """Appends producers' batches. The broker's hot path."""
         with self._lock:
             own_log = self.log
-            if own_log is None or self.leader_id != self._broker_id:
+            if own_log is None or (
+                self.leader_id != self._broker_id and not self._may_append_as_follower
+            ):
                 raise ApiError(Errors.NOT_LEADER_OR_FOLLOWER)
             if required_acks == -1 and not may_append(
                 required_acks, len(self.isr_state.isr), self.min_isr
@@ -187,7 +189,7 @@ class Partition(FollowerPartition):
                 or self.leader_id != self._broker_id
                 or appended_in_epoch < self._leading_since_epoch
             ):
-                return Acknowledgement(True, Errors.NOT_LEADER_OR_FOLLOWER)
+                return self._rules.acknowledgement_after_demotion()
             high_watermark = self.high_watermark
             isr_size = len(self.isr_state.maximal_isr)
             min_isr = self.min_isr
@@ -206,7 +208,7 @@ class Partition(FollowerPartition):
         else:
             maximal_isr = isr_state.maximal_isr
             is_alive = self._host.is_alive
-            committed = isr_rules.leader_high_watermark(
+            committed = self._rules.leader_high_watermark(
                 self.high_watermark,
                 own_log.log_end_offset,
                 [(f, i in maximal_isr, is_alive(i)) for i, f in followers.items()],
@@ -246,7 +248,11 @@ class Partition(FollowerPartition):
             # The end before the read: appends that race with it must not make a follower lag.
             log_end = own_log.log_end_offset
             result = self._read(own_log, params, request, max_bytes, min_one)
-            if replica_id >= 0 and record_position and result.diverging_epoch is None:
+            if (
+                replica_id >= 0
+                and record_position
+                and (result.diverging_epoch is None or self._counts_diverging)
+            ):
                 advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
                 if isinstance(result.records, LogSlice):
                     self._fetched_from[replica_id] = result.records.position
@@ -284,7 +290,8 @@ class Partition(FollowerPartition):
             if not log_start <= offset <= log_end:
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
             if offset < readable_end and (max_bytes > 0 or min_one):
-                records = own_log.slice(offset, max_bytes, max_offset=readable_end, min_one=min_one)
+                first = offset if params.reads_to_log_end else offset + self._skipped_offsets
+                records = own_log.slice(first, max_bytes, max_offset=readable_end, min_one=min_one)
         found = b"" if records is None else records
         return FetchResult(0, high_watermark, high_watermark, log_start, found, -1, diverging)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from nodes.core import isr as isr_rules
 from nodes.core.errors import ApiError, Errors
 from nodes.core.truncation import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd, Truncation
 from nodes.replication.partition_base import HostedPartition
@@ -57,7 +56,7 @@ class FollowerPartition(HostedPartition):
                 own_log.advance_log_start_offset(
                     fetched.leader_log_start, "leader offset increment"
                 )
-            self.high_watermark = isr_rules.follower_high_watermark(
+            self.high_watermark = self._rules.follower_high_watermark(
                 fetched.leader_high_watermark, own_log.log_start_offset, own_log.log_end_offset
             )
             return own_log.log_end_offset, own_log.latest_epoch, self.high_watermark != before

@@ -147,7 +147,10 @@ class ReplicaManager:
         register_gauges(metrics, self, self._produces, self._fetches)
 
     def _remote_leader(self, leader_id: int, fetcher_id: int) -> RemoteLeader:
-        listener = self._config.inter_broker_listener_name
+        config = self._config
+        listener = self.rules.replication_listener(
+            config.inter_broker_listener_name, config.control_plane_listener_name
+        )
         return RemoteLeader(
             self._config,
             leader_id,
@@ -405,6 +408,8 @@ class ReplicaManager:
     def propose_isr(
         self, tp: TopicPartition, proposal: IsrProposal, answer: Callable[[IsrAnswer], None]
     ) -> bool:
+        if not self.rules.sends_isr_changes():
+            return True
         return self._alter_partition.submit(tp, proposal, answer)
 
     def complete_delayed(self, tp: TopicPartition) -> None:

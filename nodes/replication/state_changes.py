@@ -109,7 +109,7 @@ class StateChanges:
         for state in states:
             error = self._admit(state, correlation_id, request)
             errors[state.tp] = int(error)
-            if error is Errors.NONE:
+            if error is Errors.NONE or self._rules.applies_in_spite_of(error):
                 (leaders if state.leader == self._replicas.broker_id else followers).append(state)
         now_leading = self._make_leaders(leaders, errors, correlation_id)
         now_following = self._make_followers(followers, errors, correlation_id)
@@ -310,7 +310,7 @@ class StateChanges:
             # Who waits for a partition that is gone need not wait for the deadline.
             replicas.complete_delayed(state.tp)
         for state in states:
-            if state.delete:
+            if state.delete and self._rules.deletes_stopped_logs():
                 try:
                     replicas.delete_log(state.tp)
                 except OSError as error:

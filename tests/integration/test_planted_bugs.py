@@ -55,6 +55,7 @@ def test_a_planted_bug_is_found_with_a_witness(play: Play, name: str) -> None:
     outcome = play(mutant.scenario, name)
     hunt = Hunt(mutant=mutant, outcome=outcome, control=play(mutant.scenario, ""))
     assert hunt.found, outcome.reasons
+    assert mutant.rule in hunt.rules
     violations = outcome.results["checks"][mutant.found_by]["violations"]
     events = violations[0]["events"]
     assert events

@@ -1,11 +1,24 @@
-"""The registry of planted bugs."""
+"""The registry of planted bugs, and what single rules do once they are broken."""
 
 import dataclasses
+import re
 
 import pytest
 
+from checkers.promises import NAMES, promise
+from harness.scenarios import SCENARIOS
+from harness.scenarios.base import EVERYWHERE
+from nodes.core.acks import ACKNOWLEDGED
+from nodes.core.assignment import ReplicaAssignment
+from nodes.core.batching import BatchBuilder
+from nodes.core.errors import Errors
+from nodes.core.isr import NEVER_MS, FollowerState
+from nodes.core.leader_and_isr import LeaderAndIsr, LeaderIsrAndControllerEpoch
 from nodes.core.rules import RULES, Rules
+from nodes.core.types import TopicPartition
 from nodes.mutants import MUTANTS, UnknownMutant, rules_with
+
+TP = TopicPartition("t", 0)
 
 
 def test_without_names_the_rules_are_the_correct_ones() -> None:
@@ -23,7 +36,17 @@ def test_each_mutant_breaks_exactly_the_rules_it_names(name: str) -> None:
     }
     assert broken == set(mutant.breaks)
     assert mutant.says
-    assert mutant.found_by
+    assert re.match(r"(KAFKA-\d+|KIP-\d+)\b.*: \S", mutant.stands_for)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_looked_for_where_it_is_played(name: str) -> None:
+    """Its scenario asks for the promise, and the promise has the rule: a typing error in either
+    would only be seen after a whole run."""
+    mutant = MUTANTS[name]
+    assert mutant.found_by in NAMES
+    assert mutant.found_by in (*SCENARIOS[mutant.scenario].checks, *EVERYWHERE)
+    assert mutant.rule in promise(mutant.found_by).rules
 
 
 def test_mutants_add_up() -> None:
@@ -32,11 +55,143 @@ def test_mutants_add_up() -> None:
     assert rules.truncation_for is MUTANTS["never-truncate"].breaks["truncation_for"]
 
 
-def test_controllers_writes_are_conditioned_unless_the_bug_is_planted() -> None:
-    assert RULES.checks_controller_znode()
-    assert not rules_with(["skip-controller-znode-check"]).checks_controller_znode()
-
-
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownMutant, match="'off-by-one'; allowed: skip-controller"):
         rules_with(["off-by-one"])
+
+
+# ---- what broken rules do, beside the correct ones -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("skip-controller-znode-check", "checks_controller_znode"),
+        ("drop-torn-tail-check", "verifies_log_tail"),
+        ("tell-no-one-of-elections", "tells_all_of_elections"),
+        ("never-register-again", "registers_again"),
+        ("keep-deleted-logs", "deletes_stopped_logs"),
+        ("lose-isr-changes", "sends_isr_changes"),
+    ],
+)
+def test_what_is_left_out(name: str, rule: str) -> None:
+    assert getattr(RULES, rule)() is True
+    assert getattr(rules_with([name]), rule)() is False
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("append-as-follower", "may_append_as_follower"),
+        ("count-diverging-fetch", "counts_diverging_fetches"),
+    ],
+)
+def test_what_is_allowed(name: str, rule: str) -> None:
+    if name in MUTANTS:
+        assert getattr(RULES, rule)() is False
+        assert getattr(rules_with([name]), rule)() is True
+
+
+def test_listeners() -> None:
+    bypass = rules_with(["bypass-control-listener"])
+    assert RULES.controllers_listener("DATA", "CONTROL") == "CONTROL"
+    assert bypass.controllers_listener("DATA", "CONTROL") == "DATA"
+    assert RULES.controllers_listener("DATA", None) == bypass.controllers_listener("DATA", None)
+    wrong = rules_with(["fetch-from-control-listener"])
+    assert RULES.replication_listener("DATA", "CONTROL") == "DATA"
+    assert wrong.replication_listener("DATA", "CONTROL") == "CONTROL"
+    assert wrong.replication_listener("DATA", None) == "DATA"
+
+
+def test_high_watermarks() -> None:
+    slow, fast = (
+        FollowerState(end, 0, 0, NEVER_MS, NEVER_MS)  # who they are is all that counts here
+        for end in (3, 7)
+    )
+    followers = [(slow, True, True), (fast, True, True)]
+    wrong = rules_with(["commit-with-one-follower"]).leader_high_watermark
+    assert RULES.leader_high_watermark(0, 9, followers, now_ms=0, lag_max_ms=1) == 3
+    assert wrong(0, 9, followers, now_ms=0, lag_max_ms=1) == 7
+    assert wrong(8, 9, followers, now_ms=0, lag_max_ms=1) == 8, "it never goes back either"
+    assert RULES.follower_high_watermark(5, 2, 9) == 5
+    assert rules_with(["keep-follower-watermark"]).follower_high_watermark(5, 2, 9) == 2
+
+
+def test_elections() -> None:
+    state = LeaderAndIsr(1, (1, 3), leader_epoch=4)
+    kept = {"unclean_allowed": False}
+    elected = RULES.elect_for_offline(state, (1, 2, 3), (2, 3), **kept)
+    assert elected == LeaderAndIsr(3, (3,), leader_epoch=5)
+    wrong = rules_with(["elect-outside-isr"]).elect_for_offline
+    assert wrong(state, (1, 2, 3), (2, 3), **kept) == LeaderAndIsr(2, (2, 3), leader_epoch=5)
+    assert wrong(state, (1, 2, 3), (), **kept) is None
+    assert RULES.elected_leader_epoch(4, 5) == 5
+    assert rules_with(["reuse-leader-epoch"]).elected_leader_epoch(4, 5) == 4
+
+
+def test_broker_epochs() -> None:
+    rules = rules_with(["refuse-newer-broker-epoch"])
+    assert RULES.known_broker_epoch(10, 20) == 20
+    assert rules.known_broker_epoch(10, 20) == 10
+    assert [RULES.broker_epoch_is_stale(n, 10) for n in (-1, 9, 10, 11)] == [0, 1, 0, 0]
+    assert [rules.broker_epoch_is_stale(n, 10) for n in (-1, 9, 10, 11)] == [0, 1, 0, 1]
+
+
+def test_deletions() -> None:
+    wrong = rules_with(["forget-replicas-of-deleted"]).deletion_is_complete
+    assert [RULES.deletion_is_complete(n, 3) for n in range(4)] == [False, False, False, True]
+    assert [wrong(n, 3) for n in range(4)] == [True, True, True, True]
+
+
+def test_refusals() -> None:
+    stale = Errors.STALE_CONTROLLER_EPOCH
+    applies = rules_with(["apply-what-is-refused"]).applies_in_spite_of
+    assert not RULES.applies_in_spite_of(stale)
+    assert applies(stale)
+    assert not applies(Errors.INCONSISTENT_TOPIC_ID)
+    wrong = rules_with(["refuse-with-another-error"]).stop_replica_error
+    epochs = ((3, 4), (4, 4), (-2, 4))
+    fenced = Errors.FENCED_LEADER_EPOCH
+    assert [RULES.stop_replica_error(*e) for e in epochs] == [fenced, Errors.NONE, Errors.NONE]
+    assert [wrong(*e) for e in epochs] == [stale, Errors.NONE, Errors.NONE]
+
+
+def test_acknowledgements_and_membership() -> None:
+    assert RULES.acknowledgement_after_demotion().error is Errors.NOT_LEADER_OR_FOLLOWER
+    deposed = rules_with(["ack-after-demotion"]).acknowledgement_after_demotion()
+    assert deposed == ACKNOWLEDGED
+    assert RULES.may_join_isr(5, 5, 5)
+    assert not rules_with(["never-expand-isr"]).may_join_isr(5, 5, 5)
+    assert RULES.skipped_offsets() == 0
+    assert rules_with(["skip-an-offset"]).skipped_offsets() == 1
+
+
+class _View:
+    """Two live brokers, and a partition that broker 1 leads."""
+
+    live_or_shutting_down_broker_ids = (1, 2)
+
+    def is_topic_queued_up_for_deletion(self, _topic: str) -> bool:
+        return False
+
+    def partition_leadership_info(self, _tp: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        return LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1, 2)), 1)
+
+    def partition_replica_assignment(self, _tp: TopicPartition) -> tuple[int, ...]:
+        return (1, 2)
+
+    def is_replica_online(self, _broker_id: int, _tp: TopicPartition) -> bool:
+        return True
+
+    def leader_epoch(self, _tp: TopicPartition) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(("is_new", "tells", "told"), [(0, 1, 1), (0, 0, 0), (1, 0, 1)])
+def test_who_is_told_of_elections(is_new: int, tells: int, told: int) -> None:
+    builder = BatchBuilder(_View(), tells_all_of_elections=bool(tells))
+    info = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1, 2)), 1)
+    builder.add_leader_and_isr([1], TP, info, ReplicaAssignment((1, 2)), is_new=bool(is_new))
+    batch = builder.take()
+    assert list(batch.leader_and_isr) == [1]
+    assert bool(batch.update_metadata_brokers) == bool(told)

@@ -1,0 +1,162 @@
+"""Planted bugs in replication, on brokers joined in memory: what each does that it should not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from nodes.core.errors import Errors
+from nodes.mutants import rules_with
+from nodes.replication.model import FetchParams, FetchPartitionRequest
+from tests.nodes.replication.conftest import (
+    TP,
+    Broker,
+    ClusterFactory,
+    MemoryCluster,
+    Waiter,
+    answer_of,
+    batch,
+    wait_for,
+)
+from tests.nodes.replication.test_fencing import stop_replica
+
+With = Callable[..., MemoryCluster]
+
+
+@pytest.fixture
+def pair(make_cluster: ClusterFactory) -> With:
+    """Two brokers with these bugs, the first leading in epoch 0."""
+
+    def made(*names: str, min_isr: int = 1) -> MemoryCluster:
+        cluster = make_cluster(brokers=2, min_isr=min_isr)
+        for broker_id in (1, 2):
+            cluster.kill(broker_id)
+            cluster.start(broker_id, rules_with(names))
+        cluster.create()
+        return cluster
+
+    return made
+
+
+def depose(cluster: MemoryCluster) -> Broker:
+    """Broker 1 is told that broker 2 leads."""
+    cluster.controller.elect(TP, 2)
+    cluster.controller.tell(1)
+    return cluster.brokers[1]
+
+
+@pytest.mark.parametrize(
+    ("names", "error"), [((), Errors.NOT_LEADER_OR_FOLLOWER), (("append-as-follower",), 0)]
+)
+def test_a_deposed_leader_is_asked_to_append(
+    pair: With, names: tuple[str, ...], error: int
+) -> None:
+    cluster = pair(*names)
+    cluster.cut = {frozenset({1, 2})}
+    assert answer_of(depose(cluster).produce(7)).error == error
+
+
+@pytest.mark.parametrize(
+    ("names", "error"), [((), Errors.NOT_LEADER_OR_FOLLOWER), (("ack-after-demotion",), 0)]
+)
+def test_what_waits_when_its_leader_is_deposed(
+    pair: With, names: tuple[str, ...], error: int
+) -> None:
+    cluster = pair(*names)
+    cluster.cut = {frozenset({1, 2})}
+    waiting = cluster.brokers[1].produce(7, acks=-1)
+    assert not waiting.is_answered
+    depose(cluster)
+    assert answer_of(waiting).error == error
+
+
+@pytest.mark.parametrize(("names", "given"), [((), True), (("skip-an-offset",), False)])
+def test_a_consumer_is_given_what_it_asked_for(
+    pair: With, names: tuple[str, ...], given: bool
+) -> None:
+    cluster = pair(*names)
+    leader = cluster.brokers[1]
+    for value in (0, 1):
+        assert answer_of(leader.produce(value, acks=-1)).error == 0
+    # Both batches, or the second alone.
+    assert len(leader.consume(0).records) == (2 if given else 1) * len(batch(0))
+    # Followers are given all of it.
+    assert cluster.brokers[2].values() == [0, 1]
+
+
+@pytest.mark.parametrize(("names", "taken"), [((), 2), (("keep-follower-watermark",), 0)])
+def test_a_followers_high_watermark(pair: With, names: tuple[str, ...], taken: int) -> None:
+    cluster = pair(*names)
+    leader, follower = cluster.brokers[1], cluster.brokers[2].partition()
+    for value in (0, 1):
+        assert answer_of(leader.produce(value, acks=-1)).error == 0
+    if taken:
+        wait_for(lambda: follower.high_watermark == taken)
+    wait_for(lambda: follower.local_log().log_end_offset == 2)
+    assert follower.high_watermark == taken
+
+
+@pytest.mark.parametrize(
+    ("names", "sent"), [((), True), (("lose-isr-changes",), False), (("never-expand-isr",), False)]
+)
+def test_a_follower_that_has_caught_up_joins(
+    pair: With, names: tuple[str, ...], sent: bool
+) -> None:
+    cluster = pair(*names)
+    cluster.controller.elect(TP, 1, (1,))
+    cluster.controller.tell_all()
+    leader = cluster.brokers[1]
+    assert answer_of(leader.produce(0)).error == 0
+    wait_for(lambda: cluster.brokers[2].values() == [0])
+    if sent:
+        wait_for(lambda: cluster.isr() == {1, 2})
+    else:
+        # The next fetch says that the follower has it all; proposals are made with that.
+        wait_for(lambda: leader.partition().followers[2].log_end_offset == 1)
+        assert cluster.controller.requests == []
+
+
+@pytest.mark.parametrize(("names", "kept"), [((), False), (("keep-deleted-logs",), True)])
+def test_a_stop_that_deletes(pair: With, names: tuple[str, ...], kept: bool) -> None:
+    broker = pair(*names).brokers[1]
+    directory = broker.partition().local_log().dir
+    result = broker.manager.stop_replicas(1, stop_replica(delete=True))
+    assert not any(row.error for row in result.partition_errors)
+    assert broker.manager.partition(TP) is None
+    assert directory.exists() is kept
+
+
+@pytest.mark.parametrize(("names", "applied"), [((), False), (("apply-what-is-refused",), True)])
+def test_a_leader_epoch_that_is_refused(pair: With, names: tuple[str, ...], applied: bool) -> None:
+    cluster = pair(*names)
+    cluster.controller.elect(TP, 1)
+    cluster.controller.tell_all()
+    broker = cluster.brokers[1]
+    old = cluster.controller.leader_and_isr(state={"leader": 2, "leader_epoch": 0})
+    result = broker.manager.become_leader_or_follower(77, old)
+    assert [row.error for row in result.partition_errors] == [Errors.STALE_CONTROLLER_EPOCH]
+    assert broker.partition().is_leader is not applied
+    assert (77 in [row["correlation_id"] for row in broker.trace("leader_change")]) is applied
+
+
+@pytest.mark.parametrize(("names", "counted"), [((), False), (("count-diverging-fetch",), True)])
+def test_a_diverging_follower_proves_nothing(
+    pair: With, names: tuple[str, ...], counted: bool
+) -> None:
+    cluster = pair(*names, min_isr=2)
+    old, new = cluster.brokers[1], cluster.brokers[2]
+    cluster.cut = {frozenset({1, 2})}
+    for value in range(3):
+        assert answer_of(old.produce(value)).error == 0
+    cluster.controller.elect(TP, 2)
+    cluster.controller.tell(2)
+    waiting = new.produce(100, acks=-1)
+    end = new.partition().local_log().log_end_offset
+    # As the old leader fetches: from its own end, which it wrote in epoch 0.
+    answer = Waiter()
+    fetch = FetchPartitionRequest(3, 0, 1 << 20, 1, 0)
+    new.manager.fetch_messages(FetchParams(replica_id=1, max_wait_ms=0), [(TP, fetch)], answer)
+    assert answer.wait()[0][1].diverging_epoch is not None
+    assert waiting.is_answered is counted
+    assert (new.partition().high_watermark == end) is counted
