@@ -56,6 +56,7 @@ from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
 from nodes.network.socket_server import SocketServer
+from nodes.plane_use import PlaneUse
 from nodes.replication.metadata_cache import MetadataCache
 from nodes.replication.replica_manager import ReplicaManager
 from nodes.replication.ticker import Ticker
@@ -69,6 +70,7 @@ SWITCH_INTERVAL_S: Final = 0.0001
 which a control request on its way through three threads would pay several times."""
 
 _LONGEST_WAIT_MS: Final = 10**12
+_PLANE_USE_MS: Final = 1_000
 """Never, in a number that a wait can take."""
 _GC_THRESHOLD: Final = 20_000
 
@@ -167,6 +169,7 @@ class KafkaServer:
         sockets.start_handlers(apis.handle)
         self._on_stop("sockets", sockets.stop_processing_requests)
         sockets.enable_request_processing()
+        self._tell_plane_use(sockets, trace)
         if config.controlled_shutdown_enable:
             self._on_stop(
                 "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
@@ -242,6 +245,14 @@ class KafkaServer:
         logs.claim_cluster(cluster_id)
         self._on_stop("logs", logs.close)
         return logs
+
+    def _tell_plane_use(self, sockets: SocketServer, trace: Trace) -> None:
+        if not trace.enabled:
+            return
+        use = PlaneUse(sockets.served, trace, _api_constant, self._now_ns)
+        ticker = Ticker("plane-use", _PLANE_USE_MS, use.tell)
+        ticker.start()
+        self._on_stop("plane use", ticker.stop)
 
     def _start_replication(
         self, replica_manager: ReplicaManager, logs: LogManager, groups: GroupCoordinator
@@ -423,6 +434,12 @@ def _admin(
 def _api_name(api_key: int) -> str:
     with suppress(ValueError):
         return ApiKey(api_key).display_name
+    return str(api_key)
+
+
+def _api_constant(api_key: int) -> str:
+    with suppress(ValueError):
+        return ApiKey(api_key).name
     return str(api_key)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from nodes.network.idle_time import IdleTime
@@ -34,6 +35,7 @@ class RequestHandlerPool:
         self._handle = handle
         self._prepare = prepare
         self._idle = [IdleTime() for _ in range(count)]
+        self._served: list[dict[tuple[str, int], int]] = [{} for _ in range(count)]
         self._threads = [
             threading.Thread(
                 target=self._run,
@@ -58,6 +60,14 @@ class RequestHandlerPool:
         now_ns = time.monotonic_ns()
         return sum(idle.total_ns(now_ns) for idle in self._idle) / len(self._idle)
 
+    @property
+    def served(self) -> Counter[tuple[str, int]]:
+        """How many requests these threads have taken up, by (listener, api key)."""
+        found: Counter[tuple[str, int]] = Counter()
+        for served in self._served:
+            found.update(served.copy())
+        return found
+
     def shutdown(self, timeout_s: float = 10.0) -> None:
         """Lets the handlers finish what is queued, then end."""
         self._channel.end_handlers(len(self._threads))
@@ -71,12 +81,15 @@ class RequestHandlerPool:
         if self._prepare is not None:
             self._prepare()
         channel, now_ns, idle = self._channel, time.monotonic_ns, self._idle[index]
+        served = self._served[index]
         while True:
             idle.begin(now_ns())
             request = channel.get()
             idle.end(now_ns())
             if request is None:
                 return
+            kind = (request.listener, request.api_key)
+            served[kind] = served.get(kind, 0) + 1
             self._handle_one(request)
             del request  # its connection and bytes live no longer than its answer
 

@@ -192,6 +192,16 @@ class SocketServer:
         return sum(p.connection_count for parts in self._planes() for p in parts.processors())
 
     # ---- inside ----------------------------------------------------------------------------------
+    def served(self) -> dict[tuple[str, str, int], int]:
+        """How many requests the handlers of each plane have taken up: by (plane, listener, api
+        key), since the start."""
+        return {
+            (parts.plane, *kind): count
+            for parts in self._planes()
+            if parts.pool is not None
+            for kind, count in parts.pool.served.items()
+        }
+
     def _planes(self) -> list[_PlaneParts]:
         return [parts for parts in (self._control, self._data) if parts is not None]
 

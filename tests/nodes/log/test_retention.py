@@ -163,8 +163,8 @@ def test_every_move_of_the_start_is_said_and_traced(
     trace.close()
     rows = whole_rows(tmp_path / "trace.jsonl")
     assert [(r["to_offset"], r["from_offset"], r["reason"]) for r in rows] == [
-        (0, 5, "client delete records request"),
-        (5, 20, f"segment deletion ({TIME})"),
+        (0, 5, "log start: client delete records request"),
+        (5, 20, f"log start: segment deletion ({TIME})"),
     ]
     fields = {*history.KINDS["truncation"].all_columns, "f"}
     for row in rows:
