@@ -1,9 +1,12 @@
 """The realistic producer: librdkafka, one record an operation, on a clock.
 
-Retries are off by default, so that one operation is at most one append: an answer then says what
-became of that record, and a duplicate in the log is the broker's doing. With ``retries`` above 0 an
-error is only what the *last* attempt met, so every error becomes `info`. With ``idempotent`` it
-retries as often as it takes, and is promised that each record lands once, in order (KIP-98).
+Retries are off by default, so that one operation is at most one append by each leader: librdkafka
+counts it as no retry when it sends again what was answered NOT_LEADER_OR_FOLLOWER, although a
+leader says so, too, of what it has appended and was demoted before acks=all was met. Two copies by
+one leader are the broker's doing; the raw producer (`direct_producer`) sends once indeed. With
+``retries`` above 0 an error is only what the *last* attempt met, so every error becomes `info`.
+With ``idempotent`` it retries as often as it takes, and is promised that each record lands once, in
+order (KIP-98).
 """
 
 from __future__ import annotations

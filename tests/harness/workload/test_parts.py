@@ -24,6 +24,7 @@ from harness.workload.prober import Params as ProberParams
 from harness.workload.produce_frames import ProduceFrames
 from harness.workload.producer import Params as ProducerParams
 from harness.workload.roles import role
+from harness.workload.told import told
 from harness.workload.values import MIN_BYTES, decode_value, encode_value
 from nodes.wire.codec import parse_body, parse_header
 from nodes.wire.records import check_crc, iter_records
@@ -323,3 +324,22 @@ def test_without_a_pause_it_is_always_busy() -> None:
     with pytest.raises(ValueError, match="idle_ms"):
         ProducerParams(topics={"t": 1}, idle_ms=5)
     assert ProducerParams(topics={"t": 1}, idle_ms=5, busy_ms=1).idle_ms == 5
+
+
+# ---- what run.json says of a producer ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role_name", "more", "delivery"),
+    [
+        ("producer", {}, "once-a-leader"),  # librdkafka sends again what "not the leader" refused
+        ("producer", {"idempotent": True}, "idempotent"),
+        ("producer", {"retries": 3}, None),
+        ("direct-producer", {"topic": "t"}, "once"),
+    ],
+)
+def test_how_often_a_producer_sends(
+    role_name: str, more: dict[str, Any], delivery: str | None
+) -> None:
+    params = {"topics": {"t": 1}, "acks": -1, **more}
+    assert told(spec(role=role_name, params=params)).get("delivery") == delivery
