@@ -436,6 +436,7 @@ _KINDS: Final = (
             "value": "int64",
             "leader_epoch": "int32",
             "append_time_ms": "int64",
+            "producer_epoch": "int32",  # of its batch; -1: not of an idempotent producer
         },
     ),
     Kind(

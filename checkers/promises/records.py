@@ -9,7 +9,9 @@ Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery
                 Kafka says so, too, of a record that it has appended, when it loses the leadership
                 before acks=all is met (DelayedProduce): the next leader may have it twice
     idempotent  it sends again until it is answered (KIP-98): the record is in the log once, and a
-                producer's records of one partition stand there in the order in which it sent them
+                producer's records of one partition stand there in the order in which it sent them.
+                The promise is one of a producer epoch: librdkafka begins a new one when sequences
+                are refused as out of order, and may send again what is there in the old one
     unknown     it may send again, and is promised nothing about it: what took longer than
                 `NO_RETRY_NS` may be there twice, or be there although the last try failed. Counted
 
@@ -91,6 +93,7 @@ def _by_value(history: History) -> DataFrame:
         nothing.alias("_place"),
         never.alias("read"),
         never.alias("_epoch"),
+        never.alias("_life"),
     )
     final = history.frame("log_read").where("value is not null")
     leaders = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
@@ -98,11 +101,12 @@ def _by_value(history: History) -> DataFrame:
     final = final.where("node = leader_node").select(
         *("arm", "trial", "value"),
         *(never, never, never, F.col("offset"), place, never, F.col("leader_epoch").cast("int")),
+        F.col("producer_epoch").cast("int"),
     )
     reads = history.frame("fetch").where("type = 'ok' and value is not null")
     reads = reads.select(
         *("arm", "trial", "value"),
-        *(never, never, never, nothing, nothing, F.lit(1).cast("int"), never),
+        *(never, never, never, nothing, nothing, F.lit(1).cast("int"), never, never),
     )
     found = offers.unionAll(final).unionAll(reads).groupBy("arm", "trial", "value")
     return found.agg(
@@ -113,7 +117,9 @@ def _by_value(history: History) -> DataFrame:
         F.count("_offset").alias("found"),
         F.min("_offset").alias("first"),
         F.max("_offset").alias("last"),
-        (F.max("_epoch") - F.min("_epoch") >= F.count("_offset") - 1).alias("apart"),
+        F.when(F.max("delivery") == _DELIVERIES["idempotent"], F.max("_life") - F.min("_life"))
+        .otherwise(F.max("_epoch") - F.min("_epoch"))
+        .alias("epochs"),
     )
 
 
@@ -122,7 +128,9 @@ def _classes(values: DataFrame) -> list[dict[str, Any]]:
     values = values.withColumn("offered", F.col("failed").isNotNull())
     values = values.withColumn("copies", F.least("found", F.lit(2)))
     values = values.withColumn("given", F.coalesce("read", F.lit(0)))
-    values = values.withColumn("apart", F.coalesce("apart", F.lit(False)) & (F.col("found") > 1))
+    # Each copy in an epoch of its own: of its producer, if it is idempotent, else of its leader.
+    apart = (F.col("found") > 1) & (F.coalesce("epochs", F.lit(0)) >= F.col("found") - 1)
+    values = values.withColumn("apart", apart)
     kinds = ["arm", "trial", "offered", "failed", "delivery", "quick", "copies", "given", "apart"]
     found = values.groupBy(*kinds).agg(
         F.count("*").alias("n"),
@@ -142,11 +150,12 @@ def _judge(outcome: Outcome, row: dict[str, Any]) -> None:
         return
     outcome.saw(arm, trial, OFFERED, n)
     by_leader = row["delivery"] == _DELIVERIES["once-a-leader"]
-    certain = row["quick"] == 1 or (row["delivery"] > 0 and not by_leader)
     idempotent = row["delivery"] == _DELIVERIES["idempotent"]
+    certain = row["quick"] == 1 or (row["delivery"] > 0 and not by_leader)
     if row["copies"] > 1:
         figures["duplicates"] = figures.get("duplicates", 0) + n
-        if certain or (by_leader and not row["apart"]):
+        again = (by_leader or idempotent) and row["apart"] and row["quick"] != 1
+        if (certain or by_leader) and not again:
             rule = "idempotent-duplicate" if idempotent else "duplicate-append"
             how = "by an idempotent producer" if idempotent else "once"
             _all(outcome, row, rule, f"sent {how}, is in the final log more than once")
@@ -187,8 +196,9 @@ def _reordered(history: History, outcome: Outcome) -> list[tuple[Finding, int]]:
     sent = sent.where("value is not null").select(*keys, "process", "value").distinct()
     leaders = leaders_table(history).select(*keys, "leader_node")
     final = history.frame("log_read").join(F.broadcast(leaders), keys).where("node = leader_node")
-    rows = final.select(*keys, "value", "offset").join(sent, [*keys, "value"])
-    order = Window.partitionBy(*keys, "process").orderBy("offset")
+    life = F.coalesce("producer_epoch", F.lit(-1)).alias("_life")
+    rows = final.select(*keys, "value", "offset", life).join(sent, [*keys, "value"])
+    order = Window.partitionBy(*keys, "process", "_life").orderBy("offset")
     rows = rows.withColumn("_before", F.lag("value").over(order))
     back = F.col("value") < F.col("_before")
     counted = rows.groupBy(*keys, "process").agg(

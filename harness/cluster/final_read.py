@@ -251,6 +251,7 @@ def _take_in(node: int, replica: _Replica, records: Any, record: Record) -> None
                     value=_VALUE.unpack_from(value)[0] if known and value is not None else None,
                     leader_epoch=header.leader_epoch,
                     append_time_ms=each.timestamp_ms,
+                    producer_epoch=header.producer_epoch,
                 )
         replica.position = max(replica.position, header.next_offset)
 

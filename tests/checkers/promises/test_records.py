@@ -78,6 +78,24 @@ def test_once_with_each_leader(
     assert found.arms[story.arm]["duplicates"] == 1
 
 
+@pytest.mark.parametrize(("lives", "broken"), [((0, 1), 0), ((0, 0), 1), ((0, 0, 1), 1)])
+def test_an_idempotent_producer_that_begins_a_new_epoch(
+    story: Any, spark: Any, lives: tuple[int, ...], broken: int
+) -> None:
+    """It may send again what is there in its old one: no broker can know."""
+    sends(story, "idempotent")
+    for value in (7, 8):
+        story.produce(500 + value, value, None, acks=-1, invoke_t=100 + value)
+    for offset, life in enumerate(lives):
+        for value in (7, 8):
+            at = {"offset": 2 * offset + value - 7, "value": value, "leader_epoch": offset}
+            story.add("log_read", 90_000, node=1, producer_epoch=life, **at)
+    story.final_log({})
+    found = judged(story, spark)
+    assert found.counts.get("idempotent-duplicate", 0) == 2 * broken
+    assert found.counts.get("idempotent-reordered", 0) == broken
+
+
 @pytest.mark.parametrize(("took_ms", "broken"), [(5, 1), (300, 0)])
 def test_a_second_try_may_fail_after_the_first_has_landed(
     story: Any, spark: Any, took_ms: int, broken: int
