@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from nodes.core.acks import ACKNOWLEDGED, Acknowledgement
 from nodes.core.errors import Errors
+from nodes.core.isr import FollowerState
 from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.rules import RULES, Rules
 from nodes.core.truncation import EpochEnd, Truncation
@@ -106,6 +107,18 @@ def _watermark_stays(_leader_high_watermark: int, log_start: int, _log_end: int)
     return log_start
 
 
+def _fastest_follower(
+    current: int,
+    leader_end: int,
+    followers: Iterable[tuple[FollowerState, bool, bool]],
+    *,
+    now_ms: int,
+    lag_max_ms: int,
+) -> int:
+    del now_ms, lag_max_ms
+    return max([current, *(min(leader_end, state.log_end_offset) for state, _, _ in followers)])
+
+
 def _first_live(
     state: LeaderAndIsr,
     assignment: Sequence[int],
@@ -119,6 +132,10 @@ def _first_live(
         return None
     isr = {replica for replica in state.isr if replica in live_replicas}
     return state.new_leader_and_isr(leader, tuple(sorted({leader, *isr})))
+
+
+def _epoch_of_before(previous: int, _elected: int) -> int:
+    return previous
 
 
 def _first_epoch(before: int, _registered: int) -> int:
@@ -331,6 +348,15 @@ _ALL: Final = (
         breaks={"tells_all_of_elections": _no},
     ),
     Mutant(
+        name="reuse-leader-epoch",
+        says="an election does not raise the leader epoch",
+        stands_for="KAFKA-15109: brokers ignore a state whose leader epoch was not bumped",
+        scenario="broker-restart",
+        found_by="recovery",
+        rule="never-accepted",
+        breaks={"elected_leader_epoch": _epoch_of_before},
+    ),
+    Mutant(
         name="refuse-newer-broker-epoch",
         says="a broker keeps the epoch of its first registration and refuses any other",
         stands_for="KAFKA-9839: newer broker epochs are refused",
@@ -398,9 +424,27 @@ _ALL: Final = (
         says="a leader that was deposed goes on taking records",
         stands_for="KIP-291, motivation: acks=1 records taken by a leader of the past",
         scenario="leader-handover",
-        found_by="truncation-loss",
-        rule="unexplained-loss",
+        found_by="recovery",
+        rule="never-in-sync",
         breaks={"may_append_as_follower": _yes},
+    ),
+    Mutant(
+        name="commit-with-one-follower",
+        says="the high watermark follows the fastest follower, not the slowest of the ISR",
+        stands_for="KAFKA-1555: acks=all is worth what min.insync.replicas says",
+        scenario="broker-restart",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"leader_high_watermark": _fastest_follower},
+    ),
+    Mutant(
+        name="count-diverging-fetch",
+        says="a follower whose log parts from its leader's counts as one that holds the same",
+        stands_for="KAFKA-13141: positions of diverging followers advance the high watermark",
+        scenario="leader-handover",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"counts_diverging_fetches": _yes},
     ),
 )
 

@@ -12,6 +12,7 @@ again over the new state.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -274,7 +275,10 @@ class PartitionStateMachine:
                 elected = elect_for_controlled_shutdown(
                     state, replicas, recipients, context.shutting_down_broker_ids
                 )
-        return None if elected is None else _Election(elected, recipients)
+        if elected is None:
+            return None
+        leader_epoch = self._rules.elected_leader_epoch(state.leader_epoch, elected.leader_epoch)
+        return _Election(dataclasses.replace(elected, leader_epoch=leader_epoch), recipients)
 
     def _unclean_allowed(self, topic: str) -> bool:
         configured = self._zk.get_topic_configs(topic).get(UNCLEAN_CONFIG)

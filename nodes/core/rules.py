@@ -45,6 +45,11 @@ def replication_listener(inter_broker: str, _control_plane: str | None) -> str:
     return inter_broker
 
 
+def elected_leader_epoch(_previous: int, elected: int) -> int:
+    """Each election is an epoch of its own: brokers refuse what does not raise it."""
+    return elected
+
+
 def tells_all_of_elections() -> bool:
     """Whoever is elected is made known to every broker, not only to the replicas."""
     return True
@@ -80,6 +85,12 @@ def sends_isr_changes() -> bool:
     return True
 
 
+def counts_diverging_fetches() -> bool:
+    """A fetch that is answered with a diverging epoch proves nothing about what its follower holds
+    (KAFKA-13141). Asked once a partition, not once a request."""
+    return False
+
+
 def may_append_as_follower() -> bool:
     """Producers' records are for the leader only. Asked once a partition, not once a request."""
     return False
@@ -106,6 +117,7 @@ class Rules:
     acknowledgement_after_demotion: Callable[[], Acknowledgement] = (
         acks.acknowledgement_after_demotion
     )
+    leader_high_watermark: Callable[..., int] = isr.leader_high_watermark
     follower_high_watermark: Callable[[int, int, int], int] = isr.follower_high_watermark
     readable_end: Callable[[bool, int, int], int] = acks.readable_end
     truncation_for: Callable[[EpochEnd, EpochEnd, int, int], Truncation] = truncation.truncation_for
@@ -117,6 +129,7 @@ class Rules:
     controllers_listener: Callable[[str, str | None], str] = controllers_listener
     replication_listener: Callable[[str, str | None], str] = replication_listener
     elect_for_offline: Callable[..., LeaderAndIsr | None] = election.elect_for_offline
+    elected_leader_epoch: Callable[[int, int], int] = elected_leader_epoch
     tells_all_of_elections: Callable[[], bool] = tells_all_of_elections
     registers_again: Callable[[], bool] = registers_again
     known_broker_epoch: Callable[[int, int], int] = known_broker_epoch
@@ -124,6 +137,7 @@ class Rules:
     applies_in_spite_of: Callable[[Errors], bool] = applies_in_spite_of
     deletes_stopped_logs: Callable[[], bool] = deletes_stopped_logs
     sends_isr_changes: Callable[[], bool] = sends_isr_changes
+    counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     may_append_as_follower: Callable[[], bool] = may_append_as_follower
     skipped_offsets: Callable[[], int] = skipped_offsets
 

@@ -206,7 +206,7 @@ class Partition(FollowerPartition):
         else:
             maximal_isr = isr_state.maximal_isr
             is_alive = self._host.is_alive
-            committed = isr_rules.leader_high_watermark(
+            committed = self._rules.leader_high_watermark(
                 self.high_watermark,
                 own_log.log_end_offset,
                 [(f, i in maximal_isr, is_alive(i)) for i, f in followers.items()],
@@ -246,7 +246,11 @@ class Partition(FollowerPartition):
             # The end before the read: appends that race with it must not make a follower lag.
             log_end = own_log.log_end_offset
             result = self._read(own_log, params, request, max_bytes, min_one)
-            if replica_id >= 0 and record_position and result.diverging_epoch is None:
+            if (
+                replica_id >= 0
+                and record_position
+                and (result.diverging_epoch is None or self._counts_diverging)
+            ):
                 advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
         if proposal is not None:
             self._propose(proposal)

@@ -10,6 +10,7 @@ from nodes.core.acks import ACKNOWLEDGED
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.batching import BatchBuilder
 from nodes.core.errors import Errors
+from nodes.core.isr import NEVER_MS, FollowerState
 from nodes.core.leader_and_isr import LeaderAndIsr, LeaderIsrAndControllerEpoch
 from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
@@ -72,6 +73,19 @@ def test_what_is_left_out(name: str, rule: str) -> None:
     assert getattr(rules_with([name]), rule)() is False
 
 
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("append-as-follower", "may_append_as_follower"),
+        ("count-diverging-fetch", "counts_diverging_fetches"),
+    ],
+)
+def test_what_is_allowed(name: str, rule: str) -> None:
+    if name in MUTANTS:
+        assert getattr(RULES, rule)() is False
+        assert getattr(rules_with([name]), rule)() is True
+
+
 def test_listeners() -> None:
     bypass = rules_with(["bypass-control-listener"])
     assert RULES.controllers_listener("DATA", "CONTROL") == "CONTROL"
@@ -83,7 +97,16 @@ def test_listeners() -> None:
     assert wrong.replication_listener("DATA", None) == "DATA"
 
 
-def test_followers_high_watermarks() -> None:
+def test_high_watermarks() -> None:
+    slow, fast = (
+        FollowerState(end, 0, 0, NEVER_MS, NEVER_MS)  # who they are is all that counts here
+        for end in (3, 7)
+    )
+    followers = [(slow, True, True), (fast, True, True)]
+    wrong = rules_with(["commit-with-one-follower"]).leader_high_watermark
+    assert RULES.leader_high_watermark(0, 9, followers, now_ms=0, lag_max_ms=1) == 3
+    assert wrong(0, 9, followers, now_ms=0, lag_max_ms=1) == 7
+    assert wrong(8, 9, followers, now_ms=0, lag_max_ms=1) == 8, "it never goes back either"
     assert RULES.follower_high_watermark(5, 2, 9) == 5
     assert rules_with(["keep-follower-watermark"]).follower_high_watermark(5, 2, 9) == 2
 
@@ -96,6 +119,8 @@ def test_elections() -> None:
     wrong = rules_with(["elect-outside-isr"]).elect_for_offline
     assert wrong(state, (1, 2, 3), (2, 3), **kept) == LeaderAndIsr(2, (2, 3), leader_epoch=5)
     assert wrong(state, (1, 2, 3), (), **kept) is None
+    assert RULES.elected_leader_epoch(4, 5) == 5
+    assert rules_with(["reuse-leader-epoch"]).elected_leader_epoch(4, 5) == 4
 
 
 def test_broker_epochs() -> None:
@@ -131,8 +156,6 @@ def test_acknowledgements_and_membership() -> None:
     assert deposed == ACKNOWLEDGED
     assert RULES.may_join_isr(5, 5, 5)
     assert not rules_with(["never-expand-isr"]).may_join_isr(5, 5, 5)
-    assert not RULES.may_append_as_follower()
-    assert rules_with(["append-as-follower"]).may_append_as_follower()
     assert RULES.skipped_offsets() == 0
     assert rules_with(["skip-an-offset"]).skipped_offsets() == 1
 
