@@ -437,15 +437,6 @@ _ALL: Final = (
         rule="acked-all-lost",
         breaks={"leader_high_watermark": _fastest_follower},
     ),
-    Mutant(
-        name="count-diverging-fetch",
-        says="a follower whose log parts from its leader's counts as one that holds the same",
-        stands_for="KAFKA-13141: positions of diverging followers advance the high watermark",
-        scenario="double-failover",
-        found_by="truncation-loss",
-        rule="acked-all-lost",
-        breaks={"counts_diverging_fetches": _yes},
-    ),
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({m.name: m for m in _ALL})

@@ -73,18 +73,6 @@ def test_what_is_left_out(name: str, rule: str) -> None:
     assert getattr(rules_with([name]), rule)() is False
 
 
-@pytest.mark.parametrize(
-    ("name", "rule"),
-    [
-        ("append-as-follower", "may_append_as_follower"),
-        ("count-diverging-fetch", "counts_diverging_fetches"),
-    ],
-)
-def test_what_is_allowed(name: str, rule: str) -> None:
-    assert getattr(RULES, rule)() is False
-    assert getattr(rules_with([name]), rule)() is True
-
-
 def test_listeners() -> None:
     bypass = rules_with(["bypass-control-listener"])
     assert RULES.controllers_listener("DATA", "CONTROL") == "CONTROL"
@@ -155,6 +143,8 @@ def test_acknowledgements_and_membership() -> None:
     assert deposed == ACKNOWLEDGED
     assert RULES.may_join_isr(5, 5, 5)
     assert not rules_with(["never-expand-isr"]).may_join_isr(5, 5, 5)
+    assert not RULES.may_append_as_follower()
+    assert rules_with(["append-as-follower"]).may_append_as_follower()
     assert RULES.skipped_offsets() == 0
     assert rules_with(["skip-an-offset"]).skipped_offsets() == 1
 
