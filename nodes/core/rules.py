@@ -85,12 +85,6 @@ def sends_isr_changes() -> bool:
     return True
 
 
-def counts_diverging_fetches() -> bool:
-    """A fetch that is answered with a diverging epoch proves nothing about what its follower holds
-    (KAFKA-13141). Asked once a partition, not once a request."""
-    return False
-
-
 def may_append_as_follower() -> bool:
     """Producers' records are for the leader only. Asked once a partition, not once a request."""
     return False
@@ -137,7 +131,6 @@ class Rules:
     applies_in_spite_of: Callable[[Errors], bool] = applies_in_spite_of
     deletes_stopped_logs: Callable[[], bool] = deletes_stopped_logs
     sends_isr_changes: Callable[[], bool] = sends_isr_changes
-    counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     may_append_as_follower: Callable[[], bool] = may_append_as_follower
     skipped_offsets: Callable[[], int] = skipped_offsets
 

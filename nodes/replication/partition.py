@@ -248,11 +248,7 @@ class Partition(FollowerPartition):
             # The end before the read: appends that race with it must not make a follower lag.
             log_end = own_log.log_end_offset
             result = self._read(own_log, params, request, max_bytes, min_one)
-            if (
-                replica_id >= 0
-                and record_position
-                and (result.diverging_epoch is None or self._counts_diverging)
-            ):
+            if replica_id >= 0 and record_position and result.diverging_epoch is None:
                 advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
                 if isinstance(result.records, LogSlice):
                     self._fetched_from[replica_id] = result.records.position

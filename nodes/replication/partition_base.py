@@ -89,7 +89,6 @@ class HostedPartition:
         self._extra_appends = host.rules.appends_per_batch() - 1
         self._skipped_offsets = host.rules.skipped_offsets()
         self._may_append_as_follower = host.rules.may_append_as_follower()
-        self._counts_diverging = host.rules.counts_diverging_fetches()
         self._lock = threading.Lock()
 
     # ---- looks ---------------------------------------------------------------------------------
