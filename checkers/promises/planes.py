@@ -48,6 +48,7 @@ _TO_THE_CONTROLLER: Final = (
 )
 LONG_ENOUGH_NS: Final = 5_000_000_000
 """Connections are looked at once a second: who sent for so long was connected at some look."""
+_IN_OFFICE: Final = ("controller", "created")
 _ID: Final = ["arm", "trial", "api", "correlation_id", "controller_epoch"]
 Trial = tuple[str, int]
 
@@ -64,7 +65,8 @@ def check(history: History) -> Outcome:
             outcome.add(_on_data_plane(row))
         elif planes.get(arm) not in ("dual", None) and row["plane"] == "control":
             outcome.add(_unasked(row, planes[arm]))
-    dual = {arm for arm, mode in planes.items() if mode == "dual"}
+    able = {arm for arm in planes if history.run.can_be_judged(arm, "planes")}
+    dual = {arm for arm, mode in planes.items() if mode == "dual" and arm in able}
     _connections(history, outcome, dual)
     _data_on_control(history, outcome, dual)
     return outcome
@@ -138,11 +140,11 @@ def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
 
 
 def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None:
-    elected = {
-        (row["arm"], row["trial"], row["node"])
-        for row in history.rows("controller")
-        if row["event"] == "elected"
-    }
+    elected = _elected(history)
+    for arm, trial in history.trials:
+        if arm in dual and not any((arm, trial) == place[:2] for place in elected):
+            outcome.unjudged(arm, "who connected to control listeners: no controller is known")
+            dual = dual - {arm}
     told: set[tuple[str, int, int, int]] = set()
     for row in history.rows("connection"):
         place = (row["arm"], row["trial"], row["node"], row["to"])
@@ -159,6 +161,14 @@ def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None
         )
         for row in served.toArrow().to_pylist():
             outcome.add(_served_data(row))
+
+
+def _elected(history: History) -> set[tuple[str, int, int]]:
+    """(arm, trial, node) of everybody who ever was the controller: by his own word, and by
+    ZooKeeper's."""
+    own = [row for row in history.rows("controller") if row["event"] == "elected"]
+    kept = [r for r in history.rows("zk_write") if (r["what"], r["step"]) == _IN_OFFICE]
+    return {(row["arm"], row["trial"], row["node"]) for row in (*own, *kept)}
 
 
 # -- findings -----------------------------------------------------------------------------------

@@ -100,6 +100,28 @@ def test_a_forger_that_has_a_controllers_number(story: Any, spark: Any) -> None:
     assert not judged(story, spark).counts
 
 
+@pytest.mark.parametrize(("told", "broken"), [("own word", 1), ("zookeeper", 1), ("nobody", 0)])
+def test_a_stranger_is_one_only_where_controllers_are_known(
+    story: Any, spark: Any, told: str, broken: int
+) -> None:
+    dual(story)
+    story.add("connection", 900, node=3, to=2, link="control", connections=1)
+    if told != "own word":
+        story.rows["controller"].clear()
+    if told == "zookeeper":
+        story.add("zk_write", 0, what="controller", step="created", node=1, zxid=1, topic=None)
+    found = judged(story, spark)
+    assert found.counts.get("data-on-control-plane", 0) == broken
+    assert bool(found.not_judged) == (told == "nobody")
+
+
+def test_an_arm_whose_system_shows_no_planes_is_not_judged(story: Any, spark: Any) -> None:
+    dual(story)
+    story.run["arms"][story.arm]["checks"] = ["records"]
+    story.add("connection", 900, node=3, to=2, link="control", connections=1)
+    assert not judged(story, spark).counts
+
+
 def test_who_once_was_controller_may_stay_connected(story: Any, spark: Any) -> None:
     dual(story)
     story.add("controller", 100, node=3, event="elected", controller_epoch=2)
