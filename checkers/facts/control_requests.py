@@ -108,11 +108,13 @@ def answered_leader_epochs(history: History) -> DataFrame:
     return with_life(history, both, F.col("begin_t"), F.col("end_t"))
 
 
-def known_leader_epochs(history: History) -> DataFrame:
+def known_leader_epochs(history: History, *, in_one_life: bool = True) -> DataFrame:
     """Leader epochs that a broker is known to have accepted: by an answer (LeaderAndIsr), or by its
-    own word. `PLACE`, newer, known_t (by when), known_from."""
+    own word. `PLACE`, newer, known_t (by when), known_from. ``in_one_life``: only those that were
+    certainly accepted within one life."""
     rows = accepted_leader_epochs(history)
-    applied = rows.where("api = 'LEADER_AND_ISR' and life is not null")
+    applied = rows.where("api = 'LEADER_AND_ISR'")
+    applied = applied.where("life is not null") if in_one_life else applied
     bound = applied.select(*PLACE, "leader_epoch", "begin_t", "end_t").unionAll(_changes(history))
     return bound.select(
         *PLACE,

@@ -64,6 +64,22 @@ def is_away(history: History, node: Node, from_t: int, to_t: int | None = None) 
     return last
 
 
+def with_start(history: History, frame: DataFrame, at: Column) -> DataFrame:
+    """Add ``started_t`` (ns): when the harness last started broker ``node`` before ``at``; 0 when
+    that is not known. Unlike a life this goes on while the broker shuts down."""
+    from pyspark.sql import functions as F
+
+    found: dict[Node, list[int]] = {}
+    for row in history.rows("node_event"):
+        if row["event"] == "start" and row["node"] is not None:
+            found.setdefault((row["arm"], row["trial"], row["node"]), []).append(row["t"])
+    rows = [{"arm": a, "trial": t, "node": n, "_starts": c} for (a, t, n), c in found.items()]
+    table = history.table(rows, "arm string, trial int, node int, _starts array<bigint>")
+    joined = frame.withColumn("_at", at).join(F.broadcast(table), ["arm", "trial", "node"], "left")
+    last = F.expr("coalesce(array_max(filter(_starts, c -> c <= _at)), 0L)")
+    return joined.withColumn("started_t", last).drop("_at", "_starts")
+
+
 def with_life(
     history: History, frame: DataFrame, begin: Column, end: Column, node: str = "node"
 ) -> DataFrame:

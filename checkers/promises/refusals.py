@@ -40,6 +40,7 @@ from checkers.facts.control_requests import (
     requests,
     without_anew,
 )
+from checkers.facts.lives import with_start
 from checkers.facts.spans import earliest, error, latest
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -228,13 +229,18 @@ def _detail(text: str | None) -> dict[str, Any]:
 
 def _current_leader_epoch_refused(history: History) -> list[Finding]:
     """A LeaderAndIsr's partition refused although its leader epoch is above all that the broker
-    accepted, or says it did, until it had answered. Who was refused for the whole request is not
-    judged here: the partitions' own errors say nothing then."""
+    accepted, or says it did, since it was started and until it had answered: a broker that shuts
+    down serves on. Who was refused for the whole request is not judged here: the partitions' own
+    errors say nothing then."""
     rows = answered_leader_epochs(history).where("life is not null and api = 'LEADER_AND_ISR'")
     rows = rows.where(F.col("error") == STALE_CONTROLLER_EPOCH)
-    known = known_leader_epochs(history).select(*PLACE, "newer", "known_from").alias("k")
+    rows = with_start(history, rows, F.col("begin_t"))
+    at = [name for name in PLACE if name != "life"]
+    known = known_leader_epochs(history, in_one_life=False)
+    known = known.select(*at, "newer", "known_t", "known_from").alias("k")
     same = (F.col("newer") >= F.col("leader_epoch")) & (F.col("known_from") <= F.col("end_t"))
-    for name in PLACE:
+    same = same & (F.col("known_t") >= F.col("started_t"))
+    for name in at:
         same = same & (F.col(f"r.{name}") == F.col(f"k.{name}"))
     suspects = rows.alias("r").join(known, same, "left_anti").orderBy("begin_t")
     return [

@@ -132,16 +132,24 @@ def test_where_nobody_tells_the_true_epochs_that_is_said(story: Any, spark: Any)
 
 @pytest.mark.parametrize(
     ("why", "broken"),
-    [("newer", 1), ("equal", 0), ("older", 0), ("own word", 0), ("restart", 1), ("later", 1)],
+    [
+        ("newer", 1),
+        ("equal", 0),
+        ("older", 0),
+        ("own word", 0),
+        ("restart", 1),
+        ("shuts down", 0),
+        ("later", 1),
+    ],
 )
 def test_a_leader_epoch_that_is_newer_is_not_refused(
     story: Any, spark: Any, why: str, broken: int
 ) -> None:
     api = {"api": "LEADER_AND_ISR"}
     story.handled(100, 1, partitions=states(3), **api)
-    epoch = {"newer": 4, "equal": 3, "older": 2, "restart": 3}.get(why, 4)
-    if why == "restart":
-        story.add("node_event", 150, node=1, event="start")
+    epoch = {"equal": 3, "older": 2, "restart": 3, "shuts down": 3}.get(why, 4)
+    if why in ("restart", "shuts down"):
+        story.add("node_event", 150, node=1, event="stop" if why == "shuts down" else "start")
     if why == "own word":
         story.add("leader_change", 150, node=1, role="leader", leader=1, leader_epoch=4,
                   controller_epoch=1)  # fmt: skip
