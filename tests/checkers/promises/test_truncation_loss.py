@@ -200,5 +200,6 @@ def test_a_wiped_leader_takes_what_only_it_had(
     story.add("leader_change", 201, node=2, role="leader", leader_epoch=1, leader=2)
     story.add("fault", 150, fault="wipe-disk", id="w", phase="inject", nodes=[])
     story.add("fault", 300, fault="wipe-disk", id="w", phase="injected", nodes=[wiped])
-    story.final_log({v: v + 100 for v in range(4)}, node=2)
+    for node in (2, 1):
+        story.final_log({v: v + 100 for v in range(4)}, node=node, leader=node == 2)
     assert judged(story, spark).counts.get("unexplained-loss", 0) == broken
