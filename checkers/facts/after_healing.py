@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from checkers.facts.segments import fallen
+
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
@@ -105,6 +107,8 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
     def mine(kind: str) -> list[dict[str, Any]]:
         return [row for row in history.rows(kind) if (row["arm"], row["trial"]) == key]
 
+    if key in fallen(history):
+        return fallen(history)[key]
     phases = mine("phase")
     healed = [r["t"] for r in phases if r["name"] == "heal" and r["event"] == "end"]
     looked = [r["t"] for r in phases if r["name"] in ("quiesce", "settle")]

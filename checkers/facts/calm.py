@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.forgeries import forgeries
-from checkers.facts.segments import settled, windows
+from checkers.facts.segments import fallen, settled, windows
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -52,7 +52,7 @@ def calm(history: History) -> dict[tuple[str, int], Calm]:
         trial: Calm(healed_t, asked_ns if quiet else UNSURE_NS)
         for trial, (healed_t, quiet) in settled(history).items()
     }
-    for trial in history.trials:
+    for trial in set(history.trials) - set(fallen(history)):
         if trial not in found and all(w.healed for w in windows(history).get(trial, [])):
             ends = _ends(history, trial)
             if all(row["phase"] == "healed" for row in ends):

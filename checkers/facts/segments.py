@@ -176,12 +176,28 @@ def _nodes(rows: Iterable[dict[str, Any]]) -> frozenset[int] | None:
     return named or None
 
 
+_STANDS_ON: Final = ("toxiproxy", "zookeeper", "runtime")
+
+
+def fallen(history: History) -> dict[Trial, str]:
+    """By (arm, trial) in which something that brokers stand on failed: what. Nothing that did not
+    come back there can be held against them; what they broke can."""
+    return {
+        (row["arm"], row["trial"]): f"{row['component']} failed: {row['reason']}"
+        for row in history.rows("infra")
+        if row["component"] in _STANDS_ON
+    }
+
+
 def settled_at(
     history: History, arm: str, trial: int, node: int | None = None
 ) -> tuple[int, bool] | None:
     """When (ns) the last fault of the trial was over, and whether every replica then caught up (the
     harness saw full in-sync sets: its quiesce phase ended without a ``timeout`` row). None where a
-    fault may be in place to the end that concerns ``node`` (without one: anybody)."""
+    fault may be in place to the end that concerns ``node`` (without one: anybody), or something
+    that it stands on has `fallen`."""
+    if (arm, trial) in fallen(history):
+        return None
     faults = unsettled(history).get((arm, trial), [])
     if any(one.to_t == FOREVER and one.concerns(node) for one in faults):
         return None

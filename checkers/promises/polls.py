@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
 from checkers.facts.disputes import disputes
+from checkers.facts.segments import fallen
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -212,8 +213,10 @@ def _never_delivered(history: History, outcome: Outcome, known: Excuses) -> None
     """Acknowledged before the last fault was healed, against the last that each consumer was given
     of that partition, among those that polled long enough after."""
     healed: dict[tuple[str, int], int] = {}
+    down = fallen(history)
     for row in history.rows("phase"):
-        if row["name"] == "heal" and row["event"] == "end":
+        here = (row["arm"], row["trial"])
+        if row["name"] == "heal" and row["event"] == "end" and here not in down:
             healed[row["arm"], row["trial"]] = row["t"]
     for arm in sorted({a for a, _ in history.trials} - {a for a, _ in healed}):
         outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")

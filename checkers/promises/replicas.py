@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.leadership import TP, key_of
 from checkers.facts.replicas import Replica, compared, proved, replicas
+from checkers.facts.segments import fallen
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -119,7 +120,7 @@ def _down(history: History) -> set[tuple[str, int, int]]:
 
 
 def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
-    known = proved(history)
+    known, down = proved(history), fallen(history)
     for one in replicas(history):
         if one.error is not None or one.high_watermark is None:
             continue
@@ -138,7 +139,11 @@ def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
                     )
                     pick = Pick(where, {**at, "offset": offset, "value": value}, rows=1)
                     yield _found("high-watermark-went-back", says, one.key, pick, ends)
-        elif one.in_sync and one.high_watermark < _leader_hw(history, one):
+        elif (
+            one.in_sync
+            and one.key[:2] not in down
+            and one.high_watermark < _leader_hw(history, one)
+        ):
             says = (
                 f"{_place(one.key)}: in-sync node {one.node}'s high watermark stayed at "
                 f"{one.high_watermark}, the leader's being {_leader_hw(history, one)}"

@@ -97,6 +97,16 @@ def test_a_trial_that_did_not_come_to_healing(story: Any, spark: Any) -> None:
     assert "did not come to the phases" in reasons[0]
 
 
+@pytest.mark.parametrize(("component", "verdict"), [("toxiproxy", "unknown"), (None, "invalid")])
+def test_what_the_harness_took_down_nobody_is_blamed_for(
+    trial: Trial, component: str | None, verdict: str
+) -> None:
+    trial.node(2, lasting_ms=20_000, registered=False)
+    if component is not None:
+        trial.story.add("infra", 9_000, component=component, reason="exited with -9")
+    assert trial.judge()[0] == verdict
+
+
 def test_nobody_read_the_state(trial: Trial) -> None:
     trial.story.rows["final_state"].clear()
     verdict, _, reasons = trial.judge()

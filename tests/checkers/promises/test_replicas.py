@@ -53,6 +53,15 @@ def test_beyond_a_replicas_own_high_watermark_it_may_differ(
     assert bool(counts.get("high-watermark-behind")) == bool(broken)
 
 
+def test_what_zookeeper_took_with_it_nobody_owes(story: Any, spark: Any) -> None:
+    story.commit(1, 1, 0)
+    story.final_log(THREE)
+    story.final_log(THREE, 2, leader=False, high_watermark=1)
+    assert judged(story, spark).counts == {"high-watermark-behind": 1}
+    story.add("infra", 50, component="zookeeper", reason="died")
+    assert not judged(story, spark).counts
+
+
 @pytest.mark.parametrize(("torn", "excused"), [(1, True), (3, False)])
 def test_a_torn_log_excuses_what_its_node_alone_had(
     torn: int, excused: bool, story: Any, spark: Any
