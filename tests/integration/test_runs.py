@@ -79,9 +79,14 @@ def test_a_server_that_obeys_zombies_is_invalid(tmp_path: Path) -> None:
     assert [e["t"] for e in events] == sorted(e["t"] for e in events)
 
 
-@pytest.mark.parametrize("mutant", ["ack-before-replication", "never-truncate"])
-def test_a_server_that_loses_or_keeps_too_much_is_invalid(tmp_path: Path, mutant: str) -> None:
-    outcome = play("broker-restart", tmp_path, time_limit_s=4, mutants=mutant)
+@pytest.mark.parametrize(
+    ("mutant", "scenario", "time_limit_s"),
+    [("ack-before-replication", "leader-handover", 6), ("never-truncate", "broker-restart", 4)],
+)
+def test_a_server_that_loses_or_keeps_too_much_is_invalid(
+    tmp_path: Path, mutant: str, scenario: str, time_limit_s: int
+) -> None:
+    outcome = play(scenario, tmp_path, time_limit_s=time_limit_s, mutants=mutant)
     assert outcome.verdict is Verdict.INVALID, outcome.reasons
     assert rules_of(outcome, "truncation-loss") | rules_of(outcome, "replicas")
 
