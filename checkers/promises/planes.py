@@ -141,16 +141,18 @@ def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
 
 def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None:
     elected = _elected(history)
+    judged = {place[:2] for place in elected if place[0] in dual}
     for arm, trial in history.trials:
-        if arm in dual and not any((arm, trial) == place[:2] for place in elected):
-            outcome.unjudged(arm, "who connected to control listeners: no controller is known")
-            dual = dual - {arm}
+        if arm in dual and (arm, trial) not in judged:
+            outcome.unjudged(
+                arm, f"trial {trial}, who connected to control listeners: no controller is known"
+            )
     told: set[tuple[str, int, int, int]] = set()
     for row in history.rows("connection"):
         place = (row["arm"], row["trial"], row["node"], row["to"])
         strange = row["link"] == "control" and row["connections"]
         strange = strange and not elected & {place[:3], (*place[:2], row["to"])}
-        if strange and row["arm"] in dual and place not in told:
+        if strange and place[:2] in judged and place not in told:
             told.add(place)
             outcome.add(_strangers_connection(row))
     if history.has("plane_use"):
