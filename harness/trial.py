@@ -6,7 +6,8 @@
 Everything that happens is on disk (live JSONL files below the trial's folder) before anybody judges
 it. Whatever goes wrong on the way, the faults are healed, every process is stopped and what was
 recorded stays: an infrastructure fault becomes an ``infra`` row, and the checkers make of it an
-`unknown`.
+`unknown`. Whatever comes after it proves nothing, so from there on nothing is waited for: the trial
+heals, reads what can be read, and ends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -28,6 +29,7 @@ from faults.protocol import Capability, FaultFailed, Link
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
+from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
 from harness.history.served import Served
 from harness.runtime.protocol import Runtime, SetupError
@@ -43,6 +45,7 @@ Progress = Callable[[str], None]
 
 _BOUNDED_DISK_BYTES: Final = 512 << 20
 _LOOK_S: Final = 0.25
+_LAST_FAULT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +105,14 @@ class TrialRunner:
         self.live = folder / "live"
         self.refusal: SetupError | None = None
         """Why the cluster could not even be started, where that is for the user to mend."""
-        self._interrupted = threading.Event()
+        self._interrupted = False
+        self._over = threading.Event()
+        """Interrupted, or something that the trial stands on failed: nothing is waited for."""
 
     def interrupt(self) -> None:
         """Wind the trial up: no further phase begins, the plan is healed."""
-        self._interrupted.set()
+        self._interrupted = True
+        self._over.set()
 
     def run(self) -> TrialResult:
         """Never raises for what happens inside the cluster; KeyboardInterrupt passes through."""
@@ -118,7 +124,7 @@ class TrialRunner:
             self.arm.sut,
             self.arm.planes,
             dir=self.result.folder,
-            record=recorder.event,
+            record=self._watching_infra(recorder),
             rng=random.Random(f"{self.settings.seed}:cluster"),
             overrides=self._overrides(),
             session_timeout_ms=self.scenario.session_timeout_ms,
@@ -144,6 +150,17 @@ class TrialRunner:
             self.result.end_t = time.monotonic_ns()
         return self.result
 
+    def _watching_infra(self, recorder: LiveRecorder) -> Record:
+        """Records for the cluster, and ends the trial with the first row that makes it unknown."""
+
+        def record(kind: str, /, **fields: Any) -> None:
+            recorder.event(kind, **fields)
+            if kind == "infra" and not self._over.is_set():
+                self.progress(f"ending: {fields['component']} {fields['reason']}"[:200])
+                self._over.set()
+
+        return record
+
     # -- the phases -----------------------------------------------------------------------------
 
     def _live(self, cluster: Cluster, recorder: LiveRecorder) -> None:
@@ -157,33 +174,46 @@ class TrialRunner:
             stack.callback(schedule.heal_all)
             workloads = self._launch(cluster, stage, stack)
             # On Ctrl-C this comes first: no fault may begin while the load is being ended.
-            stack.callback(schedule.stop)
+            stack.callback(self._wind_up, cluster, schedule)
             with self._phase(recorder, "warmup"):
                 self.progress("warm-up")
-                self._interrupted.wait(self.settings.profile.warmup_s)
-                schedule.prepare()
+                self._over.wait(self.settings.profile.warmup_s)
+                if not self._over.is_set():
+                    schedule.prepare()
             with self._phase(recorder, "chaos"):
-                self._chaos(schedule)
+                self._chaos(schedule, workloads)
+            if self._over.is_set():
+                cluster.wind_up()
             with self._phase(recorder, "heal"):
                 self.progress("healing")
                 schedule.heal_all()
-            served = Served(self.live, self.result.workloads or [])
-            rest = Rest(cluster)
-            with self._phase(recorder, "quiesce"):
-                self.progress("quiescing")
-                quiet = rest.wait(self.scenario.quiesce_s, self._interrupted.is_set)
-                if not quiet:
-                    self._timeout(recorder, "quiesce", in_words(rest.lacking))
-            if quiet:  # else it has been waited for, in vain, much longer than this
-                with self._phase(recorder, "settle"):
-                    self.progress("looking on")
-                    self._interrupted.wait(self.settings.profile.settle_s)
-                    self._look_on(rest, served, recorder)
-            rest.record()
+            self._come_to_rest(cluster, recorder)
             self._stop_workloads(workloads, recorder)
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
-            final_read(cluster, sorted(self.result.topics))
+            final_read(cluster, sorted(self.result.topics), over=self._over.is_set)
+
+    def _come_to_rest(self, cluster: Cluster, recorder: LiveRecorder) -> None:
+        served = Served(self.live, self.result.workloads or [])
+        rest = Rest(cluster)
+        if self._over.is_set():
+            return  # with what it stands on gone, nothing comes to rest: no broker's doing
+        with self._phase(recorder, "quiesce"):
+            self.progress("quiescing")
+            quiet = rest.wait(self.scenario.quiesce_s, self._over.is_set)
+            if not quiet:
+                self._timeout(recorder, "quiesce", in_words(rest.lacking))
+        if quiet:  # else it has been waited for, in vain, much longer than this
+            with self._phase(recorder, "settle"):
+                self.progress("looking on")
+                self._over.wait(self.settings.profile.settle_s)
+                self._look_on(rest, served, recorder)
+        rest.record()
+
+    @staticmethod
+    def _wind_up(cluster: Cluster, schedule: Schedule) -> None:
+        schedule.stop()
+        cluster.wind_up()
 
     def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder) -> None:
         """End at once when all is at rest and every client was served. Else there may be something
@@ -199,22 +229,26 @@ class TrialRunner:
                 self._timeout(recorder, "settle", "; ".join(waiting[:3]))
                 return
             self.progress(f"looking on: {waiting[0]}")
-            if self._interrupted.wait(_LOOK_S):
+            if self._over.wait(_LOOK_S):
                 return
 
     def _timeout(self, recorder: LiveRecorder, name: str, lacking: str) -> None:
         self.progress(f"not at rest in time: {lacking}")
         recorder.event("phase", name=name, event="timeout")
 
-    def _chaos(self, schedule: Schedule) -> None:
+    def _chaos(self, schedule: Schedule, workloads: list[WorkloadProcess]) -> None:
         end_ns = time.monotonic_ns() + int(self.settings.profile.chaos_s * 1e9)
         schedule.start()
-        while not self._interrupted.is_set() and time.monotonic_ns() < end_ns:
+        while not self._over.is_set() and time.monotonic_ns() < end_ns:
             left_s = (end_ns - time.monotonic_ns()) / 1e9
             self.progress(f"chaos, {left_s:.0f} s left")
-            self._interrupted.wait(min(0.5, max(0.0, left_s)))
-        if not self._interrupted.is_set():
-            schedule.join(timeout_s=60.0)
+            self._over.wait(min(0.5, max(0.0, left_s)))
+            if not all(process.alive() for process in workloads):
+                self._over.set()  # `_stop_workloads` says who, and why
+        deadline = time.monotonic() + _LAST_FAULT_S
+        while not self._over.is_set() and time.monotonic() < deadline:
+            if schedule.join(timeout_s=0.5):
+                return
 
     def _stage(self, cluster: Cluster) -> Stage:
         nodes = tuple(cluster.node_ids)
@@ -349,7 +383,7 @@ class TrialRunner:
 
     @contextmanager
     def _phase(self, recorder: LiveRecorder, name: str) -> Iterator[None]:
-        if self._interrupted.is_set():
+        if self._interrupted:
             raise WorkloadError(f"the run was stopped before its phase {name!r}")
         recorder.event("phase", name=name, event="begin")
         try:

@@ -26,6 +26,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from kazoo.client import KazooClient
 
+from tests.workers import (  # hooks
+    in_order,
+    is_worker,
+    pytest_collection_finish,
+    pytest_xdist_make_scheduler,
+)
+
+__all__ = ["pytest_collection_finish", "pytest_xdist_make_scheduler"]
+
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("biplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("biplane")
@@ -60,11 +69,14 @@ def _is_serving(port: int) -> bool:
     return False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # marks are there before -m asks for them
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whoever takes the fixture, directly or through another, is marked: see `make unit`."""
     for item in items:
         if "zookeeper" in getattr(item, "fixturenames", ()):
             item.add_marker("zookeeper")
+    if is_worker(config):
+        items[:] = in_order(items)
 
 
 @pytest.fixture(scope="session")

@@ -102,6 +102,7 @@ class Cluster:
         self._overrides = dict(overrides or {})
         self._disk_bytes = disk_bytes
         self._cleanup = contextlib.ExitStack()
+        self._health: HealthMonitor | None = None
         if self.planes not in sut.plane_modes:
             allowed = ", ".join(sorted(sut.plane_modes))
             raise ClusterError(f"{sut.name} has no plane mode {self.planes}; allowed: {allowed}")
@@ -201,6 +202,10 @@ class Cluster:
         finally:
             self.runtime.close()
 
+    def wind_up(self) -> None:
+        """The trial is being ended, for whatever reason: nobody is to wait for nodes any more."""
+        self.nodes.wind_up()
+
     def _start(self) -> None:
         self.sut.prepare(self.runtime.programs)
         self.dir.mkdir(parents=True, exist_ok=True)
@@ -254,9 +259,9 @@ class Cluster:
         }
         if zookeeper is not None:
             watched["zookeeper"] = Watched(zookeeper, self._probe_zookeeper)
-        monitor = HealthMonitor(watched, self.nodes.note_exits, self.record)
-        monitor.start()
-        self._cleanup.callback(monitor.stop)
+        self._health = HealthMonitor(watched, self.nodes.note_exits, self.record)
+        self._health.start()
+        self._cleanup.callback(self._health.stop)
         sockets = SocketWatch(self._pids, self._layout.proxies, self.record)
         sockets.start()
         self._cleanup.callback(sockets.stop)
@@ -320,9 +325,13 @@ class Cluster:
     # ---- waiting -----------------------------------------------------------------------------
 
     def wait_until(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Poll; raises `ClusterError` naming ``what`` at the deadline."""
+        """Poll; raises `ClusterError` naming ``what`` at the deadline, or what failed meanwhile of
+        all that the nodes stand on."""
         deadline = time.monotonic() + timeout_s
         while not condition():
+            if self._health is not None and self._health.failed:
+                component, reason = next(iter(self._health.failed.items()))
+                raise ClusterError(f"waited for {what}, and {component} {reason}")
             if time.monotonic() > deadline:
                 raise ClusterError(f"waited {timeout_s:g} s in vain for {what}")
             time.sleep(_POLL_S)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -70,9 +70,11 @@ def final_read(
     record: Record | None = None,
     quiesce_timeout_s: float = 0.0,
     read_timeout_s: float = 60.0,
+    over: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Wait for full in-sync sets, then read; False when the sets did not fill up in time (what can
-    be read is read all the same). ``record`` is the cluster's unless given."""
+    be read is read all the same). ``record`` is the cluster's unless given. ``over``: whether
+    there is nothing left to be waited for: then each replica is read as far as it goes at once."""
     sink = record or cluster.record
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
@@ -83,18 +85,20 @@ def final_read(
             address = cluster.address(node, Link.CLIENT, direct=True)
             deadline = time.monotonic() + read_timeout_s
             with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
-                _read_node(connection, node, replicas, sink, deadline)
+                _read_node(connection, node, replicas, sink, deadline, over)
         else:
             for replica in replicas:
                 replica.error = "the node does not run"
-    _catch_up(cluster, read)
+    _catch_up(cluster, read, over)
     for node, replicas in read.items():
         for replica in replicas:
             _record_end(node, replica, sink)
     return at_rest
 
 
-def _catch_up(cluster: Cluster, read: Mapping[int, Sequence[_Replica]]) -> None:
+def _catch_up(
+    cluster: Cluster, read: Mapping[int, Sequence[_Replica]], over: Callable[[], bool]
+) -> None:
     """A follower learns its leader's high watermark with its next fetch: ask again, for a while,
     those that are behind. Who stays behind is the checkers' business."""
     leaders = {
@@ -110,7 +114,7 @@ def _catch_up(cluster: Cluster, read: Mapping[int, Sequence[_Replica]]) -> None:
             suppress(WireClientError, WireError, OSError),
             Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection,
         ):
-            while behind and time.monotonic() < deadline:
+            while behind and time.monotonic() < deadline and not over():
                 time.sleep(_NO_PROGRESS_PAUSE_S)
                 _fetch(connection, node, behind, _forget)
                 behind = [r for r in behind if _is_behind(r, leaders)]
@@ -151,6 +155,7 @@ def _read_node(
     replicas: Sequence[_Replica],
     record: Record,
     deadline: float,
+    over: Callable[[], bool],
 ) -> None:
     try:
         for replica, offset in _offsets(connection, replicas, _EARLIEST):
@@ -161,6 +166,8 @@ def _read_node(
             if time.monotonic() > deadline:
                 raise WireError("not read to its end in time")
             if not _fetch(connection, node, pending, record):
+                if over():
+                    raise WireError("not read to its end: the trial was being ended")
                 time.sleep(_NO_PROGRESS_PAUSE_S)
     except (WireClientError, WireError, OSError) as e:
         for replica in replicas:

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Final
 
 from faults.protocol import FaultFailed, Link, Links
@@ -67,6 +67,9 @@ class NodeFleet:
         self._locks = {node: Lock() for node in self._specs}
         self._ended: set[tuple[int, int]] = set()
         """(node, boot) whose end is in the history already."""
+        self._deserted: set[tuple[int, int]] = set()
+        """(node, boot) that ended without being told to."""
+        self._winding_up = Event()
 
     @property
     def ids(self) -> Sequence[int]:
@@ -77,12 +80,21 @@ class NodeFleet:
         handle = self._handles.get(node)
         return handle is not None and handle.alive and not handle.paused
 
+    def has_deserted(self, node: int) -> bool:
+        """Whether it ended by itself and was not started since."""
+        return (node, self._boot(node)) in self._deserted
+
     def log_dir(self, node: int) -> str:
         return str(self._log_dirs[self._known(node)])
 
     def pid(self, node: int) -> int | None:
         handle = self._handles.get(node)
         return None if handle is None else handle.pid
+
+    def wind_up(self) -> None:
+        """From now on nothing is waited for: who waits, or begins to, gets a `FaultFailed`. Nodes
+        can still be resumed, killed and stopped."""
+        self._winding_up.set()
 
     def start(self, node: int, *, wait_ready: bool = True) -> None:
         with self._locks[self._known(node)]:
@@ -173,6 +185,7 @@ class NodeFleet:
 
     def _note_exit(self, node: int, handle: Handle) -> None:
         self._ended.add((node, handle.starts))
+        self._deserted.add((node, handle.starts))
         last = tail(handle.output)[-2000:]
         self._event(node, "exited", exit_code=handle.exit_code, output=last)
 
@@ -232,10 +245,10 @@ class NodeFleet:
         self._await(f"node {node} to register and serve", serves, _READY_TIMEOUT_S)
         self._event(node, "ready")
 
-    @staticmethod
-    def _await(what: str, condition: Callable[[], bool], timeout_s: float) -> None:
+    def _await(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
                 raise FaultFailed(f"waited {timeout_s:g} s in vain for {what}")
-            time.sleep(_POLL_S)
+            if self._winding_up.wait(_POLL_S):
+                raise FaultFailed(f"the trial is being ended: nobody waits for {what}")

@@ -78,11 +78,19 @@ class Rest:
         self._follow_replicas(lacks.values())
         return not lacks
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether all that lacks is brokers that ended by themselves, and places in in-sync sets
+        that only those could take, after the others have noticed: nobody starts them any more."""
+        gone = set(filter(self._cluster.nodes.has_deserted, self._cluster.node_ids))
+        return bool(gone) and all(_wants_only(row, gone) for row in self.rows)
+
     def wait(self, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Read until all is at rest, or the time is over; returns whether it is."""
+        """Read until all is at rest, the time is over, or there is nothing to be hoped for; returns
+        whether all is at rest."""
         deadline = self._now_ns() + int(timeout_s * 1e9)
         while not self.read():
-            if self._now_ns() > deadline or stopped():
+            if self._now_ns() > deadline or stopped() or self.hopeless:
                 return False
             time.sleep(_POLL_S)
         return True
@@ -157,6 +165,17 @@ class Rest:
             }
             for key, end in sorted(now.items())
         ]
+
+
+def _wants_only(row: Row, gone: set[int]) -> bool:
+    """Whether that row tells of no other lack than what those who are gone took with them."""
+    match row["what"]:
+        case "node":
+            return not is_lack(row) or (row["node"] in gone and not row["registered"])
+        case "partition":
+            out = set(row["replicas"]) - set(row["isr"])
+            return row["leader"] >= 0 and row["leader"] not in gone and out <= gone
+    return not is_lack(row)
 
 
 def _partition(state: PartitionState) -> Row:

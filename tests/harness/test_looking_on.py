@@ -84,6 +84,64 @@ def test_a_run_that_is_stopped_does_not_look_on(runner: TrialRunner) -> None:
     assert look_on(runner, lambda _: True, never) == (1, [])
 
 
+def infra(runner: TrialRunner, events: list[Any]) -> None:
+    recorder: Any = SimpleNamespace(event=lambda kind, **f: events.append((kind, *f.values())))
+    runner._watching_infra(recorder)("infra", component="toxiproxy", reason="exited with -9")
+
+
+def test_what_the_trial_stands_on_ends_it_when_it_fails(runner: TrialRunner) -> None:
+    events: list[Any] = []
+    infra(runner, events)
+    assert events == [("infra", "toxiproxy", "exited with -9")]
+    assert look_on(runner, lambda _: True, never) == (1, [])
+
+
+def test_other_rows_end_nothing(runner: TrialRunner) -> None:
+    runner.scenario = dataclasses.replace(runner.scenario, quiesce_s=60.0)
+    recorder: Any = SimpleNamespace(event=lambda *_, **__: None)
+    runner._watching_infra(recorder)("node_event", node=1, event="exited")
+    assert look_on(runner, lambda n: n < 3, never) == (3, [])
+
+
+class Plays:
+    """A schedule that is never through, and counts for how long it was waited for."""
+
+    def __init__(self, most: int = 20) -> None:
+        self.waited, self.most = 0, most
+
+    def start(self) -> None: ...
+
+    def join(self, timeout_s: float) -> bool:
+        self.waited += 1
+        assert self.waited < self.most
+        return False
+
+
+def chaos(runner: TrialRunner, plays: Plays, *alive: bool, chaos_s: float = 3600.0) -> None:
+    profile = dataclasses.replace(runner.settings.profile, chaos_s=chaos_s)
+    runner.settings = dataclasses.replace(runner.settings, profile=profile)
+    workloads: Any = [SimpleNamespace(alive=lambda one=one: one) for one in alive]
+    runner._chaos(plays, workloads)  # type: ignore[arg-type]
+
+
+def test_an_hour_of_chaos_ends_with_what_it_stands_on(runner: TrialRunner) -> None:
+    infra(runner, [])
+    chaos(runner, plays := Plays(), True)
+    assert not plays.waited
+
+
+def test_and_with_a_client_that_died(runner: TrialRunner) -> None:
+    chaos(runner, plays := Plays(), True, False)
+    assert not plays.waited
+
+
+def test_nor_is_the_plans_end_waited_for(runner: TrialRunner) -> None:
+    plays = Plays()
+    plays.join = lambda timeout_s: infra(runner, []) or Plays.join(plays, timeout_s)  # type: ignore[method-assign,func-returns-value]
+    chaos(runner, plays, True, chaos_s=0.0)
+    assert plays.waited == 1
+
+
 def test_the_plan_that_is_to_be_played_is_told(runner: TrialRunner) -> None:
     cluster: Any = SimpleNamespace(
         capabilities=get("dualplane").capabilities | {"kill"}, context=lambda **_: None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
@@ -146,6 +147,10 @@ def flood_workers(store: Path) -> list[int]:
     return found
 
 
+CHAOS_S = 60
+"""Of a run that is not to last so long."""
+
+
 def test_a_toxiproxy_that_dies_makes_the_run_unknown_and_keeps_the_history(
     tmp_path: Path,
 ) -> None:
@@ -158,9 +163,13 @@ def test_a_toxiproxy_that_dies_makes_the_run_unknown_and_keeps_the_history(
                     killed.append(entry.pid)
                     os.kill(entry.pid, signal.SIGKILL)
 
-    outcome = play("broker-restart", tmp_path, kill_toxiproxy, time_limit_s=3)
+    outcome = play("broker-restart", tmp_path, kill_toxiproxy, time_limit_s=CHAOS_S)
     assert killed
     assert outcome.verdict is Verdict.UNKNOWN, outcome.reasons
     assert "toxiproxy" in " ".join(outcome.reasons)
+    phases = parquet.read_table(outcome.folder / "history" / "f=phase").to_pylist()
+    begun = {row["name"]: row["t"] for row in phases if row["event"] == "begin"}
+    assert list(begun) == ["start", "warmup", "chaos", "heal", "final_read"]  # nobody waits for rest
+    assert begun["final_read"] - begun["chaos"] < CHAOS_S * 1e9  # nor for the end of the plan
     assert (outcome.folder / "history" / "f=produce").is_dir()
     assert (outcome.folder / "report.html").is_file()

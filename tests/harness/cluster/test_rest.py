@@ -26,6 +26,7 @@ class World:
         self.folder = folder
         self.capabilities = {Capability.LOG_FILES}
         self.down: set[int] = set()
+        self.deserted: set[int] = set()
         self.unregistered: set[int] = set()
         self.silent: set[int] = set()
         self.isr: tuple[int, ...] = (1, 2, 3)
@@ -42,6 +43,7 @@ class World:
         )
         self.nodes = SimpleNamespace(
             is_running=lambda node: node not in self.down,
+            has_deserted=lambda node: node in self.deserted,
             log_dir=lambda node: str(folder / f"node-{node}"),
         )
         for node in self.node_ids:
@@ -164,3 +166,34 @@ def test_waiting_ends_when_all_is_at_rest_or_in_vain(world: World) -> None:
     world.silent = {2}
     assert not rest.wait(0.0)
     assert not rest.wait(60.0, stopped=lambda: True)
+
+
+def desert(world: World) -> None:
+    """Node 3 ended by itself, and the others have noticed."""
+    world.down, world.deserted, world.unregistered, world.isr = {3}, {3}, {3}, (1, 2)
+
+
+def test_nobody_waits_for_a_broker_that_ended_by_itself(world: World) -> None:
+    desert(world)
+    assert not Rest(world).wait(3600.0)  # type: ignore[arg-type]
+
+
+NOT_HOPELESS: list[Callable[[World], None]] = [
+    lambda w: w.deserted.clear(),  # the plan took it down
+    lambda w: setattr(w, "unregistered", set()),  # the others have yet to notice
+    lambda w: setattr(w, "leader", 3),
+    lambda w: setattr(w, "leader", -1),
+    lambda w: setattr(w, "isr", (1,)),  # node 2 may still come back
+    lambda w: w.silent.add(2),
+    lambda w: w.waiting.append(("deletion", "d")),
+    lambda w: setattr(w, "unreadable", True),
+]
+
+
+@pytest.mark.parametrize("what", NOT_HOPELESS)
+def test_but_for_all_else(world: World, what: Callable[[World], None]) -> None:
+    desert(world)
+    what(world)
+    rest = world.rest()
+    assert not rest.read()
+    assert not rest.hopeless
