@@ -46,8 +46,7 @@ class IsrLag(BaseFault):
 
     def apply(self, ctx: Context) -> None:
         full = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms, least=2)
-        followers = [r for r in full.replicas if r != full.leader]
-        slow = ctx.rng.choice(followers)
+        slow = self._slow(ctx, full)
         self.nodes = [slow if self.how == "pause" else full.leader]
         started = ctx.now_ns()
         self._hold_back(ctx, slow, full.leader)
@@ -76,6 +75,17 @@ class IsrLag(BaseFault):
         await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms)
         self.detail["full_again_ns"] = ctx.now_ns() - started
         self.took_hold = bool(dropped)
+
+    def _slow(self, ctx: Context, full: PartitionState) -> int:
+        """Who is paused. Not the controller: nobody else commits a smaller set, and its session's
+        end would come first."""
+        controller = ctx.view.controller()
+        followers = [r for r in full.replicas if r != full.leader]
+        if self.how == "pause":
+            followers = [r for r in followers if r != controller]
+        if not followers:
+            raise FaultFailed(f"no follower of {self.topic}-{self.partition} but the controller")
+        return ctx.rng.choice(followers)
 
     def _dropped(self, ctx: Context, full: PartitionState) -> set[int]:
         now = partition_state(ctx.view, self.topic, self.partition)

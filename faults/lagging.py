@@ -1,8 +1,9 @@
 """Leaders that die while who follows them lags: all followers alike, or one behind the other.
 
-``lagged-kill``: a broker's answers to its followers are late, then it is killed. One entry, because
-two ("its link", "its death") that name a leader may mean two brokers when the leader changes in
-between.
+``lagged-kill``: a leader's answers no longer reach its followers, and when all of them are behind
+it is killed. One entry, because two ("its link", "its death") that name a leader may mean two
+brokers when the leader changes in between. Late answers would not do: a follower that was answered
+a moment before the death has it all.
 
 ``lagging-follower``: one in-sync follower is behind another when their leader dies. Proxies stand
 before listeners and delay either both followers of a leader or none; so the laggard is stopped
@@ -12,16 +13,13 @@ the leader is dead: from then on nobody can send it what it lacks.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Final
+from typing import Final
 
 from faults.base import BaseFault, wait_for
-from faults.network import Toxic
 from faults.observing import await_full_isr, log_end, next_in_line, read_partition
 from faults.params import Params
-from faults.protocol import Capability, Context, Entry
-from faults.restart import Kill
-from faults.targets import aim, partition_state, read_targets
+from faults.protocol import Capability, Context, Entry, Link, PartitionState
+from faults.targets import partition_state
 
 LAGGARDS: Final = ("successor", "last")
 _LOOK_S: Final = 0.05
@@ -29,42 +27,90 @@ _SETTLED_S: Final = 0.15
 
 
 class LaggedKill(BaseFault):
-    """Parameters: target (one broker); latency_ms of its inter-broker answers before it dies (at
-    least so long passes until then). heal starts it again."""
+    """Parameters: partition, whose leader it is; records: by how many each live in-sync follower
+    must be behind before the leader is killed; in_sync_ms and lag_ms: how long to wait for such a
+    follower and for the lag.
+
+    Took hold: after the leader's death its log went on behind the end of every one of theirs. heal
+    starts it again.
+    """
 
     name = "lagged-kill"
-    needs = frozenset({Capability.KILL, Capability.LINKS})
+    needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry)
         params = Params(entry)
-        self.targets = read_targets(params)
-        self.latency_ms = params.integer("latency_ms", 800, low=1, high=60_000)
+        self.topic, self.partition = read_partition(params)
+        self.records = params.integer("records", 10, low=1)
+        self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
+        self.lag_ms = params.integer("lag_ms", 5000, low=1)
         params.done()
-        self._parts: list[BaseFault] = []
+        self._held: int | None = None
+        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
-        node = aim(ctx, self.targets)[0]
-        self.nodes = [node]
-        self.detail["targets"] = self.targets
+        wait_for(
+            ctx,
+            lambda: bool(self._followers(ctx, self._state(ctx))),
+            timeout_ms=self.in_sync_ms,
+            what=f"the leader of {self.topic}-{self.partition} has a live follower in sync",
+            poll_s=_LOOK_S,
+        )
+        state = self._state(ctx)
+        leader, followers = state.leader, self._followers(ctx, state)
+        self.nodes = [leader]
         self.detail["controller"] = ctx.view.controller()
-        late = {"link": "inter-broker", "kind": "latency"}
-        toxic = Toxic(self._part(node, **late, attributes={"latency": self.latency_ms}))
-        kill = Kill(self._part(node))
-        self._parts += [kill, toxic]
-        toxic.inject(ctx)  # returns when an exchange through the link was seen to be late
-        kill.inject(ctx)
-        self.detail["probes"] = toxic.detail.get("probes")
-        self.took_hold = toxic.took_hold and kill.took_hold
-        toxic.heal(ctx)  # who dials it when it is back is answered at once
+        self._held = leader
+        # What it answers is thrown away until the toxic goes, and the connections go with it.
+        ctx.links.add_toxic(
+            leader,
+            Link.INTER_BROKER,
+            name=self.id,
+            kind="timeout",
+            stream="downstream",
+            toxicity=1.0,
+            attributes={"timeout": 0},
+        )
+        wait_for(
+            ctx,
+            lambda: self._lead(ctx, leader, followers) >= self.records,
+            timeout_ms=self.lag_ms,
+            what=f"broker {leader} is {self.records} records ahead of {followers}",
+            poll_s=_LOOK_S,
+        )
+        self._down = leader
+        ctx.nodes.kill(leader)
+        ahead = self._lead(ctx, leader, followers)
+        self.detail |= {"followers": followers, "ahead_records": ahead}
+        self.took_hold = ahead > 0 and not ctx.nodes.is_running(leader)
+        self._let_go(ctx)  # who dials it when it is back is answered at once
 
-    def _part(self, node: int, **params: Any) -> Entry:
-        return dataclasses.replace(self.entry, params={"target": node, **params})
+    def _state(self, ctx: Context) -> PartitionState:
+        return partition_state(ctx.view, self.topic, self.partition)
+
+    def _followers(self, ctx: Context, state: PartitionState) -> list[int]:
+        if state.leader < 0:
+            return []
+        live = set(ctx.view.live_brokers())
+        return [r for r in state.isr if r != state.leader and r in live]
+
+    def _lead(self, ctx: Context, leader: int, followers: list[int]) -> int:
+        """By how many records the leader's log is longer than the longest of theirs."""
+        ends = [log_end(ctx, node, self.topic, self.partition) for node in followers]
+        return log_end(ctx, leader, self.topic, self.partition) - max(ends)
+
+    def _let_go(self, ctx: Context) -> None:
+        if self._held is not None:
+            ctx.links.remove_toxic(self._held, Link.INTER_BROKER, name=self.id)
+            self._held = None
 
     def undo(self, ctx: Context) -> None:
-        while self._parts:
-            self._parts[-1].heal(ctx)
-            self._parts.pop()
+        self._let_go(ctx)
+        if self._down is not None:
+            if not ctx.nodes.is_running(self._down):
+                ctx.nodes.start(self._down)
+            self._down = None
 
 
 class LaggingFollower(BaseFault):

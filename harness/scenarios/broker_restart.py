@@ -75,7 +75,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     at_ms = 300
     while at_ms + STEP_MS <= chaos_ms:
         way = ways[len(entries) % len(ways)]
-        target = {"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"}
+        partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch.
         down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
         lagged = way == "lagged-kill"
@@ -85,9 +85,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 fault=way,
                 at_ms=at_ms if lagged else at_ms + LAG_MS,
                 duration_ms=down_ms + (LAG_MS if lagged else 0),
-                # Its followers fetch late until it dies: what it has beyond them is what truncation
-                # is for, and what an acknowledgement before replication would lose.
-                params={**target, "latency_ms": 2 * LAG_MS} if lagged else target,
+                # Its followers get nothing more until it dies: what it has beyond them is what
+                # truncation is for, and what an acknowledgement before replication would lose.
+                params={"partition": partition} if lagged else {"target": f"leader:{partition}"},
             )
         )
         at_ms += STEP_MS

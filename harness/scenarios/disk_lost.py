@@ -3,9 +3,10 @@
 A broker is killed; when the in-sync sets have gone on without it, its log directory is emptied (all
 but meta.properties) and it is started again. It has to fetch everything anew, and may join the
 in-sync sets only then: were it taken for in sync before, or elected, all that acks=all promised
-would be cut from the others' logs (in KRaft mode that is what KIP-903 is about). Every second time
-the leader is killed as soon as the wiped broker is back, so that a set which it joined too early
-shows.
+would be cut from the others' logs (in KRaft mode that is what KIP-903 is about). Every second time,
+the first among them, its leader's answers no longer leave by the inter-broker link from its start
+on (the leader hears from it, and it gets nothing), and the leader is killed: a set which it joined
+too early shows then.
 
 A broker that is all of an in-sync set is never wiped (see faults/wiped_disk.py): Kafka would elect
 it, empty as it is, and the loss would be lawful.
@@ -35,10 +36,10 @@ from harness.sut.protocol import Planes
 TOPIC = "kept-by-others"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
-ROUND_MS = 7700
+ROUND_MS = 9700
 AWAY_MS = SESSION_TIMEOUT_MS + 1500
-BACK_MS = 1200
-"""After its start begins: it registers, is told whom to follow, and begins to fetch."""
+RETURN_MS = 2500
+"""After its start begins: it registers, is told whom to follow, and has asked its leader."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -52,30 +53,50 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for turn in range(max(2, int(profile.chaos_s * 1000) // ROUND_MS)):
+    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
-        role = ("leader", "successor")[turn % 2]
         at_ms = turn * ROUND_MS + rng.randint(200, 500)
-        entries.append(
-            Entry(
-                id=f"wipe-{turn}",
-                fault="wipe-disk",
-                at_ms=at_ms,
-                duration_ms=AWAY_MS,
-                params={"target": f"{role}:{partition}"},
-            )
-        )
-        if turn % 2:
-            entries.append(
-                Entry(
-                    id=f"gone-{turn}",
-                    fault="kill",
-                    at_ms=at_ms + AWAY_MS + BACK_MS,
-                    duration_ms=SESSION_TIMEOUT_MS + 1000,
-                    params={"target": f"leader:{partition}"},
-                )
-            )
+        role = ("successor", "leader")[turn % 2]
+        entries.append(_wipe(turn, at_ms, f"{role}:{partition}"))
+        if role == "successor":
+            entries += _silent_death(turn, at_ms + AWAY_MS, f"leader:{partition}")
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _wipe(turn: int, at_ms: int, target: str) -> Entry:
+    return Entry(
+        id=f"wipe-{turn}",
+        fault="wipe-disk",
+        at_ms=at_ms,
+        duration_ms=AWAY_MS,
+        params={"target": target},
+    )
+
+
+def _silent_death(turn: int, back_ms: int, leader: str) -> list[Entry]:
+    """The leader answers nobody who follows it from before the wiped broker is back, and dies when
+    that one has asked it."""
+    return [
+        Entry(
+            id=f"silent-{turn}",
+            fault="toxic",
+            at_ms=back_ms - 300,
+            duration_ms=RETURN_MS + SESSION_TIMEOUT_MS + 1000,
+            params={
+                "target": leader,
+                "link": "inter-broker",
+                "kind": "timeout",
+                "attributes": {"timeout": 0},
+            },
+        ),
+        Entry(
+            id=f"gone-{turn}",
+            fault="kill",
+            at_ms=back_ms + RETURN_MS,
+            duration_ms=SESSION_TIMEOUT_MS + 1000,
+            params={"target": leader},
+        ),
+    ]
 
 
 DISK_LOST = Scenario(
@@ -85,7 +106,7 @@ DISK_LOST = Scenario(
         "has caught up and leads nothing before: no acks=all record that others have is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
-    needs=frozenset({Capability.KILL, Capability.LOG_FILES}),
+    needs=frozenset({Capability.KILL, Capability.LOG_FILES, Capability.LINKS}),
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

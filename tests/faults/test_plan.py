@@ -110,7 +110,7 @@ def test_every_fault_builds_from_its_defaults_or_says_what_it_wants() -> None:
     for name, kind in FAULTS.items():
         assert kind.name == name
         entry = Entry(id="x", fault=name, at_ms=0, duration_ms=1, params={})
-        if name == "toxic" or name in ("lagging-follower", "isr-lag", "double-failover"):
+        if name in ("toxic", "lagged-kill", "lagging-follower", "isr-lag", "double-failover"):
             with pytest.raises(PlanError, match="is required"):
                 build(entry)
         else:

@@ -69,39 +69,65 @@ def test_who_would_be_elected_is_first_in_the_assignment() -> None:
 # ---- a leader dies while followers lag -----------------------------------------------------------
 
 
-def test_who_is_made_to_lag_is_who_is_killed(
-    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_made_to_lag_is_who_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
     """Though the leadership moves in between."""
+    real = ctx.cluster.add_toxic
 
-    def add_toxic(node: int, link: Link, *, name: str, **toxic: Any) -> None:
-        ctx.cluster.calls.append(("add_toxic", node, link, toxic["attributes"]["latency"]))
-        ctx.cluster.toxics[node, link, name] = toxic
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        real(node, link, **toxic)
+        assert (toxic["kind"], toxic["stream"]) == ("timeout", "downstream")
         elect(ctx.cluster, ("t", 0), 3)
+        logs(1, "t-0", 20)  # it goes on, and its followers do not
 
     ctx.cluster.add_toxic = add_toxic
-    monkeypatch.setattr("faults.network.Toxic.effect", lambda self: None)  # no socket to look at
-    fault = build(entry("lagged-kill", target="leader:t-0", latency_ms=300))
+    fault = build(entry("lagged-kill", partition="t-0"))
     fault.inject(ctx)
-    assert ctx.cluster.calls[0] == ("add_toxic", 1, Link.INTER_BROKER, 300)
-    assert [c[:2] for c in ctx.cluster.calls] == [
-        ("add_toxic", 1),
+    assert ctx.cluster.calls == [
+        ("add_toxic", 1, Link.INTER_BROKER, "e1"),
         ("kill", 1),
-        ("remove_toxic", 1),
+        ("remove_toxic", 1, Link.INTER_BROKER, "e1"),
     ]
+    assert fault.took_hold is True
     assert fault.nodes == [1]
+    assert (fault.detail["followers"], fault.detail["ahead_records"]) == ([2, 3], 15)
     fault.heal(ctx)
     fault.heal(ctx)
     assert ctx.cluster.calls[3:] == [("start", 1)]
     assert not ctx.cluster.toxics
 
 
-def test_a_lagged_kill_that_fails_takes_its_toxic_back(ctx: Any, entry: Any) -> None:
+def test_a_leader_that_is_not_ahead_of_all_is_not_killed(ctx: Any, entry: Any, logs: Any) -> None:
+    logs(1, "t-0", 30)
+    logs(2, "t-0", 30)
+    fault = build(entry("lagged-kill", partition="t-0", lag_ms=30))
+    with pytest.raises(FaultFailed, match=r"broker 1 is 10 records ahead of \[2, 3\]"):
+        fault.inject(ctx)
+    assert ctx.cluster.running[1]
+    fault.heal(ctx)
+    assert not ctx.cluster.toxics
+
+
+def test_a_follower_that_is_dead_or_out_of_sync_lags_anyhow(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    logs(1, "t-0", 30)
+    ctx.cluster.running[3] = False
+    fault = build(entry("lagged-kill", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.detail["followers"] == [2]
+    fault.heal(ctx)
+    elect(ctx.cluster, ("t", 0), 1, isr=(1, 3))
+    with pytest.raises(FaultFailed, match="has a live follower in sync"):
+        build(entry("lagged-kill", partition="t-0", in_sync_ms=20)).inject(ctx)
+
+
+def test_a_lagged_kill_that_fails_takes_its_toxic_back(ctx: Any, entry: Any, logs: Any) -> None:
     def kill(_node: int) -> None:
         raise FaultFailed("no")
 
     ctx.cluster.kill = kill
-    fault = build(entry("lagged-kill", target="1", latency_ms=1))
+    logs(1, "t-0", 30)
+    fault = build(entry("lagged-kill", partition="t-0"))
     with pytest.raises(FaultFailed):
         fault.inject(ctx)
     fault.heal(ctx)
@@ -231,6 +257,20 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     calls = list(ctx.cluster.calls)
     fault.heal(ctx)
     assert ctx.cluster.calls == calls
+
+
+def test_who_commits_the_smaller_set_is_not_who_is_paused(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    for controller, paused in ((2, 3), (3, 2)):
+        ctx.cluster.the_controller = controller
+        fault = build(entry("isr-lag", partition="t-0", hold_ms=1))
+        fault.inject(ctx)
+        assert fault.nodes == [paused]
+    ctx.cluster.add_topic("two", {0: [1, 2]})
+    ctx.cluster.the_controller = 2
+    with pytest.raises(FaultFailed, match="no follower of two-0 but the controller"):
+        build(entry("isr-lag", partition="two-0")).inject(ctx)
+    assert not ctx.cluster.paused
 
 
 def test_a_set_that_does_not_shrink_is_no_lag(ctx: Any, entry: Any) -> None:
