@@ -55,6 +55,10 @@ def _acknowledge_at_once(
     return ACKNOWLEDGED
 
 
+def _one_is_enough(_min_insync_replicas: int, _replication_factor: int) -> int:
+    return 1
+
+
 def _keep_everything(
     _leader_end: EpochEnd, _own_end: EpochEnd, log_end_offset: int, _high_watermark: int
 ) -> Truncation:
@@ -436,6 +440,15 @@ _ALL: Final = (
         found_by="truncation-loss",
         rule="acked-all-lost",
         breaks={"leader_high_watermark": _fastest_follower},
+    ),
+    Mutant(
+        name="ignore-min-isr",
+        says="acks=all asks for one replica in sync, whatever min.insync.replicas says",
+        stands_for="KAFKA-1555: acks=all is worth what min.insync.replicas says",
+        scenario="isr-by-lag",
+        found_by="truncation-loss",
+        rule="acked-below-min-isr",
+        breaks={"effective_min_isr": _one_is_enough},
     ),
 )
 

@@ -8,6 +8,8 @@ Violations:
   at its offset), without an excuse (`checkers.judging.excuses`);
 - ``read-then-gone`` / ``read-then-changed``: a consumer read it, and the final log does not have
   it there;
+- ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
+  sync, as its leader knew (`checkers.promises.too_few`), whether or not it is lost;
 - ``unexplained-loss``: acknowledged with acks=1 and gone, although it did not go with its leader's
   demotion (`checkers.judging.acks_one`) and no excuse accounts for it. A truncation explains it
   only where ZooKeeper had demoted the broker, and the final log shows that the next leader cannot
@@ -44,6 +46,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.lost import LEVELS, judge_lost
+from checkers.promises.too_few import OFFERED, judge_too_few
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -61,6 +64,7 @@ def check(history: History) -> Outcome:
     _count(history, outcome)
     known = excuses(history)
     judge_lost(history, outcome, known)
+    judge_too_few(history, outcome, known)
     _judge_read(history, outcome, known)
     _judge_cuts(history, outcome, known)
     _judge_starts(history, outcome)
@@ -216,6 +220,8 @@ PROMISE: Final = Promise(
         "acked-all-moved": "A record acknowledged with acks=all stays at its offset.",
         "read-then-gone": "A record that a consumer has read stays.",
         "read-then-changed": "An offset that a consumer has read holds the same record for ever.",
+        "acked-below-min-isr": "acks=all is acknowledged only while min.insync.replicas are in "
+        "sync.",
         "unexplained-loss": "An acks=1 record is lost only with its leader's demotion, to a leader "
         "that never had it.",
         "unexplained-truncation": "A broker cuts its log only to follow a committed leader.",
@@ -227,6 +233,7 @@ PROMISE: Final = Promise(
         LEVELS[-1]: "offered with acks=all, and answered",
         READ: "each once, whoever read it",
         CUTS: "of which brokers told",
+        OFFERED: "and its leader knew, whatever came of them",
     },
     unknown_when=(
         "a partition's final log could not be read",
@@ -235,6 +242,7 @@ PROMISE: Final = Promise(
     ),
     blind=(
         "when acks=0 records went",
+        "acks=all while too few were in sync, until the leader said that it knew",
         "truncations that a broker does not tell of, where nothing is lost by them",
         "unexplained truncations and removals of a system that tells of none",
     ),

@@ -113,6 +113,7 @@ class Rules:
     )
     leader_high_watermark: Callable[..., int] = isr.leader_high_watermark
     follower_high_watermark: Callable[[int, int, int], int] = isr.follower_high_watermark
+    effective_min_isr: Callable[[int, int], int] = acks.effective_min_isr
     readable_end: Callable[[bool, int, int], int] = acks.readable_end
     truncation_for: Callable[[EpochEnd, EpochEnd, int, int], Truncation] = truncation.truncation_for
     asks_leader_for_divergence: Callable[[], bool] = truncation.asks_leader_for_divergence

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nodes.core import isr as isr_rules
-from nodes.core.acks import effective_min_isr
 from nodes.core.errors import ApiError, Errors
 from nodes.core.isr import NO_ISR, FollowerState, IsrState
 from nodes.core.rules import Rules
@@ -88,6 +87,7 @@ class HostedPartition:
         self._broker_id = host.broker_id
         self._extra_appends = host.rules.appends_per_batch() - 1
         self._skipped_offsets = host.rules.skipped_offsets()
+        self._effective_min_isr = host.rules.effective_min_isr
         self._may_append_as_follower = host.rules.may_append_as_follower()
         self._lock = threading.Lock()
 
@@ -101,7 +101,7 @@ class HostedPartition:
     def min_isr(self) -> int:
         """min.insync.replicas, as far as the assignment allows it."""
         assert self.log is not None
-        return effective_min_isr(self.log.config.min_insync_replicas, len(self.followers) + 1)
+        return self._effective_min_isr(self.log.config.min_insync_replicas, len(self.followers) + 1)
 
     @property
     def is_under_replicated(self) -> bool:
