@@ -6,6 +6,8 @@
 A check that crashes makes its own result (and with it the run) `unknown`, with the reason; the
 others go on. Checks are independent and mostly wait for Spark's planner, so a few run at once.
 
+A deadline leaves what was not judged by then `unknown`, and names it.
+
 Which checks are run: those that run.json expects, and always `activity`; all when it names none,
 and then a check that found nothing to judge does not make the run unknown.
 """
@@ -16,15 +18,16 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.history import HistoryError
 from checkers.history.frames import History
+from checkers.history.store import LocalStore, Store
 from checkers.judging.compare import compare
 from checkers.judging.promise import Promise
-from checkers.judging.verdict import CheckResult, Results, Verdict
+from checkers.judging.verdict import RESULTS_FILE, CheckResult, Results, Verdict
 from checkers.judging.witness import attach
 from checkers.promises import NAMES, promise
 
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _AT_ONCE: Final = 3
+_GRACE_S: Final = 10.0
+"""How long a check is given to end once its jobs were cancelled. It is left behind after that."""
+Figures = dict[str, list[dict[str, Any]]]
 
 
 def check_run(
@@ -40,21 +46,26 @@ def check_run(
     spark: SparkSession | None = None,
     master: str | None = None,
     memory: str | None = None,
+    conf: Mapping[str, str] | None = None,
     out: Path | None = None,
+    deadline_s: float | None = None,
 ) -> dict[str, Any]:
-    """Judge a stored run and write what came of it to ``out`` (default: its own folder).
+    """Judge a stored run and write what came of it to ``out`` (default: beside its history, on
+    whatever file system that lies).
 
-    Raises `HistoryError` (exit code 254) when the history cannot be read as one.
+    ``conf``: Spark's settings. Raises `HistoryError` (exit code 254) when the history cannot be
+    read as one.
     """
-    with History.load(where, spark=spark, master=master, memory=memory) as history:
-        target = out or history.folder
-        if target is None:
-            raise HistoryError(f"{where}: results of a URI need a folder to be written to")
-        figures: dict[str, list[dict[str, Any]]] = {}
-        results = check_all(history, figures=figures)
-        target.mkdir(parents=True, exist_ok=True)
-        write_figures(target / "results", figures)
-        results.write(target)
+    with History.load(where, spark=spark, master=master, memory=memory, conf=conf) as history:
+        target: Store | None = history.store
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            target = LocalStore(out)
+        assert target is not None, "a history that was loaded lies somewhere"
+        figures: Figures = {}
+        results = check_all(history, figures=figures, deadline_s=deadline_s)
+        write_figures(target, figures)
+        target.write(RESULTS_FILE, results.to_json().encode())
         return results.to_dict()
 
 
@@ -62,18 +73,24 @@ def check_all(
     history: History,
     checks: Sequence[str] | None = None,
     *,
-    figures: dict[str, list[dict[str, Any]]] | None = None,
+    figures: Figures | None = None,
+    deadline_s: float | None = None,
 ) -> Results:
     """Run the checks (default: what run.json expects) and merge their verdicts.
 
-    ``figures`` receives the checks' small tables for pictures, by name.
+    ``figures`` receives the checks' small tables for pictures, by name. What is not judged within
+    ``deadline_s`` is unknown.
     """
     expected = checks if checks is not None else history.run.checks
     names = chosen(expected)
     figures = figures if figures is not None else {}
-    with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="check") as pool:
+    pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="check")
+    try:
         pending = {name: pool.submit(run_check, history, promise(name)) for name in names}
-        done = {name: future.result() for name, future in pending.items()}
+        _keep_to(deadline_s, history, list(pending.values()))
+        done = {name: _result(history, name, future) for name, future in pending.items()}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     results = Results(
         run_id=history.run.run_id,
         scenario=history.run.scenario,
@@ -91,6 +108,38 @@ def check_all(
     return results
 
 
+def _keep_to(deadline_s: float | None, history: History, pending: Sequence[Future[Any]]) -> None:
+    """Wait for the checks, and end those that take longer: no more of the history is given to them,
+    and their jobs are cancelled, also such as they begin meanwhile."""
+    if not wait(pending, deadline_s).not_done:
+        return
+    history.stop(f"not judged within the deadline of {deadline_s:g} s")
+    for future in pending:
+        future.cancel()
+    given_up = time.monotonic() + _GRACE_S
+    while time.monotonic() < given_up:
+        history.spark.interruptAll()
+        if not wait(pending, 0.2).not_done:
+            return
+
+
+def _result(
+    history: History, name: str, future: Future[tuple[CheckResult, Figures]]
+) -> tuple[CheckResult, Figures]:
+    """What a check gave; of one that never began, or does not end, that it is unknown."""
+    if future.done() and not future.cancelled():
+        return future.result()
+    result = _not_yet(promise(name))
+    result.reasons = [history.stopped or "it was never begun"]
+    return result, {}
+
+
+def _not_yet(judged: Promise) -> CheckResult:
+    return CheckResult(
+        name=judged.name, verdict=Verdict.UNKNOWN, says=judged.says, rules=dict(judged.rules)
+    )
+
+
 def chosen(expected: Sequence[str] | None) -> list[str]:
     """The checks to run, in the table's order; an unknown name is an error that names them all."""
     if expected is None:
@@ -102,15 +151,11 @@ def chosen(expected: Sequence[str] | None) -> list[str]:
     return [name for name in NAMES if name in wanted]
 
 
-def run_check(
-    history: History, judged: Promise
-) -> tuple[CheckResult, dict[str, list[dict[str, Any]]]]:
+def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
     """One promise's result and figures. ``required`` is set only when its check crashed."""
     begun = time.monotonic()
-    result = CheckResult(
-        name=judged.name, verdict=Verdict.UNKNOWN, says=judged.says, rules=dict(judged.rules)
-    )
-    tables: dict[str, list[dict[str, Any]]] = {}
+    result = _not_yet(judged)
+    tables: Figures = {}
     try:
         outcome = judged.check(history)
         strange = sorted(set(outcome.counts) - set(judged.rules))
@@ -127,8 +172,11 @@ def run_check(
         raise
     except Exception as error:
         result.verdict, result.arms, result.required = Verdict.UNKNOWN, {}, True
-        result.reasons = [f"the checker crashed: {type(error).__name__}: {_first_line(error)}"]
-        result.reasons.append(traceback.format_exc(limit=-3))
+        if history.stopped:
+            result.reasons = [history.stopped]
+        else:
+            crash = f"the checker crashed: {type(error).__name__}: {_first_line(error)}"
+            result.reasons = [crash, traceback.format_exc(limit=-3)]
     result.seconds = round(time.monotonic() - begun, 3)
     return result, tables
 
@@ -140,19 +188,17 @@ def _by_place(evidence: Counter[tuple[str, int, str]]) -> dict[str, dict[str, di
     return found
 
 
-def write_figures(folder: Path, figures: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Store the small tables as ``<folder>/<name>.parquet``; old ones are replaced."""
+def write_figures(store: Store, figures: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Store the small tables as ``results/<name>.parquet``; old ones are removed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.parquet"):
-        old.unlink()
+    store.remove("results")
     for name, rows in figures.items():
         if rows:
-            pq.write_table(
-                pa.Table.from_pylist([dict(r) for r in rows]), folder / f"{name}.parquet"
-            )
+            sink = pa.BufferOutputStream()
+            pq.write_table(pa.Table.from_pylist([dict(r) for r in rows]), sink)
+            store.write(f"results/{name}.parquet", sink.getvalue().to_pybytes())
 
 
 def _first_line(error: Exception) -> str:

@@ -7,7 +7,7 @@ sessions share the JVM, and a warm one judges a tiny history many times faster t
 Measured (Spark 4.3, 2 cores): default start and check of 10k events 27.7 s; UI off and few
 partitions 17-20; one partition, C1 compiler and serial collector 12.6; with a class-data archive
 10.3; without code generation 7.7. At 10M events the other way round: code generation, the
-vectorised reader and ParallelGC pay, and shuffle partitions beyond 4 cost.
+vectorised reader and ParallelGC pay, and shuffle partitions beyond twice the cores cost.
 
 The class-data archive (AppCDS) is made once by ``python -m checkers.spark`` (``make setup`` may
 call it) and used when it is there: a JVM ignores an archive that does not fit it.
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,12 +29,17 @@ if TYPE_CHECKING:
 
 SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
-DEFAULT_MASTER: Final = "local[2]"
 DEFAULT_MEMORY: Final = "2g"
 
 # Arrow is used without pandas; Spark's warning about its version is of no concern to a user.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
+_ALWAYS: Final = {
+    # Hadoop's: pages carry checksums, and a byte that changed on disk is no evidence.
+    "parquet.page.verify-checksum.enabled": "true",
+}
+_PARTITIONS_A_SLOT: Final = 2
+"""Of a shuffle: more cost, fewer spread a hot partition worse."""
 _SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
@@ -43,7 +49,6 @@ _SMALL: Final = {
     "spark.sql.files.openCostInBytes": "0",
 }
 _LARGE: Final = {
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -53,13 +58,18 @@ _LARGE: Final = {
 
 
 def session(
-    master: str | None = None, *, memory: str | None = None, small: bool = True
+    master: str | None = None,
+    *,
+    memory: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    small: bool = True,
 ) -> SparkSession:
     """The process's Spark session, started when there is none.
 
     ``small``: start the JVM for tiny histories (C1 only, serial collector). A session that runs
-    already is used as it is. ``master`` defaults to ``BIPLANE_SPARK_MASTER``, then to local[2];
-    under spark-submit to what that was given.
+    already is used as it is. ``master`` defaults to ``BIPLANE_SPARK_MASTER``, then to local with as
+    many threads as there are cores for this process; under spark-submit to what that was given.
+    ``conf``: Spark's settings by name; they win over those of this module.
     """
     from pyspark.sql import SparkSession
 
@@ -69,9 +79,11 @@ def session(
     builder = SparkSession.builder.appName("biplane-checkers")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master or os.environ.get("BIPLANE_SPARK_MASTER")
-    if chosen or not submitted:
-        builder = builder.master(chosen or DEFAULT_MASTER)
-    for name, value in _static(chosen or DEFAULT_MASTER, memory or DEFAULT_MEMORY, small).items():
+    chosen = chosen or (None if submitted else f"local[{cores()}]")
+    if chosen:
+        builder = builder.master(chosen)
+    settings = _static(chosen or "", memory or DEFAULT_MEMORY, small)
+    for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -79,14 +91,28 @@ def session(
 
 
 def tuned(spark: SparkSession, rows: int | None) -> SparkSession:
-    """A session over the same JVM, set for a history of so many rows (None: large)."""
+    """A session over the same JVM, set for a history of so many rows (None: large). What was set by
+    whoever started Spark stays as it is."""
     own = spark.newSession()
     small = rows is not None and rows <= SMALL_ROWS
-    for name, value in (_SMALL if small else _LARGE).items():
-        own.conf.set(name, value)
-    if not small and not (spark.sparkContext.master or "").startswith("local"):
-        own.conf.set("spark.sql.shuffle.partitions", str(2 * spark.sparkContext.defaultParallelism))
+    settings = {**_ALWAYS, **(_SMALL if small else _LARGE)}
+    if not small:
+        slots = spark.sparkContext.defaultParallelism
+        settings["spark.sql.shuffle.partitions"] = str(_PARTITIONS_A_SLOT * slots)
+    given = dict(spark.sparkContext.getConf().getAll())
+    for name, value in settings.items():
+        own.conf.set(name, given.get(name, value))
     return own
+
+
+def cores() -> int:
+    """How many processors this process may use: by affinity, and by its control group's quota."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return max(1, min(allowed, round(int(quota) / int(period))))
+    except (OSError, ValueError):  # no such file, or "max": no quota
+        return allowed
 
 
 def archive_path() -> Path:
@@ -134,10 +160,11 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     elif archive_path().exists():
         flags += [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", "-Xlog:cds=off"]
         flags += ["-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
-    if master.startswith("local"):
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM runs, with flags of its own
+        options["spark.driver.extraJavaOptions"] = " ".join(flags)
+    if master.startswith("local["):
         options["spark.driver.bindAddress"] = "127.0.0.1"
         options["spark.driver.host"] = "127.0.0.1"
-        options["spark.driver.extraJavaOptions"] = " ".join(flags)
         scratch = Path(tempfile.gettempdir()) / "biplane-spark"
         options["spark.sql.warehouse.dir"] = scratch.as_uri()
     return options

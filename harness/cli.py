@@ -15,7 +15,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from harness import cli_studies
+if not __package__:  # run as a file: what lies beside it is no module of its own
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from harness import cli_history, cli_studies
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -37,6 +40,7 @@ app = typer.Typer(
     """,
 )
 
+cli_history.register(app)
 cli_studies.register(app)
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
@@ -86,7 +90,7 @@ def run(
         sut=sut,
         plan=plan,
         mutants=mutants,
-        overrides=_overrides(config or []),
+        overrides=cli_history.pairs(config or [], "--config"),
         keep_data=keep_data,
     )
     for name in names or []:
@@ -103,28 +107,6 @@ def run(
     for line in summarise(outcomes):
         typer.echo(line)
     raise typer.Exit(worst_exit_code(o.verdict.exit_code for o in outcomes))
-
-
-@app.command()
-def check(
-    where: Annotated[str, typer.Argument(help="A run's folder, or its URI (hdfs://, s3a://)")],
-    master: Annotated[
-        str | None, typer.Option(help="Spark master (default: local[2]); spark-submit sets its own")
-    ] = None,
-    memory: Annotated[str | None, typer.Option(help="Driver memory, such as 2g")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where results.json goes (default: the run's folder)")
-    ] = None,
-) -> None:
-    """Judge a stored history (again), on any Spark master."""
-    from checkers.check import check_run
-    from checkers.judging.verdict import Verdict
-    from harness.report.terminal import describe
-
-    results = check_run(where, master=master, memory=memory, out=out)
-    for line in describe(results):
-        typer.echo(line)
-    raise typer.Exit(Verdict(results["verdict"]).exit_code)
 
 
 @app.command()
@@ -180,7 +162,7 @@ def compare(
         seed=seed,
         time_limit_s=time_limit,
         runtime=runtime,
-        overrides=_overrides(config or []),
+        overrides=cli_history.pairs(config or [], "--config"),
         out=out,
     )
     typer.echo(page.read_text())
@@ -263,16 +245,6 @@ def clean() -> None:
         typer.echo(line)
 
 
-def _overrides(pairs: list[str]) -> dict[str, str]:
-    overrides = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"--config {pair!r}; allowed: name=value")
-        overrides[name.strip()] = value.strip()
-    return overrides
-
-
 def main() -> None:
     """The console script. Maps every way to end onto the exit codes of the module's docstring."""
     sys.exit(_main())
@@ -298,3 +270,7 @@ def _main() -> int:
         traceback.print_exc()
         return CRASH
     return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":  # `python -m harness.cli` and `spark-submit harness/cli.py`
+    main()

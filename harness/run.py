@@ -4,7 +4,7 @@
         run.json       what was asked, of which versions, how the clocks are tied (written first)
         plan.json      what was to go wrong, replayable with --plan
         trials/...     live files, node folders and logs of each (arm, trial)
-        history/       f=<kind>/arm=<arm>/trial=<n>/*.parquet: the evidence, before it is judged
+        history/       f=<kind>/*.parquet: the evidence, before it is judged
         results.json   the verdict, with witnesses and figures
         report.html    the same for people
 
@@ -31,7 +31,7 @@ from checkers.history import VERSION
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
-from harness.history import FinishReport, finish_trial
+from harness.history import FinishReport, LiveTrial, finish
 from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
 from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder
@@ -216,16 +216,13 @@ def _runtime(settings: Settings, run_id: str) -> Iterator[Any]:
 
 
 def _finish(folder: Path, trials: list[TrialResult]) -> dict[str, Any]:
-    report = FinishReport()
-    for trial in trials:
-        finish_trial(
-            trial.folder / "live",
-            folder / "history",
-            arm=trial.arm,
-            trial=trial.trial,
-            end_t=trial.end_t or time.monotonic_ns(),
-            report=report,
-        )
+    now = time.monotonic_ns()
+    live = [LiveTrial(t.folder / "live", t.arm, t.trial, t.end_t or now) for t in trials]
+    return stored(finish(folder / "history", live))
+
+
+def stored(report: FinishReport) -> dict[str, Any]:
+    """What run.json says of the history."""
     return {
         "version": VERSION,
         "rows": dict(report.rows),
@@ -285,6 +282,7 @@ def _trial_record(trial: TrialResult) -> dict[str, Any]:
         "arm": trial.arm,
         "trial": trial.trial,
         "failure": trial.failure,
+        "end_t": trial.end_t,
         "topics": trial.topics,
         "faults": trial.faults,
         "planned": trial.planned,

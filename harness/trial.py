@@ -118,7 +118,9 @@ class TrialRunner:
         """Never raises for what happens inside the cluster; KeyboardInterrupt passes through."""
         first_tie = tie_clocks()
         self.live.mkdir(parents=True, exist_ok=True)
-        recorder = LiveRecorder(self.live / "harness.jsonl", "harness")
+        recorder = LiveRecorder(
+            self.live / "harness.jsonl", "harness", on_failure=self._cannot_record
+        )
         cluster = Cluster(
             self.runtime,
             self.arm.sut,
@@ -367,6 +369,11 @@ class TrialRunner:
             summary = cluster.layout(node).dir / EVIDENCE_SUMMARY
             if summary.exists():
                 self.result.evidence[str(node)] = orjson.loads(summary.read_bytes())
+
+    def _cannot_record(self, says: str) -> None:
+        """Kept in memory, too, since run.json may be all that can be written in the end."""
+        self.result.failure = self.result.failure or f"RecorderFailed: {says}"
+        self.progress(says)
 
     # -- small things ---------------------------------------------------------------------------
 

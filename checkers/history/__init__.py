@@ -2,6 +2,8 @@
 
     schema      what one row of evidence says; the only home of it
     run_info    run.json: what was asked
+    parts       the stored files, and Arrow's way to read them
+    writer      writing them, whole or not at all
     frames      a stored history as typed Spark frames, one a kind
     store       where it lies: a folder, or any URI that Hadoop can read
 

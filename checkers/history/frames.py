@@ -7,6 +7,9 @@
 The schema is never inferred: it is `checkers.history`'s, so that an absent kind and an absent
 column read as nothing and nulls. Files that do not fit it are a `HistoryError` (exit code 254).
 
+Both versions of a stored history are read (`checkers.history.parts`). What a manifest names is held
+against the files at once, by their sizes and the rows in their footers.
+
 Kinds whose size does not grow with the load (faults, phases, log ends, ...) may be read with
 `rows`: from local folders that takes no Spark job. Kinds that grow with the load must stay frames.
 """
@@ -20,16 +23,30 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from checkers.history import KINDS, HistoryError, arrow_schema, spark_ddl
+from checkers.history.parts import (
+    MANIFEST,
+    Manifest,
+    compare_files,
+    files_of,
+    in_order,
+    is_kind,
+    place_of,
+    read_table,
+    stored_schema,
+)
 from checkers.history.run_info import RunInfo
 from checkers.history.store import LocalStore, Store, open_store
-from checkers.spark import session, tuned
+from checkers.spark import SMALL_ROWS, session, tuned
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_ROWS_LIMIT: Final = 2_000_000
 _FOOTERS_READ: Final = 200
+
+
+class Stopped(Exception):
+    """No more of the history is given: the message says why."""
 
 
 class History:
@@ -49,17 +66,21 @@ class History:
         kinds: Mapping[str, str] | None = None,
         tables: Mapping[str, pa.Table] | None = None,
         counts: Mapping[str, int] | None = None,
+        trials: Sequence[tuple[str, int]] | None = None,
     ) -> None:
         self.spark, self.run, self.name, self.folder = spark, run, name, folder
         self._store = store
         self._kinds = dict(kinds or {})  # kind -> path below the store's root
         self._tables = dict(tables or {})
         self._counts = dict(counts or {})
+        self._trials = trials
         self._frames: dict[str, DataFrame] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
         self._making: dict[str, RLock] = {}
         self._lock = RLock()
+        self.stopped: str | None = None
+        """Why nothing more is to be judged; None: go on."""
 
     # -- making one -----------------------------------------------------------------------------
 
@@ -71,33 +92,46 @@ class History:
         spark: SparkSession | None = None,
         master: str | None = None,
         memory: str | None = None,
+        conf: Mapping[str, str] | None = None,
     ) -> History:
         """Open a run's folder or URI (one that holds ``run.json`` and ``history/``).
 
         Validates run.json and the files' schemas at once; reads rows only when asked. Starts
-        Spark (``master``, ``memory``: see `checkers.spark`) unless given a session.
+        Spark (``master``, ``memory``, ``conf``: see `checkers.spark`) unless given a session.
         """
         remote = "://" in str(where) and not str(where).startswith("file:")
         if remote:
-            spark = spark or session(master, memory=memory, small=False)
+            spark = spark or session(master, memory=memory, conf=conf, small=False)
         store = open_store(where, spark)
         base = "history"
         if not store.exists(base):
-            raise HistoryError(f"{store.root}: it has no folder 'history'; allowed: a run's folder")
+            left = [n for n in (f"{base}.unfinished", f"{base}.old") if store.exists(n)]
+            hint = f" ({left[0]} is there: finish it with `biplane history finish`)" if left else ""
+            raise HistoryError(
+                f"{store.root}: it has no folder 'history'{hint}; allowed: a run's folder"
+            )
         run = RunInfo.parse(store.read_text("run.json"), f"{store.root}/run.json")
-        kinds: dict[str, str] = {}
-        for name in store.names(base):
-            key, _, kind = name.partition("=")
-            if key != "f":
-                continue  # rejected.jsonl and the like
-            if kind not in KINDS:
-                raise HistoryError(
-                    f"{store.root}/history/{name}: unknown kind; allowed: {', '.join(KINDS)}"
-                )
-            kinds[kind] = f"{base}/{name}"
-        counts = _count_and_validate(store, kinds) if isinstance(store, LocalStore) else None
+        place = f"{store.root}/{base}"
+        names = store.names(base)
+        kinds = {kind: f"{base}/{n}" for n in names if (kind := is_kind(n, place)) is not None}
+        counts, trials = None, None
+        if MANIFEST in names:
+            manifest = Manifest.parse(store.read_text(f"{base}/{MANIFEST}"), f"{place}/{MANIFEST}")
+            found = {kind: store.sizes(path) for kind, path in kinds.items()}
+            compare_files(manifest, found, place)
+            counts, trials = manifest.rows, sorted(manifest.trials)
+        elif loose := [kind for kind, path in kinds.items() if store.sizes(path)]:
+            raise HistoryError(
+                f"{place}/{MANIFEST}: it is missing, and f={loose[0]} has files that it should name"
+            )
+        if isinstance(store, LocalStore):
+            seen = _count_and_validate(store.path / base, kinds)
+            if counts is not None and any(seen[kind] != counts.get(kind) for kind in seen):
+                raise HistoryError(f"{place}: rows {seen}; allowed by {MANIFEST}: {counts}")
+            counts = seen
         total = None if counts is None else sum(counts.values())
-        spark = spark or session(master, memory=memory, small=(total or 0) <= 1_500_000)
+        small = (total or 0) <= SMALL_ROWS
+        spark = spark or session(master, memory=memory, conf=conf, small=small)
         return cls(
             tuned(spark, total),
             run,
@@ -106,6 +140,7 @@ class History:
             store=store,
             kinds=kinds,
             counts=counts,
+            trials=trials,
         )
 
     @classmethod
@@ -124,7 +159,7 @@ class History:
         for kind, items in rows.items():
             if kind not in KINDS:
                 raise HistoryError(f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")
-            tables[kind] = pa.Table.from_pylist(list(items), schema=_stored_schema(kind))
+            tables[kind] = pa.Table.from_pylist(list(items), schema=stored_schema(kind))
         info = run if isinstance(run, RunInfo) else RunInfo.from_dict(run or {})
         counts = {kind: len(items) for kind, items in rows.items()}
         own = tuned(spark, sum(counts.values()))
@@ -140,13 +175,14 @@ class History:
 
     def frame(self, kind: str) -> DataFrame:
         """Every row of a kind, with ``arm`` (string) and ``trial`` (int)."""
+        self._go_on()
         if kind not in self._frames:
             self._frames[kind] = self._read(kind)
         return self._frames[kind]
 
     def _read(self, kind: str) -> DataFrame:
         if not self.has(kind):
-            return self.spark.createDataFrame(_stored_schema(kind).empty_table())
+            return self.spark.createDataFrame(stored_schema(kind).empty_table())
         if kind in self._tables:
             return self.spark.createDataFrame(self._tables[kind])
         assert self._store is not None
@@ -154,33 +190,26 @@ class History:
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
         """The rows of a kind that does not grow with the load, in order of ``t``."""
+        self._go_on()
         if kind not in self._rows:
-            self._rows[kind] = sorted(self._collect(kind), key=lambda row: row["t"])
+            self._rows[kind] = in_order(self._collect(kind))
         return self._rows[kind]
 
-    def _collect(self, kind: str) -> list[dict[str, Any]]:
-        import pyarrow.dataset as ds
-
+    def _collect(self, kind: str) -> pa.Table:
         if not self.has(kind):
-            return []
+            return stored_schema(kind).empty_table()
         if kind in self._tables:
-            return list(self._tables[kind].to_pylist())
+            return self._tables[kind]
         if self._store is not None and self._store.local is not None:
-            dataset = ds.dataset(
-                self._store.local / self._kinds[kind],
-                schema=_stored_schema(kind),
-                partitioning=_hive(),
-                format="parquet",
-            )
-            return list(dataset.to_table().to_pylist())
-        found = self.frame(kind).limit(_ROWS_LIMIT).collect()
-        return [row.asDict(recursive=True) for row in found]
+            return read_table(self._store.local / "history", kind)
+        return self.frame(kind).toArrow()
 
     # -- shared work ----------------------------------------------------------------------------
 
     def memo(self, name: str, make: Callable[[], Any]) -> Any:
         """What ``make`` gives, made once a history: for frames that several checks share. Who asks
         while it is being made waits."""
+        self._go_on()
         with self._lock:
             making = self._making.setdefault(name, RLock())
         with making:
@@ -198,6 +227,19 @@ class History:
         types["array<bigint>"] = pa.list_(pa.int64())
         layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
         return self.spark.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
+
+    def stop(self, why: str) -> None:
+        """From now on whoever asks for more of the history gets `Stopped`. From any thread."""
+        self.stopped = why
+
+    def _go_on(self) -> None:
+        if self.stopped:
+            raise Stopped(self.stopped)
+
+    @property
+    def store(self) -> Store | None:
+        """Where it lies; None: rows in memory."""
+        return self._store
 
     def close(self) -> None:
         """Forget what was shared between checks. The Spark session lives on."""
@@ -224,6 +266,8 @@ class History:
         return found
 
     def _find_trials(self) -> list[tuple[str, int]]:
+        if self._trials is not None:
+            return list(self._trials)
         found: set[tuple[str, int]] = set()
         for table in self._tables.values():
             found |= {(r["arm"], r["trial"]) for r in table.select(["arm", "trial"]).to_pylist()}
@@ -253,31 +297,16 @@ def _directory_keys(where: str, arm: str, trial: str) -> tuple[str, int]:
     return unquote(label), int(number)
 
 
-def _hive() -> Any:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    return ds.partitioning(pa.schema([("arm", pa.string()), ("trial", pa.int32())]), flavor="hive")
-
-
-def _stored_schema(kind: str) -> pa.Schema:
-    import pyarrow as pa
-
-    keys = [pa.field("arm", pa.string()), pa.field("trial", pa.int32())]
-    return pa.schema([*arrow_schema(kind), *keys])
-
-
-def _count_and_validate(store: LocalStore, kinds: Mapping[str, str]) -> dict[str, int]:
+def _count_and_validate(history: Path, kinds: Mapping[str, str]) -> dict[str, int]:
     """Rows by kind from the files' footers; a column of the wrong type is refused by name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    assert store.local is not None
     counts: dict[str, int] = {}
-    for kind, path in kinds.items():
-        wanted = arrow_schema(kind)
+    for kind in kinds:
         counts[kind] = 0
-        for number, file in enumerate(sorted((store.local / path).rglob("*.parquet"))):
+        for number, file in enumerate(files_of(history, kind)):
+            wanted = arrow_schema(kind) if place_of(file) else stored_schema(kind)
             try:
                 footer = pq.ParquetFile(file)
                 counts[kind] += footer.metadata.num_rows

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from checkers.history import VERSION, HistoryError
+from checkers.history.parts import newer_or_wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +155,8 @@ class RunInfo:
         read = _Reader(where)
         top = read.mapping(data, "run")
         version = top.get("version", VERSION)
-        if version != VERSION:
-            raise HistoryError(f"{where}: field 'version': {version!r}; allowed: {VERSION}")
+        if not isinstance(version, int) or not 1 <= version <= VERSION:
+            raise HistoryError(newer_or_wrong(where, version))
         expectations = read.mapping(top.get("expectations", {}), "expectations")
         clock = read.mapping(top.get("clock", {}), "clock")
         checks = expectations.get("checks")

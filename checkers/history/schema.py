@@ -1,8 +1,8 @@
 """The history's schema: what one row of evidence says. This is its only home.
 
 A history is a set of events. One event is one row of one *kind*; each kind is a table of its own,
-``history/f=<kind>/arm=<arm>/trial=<n>/*.parquet``, because checks read one or two kinds and
-splitting by kind is worth more than any Spark setting (broker-side measurements are in the docs).
+``history/f=<kind>/*.parquet`` (`checkers.history.parts`), because checks read one or two kinds and
+splitting by kind is worth more than any Spark setting.
 
 Live, while a run lasts, an event is one line of JSON in a file that one process appends to:
 ``{"f": kind, "t": ns, "process": name, ...fields of its kind}``. Absent fields are null. The
@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION: Final = 1
-"""Raised whenever a stored history could be read differently by newer code."""
+VERSION: Final = 2
+"""Raised whenever a stored history could be read differently by newer code. Version 1 is read, too:
+see `checkers.history.parts`."""
 
 COMMON: Final[Mapping[str, str]] = {
     "t": "int64",  # when it happened; for an operation, when it completed
@@ -43,8 +44,9 @@ COMMON: Final[Mapping[str, str]] = {
     "seq": "int64",  # its number among what this writer said (a node: in this boot), from 0
 }
 PARTITION_COLUMNS: Final = ("arm", "trial")
-"""Directory columns. *arm*: what is compared (``dualplane-single``); *trial*: its repetition (int).
-One (arm, trial) is one cluster's life: partitions, epochs and values are only comparable in it."""
+"""In every stored row (of version 1: in its folders' names). *arm*: what is compared
+(``dualplane-single``); *trial*: its repetition (int). One (arm, trial) is one cluster's life:
+partitions, epochs and values are only comparable in it."""
 
 _OP: Final[Mapping[str, str]] = {
     "type": "string",  # ok | fail | info (live files: invoke as well)
@@ -483,14 +485,14 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def arrow_schema(kind: str) -> pa.Schema:
-    """The Arrow schema of a kind's stored files (without the directory columns)."""
+    """The Arrow schema of a kind without ``arm`` and ``trial``."""
     import pyarrow as pa
 
     return pa.schema([pa.field(n, arrow_type(t)) for n, t in KINDS[kind].all_columns.items()])
 
 
 def spark_ddl(kind: str) -> str:
-    """The Spark schema of a kind as DDL (``reader.schema`` takes it), with directory columns."""
+    """The Spark schema of a kind as DDL (``reader.schema`` takes it), with `PARTITION_COLUMNS`."""
 
     def ddl(column_type: str) -> str:
         named = column_type.replace("int64", "bigint").replace("int32", "int")

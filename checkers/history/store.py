@@ -7,6 +7,7 @@ work wherever the given Spark master can read them.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +28,19 @@ class Store(Protocol):
         """What lies in a folder; nothing when there is no such folder."""
         ...
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """Bytes of each file of a folder, by name; hidden ones (_, .) are left out."""
+        ...
+
     def read_text(self, path: str) -> str: ...
+    def write(self, path: str, content: bytes) -> None:
+        """Replace a file; a reader sees the old or the new one, never half of it."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a folder with what is in it; what is not there is fine."""
+        ...
+
     def uri(self, path: str) -> str:
         """What Spark's reader takes."""
         ...
@@ -36,24 +49,42 @@ class Store(Protocol):
 class LocalStore:
     def __init__(self, root: Path) -> None:
         self.local: Path | None = root.absolute()
-        self._path = root.absolute()
+        self.path = root.absolute()
         self.root = str(root)
 
     def exists(self, path: str) -> bool:
-        return (self._path / path).exists()
+        return (self.path / path).exists()
 
     def names(self, path: str) -> list[str]:
-        folder = self._path / path
+        folder = self.path / path
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    def sizes(self, path: str) -> dict[str, int]:
+        files = [p for p in (self.path / path).glob("*") if p.is_file() and p.name[0] not in "_."]
+        return {file.name: file.stat().st_size for file in files}
+
+    def write(self, path: str, content: bytes) -> None:
+        target = self.path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.tmp")
+        scratch.write_bytes(content)
+        scratch.replace(target)
+
+    def remove(self, path: str) -> None:
+        target = self.path / path
+        if target.is_dir():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
 
     def read_text(self, path: str) -> str:
         try:
-            return (self._path / path).read_text()
+            return (self.path / path).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise HistoryError(f"{self._path / path}: cannot be read: {error}") from error
+            raise HistoryError(f"{self.path / path}: cannot be read: {error}") from error
 
     def uri(self, path: str) -> str:
-        return f"file://{self._path / path}"  # not as_uri: Hadoop takes %3D for a name's own
+        return f"file://{self.path / path}"  # not as_uri: Hadoop takes %3D for a name's own
 
 
 class HadoopStore:
@@ -75,6 +106,28 @@ class HadoopStore:
         return sorted(
             s.getPath().getName() for s in self._fs.listStatus(self._new_path(self.uri(path)))
         )
+
+    def sizes(self, path: str) -> dict[str, int]:
+        if not self.exists(path):
+            return {}
+        found = self._fs.listStatus(self._new_path(self.uri(path)))
+        sizes = {s.getPath().getName(): int(s.getLen()) for s in found if s.isFile()}
+        return {name: size for name, size in sizes.items() if name[0] not in "_."}
+
+    def write(self, path: str, content: bytes) -> None:
+        target = self._new_path(self.uri(path))
+        scratch = self._new_path(target.getParent(), f"_{target.getName()}.tmp")
+        stream = self._fs.create(scratch, True)
+        try:
+            stream.write(bytearray(content))
+        finally:
+            stream.close()
+        self._fs.delete(target, False)  # Hadoop's rename does not replace
+        if not self._fs.rename(scratch, target):
+            raise OSError(f"{self.uri(path)}: cannot be put in place")
+
+    def remove(self, path: str) -> None:
+        self._fs.delete(self._new_path(self.uri(path)), True)
 
     def read_text(self, path: str) -> str:
         if not self.exists(path):

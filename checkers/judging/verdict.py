@@ -153,13 +153,9 @@ class Results:
             "comparison": self.comparison,
         }
 
-    def write(self, folder: Path) -> Path:
-        """Write ``results.json``; a reader sees the old or the new one, never half of it."""
-        path = folder / RESULTS_FILE
-        scratch = path.with_suffix(".tmp")
-        scratch.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
-        scratch.replace(path)
-        return path
+    def to_json(self) -> str:
+        """The content of ``results.json``."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
 
     @classmethod
     def load(cls, folder: Path) -> Results:

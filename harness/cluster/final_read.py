@@ -7,7 +7,8 @@ come from ListOffsets in the same role.
 
 Rows: ``log_read`` a record, ``log_end`` a replica, whose ``error`` says why it could not be read.
 Batches are fetched for all partitions of a node at once; a partition that yields nothing more
-although its end was not reached (a high watermark that lags) is asked again until the deadline.
+although its end was not reached (a high watermark that lags) is asked again until nothing at all
+came for a while: however long logs are, they are read as long as there is progress.
 """
 
 from __future__ import annotations
@@ -69,12 +70,13 @@ def final_read(
     *,
     record: Record | None = None,
     quiesce_timeout_s: float = 0.0,
-    read_timeout_s: float = 60.0,
+    stall_timeout_s: float = 60.0,
     over: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Wait for full in-sync sets, then read; False when the sets did not fill up in time (what can
-    be read is read all the same). ``record`` is the cluster's unless given. ``over``: whether
-    there is nothing left to be waited for: then each replica is read as far as it goes at once."""
+    be read is read all the same). ``record`` is the cluster's unless given. A node of whose logs
+    nothing more comes for ``stall_timeout_s`` is given up. ``over``: whether there is nothing left
+    to be waited for: then each replica is read as far as it goes at once."""
     sink = record or cluster.record
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
@@ -83,9 +85,8 @@ def final_read(
         replicas = read[node] = [_replica(s, node) for s in partitions if node in s.replicas]
         if cluster.nodes.is_running(node):
             address = cluster.address(node, Link.CLIENT, direct=True)
-            deadline = time.monotonic() + read_timeout_s
             with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
-                _read_node(connection, node, replicas, sink, deadline, over)
+                _read_node(connection, node, replicas, sink, stall_timeout_s, over)
         else:
             for replica in replicas:
                 replica.error = "the node does not run"
@@ -154,20 +155,24 @@ def _read_node(
     node: int,
     replicas: Sequence[_Replica],
     record: Record,
-    deadline: float,
-    over: Callable[[], bool],
+    stall_timeout_s: float,
+    over: Callable[[], bool] = lambda: False,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> None:
     try:
         for replica, offset in _offsets(connection, replicas, _EARLIEST):
             replica.start = replica.position = offset
         for replica, offset in _offsets(connection, replicas, _LATEST):
             replica.end = offset
+        progress_s = now_s()
         while pending := [replica for replica in replicas if not replica.done]:
-            if time.monotonic() > deadline:
-                raise WireError("not read to its end in time")
-            if not _fetch(connection, node, pending, record):
-                if over():
-                    raise WireError("not read to its end: the trial was being ended")
+            if _fetch(connection, node, pending, record):
+                progress_s = now_s()
+            elif over():
+                raise WireError("not read to its end: the trial was being ended")
+            elif now_s() - progress_s > stall_timeout_s:
+                raise WireError(f"not read to its end: nothing came for {stall_timeout_s:.0f} s")
+            else:
                 time.sleep(_NO_PROGRESS_PAUSE_S)
     except (WireClientError, WireError, OSError) as e:
         for replica in replicas:

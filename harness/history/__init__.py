@@ -1,5 +1,5 @@
-"""From live files to the stored history. The schema itself lives in checkers/history.py."""
+"""From live files to the stored history. The schema itself lives in checkers/history/schema.py."""
 
-from harness.history.finish import FinishReport, finish_trial
+from harness.history.finish import FinishReport, LiveTrial, finish
 
-__all__ = ["FinishReport", "finish_trial"]
+__all__ = ["FinishReport", "LiveTrial", "finish"]

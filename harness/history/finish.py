@@ -1,13 +1,18 @@
-"""Finishing: one trial's live JSONL files become Parquet tables, one folder a kind.
+"""Finishing: a run's live JSONL files become its history: sized, sorted Parquet files by kind.
 
 Live files are written by many processes, any of which may have been killed in the middle of a
 line. Nothing is lost in silence: a line that cannot be read or does not fit the schema goes to
-``rejected.jsonl`` with the reason and is counted. An invocation without a completion (its process
-died, or the run ended first) becomes an `info` row: nobody knows what came of it. What each file
-held and what of it is missing becomes rows of kind ``source`` (`harness.history.account`).
+``history/_rejected.jsonl`` with the reason and is counted. An invocation without a completion (its
+process died, or the run ended first) becomes an `info` row: nobody knows what came of it. What each
+file held and what of it is missing becomes rows of kind ``source`` (`harness.history.account`).
 
-Layout: ``<out>/f=<kind>/arm=<arm>/trial=<n>/<file>-<i>.parquet``, one file per live file and
-64k rows. Live files stay where they are: finishing can be repeated from them.
+Layout: `checkers.history.parts`. The history appears as a whole when it is done; live files stay
+where they are, so that finishing that was cut off, or a history that was spoilt, can be repeated
+from them (``biplane history finish``) and gives the same rows.
+
+Memory does not grow with the files: rows pass through in batches, and what is gathered for a file
+of a kind is bounded (`checkers.history.writer`). Only invocations without completion are kept to
+the end of their live file.
 
 Rows are checked by Arrow's own conversion, column by column; only a batch that it refuses is looked
 at row by row with `checkers.history.problem_with`, to name the offender.
@@ -16,19 +21,19 @@ at row by row with `checkers.history.problem_with`, to name the offender.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from checkers.history import KINDS, OPERATIONS, arrow_schema, problem_with
+from checkers.history.writer import HistoryWriter
 from harness.history.account import SourceAccount
 
-_BATCH_ROWS: Final = 65_536
+_BATCH_ROWS: Final = 8_192
 _ALLOWED: Final = {name: frozenset(kind.all_columns) | {"f"} for name, kind in KINDS.items()}
 Row = dict[str, Any]
 
@@ -44,25 +49,33 @@ class FinishReport:
     reasons: Counter[str] = field(default_factory=Counter)
 
 
-def finish_trial(
-    live: Path, out: Path, *, arm: str, trial: int, end_t: int, report: FinishReport | None = None
-) -> FinishReport:
-    """Convert every ``*.jsonl`` below ``live``; ``end_t`` (ns) closes orphaned invocations.
+@dataclass(frozen=True, slots=True)
+class LiveTrial:
+    """A trial's live files; ``end_t`` (ns) closes invocations that nobody completed."""
 
-    Returns the report (the given one, added to). Running it again replaces what it wrote before.
-    """
-    report = report or FinishReport()
-    rejected = out.parent / "rejected.jsonl"
-    for source in sorted(live.rglob("*.jsonl")):
-        stem = "-".join(source.relative_to(live).with_suffix("").parts)
-        aside = _Aside(report, rejected, SourceAccount(stem))
-        tables = _Tables(out, arm=arm, trial=trial, stem=stem, aside=aside)
-        for row in _completed(_rows(source, aside), end_t, aside):
-            tables.add(row)
-        tables.close()
-        for row in aside.account.to_rows(end_t):
-            tables.add(row)
-        tables.close()
+    live: Path
+    arm: str
+    trial: int
+    end_t: int
+
+
+def finish(out: Path, trials: Sequence[LiveTrial]) -> FinishReport:
+    """Convert every ``*.jsonl`` below the trials' folders into the history ``out``, in the place of
+    one that may be there."""
+    report = FinishReport()
+    with HistoryWriter(out) as writer:
+        for trial in trials:
+            writer.add_trial(trial.arm, trial.trial)
+            for source in sorted(trial.live.rglob("*.jsonl")):
+                stem = "-".join(source.relative_to(trial.live).with_suffix("").parts)
+                aside = _Aside(report, writer, SourceAccount(stem))
+                tables = _Tables(writer, trial, aside)
+                for row in _completed(_rows(source, aside), trial.end_t, aside):
+                    tables.add(row)
+                tables.close()
+                for row in aside.account.to_rows(trial.end_t):
+                    tables.add(row)
+                tables.close()
     return report
 
 
@@ -71,17 +84,15 @@ class _Aside:
     """Where what does not become a row of its own is counted and kept."""
 
     report: FinishReport
-    rejected: Path
+    writer: HistoryWriter
     account: SourceAccount
 
     def reject(self, line: bytes, why: str) -> None:
         self.report.rejected += 1
         self.report.reasons[why] += 1
         self.account.reasons[why] += 1
-        self.rejected.parent.mkdir(parents=True, exist_ok=True)
         entry = {"why": why, "line": line.decode("utf-8", "replace").rstrip("\n")}
-        with self.rejected.open("ab") as file:
-            file.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
+        self.writer.reject(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
 
     def torn(self) -> None:
         self.report.torn_lines += 1
@@ -146,28 +157,26 @@ def _completed(rows: Iterable[Row], end_t: int, aside: _Aside) -> Iterator[Row]:
 
 
 class _Tables:
-    """Buffers rows by kind and writes them in batches of `_BATCH_ROWS`."""
+    """Buffers rows by kind and hands them on in batches of `_BATCH_ROWS`."""
 
-    def __init__(self, out: Path, *, arm: str, trial: int, stem: str, aside: _Aside) -> None:
-        self._out, self._arm, self._trial, self._stem = out, arm, trial, stem
-        self._aside = aside
+    def __init__(self, writer: HistoryWriter, trial: LiveTrial, aside: _Aside) -> None:
+        self._writer, self._trial, self._aside = writer, trial, aside
         self._buffers: dict[str, list[Row]] = {}
-        self._written: Counter[str] = Counter()
 
     def add(self, row: Row) -> None:
         buffer = self._buffers.setdefault(row["f"], [])
         buffer.append(row)
         if len(buffer) >= _BATCH_ROWS:
-            self._write(row["f"], buffer)
+            self._hand_on(row["f"], buffer)
             buffer.clear()
 
     def close(self) -> None:
         for kind, buffer in self._buffers.items():
             if buffer:
-                self._write(kind, buffer)
+                self._hand_on(kind, buffer)
         self._buffers.clear()
 
-    def _write(self, kind: str, rows: list[Row]) -> None:
+    def _hand_on(self, kind: str, rows: list[Row]) -> None:
         schema = arrow_schema(kind)
         try:
             table = pa.Table.from_pylist(rows, schema=schema)
@@ -179,11 +188,7 @@ class _Tables:
             if not rows:
                 return
             table = pa.Table.from_pylist(rows, schema=schema)
-        folder = self._out / f"f={kind}" / f"arm={self._arm}" / f"trial={self._trial}"
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{self._stem}-{self._written[kind]}.parquet"
-        pq.write_table(table, part, compression="zstd")
-        self._written[kind] += 1
+        self._writer.add(kind, table, arm=self._trial.arm, trial=self._trial.trial)
         self._aside.report.rows[kind] += table.num_rows
 
     def _only_sound(self, rows: list[Row]) -> list[Row]:

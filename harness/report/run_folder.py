@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
-from checkers.history import KINDS, arrow_schema
+from checkers.history import KINDS, HistoryError
+from checkers.history.parts import files_of, read_file
 
 Row = dict[str, Any]
 _SHAPES: Final[tuple[Mapping[str, tuple[type, type]], ...]] = (
@@ -85,29 +85,21 @@ class RunFolder:
         return self._rows[key]
 
     def _read(self, kind: str, columns: tuple[str, ...], equal: Mapping[str, str]) -> list[Row]:
-        folder = self.path / "history" / f"f={kind}"
-        if not folder.is_dir():
+        files = files_of(self.path / "history", kind)
+        if not files:
             return []
         import pyarrow as pa
-        import pyarrow.dataset as ds
 
-        known = KINDS[kind].all_columns
-        schema = arrow_schema(kind)
+        known = [c for c in columns if c in KINDS[kind].all_columns]
         rows: list[Row] = []
-        for file in sorted(folder.rglob("*.parquet")):
-            arm, trial = _place(file)
-            if arm is None or trial is None:
-                continue
+        for file in files:
             try:
                 # A file at a time, so that a torn one costs no more than itself.
-                table = ds.dataset(file, schema=schema, format="parquet").to_table(
-                    columns=[c for c in columns if c in known],
-                    filter=_condition(equal),
-                )
-            except (OSError, pa.ArrowException) as error:
+                table = read_file(file, kind, known, _condition(equal))
+            except (OSError, pa.ArrowException, HistoryError) as error:
                 self.missing.append(f"history of {kind!r} ({file.name}): {_line(error)}")
                 continue
-            rows += [{**row, "arm": arm, "trial": trial} for row in table.to_pylist()]
+            rows += table.to_pylist()
         rows.sort(key=lambda row: row["t"] or 0)
         return rows
 
@@ -155,13 +147,6 @@ def _condition(equal: Mapping[str, str]) -> Any:
     for condition in conditions[1:]:
         whole = whole & condition
     return whole
-
-
-def _place(file: Path) -> tuple[str | None, int | None]:
-    arm, trial = file.parent.parent.name, file.parent.name.removeprefix("trial=")
-    if not arm.startswith("arm=") or not trial.isdigit():
-        return None, None
-    return unquote(arm.removeprefix("arm=")), int(trial)
 
 
 def _json(path: Path, says: str, missing: list[str]) -> dict[str, Any]:

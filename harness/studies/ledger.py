@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from checkers.history.parts import read_rows
 from checkers.judging.verdict import Verdict
 
 
@@ -120,15 +121,9 @@ def _found_ms(checks: Mapping[str, Any], folder: Path) -> float | None:
 
 
 def _chaos_begun(folder: Path) -> dict[tuple[str, int], int]:
-    import pyarrow.dataset as ds
-
-    where = folder / "history" / "f=phase"
-    if not where.is_dir():
-        return {}
-    rows = ds.dataset(where, partitioning="hive", format="parquet").to_table().to_pylist()
     return {
         (str(r["arm"]), int(r["trial"])): r["t"]
-        for r in rows
+        for r in read_rows(folder / "history", "phase")
         if (r["name"], r["event"]) == ("chaos", "begin")
     }
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.dataset as pads
-
 from checkers.history import HistoryError
+from checkers.history.parts import read_rows
 from faults.plan import Plan
 from faults.protocol import Entry
 
@@ -110,12 +109,7 @@ def _note(played: Played, row: Mapping[str, Any], offset_ms: float) -> None:
 
 
 def _rows(folder: Path, kind: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    where = folder / "history" / f"f={kind}"
-    if not where.exists():
-        return []
-    read = pads.dataset(where, format="parquet", partitioning=pads.partitioning(flavor="hive"))
-    found: list[dict[str, Any]] = read.to_table(columns=list(columns)).to_pylist()
-    return found
+    return read_rows(folder / "history", kind, columns)
 
 
 def table(offsets: Offsets) -> list[str]:

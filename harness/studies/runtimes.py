@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.dataset as pads
-
+from checkers.history.parts import read_rows
 from checkers.judging.verdict import worst_exit_code
 from harness.progress import show_progress
 from harness.refusals import BAD_ARGUMENTS, is_refusal
@@ -160,13 +159,7 @@ def _row(what: str, one: float, other: float) -> str:
 
 
 def _rows(folder: Path, kind: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    where = folder / "history" / f"f={kind}"
-    if not where.exists():
-        return []
-    partitions = pads.partitioning(flavor="hive")
-    read = pads.dataset(where, format="parquet", partitioning=partitions)
-    found: list[dict[str, Any]] = read.to_table(columns=list(columns)).to_pylist()
-    return found
+    return read_rows(folder / "history", kind, columns)
 
 
 def main() -> int:

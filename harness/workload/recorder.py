@@ -7,8 +7,9 @@ line of its file is torn (finishing tolerates that).
 
 Every row is numbered (``seq``), and the last one says that it is the last: what never reached the
 file shows as a gap, or as a missing end. A write that fails (a full disk, a limit on the file's
-size) loses nothing: the rows are kept, the write is tried again, and once it succeeds the history
-says what happened (kind ``infra``). What cannot be written to the end makes `close` raise
+size) is told at once, to ``on_failure`` or else on standard error, and loses nothing: the rows are
+kept, the write is tried again, and once it succeeds the history says what happened (kind
+``infra``). What cannot be written to the end makes `close` raise
 `RecorderFailed`: the process must not end as if all were well.
 
 Cost: about 1 us an operation row on the machine that this was tuned on, most of it orjson; see
@@ -19,9 +20,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -37,6 +40,10 @@ class RecorderFailed(OSError):
     """Part of the history could not be written. The message names the file and the reason."""
 
 
+def _to_stderr(says: str) -> None:
+    print(f"recorder: {says}", file=sys.stderr, flush=True)
+
+
 class LiveRecorder:
     """Appends events of one process to one file. Any thread may record; `close` flushes.
 
@@ -45,7 +52,12 @@ class LiveRecorder:
     """
 
     def __init__(
-        self, path: str | Path, process: str, *, flush_interval_s: float = FLUSH_INTERVAL_S
+        self,
+        path: str | Path,
+        process: str,
+        *,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
+        on_failure: Callable[[str], None] | None = None,
     ) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self.process = process
@@ -58,6 +70,7 @@ class LiveRecorder:
         """Taken from the lines, and not yet (wholly) in the file."""
         self._failures = 0
         self._failure: OSError | None = None
+        self._on_failure = on_failure or _to_stderr
         self._interval_s = flush_interval_s
         self._stop = threading.Event()
         self._writing = threading.Lock()
@@ -117,6 +130,8 @@ class LiveRecorder:
         except OSError as error:
             self._failures += 1
             self._failure = error
+            if self._failures == 1:
+                self._on_failure(f"{self.path}: it cannot be written: {error}; tried again")
         else:
             if self._failures:
                 self._tell()
@@ -148,6 +163,11 @@ class LiveRecorder:
             self._fd = -1
         if self._unwritten or self._lines:
             raise RecorderFailed(f"{self.path}: the end is not written: {self._failure}")
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last write failed: what is recorded now is in memory only."""
+        return self._failures > 0
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):

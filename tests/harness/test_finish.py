@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from harness.history import FinishReport, finish_trial
+from checkers.history.parts import MANIFEST, Manifest, read_rows
+from harness.history import FinishReport, LiveTrial
+from harness.history import finish as finish_files
 
 
 def produce(kind: str, op: int, t: int, **more: Any) -> dict[str, Any]:
@@ -23,12 +31,11 @@ def finish(tmp_path: Path, *lines: dict[str, Any] | str) -> tuple[FinishReport, 
     text = "\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines)
     (live / "p.jsonl").write_text(text)
     out = tmp_path / "history"
-    return finish_trial(live, out, arm="a-single", trial=3, end_t=1_000), out
+    return finish_files(out, [LiveTrial(live, "a-single", 3, 1_000)]), out
 
 
 def stored(out: Path, kind: str) -> list[dict[str, Any]]:
-    parts = sorted((out / f"f={kind}" / "arm=a-single" / "trial=3").glob("*.parquet"))
-    return [row for part in parts for row in pq.ParquetFile(part).read().to_pylist()]
+    return read_rows(out, kind)
 
 
 def test_a_completed_operation_is_one_row_with_its_invocation_time(tmp_path: Path) -> None:
@@ -78,18 +85,155 @@ def test_what_does_not_fit_is_kept_aside_with_the_reason(tmp_path: Path) -> None
     )
     assert [r["op"] for r in stored(out, "produce")] == [4]
     assert report.rejected == 6
-    rejected = [json.loads(x) for x in (tmp_path / "rejected.jsonl").read_text().splitlines()]
+    rejected = [json.loads(x) for x in (out / "_rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 6
     reasons = " | ".join(entry["why"] for entry in rejected)
     for part in ("not JSON", "unknown kind 'nonsense'", "'colour'", "'offset'", "'t'"):
         assert part in reasons
 
 
-def test_finishing_again_gives_the_same_tables(tmp_path: Path) -> None:
-    _, out = finish(tmp_path, produce("invoke", 1, 10), produce("ok", 1, 20), "")
+def test_finishing_again_gives_the_same_history(tmp_path: Path) -> None:
+    _, out = finish(tmp_path, produce("invoke", 1, 10), produce("ok", 1, 20), "nonsense", "")
+    before = {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    assert len(before["_rejected.jsonl"].splitlines()) == 1
+    finish_files(out, [LiveTrial(tmp_path / "live", "a-single", 3, 1_000)])
+    after = {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    assert after == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["history", "live"]
+
+
+def test_files_have_a_size_and_an_order_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many live files and trials one file a kind, by partition and time."""
+    live = tmp_path / "live"
+    live.mkdir()
+    for writer in range(5):
+        rows = [produce("ok", op, 900 - op, process=f"p{writer}") for op in range(20)]
+        text = "".join(json.dumps({**r, "partition": r["op"] % 3}) + "\n" for r in rows)
+        (live / f"p{writer}.jsonl").write_text(text)
+    out = tmp_path / "history"
+    trials = [LiveTrial(live, arm, trial, 1_000) for arm in ("b", "a") for trial in (1, 0)]
+    report = finish_files(out, trials)
+    assert report.rows["produce"] == 400
+    manifest = Manifest.parse((out / MANIFEST).read_text(), "")
+    (part,) = manifest.parts["produce"]
+    assert (part.rows, part.name) == (400, "part-00000.parquet")
+    assert manifest.trials["b", 1] == {"produce": 100, "source": 5}
+    (file,) = (out / "f=produce").iterdir()
+    table = pq.ParquetFile(file).read().to_pylist()
+    keys = [(r["arm"], r["trial"], r["topic"], r["partition"], r["t"]) for r in table]
+    assert keys == sorted(keys)
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+import checkers.history.writer as writer
+from harness.history import LiveTrial, finish
+left = [int(sys.argv[3])]
+def dying(call):
+    def die(*given, **named):
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        return call(*given, **named)
+    return die
+import pyarrow.parquet as pq
+pq.write_table = dying(pq.write_table)
+Path.replace = dying(Path.replace)
+Path.write_text = dying(Path.write_text)
+writer.ROWS_A_FILE = 40
+writer.HistoryWriter.__init__.__kwdefaults__["rows_a_file"] = 40
+finish(Path(sys.argv[2]), [LiveTrial(Path(sys.argv[1]), "a", 0, 1000)])
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("before", [False, True])
+def test_finishing_that_is_killed_loses_nothing(tmp_path: Path, before: bool) -> None:
+    """Killed in every step that writes, then done again: the same rows, and never half of them
+    in between."""
+    live, out = tmp_path / "live", tmp_path / "history"
+    live.mkdir()
+    lines = [json.dumps(produce("ok", op, 100 + op, seq=op)) for op in range(100)]
+    (live / "p.jsonl").write_text("\n".join([*lines, "nonsense", ""]))
+    trials = [LiveTrial(live, "a", 0, 1_000)]
+    finish_files(tmp_path / "whole", trials)
+    rows = {kind: read_rows(tmp_path / "whole", kind) for kind in ("produce", "source")}
+    deaths = 0
+    for step in range(30):
+        shutil.rmtree(out, ignore_errors=True)
+        if before:
+            finish_files(out, trials)
+        command = [sys.executable, "-c", _KILLED, str(live), str(out), str(step)]
+        done = subprocess.run(command, timeout=120, check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+        deaths += 1
+        there = out if out.exists() else tmp_path / "history.old"
+        if before or out.exists():
+            assert read_rows(there, "produce") == rows["produce"]
+            Manifest.parse((there / MANIFEST).read_text(), "")
+        finish_files(out, trials)
+        for kind, whole in rows.items():
+            assert read_rows(out, kind) == whole
+        assert len((out / "_rejected.jsonl").read_text().splitlines()) == 1
+        left = sorted(p.name for p in tmp_path.iterdir())
+        assert left == ["history", "live", "whole"]
+    assert deaths >= 7, "it was not killed in every step"
+
+
+def test_a_full_disk_leaves_the_history_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, out = finish(tmp_path, produce("ok", 1, 20, invoke_t=10), "")
     before = stored(out, "produce")
-    finish_trial(tmp_path / "live", out, arm="a-single", trial=3, end_t=1_000)
+    live = tmp_path / "live"
+    noise = random.Random(1).randbytes
+    (live / "q.jsonl").write_text(
+        "".join(
+            json.dumps(produce("ok", op, 20, failure=noise(400).hex())) + "\n" for op in range(500)
+        )
+    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            finish_files(out, [LiveTrial(live, "a-single", 3, 1_000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert stored(out, "produce") == before
+    assert not (tmp_path / "history.unfinished").exists()
+    finish_files(out, [LiveTrial(live, "a-single", 3, 1_000)])
+    assert len(stored(out, "produce")) == 501
+
+
+def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
+    """Ten times the rows, the same peak but for a little."""
+    peaks = []
+    for rows in (20_000, 200_000):
+        live = tmp_path / str(rows)
+        live.mkdir()
+        with (live / "p.jsonl").open("w") as file:
+            for op in range(rows):
+                file.write(json.dumps(produce("ok", op, op, invoke_t=op)) + "\n")
+        command = [sys.executable, "-c", _PEAK, str(live), str(tmp_path / "history")]
+        peaks.append(int(subprocess.run(command, capture_output=True, check=True).stdout))
+    assert peaks[1] - peaks[0] < 40 << 20, peaks
+
+
+_PEAK = """
+import sys
+from pathlib import Path
+import checkers.history.writer as writer
+writer.HistoryWriter.__init__.__kwdefaults__["rows_a_file"] = 10_000
+from harness.history import LiveTrial, finish
+finish(Path(sys.argv[2]), [LiveTrial(Path(sys.argv[1]), "a", 0, 1000)])
+status = Path("/proc/self/status").read_text()
+print(1024 * int(status.partition("VmHWM:")[2].split()[0]))
+"""
 
 
 # ---- what each file held, and what of it is missing ----------------------------------------------

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from checkers.history.run_info import RunInfo
+from faults.plan import Plan
 from harness import run as run_module
 from harness.runtime.protocol import Programs, RuntimeFailed, SetupError
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
-from harness.trial import TrialResult
+from harness.trial import TrialResult, TrialRunner
 
 
 class Place:
@@ -106,3 +108,26 @@ def test_only_a_valid_run_gives_its_log_directories_back(
     assert len(list(tmp_path.glob("zombie-controller/*/trials/*/node-1"))) == 2
     (record,) = tmp_path.glob("zombie-controller/*/run.json")
     assert ("log_dirs_removed" in json.loads(record.read_text())) == (not left)
+
+
+def test_a_history_that_could_not_be_written_makes_the_run_unknown(tmp_path: Path) -> None:
+    """Whatever became of the rows: run.json says it, and who reads it judges by it."""
+    said: list[str] = []
+    settings = Settings.of(profile="smoke", seed=1, rounds=1, store=tmp_path)
+    scenario = SCENARIOS["zombie-controller"]
+    (arm, *_) = run_module.arms_of(scenario, settings)
+    runner = TrialRunner(
+        scenario,
+        arm,
+        0,
+        plan=Plan(seed=1, entries=[]),
+        settings=settings,
+        runtime=None,  # type: ignore[arg-type]
+        folder=tmp_path,
+        progress=said.append,
+    )
+    runner._cannot_record("harness.jsonl: it cannot be written: no space")
+    record = run_module._trial_record(runner.result)
+    (why,) = RunInfo.from_dict({"trials": [record]}).failures
+    assert "RecorderFailed: harness.jsonl: it cannot be written" in why
+    assert said == ["harness.jsonl: it cannot be written: no space"]

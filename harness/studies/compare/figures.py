@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.dataset as ds
+from checkers.history.parts import read_rows
 
 IDLE_NS: Final = 4_000_000_000
 Values = dict[str, float | None]
@@ -109,13 +109,8 @@ def _figure(results: Mapping[str, Any], arm: str, path: Path_) -> float | None:
 
 def _rows(folder: Path, kind: str, arm: str, columns: Iterable[str]) -> list[dict[str, Any]]:
     """Rows of a kind in an arm; none when there is no such table."""
-    path = folder / "history" / f"f={kind}" / f"arm={arm}"
-    if not path.is_dir():
-        return []
-    rows: list[dict[str, Any]] = (
-        ds.dataset(path, format="parquet").to_table(columns=list(columns)).to_pylist()
-    )
-    return rows
+    rows = read_rows(folder / "history", kind, columns)
+    return [row for row in rows if row["arm"] == arm]
 
 
 def _probes(folder: Path, arm: str, idle: bool) -> tuple[list[float], list[float]]:

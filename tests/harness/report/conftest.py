@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.history import FinishReport, finish_trial
+from harness.history import LiveTrial, finish
 
 S, MS = 1_000_000_000, 1_000_000
 TOPIC, PARTITIONS = "acks1", 3
@@ -365,7 +365,8 @@ class Trial:
 
 def write_run(folder: Path, rounds: int = 2) -> Path:
     """A finished run, not judged yet."""
-    report, trials = FinishReport(), []
+    done: list[LiveTrial] = []
+    trials = []
     folder.mkdir(parents=True, exist_ok=True)
     for index, (arm, trial) in enumerate((a, t) for t in range(rounds) for a in ARMS):
         played = Trial(arm, trial, (1000 + 20 * index) * S)
@@ -375,11 +376,10 @@ def write_run(folder: Path, rounds: int = 2) -> Path:
         (live / "all.jsonl").write_bytes(
             b"".join(orjson.dumps(r, option=orjson.OPT_APPEND_NEWLINE) for r in rows)
         )
-        finish_trial(
-            live, folder / "history", arm=arm, trial=trial, end_t=played.at(12.0), report=report
-        )
+        done.append(LiveTrial(live, arm, trial, played.at(12.0)))
         topics = {TOPIC: {"configs": {"message.timestamp.type": "LogAppendTime"}}}
         trials.append({"arm": arm, "trial": trial, "failure": None, "topics": topics})
+    report = finish(folder / "history", done)
     assert report.rejected == 0, report.reasons
     (folder / "run.json").write_text(json.dumps(_run(trials, dict(report.rows))))
     (folder / "plan.json").write_text(json.dumps(_plan()))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkers.check import write_figures
+from checkers.history.store import LocalStore
 from harness.report import timeline
 from harness.report.behind import behind
 from harness.report.run_folder import RunFolder
@@ -77,7 +78,7 @@ def test_a_loss_has_its_truncation(finished_run: Path, tmp_path: Path) -> None:
     lost = {"arm": SINGLE[0], "trial": 0, "topic": "acks1", "partition": 0}
     rows = [{**lost, "node": 2, "category": c, "n": n} for c, n in (("avoidable", 56), ("edge", 1))]
     rows.append({**lost, "node": None, "category": "stranded", "n": 2})
-    write_figures(run / "results", {"loss": rows})
+    write_figures(LocalStore(run), {"loss": rows})
     stranded, cut = sorted(losses(RunFolder.open(run)), key=lambda x: x.node or 0)
     assert (stranded.node, stranded.cuts) == (None, [])
     assert cut.by_cause == {"avoidable": 56, "edge": 1}

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 import pytest
 
 from checkers.check import write_figures
+from checkers.history.store import LocalStore
 from harness.report import write
 from harness.report.markup import Html
 from harness.report.page import _SECTIONS, render
@@ -126,7 +127,7 @@ def run(finished_run: Path, tmp_path: Path) -> Path:
         "latency": [{"arm": A, **histogram}, {"arm": B, **histogram}],
         "loss": [{"arm": A, **lost, "n": 3}],
     }
-    write_figures(folder / "results", figures)
+    write_figures(LocalStore(folder), figures)
     return folder
 
 

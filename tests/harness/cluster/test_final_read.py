@@ -1,0 +1,56 @@
+"""The final read goes on while it makes progress, and gives up a node that gives nothing more."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.cluster import final_read
+from harness.cluster.final_read import _read_node, _Replica
+from nodes.wire.records import build_batch
+
+RECORDS = 40
+
+
+class Logs:
+    """Answers as a broker of one partition would: one record a fetch, of ``served`` in all."""
+
+    def __init__(self, served: int) -> None:
+        self.served = served
+
+    def request(self, entity: Any) -> Any:
+        (topic,) = entity.topics
+        (asked,) = topic.partitions
+        if hasattr(asked, "timestamp"):
+            offset = RECORDS if asked.timestamp == -1 else 0
+            answer = SimpleNamespace(partition_index=0, error_code=0, offset=offset)
+            return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[answer])])
+        at = asked.fetch_offset
+        batch = b""
+        if at < self.served:
+            value = struct.pack(">q", at)
+            batch = build_batch([(None, value, 1_000)], base_offset=at, leader_epoch=0)
+        part = SimpleNamespace(
+            partition_index=0, error_code=0, high_watermark=RECORDS, records=batch
+        )
+        return SimpleNamespace(responses=[SimpleNamespace(topic="t", partitions=[part])])
+
+
+@pytest.mark.parametrize("served", [RECORDS, RECORDS - 1, 0])
+def test_as_long_as_something_comes(monkeypatch: pytest.MonkeyPatch, served: int) -> None:
+    """Each look at the clock finds it 50 s on: the whole takes half an hour, no step a minute."""
+    monkeypatch.setattr(final_read, "_NO_PROGRESS_PAUSE_S", 0)
+    replica = _Replica(topic="t", partition=0, is_leader=True)
+    rows: list[dict[str, Any]] = []
+    clock = itertools.count(0, 50).__next__
+    connection: Any = Logs(served)
+    _read_node(connection, 1, [replica], lambda _, **row: rows.append(row), 60.0, clock)
+    assert [row["value"] for row in rows] == list(range(served))
+    if served == RECORDS:
+        assert replica.error is None
+    else:
+        assert replica.error == "not read to its end: nothing came for 60 s"
