@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from checkers.judging.verdict import Verdict
 from harness.run import Outcome, Skipped
-from harness.studies.ledger import Budget, Entry, Ledger, Play, by, entry_of, rate
+from harness.studies.ledger import Budget, Entry, Ledger, Play, by, commits, entry_of, rate
 from nodes.mutants import MUTANTS
 
 PlayIt = Callable[[Play], Outcome]
@@ -91,8 +91,11 @@ def page(entries: Sequence[Entry], command: str) -> str:
     lines = [
         "# How far a verdict can be trusted",
         "",
-        f"Made by `{command}` from {len(entries)} runs; not written by hand. Rates come with their "
-        "95% interval (Wilson).",
+        f"Made by `{command}` from {len(entries)} runs{commits(entries)}; not written by hand. The "
+        "same command with more seeds or a larger budget goes on from the ledger in its store, and "
+        "the page grows. Rates come with their 95% interval (Wilson): of a few runs it is wide.",
+        "",
+        *_totals(entries),
         "",
         "## Planted bugs: are they found?",
         "",
@@ -115,6 +118,20 @@ def page(entries: Sequence[Entry], command: str) -> str:
     lines += [_sound_row(key, of) for key, of in groups]
     lines += ["", *_unknowns(entries), *_accused(sound)]
     return "\n".join(lines) + "\n"
+
+
+def _totals(entries: Sequence[Entry]) -> list[str]:
+    bugs = _with_bug(entries)
+    sound = [e for e in entries if not e.play.bug]
+    by_bug = [any(e.found for e in of) for of in by(bugs, "bug").values()]
+    counts = Counter(e.verdict for e in sound)
+    return [
+        f"- Planted bugs that were found in at least one run: {rate(sum(by_bug), len(by_bug))}.",
+        f"- Runs with a planted bug that were `invalid`: "
+        f"{rate(sum(e.found for e in bugs), len(bugs))}.",
+        f"- Sound runs that were `invalid`: {rate(counts['invalid'], len(sound))}; "
+        f"`unknown`: {rate(counts['unknown'], len(sound))}.",
+    ]
 
 
 def _bug_row(bug: str, of: list[Entry]) -> str:
