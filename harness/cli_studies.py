@@ -90,9 +90,10 @@ def mutate(
     """
     from harness.progress import show_progress
     from harness.studies.mutation import study
-    from harness.studies.trust import player
+    from harness.studies.playing import player
 
-    with show_progress(sys.stdout) as progress:
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
+    with show_progress(sys.stdout) as progress, player(progress, **options) as play:
         asked = study.Study(
             count=count,
             seed=seed,
@@ -103,7 +104,6 @@ def mutate(
             reasons=reasons,
             unit=unit,
         )
-        play = player(progress, profile=profile, store=store, time_limit_s=time_limit)
         for where, what in asked.go(play, _budget(budget)):
             progress(where, what)
     limit = "" if time_limit is None else f" --time-limit {time_limit:g}"
@@ -136,6 +136,7 @@ def trust(
     from harness.studies import trust as study
     from harness.studies.ledger import Ledger
     from harness.studies.mutants import chosen
+    from harness.studies.playing import player
 
     wanted = study.plays(
         bugs=[m.name for m in chosen(bug or [])],
@@ -145,8 +146,8 @@ def trust(
         suts=sut.split(","),
     )
     ledger = Ledger(store / study.LEDGER)
-    with show_progress(sys.stdout) as progress:
-        play = study.player(progress, profile=profile, store=store, time_limit_s=time_limit)
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
+    with show_progress(sys.stdout) as progress, player(progress, **options) as play:
         ended = study.study(
             wanted,
             ledger,

@@ -30,13 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.run import Outcome, Skipped
+from harness.run import Skipped
 from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
 from harness.studies.mutation import overlay
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.survey import Survey
+from harness.studies.playing import Pending
 
-PlayIt = Callable[[Play], Outcome]
+PlayIt = Callable[[Play], Pending]
 FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "nodes/core": ("broker-restart", "zombie-broker", "leader-handover"),
     "nodes/replication": ("broker-restart", "leader-handover", "returning-follower"),
@@ -135,21 +136,60 @@ def hunt(
     """Play each until it is found, at most ``tries`` times in all; yields each run. Those that are
     ``spared`` (by name) are not played any further. Stops when the budget is spent."""
     rooms = {one.name: one.room for one in mutants}
+    before: _Playing | None = None  # is judged while the next is played
+
+    def kept() -> Iterator[tuple[Generated, Entry]]:
+        if before is not None:
+            ledger.add(entry := before.entry())
+            yield before.one, entry
+
     for turn in range(1, tries + 1):
         for one in mutants:
+            if before is not None and before.one == one:
+                yield from kept()
+                before = None
             now = attempts(
                 one, survey=survey, scenarios=scenarios, seeds=seeds, ledger=ledger, rooms=rooms
             )
             if now.is_over or len(now.entries) >= turn or one.name in spared:
                 continue
             if budget.is_spent:
+                yield from kept()
                 return
             folder = overlay.lay(root, one, scratch / one.name.replace("/", "-").replace(":", "-"))
             killed = _unit_tests(root, folder, one) if unit and turn == 1 else None
-            entry = _played(now.left[0], folder, play, killed)
-            ledger.add(entry)
+            playing = _play(one, now.left[0], folder, play, {"unit": killed})
             shutil.rmtree(folder, ignore_errors=True)
-            yield one, entry
+            yield from kept()
+            before = playing
+    yield from kept()
+
+
+@dataclass(frozen=True, slots=True)
+class _Playing:
+    one: Generated
+    this: Play
+    pending: Pending | None
+    extra: Mapping[str, object]
+
+    def entry(self) -> Entry:
+        if self.pending is None:
+            return Entry(play=self.this, verdict="skipped", extra=self.extra)
+        return entry_of(self.this, self.pending.result(), self.extra)
+
+
+def _play(
+    one: Generated, this: Play, folder: Path, play: PlayIt, extra: Mapping[str, object]
+) -> _Playing:
+    try:
+        with sources(folder):
+            pending = play(this)
+    except Skipped as why:
+        return _Playing(one, this, None, {**extra, "skipped": str(why)})
+    told = overlay.told(folder)
+    return _Playing(
+        one, this, pending, {**extra, **{w: w in told for w in ("reached", "differed")}}
+    )
 
 
 @contextmanager
@@ -163,17 +203,6 @@ def sources(folder: Path) -> Iterator[None]:
         os.environ.pop(SOURCES, None)
         if before is not None:
             os.environ[SOURCES] = before
-
-
-def _played(this: Play, folder: Path, play: PlayIt, killed: str | None) -> Entry:
-    try:
-        with sources(folder):
-            outcome = play(this)
-    except Skipped as why:
-        return Entry(play=this, verdict="skipped", reasons=(str(why),))
-    told = overlay.told(folder)
-    extra = {what: what in told for what in ("reached", "differed")}
-    return entry_of(this, outcome, {**extra, "unit": killed})
 
 
 def fate(now: Attempts, survey: Survey, listed: Container[str] = ()) -> str:

@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from harness.run import Outcome
 from harness.studies.ledger import Budget, Ledger, Play
 from harness.studies.mutation import overlay, power
 from harness.studies.mutation import page as pages
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.power import Attempts
 from harness.studies.mutation.survey import Survey, look, survey_of
+from harness.studies.playing import Pending
 
-PlayIt = Callable[[Play], Outcome]
+PlayIt = Callable[[Play], Pending]
 LEDGER: Final = "generated.jsonl"
 """One for all draws: mutants are named by what they change, so several draws share their runs."""
 WATCHED: Final = "watched.jsonl"
@@ -122,6 +122,6 @@ def _without_bug(play: PlayIt) -> PlayIt:
     return lambda this: play(dataclasses.replace(this, bug=""))
 
 
-def _from(folder: Path, this: Play, play: PlayIt) -> Outcome:
+def _from(folder: Path, this: Play, play: PlayIt) -> Pending:
     with power.sources(folder):
         return play(this)

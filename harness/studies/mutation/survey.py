@@ -10,16 +10,16 @@ Such a run is a sound run of its scenario besides: one that is `invalid` is a fa
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.run import Outcome, Skipped
+from harness.run import Skipped
 from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
 from harness.studies.mutation import overlay
 from harness.studies.mutation.overlay import Generated
+from harness.studies.playing import Pending
 
 WATCHED: Final = "watched-"
 """Begins the ``bug`` of a survey's plays; what follows is the digest of the sources."""
@@ -66,22 +66,31 @@ def look(
     root: Path,
     scratch: Path,
     ledger: Ledger,
-    play: Callable[[Play, Path], Outcome],
+    play: Callable[[Play, Path], Pending],
     budget: Budget,
 ) -> Iterator[Entry]:
     """Play what the ledger lacks; yields each run. ``play`` plays with the sources of a folder."""
     digest = overlay.digest(root)
+    before: tuple[Play, Pending, list[str]] | None = None  # is judged while the next is played
+
+    def kept() -> Iterator[Entry]:
+        if before is not None:
+            this, pending, told = before
+            ledger.add(entry := entry_of(this, pending.result(), {"told": told}))
+            yield entry
+
     for scenario in scenarios:
         this = Play(scenario=scenario, seed=1, planes="dual", bug=WATCHED + digest)
         if this in ledger:
             continue
         if budget.is_spent:
-            return
+            break
         folder = overlay.lay_watched(root, scratch / "watched")
         try:
-            entry = entry_of(this, play(this, folder))
+            pending = play(this, folder)
         except Skipped as why:
-            entry = Entry(play=this, verdict="skipped", reasons=(str(why),))
-        told = sorted(overlay.told(folder))
-        ledger.add(dataclasses.replace(entry, extra={**entry.extra, "told": told}))
-        yield entry
+            ledger.add(Entry(play=this, verdict="skipped", reasons=(str(why),)))
+            continue
+        yield from kept()
+        before = this, pending, sorted(overlay.told(folder))
+    yield from kept()

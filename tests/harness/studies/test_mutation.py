@@ -376,9 +376,10 @@ class Hunted:
             )
             self.played.append((this.bug, this.scenario, this.seed))
             verdict = self.verdicts.get(f"{this.bug} {this.scenario}", "valid")
-            return SimpleNamespace(
+            done = SimpleNamespace(
                 verdict=verdict, results={}, reasons=[], seconds=1.0, folder=self.path.parent
             )
+            return SimpleNamespace(result=lambda: done)
 
         times = iter([0.0] * (runs + 1) + [9.0] * 99)
         found = hunt(
