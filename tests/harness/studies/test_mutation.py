@@ -164,6 +164,8 @@ def place(self, a, rows, send):
     rest = a or rows
     if rest:
         send(rest)
+    while a is None and (self.sum or rows):
+        break
     return rest
 """
 CALLS = """
@@ -200,6 +202,7 @@ assert (self.sum, self.kept) == (0, 5)
         ("rest  ->  True", "place(self, N(x=5), [1], print)", "differed"),
         ("rest  ->  False", "", "reached"),
         ("rest  ->  False", "place(self, None, [1], print)", "differed"),
+        ("self.sum or rows  ->  rows", "place(self, None, [1], print)", "reached"),
         # an effect: that it was reached is all
         ("send(rest)  ->  (nothing)", "place(self, N(x=5), [1], print)", "reached"),
     ],
@@ -299,7 +302,8 @@ def generated(name: str, operator: str = "compare-flip", *, blind: bool = False)
     return Generated("nodes/core/isr.py", site)
 
 
-A, B, BLIND = generated("a"), generated("b"), generated("c", "call-omitted", blind=True)
+A, B, C = generated("a"), generated("b"), generated("c")
+BLIND = generated("d", "call-omitted", blind=True)
 
 
 def entry(
@@ -350,6 +354,7 @@ def tried(one: Generated, *entries: Entry, left: int = 0) -> Attempts:
         (tried(A, *[entry("unknown", seed=n) for n in range(3)], left=2), "stopped"),
         (tried(A, entry("valid"), entry("unknown")), "survived"),
         (tried(B), "equal"),
+        (tried(B, left=1), "open"),
         (tried(generated("nowhere")), "unreached"),
         (tried(generated("nowhere"), left=1), "open"),
         (tried(BLIND, entry("valid", BLIND, reached=True)), "survived"),  # it cannot tell
@@ -402,8 +407,9 @@ def test_all_get_their_first_run_before_one_gets_its_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hunted = Hunted(tmp_path, monkeypatch, {f"{BLIND.name} u": "invalid"})
-    hunted.go(A, BLIND, runs=3)
-    hunted.go(A, BLIND)  # and it goes on where it was
+    hunted.go(A, BLIND, runs=1)
+    hunted.go(A, BLIND, runs=2)  # it goes on where it was
+    hunted.go(A, BLIND)
     first, second = hunted.played[:2], hunted.played[2:]
     assert {bug for bug, _, _ in first} == {A.name, BLIND.name}
     assert [p for p in second if p[0] == A.name][-1][1:] in [("t", 2), ("u", 2)]
@@ -448,11 +454,13 @@ def test_the_scenario_that_has_found_most_comes_first() -> None:
 
 def test_the_page_names_what_is_not_found_and_what_a_rule_finds_alone() -> None:
     found = entry("invalid", A, "t", rules=("records: duplicate-append",))
-    done = [tried(A, found), tried(BLIND, entry("valid", BLIND)), tried(B)]
+    both = entry("invalid", C, "s", rules=("records: duplicate-append", "groups: gone-back"))
+    done = [tried(A, found), tried(C, both), tried(BLIND, entry("valid", BLIND)), tried(B)]
     sound = [look_of("s"), dataclasses.replace(look_of("t"), verdict="invalid", reasons=("false",))]
     text = page(done, survey=SURVEY, sound=sound, reasons={}, command="biplane mutate")
-    assert "**1/2 (9% to 91%)**" in text
-    assert "| records: duplicate-append | 1 | 1 |" in text
+    assert "**2/3 (21% to 94%)**" in text
+    assert "| records: duplicate-append | 2 | 1 |" in text
+    assert "| groups: gone-back | 1 | 0 |" in text
     assert "| t | 1 | 1 | 1 | 1 | 1 | 1 |" in text
     assert f"- **survived** `{BLIND.name}`" in text
     assert "1 valid, 0 unknown, 1 invalid" in text
