@@ -5,7 +5,6 @@ Part of `harness.cli`, which has the others; thin over `harness.studies`.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ import typer
 Store = Annotated[Path, typer.Option(help="Where runs and ledgers are kept")]
 Profile = Annotated[str, typer.Option(help="smoke, ci or nightly")]
 Names = Annotated[list[str] | None, typer.Option("--scenario", help="Repeatable (default: all)")]
+Limit = Annotated[float | None, typer.Option("--time-limit", help="Seconds of chaos a trial")]
 Until = Annotated[str, typer.Option("--budget", help="No run is begun after it")]
 
 
@@ -69,48 +69,49 @@ def mutate(
     count: Annotated[int, typer.Argument(help="How many mutants to draw")] = 20,
     seed: Annotated[int, typer.Option(help="What they are drawn by")] = 1,
     seeds: Annotated[int, typer.Option(help="With how many each scenario is tried")] = 3,
+    tries: Annotated[int, typer.Option(help="At most so many runs of a mutant")] = 1000,
     scenario: Names = None,
-    profile: Profile = "smoke",
+    profile: Profile = "ci",
+    time_limit: Limit = None,
     budget: Until = "2h",
     unit: Annotated[bool, typer.Option("--unit", help="Ask the room's unit tests as well")] = False,
     store: Store = Path("store"),
+    reasons: Annotated[Path, typer.Option(help="Why nobody could notice some, by name")] = Path(
+        "docs/mutants.toml"
+    ),
     out: Annotated[Path | None, typer.Option(help="Write the page here, too")] = None,
 ) -> None:
     """Draw bugs by seed from the broker's own source: which scenario and rule finds each?
 
-    What was played is kept in the store: the same command goes on where it stopped. Exit code 1: a
-    mutant that made a difference survived; 2: the budget was spent.
+    First each scenario is played once with every place of the source watched, to learn where a
+    change could make a difference. What was played is kept in the store: the same command goes on
+    where it stopped. Exit code 1: a mutant that made a difference survived, or a sound run was
+    invalid; 2: not everything was tried.
     """
     from harness.progress import show_progress
-    from harness.scenarios import SCENARIOS
-    from harness.studies.ledger import Ledger
-    from harness.studies.mutation import overlay, power
-    from harness.studies.trust import player
+    from harness.studies.mutation import study
+    from harness.studies.playing import player
 
-    root = overlay.source_root()
-    drawn = overlay.draw(root, seed, count)
-    done = []
-    with show_progress(sys.stdout) as progress:
-        play = player(progress, profile=profile, store=store)
-        for one, entries in power.hunt(
-            drawn,
-            root=root,
-            scratch=store / "mutants",
-            scenarios=_scenarios(scenario) or list(SCENARIOS),
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
+    with show_progress(sys.stdout) as progress, player(progress, **options) as play:
+        asked = study.Study(
+            count=count,
+            seed=seed,
             seeds=range(1, seeds + 1),
-            ledger=Ledger(store / "mutants" / f"generated-{seed}.jsonl"),
-            play=lambda this: play(dataclasses.replace(this, bug="")),
-            budget=_budget(budget),
+            tries=tries,
+            scenarios=_scenarios(scenario) or _of_profile(profile),
+            store=store / "mutants",
+            reasons=reasons,
             unit=unit,
-        ):
-            done.append((one, entries))
-            progress(one.name, power.fate(one, entries))
-    text = power.page(done, f"biplane mutate {count} --seed {seed} --seeds {seeds}")
+        )
+        for where, what in asked.go(play, _budget(budget)):
+            progress(where, what)
+    limit = "" if time_limit is None else f" --time-limit {time_limit:g}"
+    text = asked.page(f"biplane mutate {count} --seed {seed} --profile {profile}{limit}")
     if out is not None:
         out.write_text(text)
     typer.echo(text)
-    survived = any(power.fate(one, entries) == "survived" for one, entries in done)
-    raise typer.Exit(1 if survived else 0 if len(done) == len(drawn) else 2)
+    raise typer.Exit(asked.exit_code())
 
 
 def trust(
@@ -120,6 +121,7 @@ def trust(
     planes: Annotated[str, typer.Option(help="Of sound runs, by comma")] = "single,dual",
     sut: Annotated[str, typer.Option(help="Of sound runs, by comma")] = "dualplane",
     profile: Profile = "smoke",
+    time_limit: Limit = None,
     budget: Until = "2h",
     store: Store = Path("store"),
     out: Annotated[Path, typer.Option(help="The page")] = Path("docs/trust.md"),
@@ -134,6 +136,7 @@ def trust(
     from harness.studies import trust as study
     from harness.studies.ledger import Ledger
     from harness.studies.mutants import chosen
+    from harness.studies.playing import player
 
     wanted = study.plays(
         bugs=[m.name for m in chosen(bug or [])],
@@ -143,8 +146,8 @@ def trust(
         suts=sut.split(","),
     )
     ledger = Ledger(store / study.LEDGER)
-    with show_progress(sys.stdout) as progress:
-        play = study.player(progress, profile=profile, store=store)
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
+    with show_progress(sys.stdout) as progress, player(progress, **options) as play:
         ended = study.study(
             wanted,
             ledger,
@@ -152,7 +155,8 @@ def trust(
             _budget(budget),
             lambda e: progress(f"{e.play.bug or 'sound'}, {e.play.scenario}", e.verdict),
         )
-    command = f"biplane trust --seeds {seeds} --profile {profile}"
+    limit = "" if time_limit is None else f" --time-limit {time_limit:g}"
+    command = f"biplane trust --seeds {seeds} --profile {profile}{limit}"
     typer.echo(str(study.save_page(list(ledger), command, out)))
     if not ended:
         typer.echo("the budget was spent: the same command goes on from here")
@@ -166,6 +170,12 @@ def _scenarios(names: list[str] | None) -> list[str]:
         if name not in SCENARIOS:
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
     return names or []
+
+
+def _of_profile(profile: str) -> list[str]:
+    from harness.scenarios import SCENARIOS
+
+    return [name for name, scenario in SCENARIOS.items() if profile in scenario.profiles]
 
 
 def _budget(text: str) -> Any:

@@ -20,7 +20,7 @@ import platform
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -60,8 +60,24 @@ class Outcome:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run whose evidence is on disk, not judged yet."""
+
+    scenario: str
+    folder: Path
+    log_dirs: Sequence[Path]
+    keep_data: bool
+    seconds: float
+
+
 def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
+    return conclude(record_run(scenario, settings, progress), progress)
+
+
+def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Recorded:
+    """Play every trial and finish the history; raises as `run` does."""
     begun = time.monotonic()
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
@@ -116,31 +132,50 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     _save_record(folder, record, first_tie, tie)
     if interrupted:
         raise KeyboardInterrupt
-    progress(scenario.name, "checking in Spark")
-    results = judge(folder)
-    progress(scenario.name, "writing the report")
-    write_report(folder)
-    if results["verdict"] == Verdict.VALID and not settings.keep_data:
-        progress(scenario.name, "removing log directories")
-        _remove_log_dirs(trials)
-        record["log_dirs_removed"] = True
-        _save_record(folder, record, first_tie, tie)
-    return Outcome(
+    return Recorded(
         scenario=scenario.name,
-        verdict=Verdict(results["verdict"]),
-        reasons=results["reasons"],
         folder=folder,
-        results=results,
+        log_dirs=[path for trial in trials for path in trial.log_dirs],
+        keep_data=settings.keep_data,
         seconds=time.monotonic() - begun,
     )
 
 
-def _remove_log_dirs(trials: list[TrialResult]) -> None:
+def conclude(recorded: Recorded, progress: Progress) -> Outcome:
+    """Check and report what was recorded; the log directories of a valid run go."""
+    begun = time.monotonic()
+    name, folder = recorded.scenario, recorded.folder
+    progress(name, "checking in Spark")
+    results = judge(folder)
+    progress(name, "writing the report")
+    write_report(folder)
+    outcome = outcome_of(recorded, results, time.monotonic() - begun)
+    if outcome.verdict is Verdict.VALID and not recorded.keep_data:
+        progress(name, "removing log directories")
+        remove_log_dirs(recorded)
+    return outcome
+
+
+def outcome_of(recorded: Recorded, results: dict[str, Any], judged_s: float) -> Outcome:
+    """``judged_s``: how long it took to judge what was recorded."""
+    return Outcome(
+        scenario=recorded.scenario,
+        verdict=Verdict(results["verdict"]),
+        reasons=results["reasons"],
+        folder=recorded.folder,
+        results=results,
+        seconds=recorded.seconds + judged_s,
+    )
+
+
+def remove_log_dirs(recorded: Recorded) -> None:
     """A flood leaves about a gigabyte in them. Nobody asks them again: every replica's log was read
     into the history before the end."""
-    for trial in trials:
-        for path in trial.log_dirs:
-            shutil.rmtree(path, ignore_errors=True)
+    for path in recorded.log_dirs:
+        shutil.rmtree(path, ignore_errors=True)
+    path = recorded.folder / "run.json"
+    record = {**json.loads(path.read_text()), "log_dirs_removed": True}
+    _replace(path, json.dumps(record, indent=2) + "\n")
 
 
 def judge(folder: Path) -> dict[str, Any]:
@@ -298,7 +333,10 @@ def _save_record(folder: Path, record: dict[str, Any], first: ClockTie, tie: Clo
         "monotonic_minus_wall_ns": first.monotonic_minus_wall_ns,
         "error_ns": tie.error_ns,
     }
-    path = folder / "run.json"
+    _replace(folder / "run.json", json.dumps(record, indent=2) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
     scratch = path.with_suffix(".tmp")
-    scratch.write_text(json.dumps(record, indent=2) + "\n")
+    scratch.write_text(text)
     scratch.replace(path)  # a reader (or a crash) sees the old or the new record, never half

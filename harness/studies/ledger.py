@@ -8,9 +8,11 @@ is in the ledger is not played again.
 from __future__ import annotations
 
 import math
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,7 +91,7 @@ def _read(path: Path) -> Iterator[Entry]:
 
 
 def entry_of(play: Play, outcome: Any, extra: Mapping[str, Any] | None = None) -> Entry:
-    """From a `harness.run.Outcome`."""
+    """From a `harness.run.Outcome`. The tree's commit is kept with it."""
     checks = outcome.results.get("checks") or {}
     rules = [
         f"{name}: {rule}"
@@ -104,7 +106,7 @@ def entry_of(play: Play, outcome: Any, extra: Mapping[str, Any] | None = None) -
         seconds=round(outcome.seconds, 1),
         found_ms=_found_ms(checks, outcome.folder),
         folder=str(outcome.folder),
-        extra=dict(extra or {}),
+        extra={"commit": commit(), **(extra or {})},
     )
 
 
@@ -126,6 +128,32 @@ def _chaos_begun(folder: Path) -> dict[tuple[str, int], int]:
         for r in read_rows(folder / "history", "phase")
         if (r["name"], r["event"]) == ("chaos", "begin")
     }
+
+
+@cache
+def commit() -> str:
+    """Which sources are being played: the commit of the tree that they lie in, "" when there is
+    none; a star tells that something was not committed."""
+    here = Path(__file__).parent
+    try:
+        said = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=7", "--dirty=*", "--exclude=*"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return said.stdout.strip()
+
+
+def commits(entries: Iterable[Entry]) -> str:
+    """As pages say it: " on commit a" or " on commits a, b"; "" when none is known."""
+    names = list(dict.fromkeys(str(e.extra.get("commit") or "") for e in entries))
+    known = [name for name in names if name]
+    return f" on commit{'s' * (len(known) > 1)} {', '.join(known)}" if known else ""
 
 
 class Budget:
@@ -165,7 +193,7 @@ def interval(found: int, of: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def rate(found: int, of: int) -> str:
-    """As pages write it: 19/20 (76 to 99%)."""
+    """As pages write it: 19/20 (76% to 99%)."""
     low, high = interval(found, of)
     return f"{found}/{of} ({low:.0%} to {high:.0%})" if of else "-"
 

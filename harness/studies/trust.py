@@ -15,14 +15,15 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from checkers.judging.verdict import Verdict
-from harness.run import Outcome, Skipped
-from harness.studies.ledger import Budget, Entry, Ledger, Play, by, entry_of, rate
+from harness.run import Skipped
+from harness.studies.ledger import Budget, Entry, Ledger, Play, by, commits, entry_of, rate
+from harness.studies.playing import Pending
 from nodes.mutants import MUTANTS
 
-PlayIt = Callable[[Play], Outcome]
+PlayIt = Callable[[Play], Pending]
 LEDGER: Final = "trust.jsonl"
 
 
@@ -51,18 +52,30 @@ def study(
     budget: Budget,
     tell: Callable[[Entry], None],
 ) -> bool:
-    """Play what is not in the ledger yet; False when the budget was spent before the end."""
+    """Play what is not in the ledger yet; False when the budget was spent before the end. One run
+    is played while the one before it is judged."""
+    before: tuple[Play, Pending] | None = None
+
+    def keep() -> None:
+        if before is not None:
+            entry = entry_of(before[0], before[1].result())
+            ledger.add(entry)
+            tell(entry)
+
     for one in wanted:
         if one in ledger:
             continue
         if budget.is_spent:
+            keep()
             return False
         try:
-            entry = entry_of(one, play(one))
+            now = play(one)
         except Skipped as why:
-            entry = Entry(play=one, verdict="skipped", reasons=(str(why),))
-        ledger.add(entry)
-        tell(entry)
+            ledger.add(Entry(play=one, verdict="skipped", reasons=(str(why),)))
+            continue
+        keep()
+        before = one, now
+    keep()
     return True
 
 
@@ -91,8 +104,11 @@ def page(entries: Sequence[Entry], command: str) -> str:
     lines = [
         "# How far a verdict can be trusted",
         "",
-        f"Made by `{command}` from {len(entries)} runs; not written by hand. Rates come with their "
-        "95% interval (Wilson).",
+        f"Made by `{command}` from {len(entries)} runs{commits(entries)}; not written by hand. The "
+        "same command with more seeds or a larger budget goes on from the ledger in its store, and "
+        "the page grows. Rates come with their 95% interval (Wilson): of a few runs it is wide.",
+        "",
+        *_totals(entries),
         "",
         "## Planted bugs: are they found?",
         "",
@@ -115,6 +131,20 @@ def page(entries: Sequence[Entry], command: str) -> str:
     lines += [_sound_row(key, of) for key, of in groups]
     lines += ["", *_unknowns(entries), *_accused(sound)]
     return "\n".join(lines) + "\n"
+
+
+def _totals(entries: Sequence[Entry]) -> list[str]:
+    bugs = _with_bug(entries)
+    sound = [e for e in entries if not e.play.bug]
+    by_bug = [any(e.found for e in of) for of in by(bugs, "bug").values()]
+    counts = Counter(e.verdict for e in sound)
+    return [
+        f"- Planted bugs that were found in at least one run: {rate(sum(by_bug), len(by_bug))}.",
+        f"- Runs with a planted bug that were `invalid`: "
+        f"{rate(sum(e.found for e in bugs), len(bugs))}.",
+        f"- Sound runs that were `invalid`: {rate(counts['invalid'], len(sound))}; "
+        f"`unknown`: {rate(counts['unknown'], len(sound))}.",
+    ]
 
 
 def _bug_row(bug: str, of: list[Entry]) -> str:
@@ -160,18 +190,3 @@ def save_page(entries: Sequence[Entry], command: str, out: Path) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(entries, command))
     return out
-
-
-def player(progress: Any, **options: Any) -> PlayIt:
-    """Plays with these options of `Settings.of`."""
-    from harness.run import run
-    from harness.scenarios import SCENARIOS
-    from harness.settings import Settings
-
-    def play(one: Play) -> Outcome:
-        settings = Settings.of(
-            seed=one.seed, planes=one.planes, sut=one.sut, mutants=one.bug, **options
-        )
-        return run(SCENARIOS[one.scenario], settings, progress)
-
-    return play

@@ -9,22 +9,31 @@ could have made.
     write-omitted      self.x = y ->  (nothing)
     exchanged          f(); g()   ->  g(); f()     two effects next to each other
 
-A mutant is named by its file, operator and the number of its site, so that a name means the same
-change as long as the file does not change. Pure: text in, text out.
+A mutant is named by its file, operator, function and what it changes (`Site.mark`), so that a name
+means the same change as long as that place does not change. Pure: text in, text out.
 
-Where old and new are expressions, the mutated code computes both and tells `nodes._mutation` (the
+Where old and new can be compared, the mutated code computes both and tells `nodes._mutation` (the
 overlay's own module) whether they ever differed: a site that was reached and never made a
-difference is no bug that a run could show. The operands are evaluated twice then, so only such are
-taken as have no effect (`_is_pure`).
+difference is no bug that a run could show. What is compared is the truth of a condition, the value
+of another expression, what was to be written with what is there. That evaluates operands twice, so
+it is done where that has no effect (`purity`); the other sites are *blind*.
+
+The same sites can be watched without being changed, many at once: `watch` makes a source that
+behaves as the old one does, and tells of each site whether it was reached and what the change would
+have made of it. One run with it says which mutants a scenario could notice at all.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
+
+from harness.studies.mutation.purity import NOTHING, is_pure
 
 FLIPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.GtE,
@@ -46,60 +55,100 @@ BOUNDARY: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 }
 _HARMLESS: Final = frozenset({"debug", "info", "warning", "error", "exception", "log"})
 """What is said to a log is no effect that a broker's promises rest on."""
+_Put = Callable[[ast.expr], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One possible change. ``line`` and ``says`` are for people."""
+    """One possible change. ``line`` and ``says`` are for people; ``within``: its function's name;
+    ``again``: how many of the same operator and text come before it in functions of that name;
+    ``blind``: that it was reached is all that can be told of it."""
 
     operator: str
     number: int
     line: int
     says: str
+    within: str = ""
+    again: int = 0
+    blind: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What stays the same while the changed place does, wherever in its file it moves."""
+        text = f"{self.operator}:{self.within}:{self.says}:{self.again}"
+        return f"{self.operator}:{self.within}:{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def sites(source: str) -> list[Site]:
-    """Every site of a file, in a fixed order."""
-    return [site for site, _ in _changes(ast.parse(source))]
+def sites(source: str, known: frozenset[str] = NOTHING) -> list[Site]:
+    """Every site of a file, in a fixed order. ``known``: pure functions (`purity.pure_names`)."""
+    return [site for site, _ in _changes(ast.parse(source), known)]
 
 
-def mutate(source: str, operator: str, number: int) -> str:
+def mutate(source: str, operator: str, number: int, known: frozenset[str] = NOTHING) -> str:
     """The source with one change; KeyError when there is no such site."""
     tree = ast.parse(source)
-    for site, change in _changes(tree):
+    for site, found in _changes(tree, known):
         if (site.operator, site.number) == (operator, number):
-            change()
-            _import_reports(tree)
-            return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+            found.change()
+            return _finished(tree)
     raise KeyError(f"no site {operator}:{number}")
 
 
-_Change = Callable[[], None]
+def watch(source: str, name: Callable[[Site], str | None], known: frozenset[str] = NOTHING) -> str:
+    """The source as it is, telling of every site that ``name`` names (None: not watched)."""
+    tree = ast.parse(source)
+    compared: dict[int, tuple[str, _Expression, list[ast.expr]]] = {}
+    passed: list[tuple[_Statement, ast.stmt]] = []
+    for site, found in list(_changes(tree, known)):
+        named = name(site)
+        if named is None:
+            continue
+        if isinstance(found, _Statement):
+            passed.append((found, found.told("passed", ast.Constant(named))))
+        else:
+            group = compared.setdefault(id(found.old), (named, found, []))
+            group[2].append(found.other(named))
+    for key, found, others in compared.values():
+        every = ast.Lambda(_NO_ARGUMENTS, ast.Tuple(others, ast.Load()))
+        found.put(_report("watched", ast.Constant(key), found.old, every))
+    for statement, telling in passed:
+        statement.block.insert(statement.place(), telling)
+    return _finished(tree)
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[Site, _Change]]:
-    counts: dict[str, int] = {}
+def _changes(tree: ast.Module, known: frozenset[str]) -> Iterator[tuple[Site, _Found]]:
+    counts: Counter[str] = Counter()
+    same: Counter[tuple[str, str, str]] = Counter()
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        for operator, node, says, change in _of_function(function):
-            number = counts[operator] = counts.get(operator, -1) + 1
-            yield Site(operator, number, getattr(node, "lineno", 0), says), change
+        for found in _of_function(function, known):
+            text = (found.operator, function.name, found.says)
+            site = Site(
+                operator=found.operator,
+                number=counts[found.operator],
+                line=found.old.lineno,
+                says=found.says,
+                within=function.name,
+                again=same[text],
+                blind=found.is_blind,
+            )
+            counts[found.operator] += 1
+            same[text] += 1
+            yield site, found
 
 
-_Found = tuple[str, ast.AST, str, _Change]
-
-
-def _of_function(function: ast.FunctionDef) -> Iterator[_Found]:
+def _of_function(function: ast.FunctionDef, known: frozenset[str]) -> Iterator[_Found]:
+    conditions = _conditions(function)
     for holder in _own_nodes(function):
         for name, value in ast.iter_fields(holder):
             if isinstance(value, list):
                 for index, item in enumerate(value):
-                    yield from _of_place(item, _setter_at(value, index))
+                    yield from _of_place(item, _setter_at(value, index), conditions, known)
                 if name in ("body", "orelse", "finalbody"):
-                    yield from _of_block(value)
+                    yield from _of_block(value, known)
             else:
-                yield from _of_place(value, _setter(holder, name))
+                yield from _of_place(value, _setter(holder, name), conditions, known)
 
 
 def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -113,11 +162,35 @@ def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
         waiting += [c for c in children if not isinstance(c, ast.FunctionDef | ast.ClassDef)]
 
 
-def _setter(holder: ast.AST, name: str) -> Callable[[ast.expr], None]:
+def _conditions(function: ast.FunctionDef) -> set[int]:
+    """Ids of the expressions of which nothing but their truth is used."""
+    waiting: list[ast.expr] = []
+    for node in _own_nodes(function):
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            waiting.append(node.test)
+        elif isinstance(node, ast.comprehension):
+            waiting += node.ifs
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            waiting.append(node.operand)
+        elif isinstance(node, ast.Return) and node.value is not None and _is_bool(function):
+            waiting.append(node.value)
+    found: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        found.add(id(node))
+        waiting += node.values if isinstance(node, ast.BoolOp) else []
+    return found
+
+
+def _is_bool(function: ast.FunctionDef) -> bool:
+    return isinstance(function.returns, ast.Name) and function.returns.id == "bool"
+
+
+def _setter(holder: ast.AST, name: str) -> _Put:
     return lambda new: setattr(holder, name, new)
 
 
-def _setter_at(items: list[ast.AST], index: int) -> Callable[[ast.expr], None]:
+def _setter_at(items: list[ast.AST], index: int) -> _Put:
     def put(new: ast.expr) -> None:
         items[index] = new
 
@@ -127,52 +200,68 @@ def _setter_at(items: list[ast.AST], index: int) -> Callable[[ast.expr], None]:
 # -- expressions --------------------------------------------------------------------------------
 
 
-def _of_place(node: object, put: Callable[[ast.expr], None]) -> Iterator[_Found]:
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    """``old`` becomes ``new``. ``kind``: how the two are compared, see `overlay`."""
+
+    operator: str
+    old: ast.expr
+    new: ast.expr
+    put: _Put
+    kind: str
+    is_blind: bool
+
+    @property
+    def says(self) -> str:
+        return f"{ast.unparse(self.old)}  ->  {ast.unparse(self.new)}"
+
+    def change(self) -> None:
+        new = copy.deepcopy(self.new)
+        if self.is_blind:
+            self.put(_report("reached", new))
+        else:
+            old = copy.deepcopy(self.old)
+            self.put(_report("differs", ast.Constant(self.kind), old, _later(new)))
+
+    def other(self, name: str) -> ast.expr:
+        """What a watched site of this name compares the old with."""
+        new = None if self.is_blind else copy.deepcopy(self.new)
+        return ast.Tuple([ast.Constant(name), ast.Constant(self.kind), _later(new)], ast.Load())
+
+
+def _of_place(
+    node: object, put: _Put, conditions: set[int], known: frozenset[str]
+) -> Iterator[_Found]:
+    def expression(operator: str, old: ast.expr, new: ast.expr, put: _Put) -> _Expression:
+        is_truth = isinstance(old, ast.Compare) or id(old) in conditions
+        kind, pure = "truth" if is_truth else "value", is_pure(old, known)
+        return _Expression(operator, old, new, put, kind, not pure)
+
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        yield from _compare(node, put)
+        for operator, new in _compare(node):
+            yield expression(operator, node, new, put)
     elif isinstance(node, ast.BoolOp):
         for index in range(len(node.values)):
             rest = [v for i, v in enumerate(node.values) if i != index]
-            new: ast.expr = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
-            yield _expression("condition-dropped", node, new, put)
+            fewer: ast.expr = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+            yield expression("condition-dropped", node, fewer, put)
     elif isinstance(node, ast.If) and not _is_type_checking(node.test):
         test = _setter(node, "test")
         for fixed in (True, False):
-            yield _expression("condition-fixed", node.test, ast.Constant(fixed), test)
+            yield expression("condition-fixed", node.test, ast.Constant(fixed), test)
         if node.orelse:
-            yield _expression("negated", node.test, ast.UnaryOp(ast.Not(), node.test), test)
+            yield expression("negated", node.test, ast.UnaryOp(ast.Not(), node.test), test)
 
 
-def _compare(node: ast.Compare, put: Callable[[ast.expr], None]) -> Iterator[_Found]:
+def _compare(node: ast.Compare) -> Iterator[tuple[str, ast.expr]]:
     kind = type(node.ops[0])
     for operator, table in (("compare-flip", FLIPPED), ("compare-boundary", BOUNDARY)):
         if kind in table:
-            new = ast.Compare(node.left, [table[kind]()], node.comparators)
-            yield _expression(operator, node, new, put)
+            yield operator, ast.Compare(node.left, [table[kind]()], node.comparators)
     right = node.comparators[0]
     if isinstance(right, ast.Constant) and type(right.value) is int:
-        more = ast.Compare(node.left, node.ops, [ast.Constant(right.value + 1)])
-        yield _expression("constant", node, more, put)
-
-
-def _expression(
-    operator: str, old: ast.expr, new: ast.expr, put: Callable[[ast.expr], None]
-) -> _Found:
-    says = f"{ast.unparse(old)}  ->  {ast.unparse(new)}"
-
-    def change() -> None:
-        if _is_pure(old):
-            put(_report("differs", copy.deepcopy(old), copy.deepcopy(new)))
-        else:
-            put(_report("reached", copy.deepcopy(new)))
-
-    return operator, old, says, change
-
-
-def _is_pure(node: ast.expr) -> bool:
-    """Whether evaluating it twice is like evaluating it once."""
-    impure = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-    return not any(isinstance(inner, impure) for inner in ast.walk(node))
+        more = ast.Constant(right.value + 1)
+        yield "constant", ast.Compare(node.left, node.ops, [more])
 
 
 def _is_type_checking(test: ast.expr) -> bool:
@@ -182,24 +271,61 @@ def _is_type_checking(test: ast.expr) -> bool:
 # -- statements ---------------------------------------------------------------------------------
 
 
-def _of_block(block: list[ast.stmt]) -> Iterator[_Found]:
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """``count`` statements of a block, from ``old`` on, become others."""
+
+    operator: str
+    old: ast.stmt
+    says: str
+    block: list[ast.stmt]
+    count: int
+    new: tuple[ast.stmt, ...]
+    is_blind: bool
+
+    def change(self) -> None:
+        at = self.place()
+        self.block[at : at + self.count] = [self.told("unwritten"), *self.new]
+
+    def place(self) -> int:
+        return next(i for i, statement in enumerate(self.block) if statement is self.old)
+
+    def told(self, report: str, *arguments: ast.expr) -> ast.stmt:
+        sides = [None, None] if self.is_blind else copy.deepcopy(_sides(self.old))
+        return ast.Expr(_report(report, *arguments, *map(_later, sides)))
+
+
+def _of_block(block: list[ast.stmt], known: frozenset[str]) -> Iterator[_Found]:
     for index, statement in enumerate(block):
         if _is_effect(statement):
             operator = "call-omitted" if isinstance(statement, ast.Expr) else "write-omitted"
             says = f"{_short(statement)}  ->  (nothing)"
-            yield operator, statement, says, _replacer(block, index, 1, [])
+            sides = _sides(statement)
+            blind = not sides or not all(is_pure(side, known) for side in sides)
+            yield _Statement(operator, statement, says, block, 1, (), blind)
         following = block[index + 1] if index + 1 < len(block) else None
         if following is not None and _is_effect(statement) and _is_effect(following):
             says = f"{_short(statement)} <-> {_short(following)}"
-            pair = [following, statement]
-            yield "exchanged", statement, says, _replacer(block, index, 2, pair)
+            yield _Statement("exchanged", statement, says, block, 2, (following, statement), True)
 
 
-def _replacer(block: list[ast.stmt], index: int, count: int, new: list[ast.stmt]) -> _Change:
-    def change() -> None:
-        block[index : index + count] = [ast.Expr(_report("reached")), *new]
+def _sides(statement: ast.stmt) -> list[ast.expr]:
+    """Of a write: what is there before, and what would be there after it. Empty: not to be told."""
+    target: ast.expr
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target, after = statement.targets[0], statement.value
+    elif isinstance(statement, ast.AugAssign):
+        target = statement.target
+        after = ast.BinOp(_loaded(target), statement.op, statement.value)
+    else:
+        return []
+    return [_loaded(target), after]
 
-    return change
+
+def _loaded(target: ast.expr) -> ast.expr:
+    loaded = copy.deepcopy(target)
+    loaded.ctx = ast.Load()  # type: ignore[attr-defined]
+    return loaded
 
 
 def _is_effect(statement: ast.stmt) -> bool:
@@ -220,15 +346,30 @@ def _short(statement: ast.stmt) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+_Found = _Expression | _Statement
+
 # -- telling ------------------------------------------------------------------------------------
+
+_REPORTS: Final = ("reached", "differs", "unwritten", "watched", "passed")
+_NO_ARGUMENTS: Final = ast.arguments([], [], None, [], [], None, [])
+
+
+def _later(new: ast.expr | None) -> ast.expr:
+    """To be evaluated by whom it is told to: it may raise where the old does not."""
+    return ast.Constant(None) if new is None else ast.Lambda(_NO_ARGUMENTS, new)
 
 
 def _report(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(f"_mutation_{name}", ast.Load()), list(arguments), [])
 
 
+def _finished(tree: ast.Module) -> str:
+    _import_reports(tree)
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
 def _import_reports(tree: ast.Module) -> None:
-    names = [ast.alias(n, f"_mutation_{n}") for n in ("reached", "differs")]
+    names = [ast.alias(n, f"_mutation_{n}") for n in _REPORTS]
     at = 0
     for index, statement in enumerate(tree.body):
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

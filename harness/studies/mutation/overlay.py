@@ -1,14 +1,16 @@
 """A copy of the broker's package with one change in it, to be run instead of the real one.
 
-    <folder>/nodes/...           the package, one file of it mutated
-    <folder>/nodes/_mutation.py  what the mutated place reports to
-    <folder>/reached, differed   made by a broker that came by, and that saw a difference
+    <folder>/nodes/...           the package, one file of it mutated (`lay`), or none of them but
+                                 every place watched where it could be (`lay_watched`)
+    <folder>/nodes/_mutation.py  what such places report to
+    <folder>/told                what brokers of it reported, one line each
 
 Brokers take their sources from the folder that ``BIPLANE_NODES`` names (`harness.sut.dualplane`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import random
 import shutil
@@ -17,21 +19,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.studies.mutation.operators import Site, mutate, sites
+from harness.studies.mutation.operators import Site, mutate, sites, watch
+from harness.studies.mutation.purity import pure_names
 
 ROOMS: Final = ("nodes/core", "nodes/replication", "nodes/controller", "nodes/log")
-_REPORTS: Final = '''"""Where a mutated place tells that it was reached, and made a difference."""
+_REPORTS: Final = '''"""Where mutated and watched places tell that they were reached.
 
+    reached, differed              of the one change that this package has
+    reached NAME, differed NAME    of a watched place
+"""
+
+import os
 import pathlib
 
-_FOLDER = pathlib.Path(__file__).parent.parent
+_FILE = os.open(
+    pathlib.Path(__file__).parent.parent / "told", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+)
 _told = set()
+_done = set()
 
 
-def _tell(what):
-    if what not in _told:
-        _told.add(what)
-        (_FOLDER / what).touch()
+def _tell(line):
+    if line not in _told:
+        _told.add(line)
+        os.write(_FILE, (line + "\\n").encode())
+
+
+def _differ(kind, old, new):
+    if kind == "truth":
+        return bool(old) != bool(new)
+    return old is not new and bool(old != new)
 
 
 def reached(value=None):
@@ -39,11 +56,61 @@ def reached(value=None):
     return value
 
 
-def differs(old, new):
+def differs(kind, old, later):
     _tell("reached")
-    if bool(old) != bool(new):
+    try:
+        new = later()
+    except BaseException:
+        _tell("differed")
+        raise
+    if _differ(kind, old, new):
         _tell("differed")
     return new
+
+
+def _is_written(before, after):
+    try:
+        return _differ("value", before(), after())
+    except Exception:
+        return True
+
+
+def unwritten(before, after):
+    _tell("reached")
+    if before is not None and _is_written(before, after):
+        _tell("differed")
+
+
+def passed(name, before, after):
+    if name in _done:
+        return
+    _tell("reached " + name)
+    if before is None:
+        _done.add(name)
+    elif _is_written(before, after):
+        _tell("differed " + name)
+        _done.add(name)
+
+
+def watched(key, old, others):
+    if key in _done:
+        return old
+    waiting = False
+    for name, kind, later in others():
+        _tell("reached " + name)
+        if later is None or "differed " + name in _told:
+            continue
+        try:
+            differ = _differ(kind, old, later())
+        except Exception:
+            differ = True
+        if differ:
+            _tell("differed " + name)
+        else:
+            waiting = True
+    if not waiting:
+        _done.add(key)
+    return old
 '''
 
 
@@ -57,16 +124,15 @@ class Generated:
     @property
     def name(self) -> str:
         file = self.path.removeprefix("nodes/").removesuffix(".py")
-        return f"{file}:{self.site.operator}:{self.site.number}"
+        return f"{file}:{self.site.mark}"
 
     @property
     def says(self) -> str:
         return f"{self.path}:{self.site.line}: {self.site.says}"
 
     @property
-    def is_effect(self) -> bool:
-        """Whether being reached is all that can be told of it: an effect was left out or moved."""
-        return self.site.operator in ("call-omitted", "write-omitted", "exchanged")
+    def room(self) -> str:
+        return str(Path(self.path).parent)
 
 
 def source_root() -> Path:
@@ -79,11 +145,24 @@ def source_root() -> Path:
 
 def everything(root: Path, rooms: Sequence[str] = ROOMS) -> Iterator[Generated]:
     """Every mutant that the rooms have, in a fixed order."""
+    for path in _files(root, rooms):
+        for site in sites((root / path).read_text(), _known(root)):
+            yield Generated(path, site)
+
+
+def _files(root: Path, rooms: Sequence[str]) -> Iterator[str]:
     for room in rooms:
-        for file in sorted((root / room).glob("*.py")):
-            path = str(file.relative_to(root))
-            for site in sites(file.read_text()):
-                yield Generated(path, site)
+        yield from (str(file.relative_to(root)) for file in sorted((root / room).glob("*.py")))
+
+
+def _known(root: Path) -> frozenset[str]:
+    return pure_names(root / "nodes")
+
+
+def digest(root: Path, rooms: Sequence[str] = ROOMS) -> str:
+    """Changes with any source that mutants are drawn from."""
+    texts = b"".join((root / path).read_bytes() for path in _files(root, rooms))
+    return hashlib.sha256(texts).hexdigest()[:12]
 
 
 def draw(root: Path, seed: int, count: int, rooms: Sequence[str] = ROOMS) -> list[Generated]:
@@ -92,7 +171,7 @@ def draw(root: Path, seed: int, count: int, rooms: Sequence[str] = ROOMS) -> lis
     rng = random.Random(f"mutants:{seed}")
     shelves: dict[tuple[str, str], list[Generated]] = {}
     for one in everything(root, rooms):
-        shelves.setdefault((str(Path(one.path).parent), one.site.operator), []).append(one)
+        shelves.setdefault((one.room, one.site.operator), []).append(one)
     for shelf in shelves.values():
         rng.shuffle(shelf)
     order = sorted(shelves)
@@ -111,7 +190,7 @@ def find(root: Path, name: str) -> Generated:
     """The mutant of that name; KeyError when there is none (its file may have changed)."""
     path = f"nodes/{name.partition(':')[0]}.py"
     if (root / path).is_file():
-        for site in sites((root / path).read_text()):
+        for site in sites((root / path).read_text(), _known(root)):
             if Generated(path, site).name == name:
                 return Generated(path, site)
     raise KeyError(f"no mutant {name!r}: its file has no such site")
@@ -119,14 +198,31 @@ def find(root: Path, name: str) -> Generated:
 
 def lay(root: Path, one: Generated, folder: Path) -> Path:
     """Make the overlay of one mutant in ``folder`` (made anew)."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(root / "nodes", folder / "nodes", ignore=shutil.ignore_patterns("__pycache__"))
+    _copy(root, folder)
     target = folder / one.path
-    target.write_text(mutate(target.read_text(), one.site.operator, one.site.number))
-    (folder / "nodes" / "_mutation.py").write_text(_REPORTS)
+    known = _known(root)
+    target.write_text(mutate(target.read_text(), one.site.operator, one.site.number, known))
     return folder
 
 
-def was(folder: Path, what: str) -> bool:
-    """Whether a broker of that overlay reported ``reached`` or ``differed``."""
-    return (folder / what).exists()
+def lay_watched(root: Path, folder: Path, rooms: Sequence[str] = ROOMS) -> Path:
+    """Make a package in ``folder`` that does what the real one does and watches every place."""
+    _copy(root, folder)
+    for path in _files(root, rooms):
+        source = (root / path).read_text()
+        (folder / path).write_text(
+            watch(source, lambda site, path=path: Generated(path, site).name, _known(root))  # type: ignore[misc]
+        )
+    return folder
+
+
+def _copy(root: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(root / "nodes", folder / "nodes", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "nodes" / "_mutation.py").write_text(_REPORTS)
+
+
+def told(folder: Path) -> frozenset[str]:
+    """What brokers of that overlay reported: ``reached``, ``differed``, and both with names."""
+    path = folder / "told"
+    return frozenset(path.read_text().splitlines()) if path.exists() else frozenset()

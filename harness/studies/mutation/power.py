@@ -1,14 +1,19 @@
-"""What notices a generated mutant: which unit tests, which scenario and rule; and what survives.
+"""What notices a generated mutant: which scenario and rule, which unit test; and what survives.
 
-    unbuilt     the mutated package does not import
-    unreached   no run came by the mutated place
-    equal       it was reached and made no difference (never another value there)
     found       a run was `invalid`; ``rules`` say by which rule
-    noticed     no run was valid or invalid: all `unknown`, as when the cluster does not even start
-    survived    it was reached, made a difference (or left an effect out), and a run was `valid`
+    stopped     no run was valid or invalid: all `unknown`, as when the cluster does not even start
+    survived    it was reached, made a difference (or that cannot be told), and a run was `valid`
+    listed      as survived, and docs/mutants.toml says why nobody could notice
+    open        as survived, and not every scenario and seed that could notice was tried
+    equal       it was reached and made no difference (never another value there)
+    unreached   no run came by the mutated place
 
-Unit tests are asked besides (``--unit``): those of the mutant's room, with the mutated package in
-the place of the real one.
+Each is played where the survey says that it could be noticed (`survey`), the scenario first that
+has found most so far, until a run is `invalid`. All mutants get their first run before any gets its
+second, so that what a budget leaves undone is spread evenly.
+
+Unit tests are asked besides (``unit``): those of the mutant's room, with the mutated package in the
+place of the real one.
 """
 
 from __future__ import annotations
@@ -18,23 +23,28 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.run import Outcome
+from harness.run import Skipped
 from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
 from harness.studies.mutation import overlay
 from harness.studies.mutation.overlay import Generated
+from harness.studies.mutation.survey import Survey
+from harness.studies.playing import Pending
 
-PlayIt = Callable[[Play], Outcome]
+PlayIt = Callable[[Play], Pending]
 FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "nodes/core": ("broker-restart", "zombie-broker", "leader-handover"),
     "nodes/replication": ("broker-restart", "leader-handover", "returning-follower"),
     "nodes/controller": ("broker-restart", "controller-pause", "topic-deletion"),
     "nodes/log": ("log-recovery", "broker-restart", "leader-handover"),
 }
-"""By room, the scenarios that are likeliest to notice: played first."""
+"""By room, the scenarios that are likeliest to notice as long as no run has shown it."""
 _UNIT: Final[Mapping[str, str]] = {
     "nodes/core": "tests/nodes/core",
     "nodes/replication": "tests/nodes/replication",
@@ -42,13 +52,70 @@ _UNIT: Final[Mapping[str, str]] = {
     "nodes/log": "tests/nodes/log",
 }
 _UNIT_TIMEOUT_S: Final = 300
+_STOPPED_AFTER: Final = 3
+"""So many runs that are all `unknown` say enough: the cluster does not work with this mutant."""
 SOURCES: Final = "BIPLANE_NODES"
 
 
-def order(one: Generated, scenarios: Sequence[str]) -> list[str]:
-    """The scenarios, the likeliest first."""
-    first = FIRST[str(Path(one.path).parent)]
-    return [*(s for s in first if s in scenarios), *(s for s in scenarios if s not in first)]
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What was tried of one mutant, of all that could be."""
+
+    one: Generated
+    entries: Sequence[Entry]
+    left: Sequence[Play]
+
+    @property
+    def is_over(self) -> bool:
+        found = any(e.found for e in self.entries)
+        useless = [e.verdict for e in self.entries] == ["unknown"] * len(self.entries)
+        return found or not self.left or (useless and len(self.entries) >= _STOPPED_AFTER)
+
+
+def order(
+    one: Generated, scenarios: Sequence[str], rooms: Mapping[str, str], entries: Iterable[Entry]
+) -> list[str]:
+    """The scenarios, the likeliest to find it first: by what they found of mutants of its room.
+
+    ``rooms``: by the names of mutants. A scenario that was never tried counts as one that found
+    half of two, a little more if it is among `FIRST`.
+    """
+    first = FIRST[one.room]
+    tried: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    for entry in entries:
+        if rooms.get(entry.play.bug) == one.room:
+            tried[entry.play.scenario] += 1
+            found[entry.play.scenario] += entry.found
+
+    def rank(scenario: str) -> tuple[float, int]:
+        bonus = 1 if scenario in first else 0
+        rate = (found[scenario] + 1 + bonus) / (tried[scenario] + 2 + bonus)
+        return -rate, scenarios.index(scenario)
+
+    return sorted(scenarios, key=rank)
+
+
+def attempts(
+    one: Generated,
+    *,
+    survey: Survey,
+    scenarios: Sequence[str],
+    seeds: Sequence[int],
+    ledger: Ledger,
+    rooms: Mapping[str, str],
+) -> Attempts:
+    """What the ledger has of it, and what is still to be tried, in order: one seed of every
+    scenario, then the next."""
+    chances = survey.chances(one, scenarios)
+    likely = order(one, chances, rooms, ledger)
+    every = [
+        Play(scenario=scenario, seed=seed, planes="dual", bug=one.name)
+        for seed in seeds
+        for scenario in likely
+    ]
+    done = [entry for entry in ledger if entry.play.bug == one.name]
+    return Attempts(one, done, [this for this in every if this not in ledger])
 
 
 def hunt(
@@ -56,64 +123,105 @@ def hunt(
     *,
     root: Path,
     scratch: Path,
+    survey: Survey,
     scenarios: Sequence[str],
     seeds: Sequence[int],
+    tries: int,
     ledger: Ledger,
     play: PlayIt,
     budget: Budget,
     unit: bool = False,
-) -> Iterator[tuple[Generated, list[Entry]]]:
-    """Play each until it is found; yields each that is done. Stops when the budget is spent."""
-    for one in mutants:
-        folder = overlay.lay(root, one, scratch / one.name.replace("/", "-").replace(":", "-"))
-        entries: list[Entry] = []
-        killed = _unit_tests(root, folder, one) if unit else None
-        for seed in seeds:
-            for scenario in order(one, scenarios):
-                if any(e.found for e in entries):
-                    break
-                this = Play(scenario=scenario, seed=seed, planes="dual", bug=one.name)
-                entry = ledger.get(this)
-                if entry is None:
-                    if budget.is_spent:
-                        return
-                    entry = _played(this, folder, play, killed)
-                    ledger.add(entry)
-                entries.append(entry)
-        shutil.rmtree(folder, ignore_errors=True)
-        yield one, entries
+    spared: Container[str] = (),
+) -> Iterator[tuple[Generated, Entry]]:
+    """Play each until it is found, at most ``tries`` times in all; yields each run. Those that are
+    ``spared`` (by name) are not played any further. Stops when the budget is spent."""
+    rooms = {one.name: one.room for one in mutants}
+    before: _Playing | None = None  # is judged while the next is played
+
+    def kept() -> Iterator[tuple[Generated, Entry]]:
+        if before is not None:
+            ledger.add(entry := before.entry())
+            yield before.one, entry
+
+    for turn in range(1, tries + 1):
+        for one in mutants:
+            if before is not None and before.one == one:
+                yield from kept()
+                before = None
+            now = attempts(
+                one, survey=survey, scenarios=scenarios, seeds=seeds, ledger=ledger, rooms=rooms
+            )
+            if now.is_over or len(now.entries) >= turn or one.name in spared:
+                continue
+            if budget.is_spent:
+                yield from kept()
+                return
+            folder = overlay.lay(root, one, scratch / one.name.replace("/", "-").replace(":", "-"))
+            killed = _unit_tests(root, folder, one) if unit and turn == 1 else None
+            playing = _play(one, now.left[0], folder, play, {"unit": killed})
+            shutil.rmtree(folder, ignore_errors=True)
+            yield from kept()
+            before = playing
+    yield from kept()
 
 
-def _played(this: Play, folder: Path, play: PlayIt, killed: str | None) -> Entry:
+@dataclass(frozen=True, slots=True)
+class _Playing:
+    one: Generated
+    this: Play
+    pending: Pending | None
+    extra: Mapping[str, object]
+
+    def entry(self) -> Entry:
+        if self.pending is None:
+            return Entry(play=self.this, verdict="skipped", extra=self.extra)
+        return entry_of(self.this, self.pending.result(), self.extra)
+
+
+def _play(
+    one: Generated, this: Play, folder: Path, play: PlayIt, extra: Mapping[str, object]
+) -> _Playing:
+    try:
+        with sources(folder):
+            pending = play(this)
+    except Skipped as why:
+        return _Playing(one, this, None, {**extra, "skipped": str(why)})
+    told = overlay.told(folder)
+    return _Playing(
+        one, this, pending, {**extra, **{w: w in told for w in ("reached", "differed")}}
+    )
+
+
+@contextmanager
+def sources(folder: Path) -> Iterator[None]:
+    """Brokers take their sources from there meanwhile."""
     before = os.environ.get(SOURCES)
     os.environ[SOURCES] = str(folder)
     try:
-        outcome = play(this)
+        yield
     finally:
         os.environ.pop(SOURCES, None)
         if before is not None:
             os.environ[SOURCES] = before
-    extra = {what: overlay.was(folder, what) for what in ("reached", "differed")}
-    return entry_of(this, outcome, {**extra, "unit": killed})
 
 
-def fate(one: Generated, entries: Sequence[Entry]) -> str:
+def fate(now: Attempts, survey: Survey, listed: Container[str] = ()) -> str:
     """One word of the module's docstring."""
+    one, entries = now.one, now.entries
     if any(e.found for e in entries):
         return "found"
-    if not any(e.extra.get("reached") for e in entries):
-        unknown = all(e.verdict == "unknown" for e in entries)
-        return "noticed" if entries and unknown else "unreached"
-    if all(e.verdict == "unknown" for e in entries):
-        return "noticed"
-    if not one.is_effect and not any(e.extra.get("differed") for e in entries):
-        return "survived" if _blind(one) else "equal"
-    return "survived"
-
-
-def _blind(one: Generated) -> bool:
-    """Whether the place cannot tell if it made a difference: its operands call something."""
-    return "(" in one.site.says.partition("  ->  ")[0]
+    reached = survey.was_reached(one) or any(e.extra.get("reached") for e in entries)
+    if entries and all(e.verdict == "unknown" for e in entries):
+        return "stopped" if len(entries) >= _STOPPED_AFTER or not now.left else "open"
+    if not reached:
+        return "open" if now.left else "unreached"
+    differed = any(e.extra.get("differed") for e in entries)
+    differed = differed or any(one.name in names for names in survey.differed.values())
+    if not one.site.blind and not differed:
+        return "open" if now.left else "equal"
+    if one.name in listed:
+        return "listed"
+    return "open" if now.left else "survived"
 
 
 def _unit_tests(root: Path, folder: Path, one: Generated) -> str | None:
@@ -122,7 +230,7 @@ def _unit_tests(root: Path, folder: Path, one: Generated) -> str | None:
     if not tests.exists():
         tests.symlink_to(root / "tests", target_is_directory=True)
     shutil.copy(root / "pyproject.toml", folder / "pyproject.toml")
-    where = _UNIT[str(Path(one.path).parent)]
+    where = _UNIT[one.room]
     command = [sys.executable, "-m", "pytest", where, "-x", "-q", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
@@ -139,73 +247,3 @@ def _unit_tests(root: Path, folder: Path, one: Generated) -> str | None:
     if failed:
         return failed[1]
     return None if done.returncode == 0 else f"{where}: exit code {done.returncode}"
-
-
-# -- the page -----------------------------------------------------------------------------------
-
-
-def page(done: Sequence[tuple[Generated, Sequence[Entry]]], command: str) -> str:
-    """Markdown: fates, what each rule found that nothing else did, and every survivor."""
-    fates = [(one, entries, fate(one, entries)) for one, entries in done]
-    counts = {name: sum(f == name for *_, f in fates) for name in _FATES}
-    effective = counts["found"] + counts["noticed"] + counts["survived"]
-    found = counts["found"] + counts["noticed"]
-    lines = [
-        "# Generated mutants: what the harness notices",
-        "",
-        f"Made by `{command}`; not written by hand. {len(fates)} mutants were drawn from the "
-        "broker's source and played until a run was `invalid`, at most in all scenarios and seeds. "
-        f"Of those that were reached and changed anything, {found} of {effective} were noticed.",
-        "",
-        "| fate | mutants | means |",
-        "|---|---|---|",
-        *(f"| {name} | {counts[name]} | {says} |" for name, says in _FATES.items()),
-        "",
-        "## By rule",
-        "",
-        "| rule | finds | finds alone |",
-        "|---|---|---|",
-        *_by_rule(fates),
-        "",
-        "## Each",
-        "",
-        "| mutant | change | fate | by | unit test |",
-        "|---|---|---|---|---|",
-        *(_row(one, entries, word) for one, entries, word in sorted(fates, key=_rank)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-_FATES: Final[Mapping[str, str]] = {
-    "found": "a run was invalid",
-    "noticed": "every run was unknown: the cluster did not start, or proved nothing",
-    "survived": "it was reached, changed something, and runs were valid",
-    "equal": "it was reached and never made a difference",
-    "unreached": "no run came by",
-}
-
-
-def _rank(of: tuple[Generated, Sequence[Entry], str]) -> tuple[int, str]:
-    return (list(_FATES).index(of[2]) if of[2] != "survived" else -1, of[0].name)
-
-
-def _by_rule(fates: Sequence[tuple[Generated, Sequence[Entry], str]]) -> list[str]:
-    finds: dict[str, int] = {}
-    alone: dict[str, int] = {}
-    for _, entries, _ in fates:
-        rules = {rule for e in entries if e.found for rule in e.rules}
-        for rule in rules:
-            finds[rule] = finds.get(rule, 0) + 1
-            alone[rule] = alone.get(rule, 0) + (len(rules) == 1)
-    order = sorted(finds, key=lambda r: (-finds[r], r))
-    return [f"| {rule} | {finds[rule]} | {alone[rule]} |" for rule in order]
-
-
-def _row(one: Generated, entries: Sequence[Entry], word: str) -> str:
-    last = entries[-1] if entries else None
-    by = f"{last.play.scenario}: {', '.join(last.rules[:2])}" if last and last.found else ""
-    if word == "noticed" and last:
-        by = last.reasons[0][:120] if last.reasons else ""
-    unit = next((str(e.extra["unit"]) for e in entries if e.extra.get("unit")), "")
-    change = one.says.replace("|", "\\|")
-    return f"| `{one.name}` | `{change}` | {word} | {by.replace('|', '/')} | {unit} |"

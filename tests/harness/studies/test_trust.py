@@ -23,9 +23,10 @@ WANTED: dict[str, Any] = {
 
 
 def outcome(verdict: str) -> Any:
-    return SimpleNamespace(
+    done = SimpleNamespace(
         verdict=verdict, results={"checks": {}}, reasons=["why\nmore"], seconds=3, folder=Path("x")
     )
+    return SimpleNamespace(result=lambda: done)
 
 
 def test_one_seed_of_everything_comes_before_the_next() -> None:

@@ -1,0 +1,127 @@
+"""`biplane mutate`: survey, hunt and page, over ledgers that go on where they were."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from harness.studies.ledger import Budget, Ledger, Play
+from harness.studies.mutation import overlay, power
+from harness.studies.mutation import page as pages
+from harness.studies.mutation.overlay import Generated
+from harness.studies.mutation.power import Attempts
+from harness.studies.mutation.survey import Survey, look, survey_of
+from harness.studies.playing import Pending
+
+PlayIt = Callable[[Play], Pending]
+LEDGER: Final = "generated.jsonl"
+"""One for all draws: mutants are named by what they change, so several draws share their runs."""
+WATCHED: Final = "watched.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is asked. ``store`` keeps the ledgers and the overlays."""
+
+    count: int
+    seed: int
+    seeds: Sequence[int]
+    tries: int
+    scenarios: Sequence[str]
+    store: Path
+    reasons: Path
+    unit: bool = False
+
+    @cached_property
+    def root(self) -> Path:
+        return overlay.source_root()
+
+    @cached_property
+    def drawn(self) -> list[Generated]:
+        return overlay.draw(self.root, self.seed, self.count)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.store / LEDGER)
+
+    @cached_property
+    def watched(self) -> Ledger:
+        return Ledger(self.store / WATCHED)
+
+    @property
+    def survey(self) -> Survey:
+        return survey_of(list(self.watched), overlay.digest(self.root))
+
+    def go(self, play: PlayIt, budget: Budget) -> Iterator[tuple[str, str]]:
+        """Play until nothing is left or the budget is spent; yields (what, what came of it)."""
+        plain = _without_bug(play)
+        for seen in look(
+            self.scenarios,
+            root=self.root,
+            scratch=self.store,
+            ledger=self.watched,
+            play=lambda this, folder: _from(folder, this, plain),
+            budget=budget,
+        ):
+            yield f"survey, {seen.play.scenario}", seen.verdict
+        for one, entry in power.hunt(
+            self.drawn,
+            root=self.root,
+            scratch=self.store,
+            survey=self.survey,
+            scenarios=self.scenarios,
+            seeds=self.seeds,
+            tries=self.tries,
+            ledger=self.ledger,
+            play=plain,
+            budget=budget,
+            unit=self.unit,
+            spared=pages.reasons(self.reasons),
+        ):
+            yield one.name, f"{entry.verdict} ({entry.play.scenario})"
+
+    def attempts(self) -> list[Attempts]:
+        survey, rooms = self.survey, {one.name: one.room for one in self.drawn}
+        return [
+            power.attempts(
+                one,
+                survey=survey,
+                scenarios=self.scenarios,
+                seeds=self.seeds,
+                ledger=self.ledger,
+                rooms=rooms,
+            )
+            for one in self.drawn
+        ]
+
+    def page(self, command: str) -> str:
+        return pages.page(
+            self.attempts(),
+            survey=self.survey,
+            sound=pages.sound_entries(list(self.watched), overlay.digest(self.root)),
+            reasons=pages.reasons(self.reasons),
+            command=command,
+        )
+
+    def exit_code(self) -> int:
+        """1: a mutant survived, or a sound run was invalid; 2: something was not tried."""
+        survey, listed = self.survey, pages.reasons(self.reasons)
+        fates = {power.fate(now, survey, listed) for now in self.attempts()}
+        sound = pages.sound_entries(list(self.watched), overlay.digest(self.root))
+        if "survived" in fates or any(e.found for e in sound):
+            return 1
+        return 2 if fates & {"open", "stopped"} or any(e.verdict == "unknown" for e in sound) else 0
+
+
+def _without_bug(play: PlayIt) -> PlayIt:
+    """The bug is in the sources: it is none that the server could be asked for by name."""
+    return lambda this: play(dataclasses.replace(this, bug=""))
+
+
+def _from(folder: Path, this: Play, play: PlayIt) -> Pending:
+    with power.sources(folder):
+        return play(this)

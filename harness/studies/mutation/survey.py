@@ -1,0 +1,96 @@
+"""Where a mutant could be noticed at all: one run of each scenario in which every place is watched.
+
+The broker does what it always does (`overlay.lay_watched`) and tells of every possible change
+whether its place was reached, and whether the change would have made anything of it. A mutant is
+then played where it would make a difference, and nowhere else; what makes none in any scenario is
+known without a run of its own.
+
+Such a run is a sound run of its scenario besides: one that is `invalid` is a false alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from harness.run import Skipped
+from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
+from harness.studies.mutation import overlay
+from harness.studies.mutation.overlay import Generated
+from harness.studies.playing import Pending
+
+WATCHED: Final = "watched-"
+"""Begins the ``bug`` of a survey's plays; what follows is the digest of the sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """By scenario, the names of the mutants whose place was reached, and of those of which the
+    change would have made a difference there."""
+
+    reached: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    differed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def chances(self, one: Generated, scenarios: Sequence[str]) -> list[str]:
+        """Where a run could notice it, as far as is known: scenarios without a survey count."""
+        seen = self.reached if one.site.blind else self.differed
+        return [s for s in scenarios if s not in seen or one.name in seen[s]]
+
+    def was_reached(self, one: Generated) -> bool:
+        return any(one.name in names for names in self.reached.values())
+
+    def alone(self, one: Generated) -> str:
+        """The only scenario that could notice it; "" when there are several, or none."""
+        chances = self.chances(one, list(self.reached))
+        return chances[0] if len(chances) == 1 else ""
+
+
+def survey_of(entries: Sequence[Entry], digest: str) -> Survey:
+    """Of the sources of that digest, from a ledger's entries; several runs of a scenario add up."""
+    reached: dict[str, frozenset[str]] = {}
+    differed: dict[str, frozenset[str]] = {}
+    for entry in entries:
+        if entry.play.bug == WATCHED + digest and entry.extra.get("told"):
+            told = [line.partition(" ") for line in entry.extra["told"]]
+            for into, word in ((reached, "reached"), (differed, "differed")):
+                names = frozenset(name for said, _, name in told if said == word)
+                into[entry.play.scenario] = into.get(entry.play.scenario, frozenset()) | names
+    return Survey(reached, differed)
+
+
+def look(
+    scenarios: Sequence[str],
+    *,
+    root: Path,
+    scratch: Path,
+    ledger: Ledger,
+    play: Callable[[Play, Path], Pending],
+    budget: Budget,
+) -> Iterator[Entry]:
+    """Play what the ledger lacks; yields each run. ``play`` plays with the sources of a folder."""
+    digest = overlay.digest(root)
+    before: tuple[Play, Pending, list[str]] | None = None  # is judged while the next is played
+
+    def kept() -> Iterator[Entry]:
+        if before is not None:
+            this, pending, told = before
+            ledger.add(entry := entry_of(this, pending.result(), {"told": told}))
+            yield entry
+
+    for scenario in scenarios:
+        this = Play(scenario=scenario, seed=1, planes="dual", bug=WATCHED + digest)
+        if this in ledger:
+            continue
+        if budget.is_spent:
+            break
+        folder = overlay.lay_watched(root, scratch / "watched")
+        try:
+            pending = play(this, folder)
+        except Skipped as why:
+            ledger.add(Entry(play=this, verdict="skipped", reasons=(str(why),)))
+            continue
+        yield from kept()
+        before = this, pending, sorted(overlay.told(folder))
+    yield from kept()
