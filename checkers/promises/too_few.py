@@ -60,11 +60,11 @@ def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
     )
     for row in counted.toArrow().to_pylist():
         one = states[row["_number"]]
-        outcome.saw(*one.key[:2], OFFERED, row["offered"])
+        outcome.saw(one.key[0], one.key[1], OFFERED, row["offered"])
         if not row["n"]:
             continue
         if one.key in known.forged:
-            outcome.excuse(*one.key[:2], RULE, "forged", of=LEVELS[-1], n=row["n"])
+            outcome.excuse(one.key[0], one.key[1], RULE, "forged", of=LEVELS[-1], n=row["n"])
             continue
         outcome.add(_finding(one, row))
         outcome.counts[RULE] += row["n"] - 1

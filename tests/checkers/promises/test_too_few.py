@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.too_few import OFFERED, RULE
+from checkers.promises.too_few import OFFERED
 from checkers.promises.truncation_loss import check
 from tests.checkers.conftest import ARM, Story, judged_together
+
+RULE = "acked-below-min-isr"
 
 pytestmark = pytest.mark.spark
 SHRUNK, KNEW, GROWN = 1_000, 1_010, 2_000

@@ -48,7 +48,7 @@ def test_as_long_as_something_comes(monkeypatch: pytest.MonkeyPatch, served: int
     rows: list[dict[str, Any]] = []
     clock = itertools.count(0, 50).__next__
     connection: Any = Logs(served)
-    _read_node(connection, 1, [replica], lambda _, **row: rows.append(row), 60.0, clock)
+    _read_node(connection, 1, [replica], lambda _, **row: rows.append(row), 60.0, now_s=clock)
     assert [row["value"] for row in rows] == list(range(served))
     if served == RECORDS:
         assert replica.error is None
