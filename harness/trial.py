@@ -31,7 +31,9 @@ from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
+from harness.disk import remove_flood_logs
 from harness.history.served import Served
+from harness.interrupts import check, pending, uninterrupted
 from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
@@ -142,15 +144,21 @@ class TrialRunner:
             recorder.event("infra", component="runtime", reason=self.result.failure)
             (self.result.folder / "failure.txt").write_text(traceback.format_exc())
         finally:
-            self.progress("stopping")
-            cluster.stop()
-            self._collect_evidence(cluster, recorder, first_tie)
-            try:
-                recorder.close()
-            except RecorderFailed as error:
-                self.result.failure = self.result.failure or f"RecorderFailed: {error}"
-            self.result.end_t = time.monotonic_ns()
+            with uninterrupted():
+                self._end(cluster, recorder, first_tie)
         return self.result
+
+    def _end(self, cluster: Cluster, recorder: LiveRecorder, first_tie: ClockTie) -> None:
+        self.progress("stopping")
+        cluster.stop()
+        self._collect_evidence(cluster, recorder, first_tie)
+        if not self.settings.keep_data:
+            remove_flood_logs(cluster.log_dirs, self.result.topics)
+        try:
+            recorder.close()
+        except RecorderFailed as error:
+            self.result.failure = self.result.failure or f"RecorderFailed: {error}"
+        self.result.end_t = time.monotonic_ns()
 
     def _watching_infra(self, recorder: LiveRecorder) -> Record:
         """Records for the cluster, and ends the trial with the first row that makes it unknown."""
@@ -176,12 +184,13 @@ class TrialRunner:
             stack.callback(schedule.heal_all)
             workloads = self._launch(cluster, stage, stack)
             # On Ctrl-C this comes first: no fault may begin while the load is being ended.
-            stack.callback(self._wind_up, cluster, schedule)
+            stack.callback(self._wind_up, cluster, schedule, workloads)
             with self._phase(recorder, "warmup"):
                 self.progress("warm-up")
                 self._over.wait(self.settings.profile.warmup_s)
                 if not self._over.is_set():
-                    schedule.prepare()
+                    with uninterrupted():  # floods start their processes here, see `_schedule`
+                        schedule.prepare()
             with self._phase(recorder, "chaos"):
                 self._chaos(schedule, workloads)
             if self._over.is_set():
@@ -213,9 +222,11 @@ class TrialRunner:
         rest.record()
 
     @staticmethod
-    def _wind_up(cluster: Cluster, schedule: Schedule) -> None:
+    def _wind_up(cluster: Cluster, schedule: Schedule, workloads: list[WorkloadProcess]) -> None:
         schedule.stop()
         cluster.wind_up()
+        for process in workloads:
+            process.tell_to_end()
 
     def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder) -> None:
         """End at once when all is at rest and every client was served. Else there may be something
@@ -292,7 +303,7 @@ class TrialRunner:
             plan.build(),
             seed=plan.seed,
             context_for=lambda rng, stop: cluster.context(
-                store=store, rng=rng, stopping=stop.is_set
+                store=store, rng=rng, stopping=lambda: stop.is_set() or pending()
             ),
             record=recorder.event,
             now_ns=time.monotonic_ns,
@@ -310,8 +321,9 @@ class TrialRunner:
                 continue
             spec = self._workload_spec(cluster, role, index)
             self.result.workloads.append(told(spec))
-            process = launch(spec)
-            stack.callback(process.stop)
+            with uninterrupted():
+                process = launch(spec)
+                stack.callback(process.stop)
             running.append(process)
         for process in running:
             process.wait_ready()
@@ -340,10 +352,16 @@ class TrialRunner:
         return {"data": str(cluster.address(node, Link.INTER_BROKER))}
 
     def _stop_workloads(self, workloads: list[WorkloadProcess], recorder: LiveRecorder) -> None:
+        """One after the other; where the trial is over anyway, all at once."""
+        over = self._over.is_set()
+        died = {process.pid for process in workloads if not process.alive()}
+        for process in workloads if over else ():
+            process.tell_to_end()
         for process in workloads:
-            died = not process.alive()
+            if not over and not process.alive():
+                died.add(process.pid)
             code = process.stop()
-            if died or code not in (0, None):
+            if process.pid in died or code not in (0, None):
                 words = process.last_words()
                 recorder.event(
                     "infra",
@@ -374,6 +392,7 @@ class TrialRunner:
         """Kept in memory, too, since run.json may be all that can be written in the end."""
         self.result.failure = self.result.failure or f"RecorderFailed: {says}"
         self.progress(says)
+        self._over.set()
 
     # -- small things ---------------------------------------------------------------------------
 
@@ -390,6 +409,7 @@ class TrialRunner:
 
     @contextmanager
     def _phase(self, recorder: LiveRecorder, name: str) -> Iterator[None]:
+        check()
         if self._interrupted:
             raise WorkloadError(f"the run was stopped before its phase {name!r}")
         recorder.event("phase", name=name, event="begin")

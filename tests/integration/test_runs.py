@@ -6,6 +6,7 @@ Each run is as short as its point allows. Spark is started once, in this process
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -27,6 +28,8 @@ from harness.settings import Settings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
+BROKEN_S = 10.0
+"""What a planted bug has broken for good need not be looked at for longer than `recovery` asks."""
 KILL_FIRST = 3
 """A seed whose broker-restart plan begins with a kill of a leader that its followers lag behind."""
 
@@ -39,7 +42,10 @@ def play(
     scenario: str, store: Path, progress: Callable[[str, str], None] = nothing, **options: Any
 ) -> Outcome:
     settings = Settings.of(store=store, planes="dual", **{"seed": KILL_FIRST, **options})
-    return run(SCENARIOS[scenario], settings, progress)
+    played = SCENARIOS[scenario]
+    if "mutants" in options:
+        played = dataclasses.replace(played, quiesce_s=BROKEN_S)
+    return run(played, settings, progress)
 
 
 def rules_of(outcome: Outcome, check: str) -> set[str]:
