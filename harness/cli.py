@@ -278,6 +278,8 @@ def command() -> int:
         print("biplane: stopped; what was recorded is kept", file=sys.stderr)
         return 2
     except Exception as error:
+        if interrupts.pending():  # the terminal has gone, and that was heard of by printing
+            return 2
         if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)
             return BAD_ARGUMENTS

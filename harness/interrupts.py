@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
@@ -93,9 +93,19 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
         _state.came = number
         name = signal.Signals(number).name
         text = f"\nbiplane: {name}: healing, ending what runs, keeping what was recorded\n"
-        with suppress(OSError):  # the terminal may be what has gone
+        try:
             os.write(2, text.encode())  # no lock is taken: the frame below may hold it
+        except OSError:
+            _tell_nobody()
     _obey()
+
+
+def _tell_nobody() -> None:
+    """The terminal is gone: whoever prints on the way out is not to fail by it."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
 
 
 def _obey() -> None:

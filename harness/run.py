@@ -34,6 +34,7 @@ from harness.clock import tie_clocks, widen
 from harness.disk import free_bytes, in_words, needed_bytes
 from harness.history import FinishReport, LiveTrial, finish
 from harness.interrupts import check, uninterrupted
+from harness.progress import tolerant
 from harness.runtime import tools
 from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
@@ -89,7 +90,7 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
 
 def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Recorded:
     """Play every trial and finish the history; raises as `run` does."""
-    begun = time.monotonic()
+    begun, progress = time.monotonic(), tolerant(progress)
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
@@ -179,7 +180,7 @@ def _play(
 
 def conclude(recorded: Recorded, progress: Progress) -> Outcome:
     """Check and report what was recorded; the log directories of a valid run go."""
-    begun = time.monotonic()
+    begun, progress = time.monotonic(), tolerant(progress)
     name, folder = recorded.scenario, recorded.folder
     try:
         progress(name, "checking in Spark")

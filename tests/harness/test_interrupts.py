@@ -142,12 +142,20 @@ def test_nohup_is_respected(ignored: bool) -> None:
     assert (done.returncode == 0) == ignored
 
 
-def test_a_terminal_that_is_gone_is_no_reason_to_go_on() -> None:
-    closed = os.dup(2)
-    os.close(2)
+def test_a_terminal_that_is_gone_is_no_reason_to_fail() -> None:
+    """Of what comes next: what is printed goes nowhere."""
+    kept = [os.dup(stream) for stream in (1, 2)]
+    read, write = os.pipe()
+    os.close(read)
+    for stream in (1, 2):
+        os.dup2(write, stream)
     try:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGHUP)
+        written = [os.write(stream, b"stopped") for stream in (1, 2)]
     finally:
-        os.dup2(closed, 2)
-        os.close(closed)
+        for stream, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, stream)
+            os.close(old)
+        os.close(write)
+    assert written == [7, 7]

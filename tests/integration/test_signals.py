@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -54,6 +55,11 @@ PLAN = Plan.of(
         Entry(id="f", fault="flood-heavy-produce", at_ms=100, duration_ms=2000, params=_FEW),
     ],
 )
+_TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 Id = tuple[int, int]
 """A process: pid and start time, which nobody has after it."""
 
@@ -132,7 +138,8 @@ def below(store: Path) -> list[str]:
 class Run:
     """One run of the harness in a process of its own."""
 
-    def __init__(self, command: str, folder: Path) -> None:
+    def __init__(self, command: str, folder: Path, stream: int | None = None) -> None:
+        """``stream``: a terminal's end, to be the session's own terminal."""
         self.store, self.home = folder / "store", folder / "home"
         self.home.mkdir(parents=True)
         (self.home / "bin").symlink_to(bin_dir())
@@ -140,12 +147,14 @@ class Run:
         PLAN.save(folder / "plan.json")
         options = ["--planes=dual", "--time-limit=3", f"--plan={folder / 'plan.json'}"]
         options.append(f"--store={self.store}")
+        first = [] if stream is None else [sys.executable, "-c", _TAKE_TERMINAL]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, *_COMMANDS[command], *options],
+                [*first, sys.executable, *_COMMANDS[command], *options],
                 cwd=ROOT,
                 env={**os.environ, "BIPLANE_HOME": str(self.home), "PYTHONUNBUFFERED": "1"},
-                stdout=output,
+                stdin=stream,
+                stdout=output if stream is None else stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
@@ -200,6 +209,28 @@ def test_nothing_is_left_and_what_was_recorded_is_kept(
     if (record.parent / "trials").exists():
         assert json.loads(record.read_text())["history"]["rows"]["phase"] >= 1
     assert str(record.parent) in told
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_a_terminal_that_goes_away_ends_it_in_order(
+    command: str, tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    terminal, its_end = pty.openpty()
+    running = Run(command, tmp_path, stream=its_end)
+    os.close(its_end)
+    read = b""
+    while b"chaos" not in read:
+        read += os.read(terminal, 4096)
+    ran = descendants(running.process.pid)
+    os.close(terminal)
+    try:
+        assert running.process.wait(120) == 2
+    finally:
+        running.process.kill()
+    assert ran
+    assert not [one for one in ran if start_ticks(one[0]) == one[1]]
+    assert not below(running.store)
+    assert list(running.store.glob("broker-restart/*/history/f=phase"))
 
 
 @pytest.mark.parametrize("step", ["chaos", "checking in Spark"])
