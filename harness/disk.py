@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from faults.plan import Plan
+from harness.settings import SettingsError
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
@@ -31,6 +32,19 @@ def needed_bytes(plan: Plan, trials: int) -> int:
     """About what so many trials of that plan write, and what must stay free besides."""
     floods_s = sum(e.duration_ms / 1000 for e in plan.entries if e.fault in _WRITING)
     return trials * TRIAL_BYTES + int(floods_s * FLOOD_BYTES_PER_S) + SPARE_BYTES
+
+
+def room(folder: Path, plan: Plan, trials: int) -> str:
+    """What a run will need of the disk and what there is, in words; `SettingsError` when that is
+    not enough."""
+    needed, free = needed_bytes(plan, trials), free_bytes(folder)
+    says = f"{trials} trials need about {in_words(needed)} of {in_words(free)} that are free"
+    if needed > free:
+        raise SettingsError(
+            f"--store: {folder}: {says}; "
+            "free some, name another disk, or ask for less: --time-limit, --rounds"
+        )
+    return says
 
 
 def remove_flood_logs(log_dirs: Iterable[Path], kept: Collection[str]) -> None:

@@ -31,7 +31,7 @@ from checkers.history import VERSION
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
-from harness.disk import free_bytes, in_words, needed_bytes
+from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
 from harness.interrupts import check, uninterrupted
 from harness.progress import tolerant
@@ -42,7 +42,8 @@ from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folde
 from harness.settings import Settings, SettingsError
 from harness.sut.protocol import ClockTie, HasPlantedBugs, SystemUnderTest
 from harness.sut.registry import get as get_sut
-from harness.trial import Arm, TrialResult, TrialRunner
+from harness.trial import TrialRunner
+from harness.trial_result import Arm, TrialResult
 
 Progress = Callable[[str, str], None]
 """Called with (where: "request-flood dualplane-single 1/2", what: "chaos, 3 s left")."""
@@ -100,7 +101,7 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
     try:
-        progress(scenario.name, _room(folder, plan, len(arms) * settings.profile.rounds))
+        progress(scenario.name, room(folder, plan, len(arms) * settings.profile.rounds))
         folder.mkdir(parents=True)
         plan.save(folder / "plan.json")
     except OSError as error:
@@ -206,19 +207,6 @@ def outcome_of(recorded: Recorded, results: dict[str, Any], judged_s: float) -> 
         results=results,
         seconds=recorded.seconds + judged_s,
     )
-
-
-def _room(folder: Path, plan: Plan, trials: int) -> str:
-    """What the run will need of the disk and what there is, in words; `SettingsError` when that is
-    not enough."""
-    needed, free = needed_bytes(plan, trials), free_bytes(folder)
-    says = f"{trials} trials need about {in_words(needed)} of {in_words(free)} that are free"
-    if needed > free:
-        raise SettingsError(
-            f"--store: {folder}: {says}; "
-            "free some, name another disk, or ask for less: --time-limit, --rounds"
-        )
-    return says
 
 
 def remove_log_dirs(recorded: Recorded) -> None:

@@ -18,7 +18,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +37,8 @@ from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
-from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, SystemUnderTest
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes
+from harness.trial_result import Arm, TrialResult
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder, RecorderFailed
 from harness.workload.told import told
@@ -48,42 +48,6 @@ Progress = Callable[[str], None]
 _BOUNDED_DISK_BYTES: Final = 512 << 20
 _LOOK_S: Final = 0.25
 _LAST_FAULT_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """What is compared: a system in a plane mode. ``label`` names it in histories and reports."""
-
-    sut: SystemUnderTest
-    planes: Planes
-
-    @property
-    def label(self) -> str:
-        return f"{self.sut.name}-{self.planes}"
-
-
-@dataclass(slots=True)
-class TrialResult:
-    """What is known of a trial besides its files."""
-
-    arm: str
-    trial: int
-    folder: Path
-    end_t: int = 0
-    failure: str | None = None
-    topics: dict[str, dict[str, object]] = field(default_factory=dict)
-    faults: list[str] | None = None
-    """Those to be played, by name: without the skipped ones. None: it never came to that."""
-    planned: list[dict[str, object]] | None = None
-    """The plan's entries that were to be played: id, fault, at_ms, duration_ms."""
-    workloads: list[dict[str, object]] | None = None
-    """The workload processes that were launched: see `harness.workload.told`."""
-    skipped_faults: list[str] = field(default_factory=list)
-    skipped_roles: list[str] = field(default_factory=list)
-    log_dirs: list[Path] = field(default_factory=list)
-    """The brokers' own log directories: large, and of no use once a valid run was judged."""
-    evidence: dict[str, object] = field(default_factory=dict)
-    """By node: what a system that parses log files says of its reading (how many lines it knew)."""
 
 
 class TrialRunner:

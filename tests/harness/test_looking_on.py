@@ -17,7 +17,8 @@ from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
-from harness.trial import Arm, TrialRunner
+from harness.trial import TrialRunner
+from harness.trial_result import Arm
 from harness.workload.recorder import RecorderFailed
 
 LACK = {"what": "deletion", "topic": "d"}
