@@ -15,12 +15,15 @@ call it) and used when it is there: a JVM ignores an archive that does not fit i
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
+_END_S: Final = 20.0
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_MEMORY: Final = "2g"
 
 # Arrow is used without pandas; Spark's warning about its version is of no concern to a user.
@@ -57,6 +62,10 @@ _LARGE: Final = {
 }
 
 
+class SparkFailed(RuntimeError):
+    """Its JVM did not start. The message says how to mend it."""
+
+
 def session(
     master: str | None = None,
     *,
@@ -71,6 +80,7 @@ def session(
     many threads as there are cores for this process; under spark-submit to what that was given.
     ``conf``: Spark's settings by name; they win over those of this module.
     """
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -85,9 +95,52 @@ def session(
     settings = _static(chosen or "", memory or DEFAULT_MEMORY, small)
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
-    spark: SparkSession = builder.getOrCreate()
+    try:
+        with _signals_later():
+            spark: SparkSession = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SparkFailed(
+            f"Spark does not start ({error}); what it said is above; "
+            "mend it: `java -version` (or that of $JAVA_HOME) must say 17 or newer, and "
+            f"{memory or DEFAULT_MEMORY} of memory be free"
+        ) from None
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Signals that end a process are delivered afterwards, to whom they belong: until a JVM that
+    is being started is known nobody could end it, and Spark takes SIGINT over for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def end() -> None:
+    """End Spark's JVM, whatever it is at, and return when it is gone. Safe to repeat, and where
+    none was started; the process cannot start another."""
+    from pyspark import SparkContext
+
+    jvm = getattr(SparkContext._gateway, "proc", None)
+    if jvm is None:  # none, or spark-submit's
+        return
+    with contextlib.suppress(OSError):
+        jvm.stdin.close()  # it ends when nobody speaks to it any more
+    try:
+        jvm.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
 
 
 def tuned(spark: SparkSession, rows: int | None) -> SparkSession:

@@ -18,7 +18,7 @@ import typer
 if not __package__:  # run as a file: what lies beside it is no module of its own
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from harness import cli_history, cli_studies
+from harness import cli_history, cli_studies, interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -73,7 +73,7 @@ def run(
     from checkers.judging.verdict import worst_exit_code
     from harness.progress import show_progress
     from harness.report.terminal import summarise
-    from harness.run import Skipped
+    from harness.run import Skipped, Stopped
     from harness.run import run as play
     from harness.scenarios import SCENARIOS
     from harness.settings import Settings
@@ -104,6 +104,9 @@ def run(
                 outcomes.append(play(SCENARIOS[name], settings, progress))
             except Skipped as why:
                 typer.echo(f"skipped {why}")
+            except Stopped as stopped:
+                typer.echo(f"kept: {stopped.folder}")
+                raise
     for line in summarise(outcomes):
         typer.echo(line)
     raise typer.Exit(worst_exit_code(o.verdict.exit_code for o in outcomes))
@@ -246,11 +249,22 @@ def clean() -> None:
 
 
 def main() -> None:
-    """The console script. Maps every way to end onto the exit codes of the module's docstring."""
-    sys.exit(_main())
+    """The console script. Returns when all that it started is gone, Spark's JVM too."""
+    interrupts.install()
+    try:
+        code = command()
+        interrupts.settle()
+    except KeyboardInterrupt:  # in the moment between
+        code = 2
+    if "pyspark" in sys.modules:
+        from checkers.spark import end
+
+        end()
+    sys.exit(code)
 
 
-def _main() -> int:
+def command() -> int:
+    """One command, as `sys.argv` has it. Maps every way to end onto the module's exit codes."""
     try:
         code = app(standalone_mode=False)
         if code == _INTERRUPTED:
@@ -264,6 +278,8 @@ def _main() -> int:
         print("biplane: stopped; what was recorded is kept", file=sys.stderr)
         return 2
     except Exception as error:
+        if interrupts.pending():  # the terminal has gone, and that was heard of by printing
+            return 2
         if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)
             return BAD_ARGUMENTS

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness import interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 from harness.settings import PROFILES, Settings, SettingsError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _OUTCOMES: Final = pytest.StashKey[list["Outcome"]]()
 _CRASHES: Final = pytest.StashKey[list[str]]()
 _SETTINGS: Final = pytest.StashKey[Settings]()
+_STOPPED: Final = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "default")  # a warning must not end a run
     config.stash[_OUTCOMES] = []
     config.stash[_CRASHES] = []
+    interrupts.install()
     if kafka_home := config.getoption("--kafka-home"):
         os.environ["KAFKA_HOME"] = kafka_home
     try:
@@ -117,7 +120,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
     """Run one scenario with this session's settings, showing progress; fail by its verdict."""
     from harness.progress import show_progress
-    from harness.run import Skipped, run
+    from harness.run import Skipped, Stopped, run
 
     config = request.config
     settings = config.stash[_SETTINGS]
@@ -129,6 +132,9 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
                 outcome = run(scenario, settings, progress)
         except Skipped as why:
             pytest.skip(str(why))
+        except Stopped as stopped:
+            config.stash[_STOPPED] = str(stopped)
+            raise
         except Exception as error:
             if is_refusal(error):
                 pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
@@ -145,21 +151,36 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    from checkers.judging.verdict import EXIT_CRASH, worst_exit_code
+    from checkers.judging.verdict import EXIT_CRASH, EXIT_UNKNOWN, worst_exit_code
 
     config = session.config
     outcomes, crashes = config.stash[_OUTCOMES], config.stash[_CRASHES]
     codes = [o.verdict.exit_code for o in outcomes] + [EXIT_CRASH for _ in crashes]
+    if exitstatus == BAD_ARGUMENTS:
+        return  # whatever came of those before
+    if exitstatus == pytest.ExitCode.INTERRUPTED:
+        codes.append(EXIT_UNKNOWN)  # what was not played is not known
     if codes:  # else collection errors, usage errors, all skipped: pytest's own code says so
         session.exitstatus = worst_exit_code(codes)
 
 
+def pytest_unconfigure() -> None:
+    """Returns when Spark's JVM is gone, too. What is to be told was told."""
+    interrupts.settle()
+    if "pyspark" in sys.modules:
+        from checkers.spark import end
+
+        end()
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    outcomes = config.stash.get(_OUTCOMES, [])
-    if not outcomes:
+    outcomes, stopped = config.stash.get(_OUTCOMES, []), config.stash.get(_STOPPED, None)
+    if not outcomes and stopped is None:
         return
     from harness.report.terminal import summarise
 
     terminalreporter.section("biplane")
-    for line in summarise(outcomes):
+    for line in summarise(outcomes) if outcomes else ():
         terminalreporter.write_line(line)
+    if stopped is not None:
+        terminalreporter.write_line(stopped)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 Report = Callable[[str, str], None]
+
+
+def tolerant(report: Report) -> Report:
+    """The same, for those who have something to end: a terminal that is gone is no obstacle."""
+
+    def tell(where: str, what: str) -> None:
+        with suppress(OSError, ValueError):
+            report(where, what)
+
+    return tell
 
 
 @contextmanager

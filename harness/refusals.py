@@ -14,11 +14,15 @@ BAD_ARGUMENTS: Final = 254
 def is_refusal(error: BaseException) -> bool:
     """Whether the message says what to change. Imports late: asked only when something failed."""
     from checkers.history import HistoryError
+    from checkers.spark import SparkFailed
     from faults.plan import PlanError
     from harness.runtime.protocol import SetupError
     from harness.runtime.select import UnknownRuntime
     from harness.settings import SettingsError
     from harness.sut.registry import UnknownSystem
 
-    kinds = (HistoryError, PlanError, SettingsError, SetupError, UnknownRuntime, UnknownSystem)
+    kinds = (
+        *(HistoryError, PlanError, SettingsError, SetupError, SparkFailed),
+        *(UnknownRuntime, UnknownSystem),
+    )
     return isinstance(error, kinds)

@@ -31,17 +31,30 @@ from checkers.history import VERSION
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
+from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
+from harness.interrupts import check, uninterrupted
+from harness.progress import tolerant
+from harness.runtime import tools
 from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
 from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder
 from harness.settings import Settings, SettingsError
 from harness.sut.protocol import ClockTie, HasPlantedBugs, SystemUnderTest
 from harness.sut.registry import get as get_sut
-from harness.trial import Arm, TrialResult, TrialRunner
+from harness.trial import TrialRunner
+from harness.trial_result import Arm, TrialResult
 
 Progress = Callable[[str, str], None]
 """Called with (where: "request-flood dualplane-single 1/2", what: "chaos, 3 s left")."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The run was interrupted; what it had recorded until then is kept in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"stopped; what was recorded is kept in {folder}")
+        self.folder = folder
 
 
 class Skipped(Exception):
@@ -78,7 +91,8 @@ def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
 
 def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Recorded:
     """Play every trial and finish the history; raises as `run` does."""
-    begun = time.monotonic()
+    begun, progress = time.monotonic(), tolerant(progress)
+    tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
     for arm in arms:
@@ -86,52 +100,37 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
     plan = _plan(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
-    folder.mkdir(parents=True)
-    plan.save(folder / "plan.json")
+    try:
+        progress(scenario.name, room(folder, plan, len(arms) * settings.profile.rounds))
+        folder.mkdir(parents=True)
+        plan.save(folder / "plan.json")
+    except OSError as error:
+        raise SettingsError(
+            f"--store: {error.filename or folder}: {error.strerror}; "
+            "allowed: a folder that can be written to, such as --store /tmp/biplane"
+        ) from None
     record = _run_record(scenario, settings, arms, plan, programs, run_id)
     first_tie = tie_clocks()
     _save_record(folder, record, first_tie, first_tie)
 
     trials: list[TrialResult] = []
-    interrupted = False
     try:
-        for index, (arm, trial) in enumerate(interleaved(arms, settings.profile.rounds)):
-            where = f"{scenario.name} {arm.label} {index + 1}/{len(arms) * settings.profile.rounds}"
-            trial_home = trial_folder(folder, arm.label, trial)
-            with ExitStack() as stack:
-                try:
-                    runtime = stack.enter_context(_runtime(settings, run_id))
-                except RuntimeFailed as error:  # an engine that died since the last trial
-                    if not trials:
-                        raise
-                    why = f"{type(error).__name__}: {error}"
-                    trials.append(TrialResult(arm.label, trial, trial_home, failure=why))
-                    break
-                runner = TrialRunner(
-                    scenario,
-                    arm,
-                    trial,
-                    plan=plan,
-                    settings=settings,
-                    runtime=runtime,
-                    folder=trial_home,
-                    progress=lambda what, where=where: progress(where, what),  # type: ignore[misc]
-                )
-                trials.append(runner.result)
-                runner.run()
-            if runner.refusal is not None and len(trials) == 1:
-                raise runner.refusal  # nothing has happened yet: that is no finding
+        try:
+            _play(trials, scenario, settings, arms, plan, folder, progress)
+        except KeyboardInterrupt:
+            record["interrupted"] = True
+        with uninterrupted():  # whatever ended it: what was recorded becomes a history
+            tie = widen(first_tie, tie_clocks())
+            record["trials"] = [_trial_record(t) for t in trials]
+            _save_record(folder, record, first_tie, tie)
+            progress(scenario.name, "finishing the history")
+            record["history"] = _finish(folder, trials)
+            _save_record(folder, record, first_tie, tie)
+        check()
     except KeyboardInterrupt:
-        interrupted = True
-        record["interrupted"] = True
-    tie = widen(first_tie, tie_clocks())
-    record["trials"] = [_trial_record(t) for t in trials]
-    _save_record(folder, record, first_tie, tie)
-    progress(scenario.name, "finishing the history")
-    record["history"] = _finish(folder, trials)
-    _save_record(folder, record, first_tie, tie)
-    if interrupted:
-        raise KeyboardInterrupt
+        raise Stopped(folder) from None
+    if "interrupted" in record:
+        raise Stopped(folder)
     return Recorded(
         scenario=scenario.name,
         folder=folder,
@@ -141,14 +140,56 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
     )
 
 
+def _play(
+    trials: list[TrialResult],
+    scenario: Scenario,
+    settings: Settings,
+    arms: list[Arm],
+    plan: Plan,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Every trial in turn; each one's result is among ``trials`` from its beginning on."""
+    for index, (arm, trial) in enumerate(interleaved(arms, settings.profile.rounds)):
+        where = f"{scenario.name} {arm.label} {index + 1}/{len(arms) * settings.profile.rounds}"
+        trial_home = trial_folder(folder, arm.label, trial)
+        with ExitStack() as stack:
+            try:
+                runtime = stack.enter_context(_runtime(settings, folder.name))
+            except RuntimeFailed as error:  # an engine that died since the last trial
+                if not trials:
+                    raise
+                why = f"{type(error).__name__}: {error}"
+                trials.append(TrialResult(arm.label, trial, trial_home, failure=why))
+                break
+            runner = TrialRunner(
+                scenario,
+                arm,
+                trial,
+                plan=plan,
+                settings=settings,
+                runtime=runtime,
+                folder=trial_home,
+                progress=lambda what, where=where: progress(where, what),  # type: ignore[misc]
+            )
+            trials.append(runner.result)
+            runner.run()
+        check()
+        if runner.refusal is not None and len(trials) == 1:
+            raise runner.refusal  # nothing has happened yet: that is no finding
+
+
 def conclude(recorded: Recorded, progress: Progress) -> Outcome:
     """Check and report what was recorded; the log directories of a valid run go."""
-    begun = time.monotonic()
+    begun, progress = time.monotonic(), tolerant(progress)
     name, folder = recorded.scenario, recorded.folder
-    progress(name, "checking in Spark")
-    results = judge(folder)
-    progress(name, "writing the report")
-    write_report(folder)
+    try:
+        progress(name, "checking in Spark")
+        results = judge(folder)
+        progress(name, "writing the report")
+        write_report(folder)
+    except KeyboardInterrupt:
+        raise Stopped(folder) from None
     outcome = outcome_of(recorded, results, time.monotonic() - begun)
     if outcome.verdict is Verdict.VALID and not recorded.keep_data:
         progress(name, "removing log directories")
@@ -181,8 +222,13 @@ def remove_log_dirs(recorded: Recorded) -> None:
 def judge(folder: Path) -> dict[str, Any]:
     """Check a stored run (again) and write its results.json. Heavy imports happen here."""
     from checkers.check import check_run
+    from checkers.spark import SparkFailed
 
-    return check_run(folder)
+    try:
+        return check_run(folder)
+    except SparkFailed as error:
+        why = f"{error}; what was recorded is kept, judge it then: biplane check {folder}"
+        raise SparkFailed(why) from None
 
 
 def write_report(folder: Path) -> Path:
@@ -247,7 +293,8 @@ def _runtime(settings: Settings, run_id: str) -> Iterator[Any]:
     try:
         yield runtime
     finally:
-        runtime.close()
+        with uninterrupted():
+            runtime.close()
 
 
 def _finish(folder: Path, trials: list[TrialResult]) -> dict[str, Any]:

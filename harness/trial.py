@@ -18,7 +18,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +30,15 @@ from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
+from harness.disk import remove_flood_logs
 from harness.history.served import Served
+from harness.interrupts import check, pending, uninterrupted
 from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
-from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, SystemUnderTest
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes
+from harness.trial_result import Arm, TrialResult
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder, RecorderFailed
 from harness.workload.told import told
@@ -46,42 +48,6 @@ Progress = Callable[[str], None]
 _BOUNDED_DISK_BYTES: Final = 512 << 20
 _LOOK_S: Final = 0.25
 _LAST_FAULT_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """What is compared: a system in a plane mode. ``label`` names it in histories and reports."""
-
-    sut: SystemUnderTest
-    planes: Planes
-
-    @property
-    def label(self) -> str:
-        return f"{self.sut.name}-{self.planes}"
-
-
-@dataclass(slots=True)
-class TrialResult:
-    """What is known of a trial besides its files."""
-
-    arm: str
-    trial: int
-    folder: Path
-    end_t: int = 0
-    failure: str | None = None
-    topics: dict[str, dict[str, object]] = field(default_factory=dict)
-    faults: list[str] | None = None
-    """Those to be played, by name: without the skipped ones. None: it never came to that."""
-    planned: list[dict[str, object]] | None = None
-    """The plan's entries that were to be played: id, fault, at_ms, duration_ms."""
-    workloads: list[dict[str, object]] | None = None
-    """The workload processes that were launched: see `harness.workload.told`."""
-    skipped_faults: list[str] = field(default_factory=list)
-    skipped_roles: list[str] = field(default_factory=list)
-    log_dirs: list[Path] = field(default_factory=list)
-    """The brokers' own log directories: large, and of no use once a valid run was judged."""
-    evidence: dict[str, object] = field(default_factory=dict)
-    """By node: what a system that parses log files says of its reading (how many lines it knew)."""
 
 
 class TrialRunner:
@@ -142,15 +108,21 @@ class TrialRunner:
             recorder.event("infra", component="runtime", reason=self.result.failure)
             (self.result.folder / "failure.txt").write_text(traceback.format_exc())
         finally:
-            self.progress("stopping")
-            cluster.stop()
-            self._collect_evidence(cluster, recorder, first_tie)
-            try:
-                recorder.close()
-            except RecorderFailed as error:
-                self.result.failure = self.result.failure or f"RecorderFailed: {error}"
-            self.result.end_t = time.monotonic_ns()
+            with uninterrupted():
+                self._end(cluster, recorder, first_tie)
         return self.result
+
+    def _end(self, cluster: Cluster, recorder: LiveRecorder, first_tie: ClockTie) -> None:
+        self.progress("stopping")
+        cluster.stop()
+        self._collect_evidence(cluster, recorder, first_tie)
+        if not self.settings.keep_data:
+            remove_flood_logs(cluster.log_dirs, self.result.topics)
+        try:
+            recorder.close()
+        except RecorderFailed as error:
+            self.result.failure = self.result.failure or f"RecorderFailed: {error}"
+        self.result.end_t = time.monotonic_ns()
 
     def _watching_infra(self, recorder: LiveRecorder) -> Record:
         """Records for the cluster, and ends the trial with the first row that makes it unknown."""
@@ -176,12 +148,13 @@ class TrialRunner:
             stack.callback(schedule.heal_all)
             workloads = self._launch(cluster, stage, stack)
             # On Ctrl-C this comes first: no fault may begin while the load is being ended.
-            stack.callback(self._wind_up, cluster, schedule)
+            stack.callback(self._wind_up, cluster, schedule, workloads)
             with self._phase(recorder, "warmup"):
                 self.progress("warm-up")
                 self._over.wait(self.settings.profile.warmup_s)
                 if not self._over.is_set():
-                    schedule.prepare()
+                    with uninterrupted():  # floods start their processes here, see `_schedule`
+                        schedule.prepare()
             with self._phase(recorder, "chaos"):
                 self._chaos(schedule, workloads)
             if self._over.is_set():
@@ -213,9 +186,11 @@ class TrialRunner:
         rest.record()
 
     @staticmethod
-    def _wind_up(cluster: Cluster, schedule: Schedule) -> None:
+    def _wind_up(cluster: Cluster, schedule: Schedule, workloads: list[WorkloadProcess]) -> None:
         schedule.stop()
         cluster.wind_up()
+        for process in workloads:
+            process.tell_to_end()
 
     def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder) -> None:
         """End at once when all is at rest and every client was served. Else there may be something
@@ -292,7 +267,7 @@ class TrialRunner:
             plan.build(),
             seed=plan.seed,
             context_for=lambda rng, stop: cluster.context(
-                store=store, rng=rng, stopping=stop.is_set
+                store=store, rng=rng, stopping=lambda: stop.is_set() or pending()
             ),
             record=recorder.event,
             now_ns=time.monotonic_ns,
@@ -310,8 +285,9 @@ class TrialRunner:
                 continue
             spec = self._workload_spec(cluster, role, index)
             self.result.workloads.append(told(spec))
-            process = launch(spec)
-            stack.callback(process.stop)
+            with uninterrupted():
+                process = launch(spec)
+                stack.callback(process.stop)
             running.append(process)
         for process in running:
             process.wait_ready()
@@ -340,10 +316,16 @@ class TrialRunner:
         return {"data": str(cluster.address(node, Link.INTER_BROKER))}
 
     def _stop_workloads(self, workloads: list[WorkloadProcess], recorder: LiveRecorder) -> None:
+        """One after the other; where the trial is over anyway, all at once."""
+        over = self._over.is_set()
+        died = {process.pid for process in workloads if not process.alive()}
+        for process in workloads if over else ():
+            process.tell_to_end()
         for process in workloads:
-            died = not process.alive()
+            if not over and not process.alive():
+                died.add(process.pid)
             code = process.stop()
-            if died or code not in (0, None):
+            if process.pid in died or code not in (0, None):
                 words = process.last_words()
                 recorder.event(
                     "infra",
@@ -374,6 +356,7 @@ class TrialRunner:
         """Kept in memory, too, since run.json may be all that can be written in the end."""
         self.result.failure = self.result.failure or f"RecorderFailed: {says}"
         self.progress(says)
+        self._over.set()
 
     # -- small things ---------------------------------------------------------------------------
 
@@ -390,6 +373,7 @@ class TrialRunner:
 
     @contextmanager
     def _phase(self, recorder: LiveRecorder, name: str) -> Iterator[None]:
+        check()
         if self._interrupted:
             raise WorkloadError(f"the run was stopped before its phase {name!r}")
         recorder.event("phase", name=name, event="begin")

@@ -176,7 +176,7 @@ def _nodes(rows: Iterable[dict[str, Any]]) -> frozenset[int] | None:
     return named or None
 
 
-_STANDS_ON: Final = ("toxiproxy", "zookeeper", "runtime")
+_STANDS_ON: Final = ("toxiproxy", "zookeeper", "runtime", "disk")
 
 
 def fallen(history: History) -> dict[Trial, str]:

@@ -384,7 +384,7 @@ _KINDS: Final = (
     Kind(
         "infra",
         "Something that the run stands on failed: the run can prove nothing.",
-        {"component": "string", "reason": "string"},  # toxiproxy | zookeeper | runtime | worker
+        {"component": "string", "reason": "string"},  # toxiproxy, zookeeper, disk, ...
     ),
     Kind(
         "source",

@@ -45,6 +45,7 @@ from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.cluster.zk_writes import record_writes
+from harness.disk import SPARE_BYTES, free_bytes, in_words
 from harness.links import ToxiproxyLinks
 from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime
 from harness.runtime.readiness import four_letter_word
@@ -256,6 +257,7 @@ class Cluster:
         watched = {
             "toxiproxy": Watched(toxiproxy, self.links.check),
             "runtime": Watched(None, self.runtime.check, tries=1),
+            "disk": Watched(None, self._probe_disk, tries=1),
         }
         if zookeeper is not None:
             watched["zookeeper"] = Watched(zookeeper, self._probe_zookeeper)
@@ -269,6 +271,11 @@ class Cluster:
     def _pids(self) -> dict[int, int]:
         pids = {node: self.nodes.pid(node) for node in self._ids}
         return {node: pid for node, pid in pids.items() if pid is not None}
+
+    def _probe_disk(self) -> None:
+        left = free_bytes(self.dir)
+        if left < SPARE_BYTES:
+            raise ClusterError(f"only {in_words(left)} are free at {self.dir}")
 
     def _probe_zookeeper(self) -> None:
         address = self._layout.zookeeper_address

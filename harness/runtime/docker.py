@@ -26,6 +26,7 @@ from threading import Lock
 from typing import Any, Final
 
 from faults.protocol import Capability, Usage
+from harness.interrupts import uninterrupted
 from harness.runtime import docker_images, docker_packets, docker_software, services
 from harness.runtime.docker_clean import Record
 from harness.runtime.docker_disk import BoundedDisk, can_bound
@@ -98,7 +99,7 @@ class DockerRuntime:
 
     def prepare(self) -> None:
         """The engine, the images, and the network (addresses are its)."""
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self._closed:
                 raise RuntimeFailed("this runtime is closed")
             if self._network is not None:

@@ -28,6 +28,7 @@ from typing import Any, Final
 from docker.types import LogConfig, Mount, Ulimit
 
 from faults.protocol import Usage
+from harness.interrupts import uninterrupted
 from harness.runtime.docker_disk import BoundedDisk
 from harness.runtime.docker_engine import EngineFailed, Owner, engine_errors, one_line
 from harness.runtime.docker_network import PrivateNetwork
@@ -156,7 +157,7 @@ class DockerHandle:
     # ---- life --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self.alive:
                 raise RuntimeFailed(f"{self.spec.name} runs already (pid {self.pid})")
             self._write_files()
@@ -259,7 +260,7 @@ class DockerHandle:
 
     def remove(self) -> None:
         """End it for good: container and disk are gone. Idempotent; safe without an engine."""
-        with self._lock:
+        with uninterrupted(), self._lock:
             self.kill()
             if self._container is not None:
                 self._remove_container()

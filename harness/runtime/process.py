@@ -29,6 +29,7 @@ from threading import Lock, RLock
 from typing import Final
 
 from faults.protocol import Capability
+from harness.interrupts import uninterrupted
 from harness.runtime import services, tools
 from harness.runtime.paths import ports_dir, registry_dir
 from harness.runtime.ports import PortAllocator
@@ -82,7 +83,7 @@ class ProcessHandle:
         return popen.pid if popen is not None and popen.poll() is None else None
 
     def start(self) -> None:
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self.alive:
                 raise RuntimeFailed(f"{self.spec.name} runs already (pid {self.pid})")
             self._forget()

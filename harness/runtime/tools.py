@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ TOXIPROXY_MODULE: Final = "github.com/Shopify/toxiproxy/v2/cmd/server"
 TOXIPROXY_BINARY: Final = "toxiproxy-server"
 JAVA_AT_LEAST: Final = 17
 _GO_TIMEOUT_S: Final = 600
+_JAVA_TIMEOUT_S: Final = 60
 
 # Everything that a standalone server's class path touches. A logging backend is left out on
 # purpose: log4j alone more than doubles ZooKeeper's start (1.1 s instead of 0.4 s).
@@ -40,20 +42,40 @@ _ZOOKEEPER_JARS: Final = (
 
 
 def find_java() -> str:
-    """Path of a ``java`` that is new enough."""
-    homes = [os.environ["JAVA_HOME"] + "/bin/java"] if os.environ.get("JAVA_HOME") else []
-    candidates = [
-        path for path in (*homes, shutil.which("java")) if path and os.access(path, os.X_OK)
-    ]
+    """Path of a ``java`` that is new enough, and starts. Spark takes the same one."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
     mend = f"install it: apt-get install -y openjdk-{JAVA_AT_LEAST}-jre-headless"
-    if not candidates:
+    if java is None:
         raise SetupError(f"Java >= {JAVA_AT_LEAST} not found on PATH; {mend}")
-    version = java_major(candidates[0])
+    if home:
+        mend = f"unset JAVA_HOME or let it name Java >= {JAVA_AT_LEAST}; to {mend}"
+    if not os.access(java, os.X_OK):
+        raise SetupError(f"{java} cannot be run; {mend}")
+    version = java_major(java)
     if version is not None and version < JAVA_AT_LEAST:
-        raise SetupError(
-            f"{candidates[0]} is Java {version}, at least {JAVA_AT_LEAST} is needed; {mend}"
+        raise SetupError(f"{java} is Java {version}, at least {JAVA_AT_LEAST} is needed; {mend}")
+    reason = _does_not_start(java)
+    if reason is not None:
+        raise SetupError(f"{java} does not start ({reason}); {mend}")
+    return java
+
+
+@cache
+def _does_not_start(java: str) -> str | None:
+    """Why; asked once a process, as it costs 0.1 s."""
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False
         )
-    return candidates[0]
+    except OSError as error:
+        return error.strerror
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_JAVA_TIMEOUT_S} s"
+    if done.returncode == 0:
+        return None
+    said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
+    return f"exit code {done.returncode}: {said[0]}"
 
 
 def java_major(java: str) -> int | None:

@@ -82,10 +82,14 @@ class WorkloadProcess:
                     )
                 seen += data
 
-    def stop(self, timeout_s: float = 15.0) -> int | None:
-        """Ask it to end, wait, kill it when it does not; returns its exit code. Safe to repeat."""
+    def tell_to_end(self) -> None:
+        """Returns at once. Whoever ends several tells them all before it waits for any."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
+
+    def stop(self, timeout_s: float = 15.0) -> int | None:
+        """Ask it to end, wait, kill it when it does not; returns its exit code. Safe to repeat."""
+        self.tell_to_end()
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

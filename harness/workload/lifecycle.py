@@ -3,6 +3,7 @@
 It is to end when its standard input closes (the harness closed it, or died), on SIGTERM, or when
 its time is up. A role that does not come to an end within `GRACE_S` after that is ended the hard
 way, so that nothing is ever left behind; the recorder has flushed all but the last moments by then.
+Where the harness has died nobody waits for what is still under way: `ORPHAN_GRACE_S`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from typing import Final
 
 GRACE_S: Final = 20.0
+ORPHAN_GRACE_S: Final = 1.0
+_LOOK_S: Final = 0.1
 
 
 class Lifecycle:
@@ -24,6 +27,7 @@ class Lifecycle:
         self.stopping = threading.Event()
         self._end_ns = time.monotonic_ns() + duration_ms * 1_000_000
         self._said = False
+        self._parent = os.getppid()
         if watch_stdin:
             signal.signal(signal.SIGTERM, lambda _signal, _frame: self.stopping.set())
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -47,7 +51,14 @@ class Lifecycle:
         except OSError:
             pass
         self.stopping.set()
-        time.sleep(GRACE_S)
-        sys.stderr.write(f"did not end within {GRACE_S} s after it was told to\n")
+        told, orphaned = time.monotonic(), None
+        while True:
+            time.sleep(_LOOK_S)
+            now = time.monotonic()
+            if orphaned is None and os.getppid() != self._parent:
+                orphaned = now
+            if now - told > GRACE_S or (orphaned and now - orphaned > ORPHAN_GRACE_S):
+                break
+        sys.stderr.write(f"did not end within {now - told:.0f} s after it was told to\n")
         sys.stderr.flush()
         os._exit(3)

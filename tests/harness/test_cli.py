@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from harness.cli import command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,11 +22,9 @@ class Biplane:
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         self._monkeypatch.setattr(sys, "argv", ["biplane", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
+        code = command()
         out, err = self._capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
+        return code, out, err
 
 
 @pytest.fixture

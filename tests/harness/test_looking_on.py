@@ -17,7 +17,8 @@ from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
-from harness.trial import Arm, TrialRunner
+from harness.trial import TrialRunner
+from harness.trial_result import Arm
 from harness.workload.recorder import RecorderFailed
 
 LACK = {"what": "deletion", "topic": "d"}
@@ -155,7 +156,7 @@ def test_a_harness_that_could_not_write_its_own_history_says_so(
     runner: TrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Recorder:
-        def __init__(self, *_: Any) -> None: ...
+        def __init__(self, *_: Any, **__: Any) -> None: ...
         def event(self, *_: Any, **__: Any) -> None: ...
         def close(self) -> None:
             raise RecorderFailed("harness.jsonl: the end is not written")

@@ -19,7 +19,8 @@ from harness.scenarios.base import EVERYWHERE, Role, Stage, checks_for
 from harness.settings import PROFILES, Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
-from harness.trial import Arm, TrialRunner
+from harness.trial import TrialRunner
+from harness.trial_result import Arm
 
 KRAFT = get("kafka-kraft").capabilities
 OURS = get("dualplane").capabilities

@@ -16,7 +16,8 @@ from harness import run as run_module
 from harness.runtime.protocol import Programs, RuntimeFailed, SetupError
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
-from harness.trial import TrialResult, TrialRunner
+from harness.trial import TrialRunner
+from harness.trial_result import TrialResult
 
 
 class Place:

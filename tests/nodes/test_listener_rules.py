@@ -208,6 +208,7 @@ def kafka_says() -> Callable[[list[Properties]], list[dict[str, Any]]]:
     return ask
 
 
+@pytest.mark.processes
 def test_as_kafka_itself(
     kafka_says: Callable[[list[Properties]], list[dict[str, Any]]],
 ) -> None:

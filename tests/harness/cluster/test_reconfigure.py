@@ -17,7 +17,10 @@ from harness.runtime.process import ProcessRuntime
 from harness.runtime.tools import find_toxiproxy
 from harness.sut.dualplane import DualPlaneServer
 
-pytestmark = pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup"),
+]
 NAME = "control.plane.listener.name"
 
 

@@ -41,6 +41,25 @@ def test_java_is_missing_or_too_old(bare: Path, tmp_path: Path) -> None:
     assert tools.find_java() == str(bare / "java")
 
 
+def test_java_that_does_not_start(
+    bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(bare / "java", "echo 'Error: could not reserve enough space' >&2; exit 1")
+    with pytest.raises(SetupError, match=r"does not start \(exit code 1: Error: could .*apt-get"):
+        tools.find_java()
+    (tmp_path / "jdk" / "bin").mkdir(parents=True)
+    (tmp_path / "jdk" / "bin" / "java").write_text("")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    with pytest.raises(SetupError, match=r"jdk/bin/java cannot be run; unset JAVA_HOME or"):
+        tools.find_java()
+    (tmp_path / "jdk" / "bin" / "java").chmod(0o755)  # a program of no kind
+    with pytest.raises(SetupError, match=r"does not start \(Exec format error\); unset JAVA_HOME"):
+        tools.find_java()
+    program(tmp_path / "good" / "bin" / "java")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "good"))
+    assert tools.find_java() == f"{tmp_path}/good/bin/java"
+
+
 def test_toxiproxy_is_found_or_built(bare: Path, tmp_path: Path) -> None:
     assert tools.find_toxiproxy() is None
     with pytest.raises(SetupError, match=r"no Go to build it; run: make setup"):

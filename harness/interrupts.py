@@ -1,0 +1,114 @@
+"""Ctrl-C, SIGTERM and SIGHUP end a run in order, at whatever moment they come.
+
+The first one becomes a KeyboardInterrupt in the main thread: what runs there stops, and whoever
+started something ends it on the way out. Every later one changes nothing: the run is being ended,
+and a second exception would only cut off what ends it. (`kill -9` remains; then the kernel and
+closed pipes end what runs, see `harness.runtime.process`.)
+
+What must not be done by half (a process is started and its handle kept; a history is finished) is
+`uninterrupted`: a signal that comes meanwhile is obeyed at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _State:
+    """The process's, since signal handlers are."""
+
+    def __init__(self) -> None:
+        self.installed = False
+        self.depth = 0
+        """Of nested `uninterrupted` blocks of the main thread."""
+        self.came: int | None = None
+        """The first signal."""
+        self.obeyed = False
+
+
+_state: Final = _State()
+
+
+def install() -> None:
+    """From now on the three signals mean what the module says. Main thread only; to be asked for
+    again when something else has taken a signal over. A signal that somebody has set to be
+    ignored (nohup: SIGHUP) stays ignored."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _on_signal)
+    if not _state.installed:
+        _state.installed, _state.depth, _state.came, _state.obeyed = True, 0, None, False
+
+
+def pending() -> bool:
+    """Whether the run is to end."""
+    return _state.came is not None
+
+
+def check() -> None:
+    """Raise again what may have been lost: Python drops exceptions that come in a destructor."""
+    if pending() and _state.depth == 0:
+        raise KeyboardInterrupt
+
+
+def settle() -> None:
+    """The outcome is known and being told: signals that come from now on change nothing."""
+    _state.came, _state.obeyed = _state.came or 0, True
+
+
+def uninstall() -> None:
+    """Python's own ways again. For tests, which go on living."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is _on_signal:
+            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, default)
+    _state.__init__()  # type: ignore[misc]
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """A signal that comes inside is obeyed when the outermost such block ends. Other threads than
+    the main one are never interrupted: there it does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _state.depth += 1
+    try:
+        yield
+    finally:
+        _state.depth -= 1
+        _obey()
+
+
+def _on_signal(number: int, _frame: FrameType | None) -> None:
+    if _state.came is None:
+        _state.came = number
+        name = signal.Signals(number).name
+        text = f"\nbiplane: {name}: healing, ending what runs, keeping what was recorded\n"
+        try:
+            os.write(2, text.encode())  # no lock is taken: the frame below may hold it
+        except OSError:
+            _tell_nobody()
+    _obey()
+
+
+def _tell_nobody() -> None:
+    """The terminal is gone: whoever prints on the way out is not to fail by it."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def _obey() -> None:
+    if _state.came is not None and not _state.obeyed and _state.depth == 0:
+        _state.obeyed = True
+        raise KeyboardInterrupt

@@ -1,0 +1,45 @@
+"""A Java that does not start is for the user to mend, and says so in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = """
+import sys
+from checkers import spark
+from harness.refusals import is_refusal
+try:
+    spark.session()
+except Exception as error:
+    assert is_refusal(error), error
+    print(error)
+    spark.end()
+"""
+
+
+def test_a_java_that_does_not_start_is_a_refusal(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'Error: could not reserve enough space' >&2\nexit 1\n")
+    java.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        cwd=ROOT,
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    (line,) = done.stdout.splitlines()
+    assert "Spark does not start" in line
+    assert "`java -version` (or that of $JAVA_HOME) must say 17 or newer" in line
+    assert "could not reserve enough space" in done.stderr

@@ -1,0 +1,161 @@
+"""The first signal is obeyed, once, and not in the middle of what must not be done by half."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import interrupts
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    interrupts.install()
+    yield
+    interrupts.uninstall()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_each_is_a_keyboard_interrupt(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert not interrupts.pending()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+    assert interrupts.pending()
+    assert number.name in capfd.readouterr().err
+
+
+def test_a_second_one_does_not_cut_off_what_ends_the_run() -> None:
+    ended = []
+
+    def run() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            for number in NUMBERS:
+                signal.raise_signal(number)
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert ended
+
+
+def test_what_must_not_be_done_by_half_is_done_first() -> None:
+    done = []
+
+    def run() -> None:
+        with interrupts.uninterrupted():
+            with interrupts.uninterrupted():
+                signal.raise_signal(signal.SIGTERM)
+            assert interrupts.pending()
+            done.append(True)
+        done.append(False)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == [True]
+
+
+def test_nothing_came_nothing_happens() -> None:
+    with interrupts.uninterrupted():
+        pass
+    interrupts.check()
+
+
+def test_it_is_obeyed_although_what_was_being_done_failed() -> None:
+    def run() -> None:
+        with interrupts.uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError("no")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+
+
+def test_one_that_a_destructor_swallowed_is_raised_again() -> None:
+    class Swallows:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        held = Swallows()
+        del held
+    finally:
+        sys.unraisablehook = hook
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.check()
+
+
+def test_once_the_outcome_is_told_none_changes_it() -> None:
+    interrupts.settle()
+    for number in NUMBERS:
+        signal.raise_signal(number)
+
+
+def test_other_threads_hold_nothing_up() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with interrupts.uninterrupted():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert inside.wait(30)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        leave.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_nohup_is_respected(ignored: bool) -> None:
+    code = (
+        "import os, signal\n"
+        f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        "from harness import interrupts\n"
+        "interrupts.install()\n"
+        "os.kill(os.getpid(), signal.SIGHUP)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, stderr=subprocess.PIPE
+    )
+    assert (done.returncode == 0) == ignored
+
+
+def test_a_terminal_that_is_gone_is_no_reason_to_fail() -> None:
+    """Of what comes next: what is printed goes nowhere."""
+    kept = [os.dup(stream) for stream in (1, 2)]
+    read, write = os.pipe()
+    os.close(read)
+    for stream in (1, 2):
+        os.dup2(write, stream)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        written = [os.write(stream, b"stopped") for stream in (1, 2)]
+    finally:
+        for stream, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, stream)
+            os.close(old)
+        os.close(write)
+    assert written == [7, 7]

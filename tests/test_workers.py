@@ -1,0 +1,73 @@
+"""Tests shared by two workers: what belongs together stays together, under its own names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFTEST = """
+import pytest
+from tests.workers import in_order, is_worker, pytest_collection_finish, pytest_xdist_make_scheduler
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    if is_worker(config):
+        items[:] = in_order(items)
+"""
+CLUSTERS = """
+import pytest
+@pytest.mark.cluster
+@pytest.mark.parametrize("n", range(4))
+def test_starts_a_cluster(n): pass
+@pytest.mark.spark
+def test_judges(): pass
+@pytest.mark.parametrize("text", ["a@@b", "c::d", "[e]"])
+def test_is_light(text): pass
+"""
+MORE = """
+import pytest
+@pytest.mark.docker
+@pytest.mark.spark
+def test_both(): pass
+@pytest.mark.spark
+def test_judges(): assert False
+"""
+
+
+def play(folder: Path, *options: str) -> str:
+    files = {"conftest.py": CONFTEST, "test_a.py": CLUSTERS, "test_b.py": MORE}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    marks = "[pytest]\nmarkers =\n    cluster\n    docker\n    spark\n"
+    (folder / "pytest.ini").write_text(f"{marks}pythonpath = {ROOT}\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, str(folder)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+def test_what_belongs_together_is_played_by_one_worker(tmp_path: Path) -> None:
+    told = play(tmp_path, "-n2", "-v")
+    by_worker = defaultdict(set)
+    for worker, test in re.findall(r"\[(gw\d)\].* (?:PASSED|FAILED) (\S+)", told):
+        by_worker[test.partition("[")[0]].add(worker)
+    clusters = by_worker["test_a.py::test_starts_a_cluster"] | by_worker["test_b.py::test_both"]
+    spark = by_worker["test_a.py::test_judges"] | by_worker["test_b.py::test_judges"]
+    assert len(clusters) == len(spark) == len(by_worker["test_a.py::test_is_light"]) == 1, told
+    assert clusters != spark
+    assert "FAILED test_b.py::test_judges - assert False" in told
+    assert "1 failed, 9 passed" in told
+    assert "test_a.py::test_is_light[a@@b]" in told
+
+
+@pytest.mark.parametrize("option", ["-n0", "-pno:xdist"])
+def test_in_one_process_nothing_is_different(tmp_path: Path, option: str) -> None:
+    told = play(tmp_path, option)
+    assert "1 failed, 9 passed" in told
+    assert "FAILED test_b.py::test_judges - assert False" in told
