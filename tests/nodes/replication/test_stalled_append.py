@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from nodes.core.errors import Errors
 from nodes.core.truncation import EpochEnd
 from nodes.replication.model import (
     EARLIEST_TIMESTAMP,
@@ -227,3 +228,53 @@ def test_a_follower_that_writes_can_be_read(cluster: MemoryCluster, write: HeldW
     write.let_go()
     wait_for(lambda: not fetcher.is_alive())
     assert follower.local_log().log_end_offset == 4
+
+
+# ---- a change of role in the middle of a read ----------------------------------------------------
+
+
+@pytest.mark.parametrize("replica_id", [-1, FOLLOWER], ids=["a consumer", "a follower"])
+@pytest.mark.parametrize("fails", [False, True], ids=["found", "refused"])
+def test_a_leader_that_resigns_meanwhile_says_so(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, replica_id: int, fails: bool
+) -> None:
+    """What was found, or was not, belongs to another reign by then: the client is to look for the
+    new leader, not to believe in an offset that is out of range."""
+    leader = cluster.brokers[1]
+    partition = leader.partition()
+    own_log = partition.local_log()
+    real = own_log.slice
+    position = partition.followers[FOLLOWER]
+
+    def resigns_first(*args: Any, **options: Any) -> Any:
+        cluster.controller.elect(TP, FOLLOWER)
+        cluster.controller.tell(1)
+        if fails:
+            own_log.truncate_to(0)
+        return real(*args, **options)
+
+    monkeypatch.setattr(own_log, "slice", resigns_first)
+    found = ask(leader, 1, replica_id=replica_id)
+    assert found.error == Errors.NOT_LEADER_OR_FOLLOWER
+    assert not found.records
+    assert partition.followers.get(FOLLOWER, position) == position
+
+
+def test_a_leader_that_goes_on_in_a_new_epoch_answers(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = cluster.brokers[1]
+    own_log = leader.partition().local_log()
+    real, pending = own_log.slice, [True]
+
+    def goes_on(*args: Any, **options: Any) -> Any:
+        if pending:
+            pending.pop()
+            cluster.controller.elect(TP, 1)
+            cluster.controller.tell(1)
+        return real(*args, **options)
+
+    monkeypatch.setattr(own_log, "slice", goes_on)
+    assert ask(leader, 1).records
+    found = ask(leader, 3, replica_id=FOLLOWER)
+    assert (found.error, len(found.records)) == (0, 0)
