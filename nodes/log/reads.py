@@ -23,6 +23,7 @@ from nodes.log.producer_state import ActiveProducer, ProducerState
 from nodes.log.segment import Segment
 from nodes.log.slices import LogSlice, OffsetPosition, StaleSlice
 from nodes.log.view import LogView
+from nodes.wire.errors import WireError
 
 NEVER_CLEANED = -1
 T = TypeVar("T")
@@ -174,7 +175,7 @@ class ReadableLog:
                     view = self._view
             try:
                 found = look(view)
-            except (ApiError, OSError):
+            except (OSError, WireError):  # bytes that were cut off under its hands
                 if view.truncations == self._truncations:
                     raise
             else:

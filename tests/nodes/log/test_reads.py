@@ -5,6 +5,7 @@ Each test makes the change happen at the one moment that matters.
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from nodes.core.errors import ApiError, Errors
 from nodes.log import Log
 from nodes.log.indexes import OffsetIndex, TimeIndex
 from nodes.log.segment import Segment
+from nodes.wire.records import HEADER_SIZE
 from tests.nodes.log.logs import NOW_MS, batch, contents, open_log
 
 LATE_MS = NOW_MS + 1000
@@ -106,6 +108,23 @@ def test_positions_are_looked_for_anew(
 def test_times_are_looked_for_anew(log: Log, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     between(monkeypatch, "position_for_timestamp", lambda: cut_and_refill(log), after=after)
     assert log.offset_for_timestamp(NOW_MS + 9) == (LATE_MS, 7, 1)
+
+
+def test_bytes_that_are_gone_are_looked_for_anew(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between finding a batch and reading its header."""
+    real, pending = os.pread, [True]
+
+    def cut_first(fd: int, size: int, position: int) -> bytes:
+        if size == HEADER_SIZE and pending:
+            pending.pop()
+            log.truncate_to(9)
+            log.append_as_leader(batch(b"new", timestamp_ms=LATE_MS), 1)
+            log.truncate_to(9)
+        return real(fd, size, position)
+
+    monkeypatch.setattr(os, "pread", cut_first)
+    assert log.offset_for_timestamp(NOW_MS + 9) is None
+    assert not pending
 
 
 def test_an_offset_that_was_cut_off_meanwhile_is_out_of_range(
