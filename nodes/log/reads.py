@@ -213,15 +213,3 @@ class ReadableLog:
     def _set_recovery_point(self, offset: int) -> None:
         self.recovery_point = offset
         self._flush_from = offset + self.config.flush_messages - 1
-
-    def _roll(self, base_offset: int | None = None) -> Segment:
-        active = self._segments[-1]
-        active.seal()
-        # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
-        # a restart this would look like a hole.
-        offset = active.next_offset if base_offset is None else base_offset
-        self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
-        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
-        self._show((*self._segments, segment), self.log_end_offset)
-        self.owner.rolled(self, offset)
-        return segment

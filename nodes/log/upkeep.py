@@ -20,6 +20,18 @@ _PRODUCER_EXPIRATION_MS: Final = 24 * 3600 * 1000
 class KeptLog(ReadableLog):
     """See the module's text."""
 
+    def _roll(self, base_offset: int | None = None) -> Segment:
+        active = self._segments[-1]
+        active.seal()
+        # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
+        # a restart this would look like a hole.
+        offset = active.next_offset if base_offset is None else base_offset
+        self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
+        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
+        self._show((*self._segments, segment), self.log_end_offset)
+        self.owner.rolled(self, offset)
+        return segment
+
     # ---- to the disk -----------------------------------------------------------------------------
 
     def flush(self, upto: int | None = None) -> None:
