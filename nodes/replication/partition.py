@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nodes.core import isr as isr_rules
 from nodes.core.acks import Acknowledgement, may_append
 from nodes.core.errors import ApiError, Errors
-from nodes.core.isr import NO_ISR, FollowerState, IsrState
+from nodes.core.isr import NO_ISR, FollowerState
 from nodes.core.truncation import EpochEnd, diverges
 from nodes.log.slices import LogSlice, OffsetPosition
 from nodes.replication.model import (
@@ -46,7 +46,8 @@ from nodes.replication.model import (
     ListOffsetResult,
 )
 from nodes.replication.partition_base import IsrAnswer, IsrProposal
-from nodes.replication.partition_follower import FetchedFrom, FollowerPartition
+from nodes.replication.partition_follower import FetchedFrom
+from nodes.replication.partition_isr import IsrPartition
 
 if TYPE_CHECKING:
     from nodes.log.log import AppendInfo, Log
@@ -55,17 +56,6 @@ __all__ = ("Append", "FetchedFrom", "IsrAnswer", "IsrProposal", "Partition")
 
 log = logging.getLogger("kafka.cluster.Partition")
 
-_FINAL_REFUSALS: Final = frozenset(
-    {
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        Errors.UNKNOWN_TOPIC_ID,
-        Errors.FENCED_LEADER_EPOCH,
-        Errors.INVALID_UPDATE_VERSION,
-        Errors.INVALID_REQUEST,
-        Errors.NEW_LEADER_ELECTED,
-    }
-)
-"""Asking again would only be refused again: a LeaderAndIsr must come first."""
 _DEBUGGING_REPLICA_ID: Final = -2
 
 
@@ -86,7 +76,7 @@ class Watermarks(NamedTuple):
     log_end_offset: int
 
 
-class Partition(FollowerPartition):
+class Partition(IsrPartition):
     """Leader or follower of one partition. -1 stands for an epoch or leader not known yet."""
 
     # ---- changes of role -------------------------------------------------------------------------
@@ -210,31 +200,6 @@ class Partition(FollowerPartition):
             isr_size = len(self.isr_state.maximal_isr)
             min_isr = self.min_isr
         return self._rules.acknowledgement(required_offset, high_watermark, isr_size, min_isr)
-
-    def _advance_high_watermark(self, own_log: Log) -> bool:
-        """Applies the commit rule; true when the high watermark moved. Needs the lock."""
-        isr_state = self.isr_state
-        followers = self.followers
-        size = len(isr_state.isr)
-        # Nearly all partitions need one replica, and as the leader counts that needs no more looks.
-        if size < own_log.config.min_insync_replicas and size < self.min_isr:
-            return False
-        if not followers:
-            committed = own_log.log_end_offset
-        else:
-            maximal_isr = isr_state.maximal_isr
-            is_alive = self._host.is_alive
-            committed = self._rules.leader_high_watermark(
-                self.high_watermark,
-                own_log.log_end_offset,
-                [(f, i in maximal_isr, is_alive(i)) for i, f in followers.items()],
-                now_ms=self._host.now_ms(),
-                lag_max_ms=self._host.lag_max_ms,
-            )
-        if committed <= self.high_watermark:
-            return False
-        self.high_watermark = committed
-        return True
 
     # ---- fetches ---------------------------------------------------------------------------------
 
@@ -447,106 +412,3 @@ class Partition(FollowerPartition):
     def _low_watermark(self, own_log: Log) -> int:
         starts = [f.log_start_offset for i, f in self.followers.items() if self._host.is_alive(i)]
         return min([own_log.log_start_offset, *starts])
-
-    # ---- ISR -------------------------------------------------------------------------------------
-
-    def _maybe_expand_isr(self, replica_id: int, follower: FollowerState) -> IsrProposal | None:
-        state = self.isr_state
-        start = self.leader_epoch_start
-        if (
-            replica_id in state.isr
-            or state.is_inflight
-            or start is None
-            or not self._host.is_alive(replica_id)
-            or not self._rules.may_join_isr(follower.log_end_offset, self.high_watermark, start)
-        ):
-            return None
-        return self._under_way(isr_rules.proposing_expansion(state, replica_id))
-
-    def maybe_shrink_isr(self) -> None:
-        """Proposes to drop members that lag; called on a clock."""
-        with self._lock:
-            if self.log is None or not self.is_leader:
-                return
-            lagging = isr_rules.out_of_sync(
-                self.isr_state,
-                self.followers,
-                local_id=self._broker_id,
-                leader_end=self.log.log_end_offset,
-                now_ms=self._host.now_ms(),
-                lag_max_ms=self._host.lag_max_ms,
-            )
-            if not lagging:
-                return
-            before = sorted(self.isr_state.isr)
-            proposal = self._under_way(isr_rules.proposing_shrink(self.isr_state, lagging))
-        log.info(
-            "[Partition %s broker=%d] Shrinking ISR from %s to %s",
-            self.tp, self._broker_id, before, list(proposal.isr),
-        )  # fmt: skip
-        self._propose(proposal)
-
-    def _under_way(self, state: IsrState) -> IsrProposal:
-        assert state.proposed is not None
-        self.isr_state = state
-        return IsrProposal(
-            self.topic_id,
-            self.leader_epoch,
-            self.partition_epoch,
-            tuple(sorted(state.proposed)),
-            state,
-        )
-
-    def _propose(self, proposal: IsrProposal) -> None:
-        taken = self._host.propose_isr(
-            self.tp, proposal, lambda answer: self._proposal_answered(proposal, answer)
-        )
-        if not taken:
-            # An older proposal of this partition is still out. Ours was not sent, so undo it; the
-            # next fetch or shrink check proposes again.
-            with self._lock:
-                if self.isr_state is proposal.state:
-                    self.isr_state = isr_rules.committed(self.isr_state.isr)
-
-    def _proposal_answered(self, proposal: IsrProposal, answer: IsrAnswer) -> None:
-        """The controller's word on a proposal. Runs on the AlterPartition thread."""
-        advanced = retry = changed = False
-        with self._lock:
-            state = self.isr_state
-            if state is not proposal.state:
-                # A LeaderAndIsr came first. What the controller did, that request knows better.
-                return
-            if answer.error:
-                retry = self._proposal_failed(Errors(answer.error))
-            elif (
-                answer.leader_epoch == self.leader_epoch
-                and answer.partition_epoch >= self.partition_epoch
-            ):
-                self.isr_state = isr_rules.committed(answer.isr)
-                self.partition_epoch = answer.partition_epoch
-                changed = True
-                if self.log is not None and self.is_leader:
-                    advanced = self._advance_high_watermark(self.log)
-        if changed:
-            log.info(
-                "[Partition %s broker=%d] ISR updated to %s  and version updated to %d",
-                self.tp, self._broker_id, sorted(answer.isr), answer.partition_epoch,
-            )  # fmt: skip
-            self._host.isr_changed(self, shrunk=len(answer.isr) < len(state.isr))
-        if advanced:
-            self._host.complete_delayed(self.tp)
-        if retry:
-            self._propose(proposal)
-
-    def _proposal_failed(self, error: Errors) -> bool:
-        """What to do after a refusal; true: ask again. Needs the lock.
-
-        Most refusals say that this leader's knowledge is out of date. It then stays in the pending,
-        stricter state until a LeaderAndIsr tells it better. Only INELIGIBLE_REPLICA proves that
-        nothing was or will be applied, so that it may go back.
-        """
-        log.info("%s: the controller refused an ISR change: %s", self.tp, error.name)
-        if error is Errors.INELIGIBLE_REPLICA:
-            self.isr_state = isr_rules.committed(self.isr_state.isr)
-            return False
-        return error not in _FINAL_REFUSALS
