@@ -208,15 +208,23 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=2.0)
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--states", default=",".join(STATES))
+    options.add_argument("--planes", default="single,dual")
+    options.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a config"
+    )
     chosen = options.parse_args()
     states = chosen.states.split(",")
+    planes = chosen.planes.split(",")
+    configs = {name: value for name, _, value in (each.partition("=") for each in chosen.set)}
     found: dict[tuple[str, str], list[int]] = {}
     with ExitStack() as stack:
         brokers = {
             name: stack.enter_context(
-                one_broker(dual=dual, partitions=_PARTITIONS, overrides=_SMALL_LOGS)
+                one_broker(
+                    dual=name == "dual", partitions=_PARTITIONS, overrides=_SMALL_LOGS | configs
+                )
             )
-            for name, dual in (("single", False), ("dual", True))
+            for name in planes
         }
         for broker in brokers.values():
             fill(broker)
@@ -233,14 +241,14 @@ def main() -> None:
     print("all rounds:")
     for (name, state), values in found.items():
         print(f"{name:6} {state:9} {_row(values)}")
-    for state in states:
+    for state in states if len(planes) == 2 else ():
         p50, p99 = (
             quantile_ms(found["single", state], q) / quantile_ms(found["dual", state], q)
             for q in (0.5, 0.99)
         )
         print(f"{state:9} single / dual: p50 {p50:6.1f}   p99 {p99:6.1f}")
     for state in states:
-        if "idle" in states and state != "idle":
+        if "idle" in states and state != "idle" and "dual" in planes:
             over = quantile_ms(found["dual", state], 0.99) / quantile_ms(
                 found["dual", "idle"], 0.99
             )

@@ -46,7 +46,8 @@ class LoadSpec:
     error_at: int = 0
     """Where an answer has its error code, from its size field on; 0: nobody looks."""
     redial: bool = False
-    """Each answer ends its connection, and a new one takes its place: a flood of connections."""
+    """Each answer ends its connection, and a new one takes its place: a flood of connections. One
+    that the broker's full backlog leaves waiting does not hold up the others."""
 
 
 class _Client:
@@ -54,8 +55,12 @@ class _Client:
 
     __slots__ = ("frame", "head", "left", "poll", "recv", "send", "sent_ns", "socket", "unsent")
 
-    def __init__(self, spec: LoadSpec, frame: bytes, poll: select.epoll) -> None:
-        self.socket = socket.create_connection((spec.host, spec.port), timeout=10)
+    def __init__(self, spec: LoadSpec, frame: bytes, poll: select.epoll, *, again: bool) -> None:
+        """Returns when it is connected; `again`: at once, with a first request to be sent then."""
+        if again:
+            self.socket = socket.socket()
+        else:
+            self.socket = socket.create_connection((spec.host, spec.port), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.recv = self.socket.recv
@@ -67,8 +72,12 @@ class _Client:
         self.left = 0
         """What is still to come of an answer whose size is known."""
         self.unsent: memoryview | None = None
-        self.sent_ns = 0
-        poll.register(self.socket, select.EPOLLIN)
+        self.sent_ns = time.monotonic_ns()
+        if again:
+            with suppress(BlockingIOError):
+                self.socket.connect((spec.host, spec.port))
+            self.unsent = memoryview(frame)
+        poll.register(self.socket, select.EPOLLIN | (select.EPOLLOUT if again else 0))
 
     def request(self, count: int) -> None:
         """Sends `count` requests, as far as there is room; the rest waits for it."""
@@ -90,7 +99,7 @@ class _Client:
 
     def _send(self, data: memoryview) -> None:
         waited = self.unsent is not None
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError, ConnectionError):  # the next ``recv`` will tell
             data = data[self.send(data) :]
         self.unsent = data if data else None
         if waited != bool(data):
@@ -124,7 +133,7 @@ def run(spec: LoadSpec) -> dict[str, Any]:
     clients: dict[int, _Client] = {}
     poll = select.epoll()
     for index in range(spec.connections):
-        client = _Client(spec, frames[index % len(frames)], poll)
+        client = _Client(spec, frames[index % len(frames)], poll, again=False)
         clients[client.socket.fileno()] = client
     gc.collect()
     gc.disable()
@@ -174,9 +183,8 @@ def run(spec: LoadSpec) -> dict[str, Any]:
             if spec.redial:
                 client.socket.close()
                 del clients[fd]
-                client = _Client(spec, client.frame, poll)
+                client = _Client(spec, client.frame, poll, again=True)
                 clients[client.socket.fileno()] = client
-                client.request(1)
                 continue
             if answers > 1 or client.unsent is not None:
                 client.request(answers)

@@ -37,6 +37,7 @@ class Capability(StrEnum):
     LINKS = "links"  # every listener behind its own toxiproxy proxy
     ZOOKEEPER = "zookeeper"  # registered through ZooKeeper, with a proxy of its own
     CONTROL_REQUESTS = "control-requests"  # takes LeaderAndIsr & co. over the wire
+    CHANNEL_METRICS = "channel-metrics"  # writes down what its controller's metrics say
     LOG_FILES = "log-files"  # its log directory can be reached (torn tails)
     ELECT_LEADERS = "elect-leaders"
     NETWORK_DETACH = "network-detach"  # runtime: off the network, and on it again

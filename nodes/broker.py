@@ -34,6 +34,7 @@ from kazoo.exceptions import KazooException
 from nodes.api.apis import KafkaApis
 from nodes.api.parse import parse
 from nodes.api.services import Services
+from nodes.channel_metrics import ChannelMetrics
 from nodes.config import BrokerConfig, ConfigError, Endpoint
 from nodes.controller.controller import KafkaController
 from nodes.controller.partition_machine import UNCLEAN_CONFIG
@@ -50,8 +51,8 @@ from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
-from nodes.log.log import Log
 from nodes.log.manager import LogManager, OnStartMoved
+from nodes.log.upkeep import KeptLog
 from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
@@ -70,8 +71,9 @@ SWITCH_INTERVAL_S: Final = 0.0001
 which a control request on its way through three threads would pay several times."""
 
 _LONGEST_WAIT_MS: Final = 10**12
-_PLANE_USE_MS: Final = 1_000
 """Never, in a number that a wait can take."""
+_PLANE_USE_MS: Final = 1_000
+_CHANNEL_METRICS_MS: Final = 250
 _GC_THRESHOLD: Final = 20_000
 
 
@@ -169,7 +171,7 @@ class KafkaServer:
         sockets.start_handlers(apis.handle)
         self._on_stop("sockets", sockets.stop_processing_requests)
         sockets.enable_request_processing()
-        self._tell_plane_use(sockets, trace)
+        self._tell_use(sockets, trace)
         if config.controlled_shutdown_enable:
             self._on_stop(
                 "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
@@ -246,13 +248,18 @@ class KafkaServer:
         self._on_stop("logs", logs.close)
         return logs
 
-    def _tell_plane_use(self, sockets: SocketServer, trace: Trace) -> None:
+    def _tell_use(self, sockets: SocketServer, trace: Trace) -> None:
         if not trace.enabled:
             return
         use = PlaneUse(sockets.served, trace, _api_constant, self._now_ns)
-        ticker = Ticker("plane-use", _PLANE_USE_MS, use.tell)
-        ticker.start()
-        self._on_stop("plane use", ticker.stop)
+        queues = ChannelMetrics(self.metrics, trace, self._now_ns)
+        for name, interval_ms, tell in (
+            ("plane use", _PLANE_USE_MS, use.tell),
+            ("channel metrics", _CHANNEL_METRICS_MS, queues.tell),
+        ):
+            ticker = Ticker(name.replace(" ", "-"), interval_ms, tell)
+            ticker.start()
+            self._on_stop(name, ticker.stop)
 
     def _start_replication(
         self, replica_manager: ReplicaManager, logs: LogManager, groups: GroupCoordinator
@@ -346,7 +353,7 @@ def start_tracer(trace: Trace) -> OnStartMoved:
     """Traces what a log loses at its start. Who reads histories tells it from a follower's cut by
     its reason."""
 
-    def moved(of: Log, from_offset: int, reason: str) -> None:
+    def moved(of: KeptLog, from_offset: int, reason: str) -> None:
         trace.event(
             "truncation",
             topic=of.tp.topic,

@@ -255,6 +255,27 @@ class Metrics:
                 continue
             yield from rows
 
+    def names(self, prefix: str) -> list[str]:
+        """The gauges whose names begin so, in order."""
+        with self._lock:
+            return sorted(name for name in self._gauges if name.startswith(prefix))
+
+    def attributes(self, mbean: str) -> dict[str, float]:
+        """One MBean's attributes, without a look at any other; empty when there is none of that
+        name (families are left out)."""
+        with self._lock:
+            gauge, rate = self._gauges.get(mbean), self._rates.get(mbean)
+            counter, histogram = self._counters.get(mbean), self._histograms.get(mbean)
+        found: dict[str, float] = {}
+        if gauge is not None:
+            found["Value"] = _safely(mbean, gauge)
+        if counter is not None:
+            found["Count"] = counter.count
+        for source in (histogram, rate):
+            if source is not None:
+                found.update(source.attributes())
+        return found
+
     def by_mbean(self) -> dict[str, dict[str, float]]:
         """Everything, as JMX has it: attributes by MBean name."""
         found: dict[str, dict[str, float]] = {}

@@ -172,6 +172,19 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "channel_queue",
+        "What the controller's (`node`) metrics said of its queue to one broker, read between "
+        "`from_t` and `t`: QueueSize, RequestRateAndQueueTimeMs.",
+        {
+            "to": "int32",
+            "from_t": "int64",
+            "size": "int64",  # QueueSize
+            "taken": "int64",  # RequestRateAndQueueTimeMs, Count: how many ever left the queue
+            "queue_time_p99_us": "int64",  # the same: of the newest 1,028
+            "queue_time_max_us": "int64",
+        },
+    ),
+    Kind(
         "control_request",
         "One controller request as the broker (`node`) lived it; `t` is when its response left.",
         {

@@ -11,6 +11,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     epochs               do epochs only rise, and does each have one holder?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
+    controller-queues    do the controller's metrics tell what its queues were like?
     planes               is the arm what its name says?
     fencing              was anything accepted from a controller or leader of the past?
     refusals             were stale requests, and only they, refused with Kafka's error?
@@ -42,6 +43,7 @@ NAMES: Final = (
     "epochs",
     "truncation-loss",
     "controller-latency",
+    "controller-queues",
     "planes",
     "fencing",
     "refusals",

@@ -174,6 +174,10 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"controller {e.node} sends {e.api} no. {e.correlation_id} to node {e.to}, controller "
         f"epoch {e.controller_epoch}, attempt {e.attempt}{e.states}"
     ),
+    "channel_queue": lambda e: (
+        f"controller {e.node}'s metrics of its queue to node {e.to}: QueueSize {e.size}, {e.taken} "
+        f"taken so far, the slowest of late after {e.queue_time_max_us / 1000:.1f} ms"
+    ),
     "control_response": lambda e: (
         f"node {e.to} to controller {e.node}, {e.api} no. {e.correlation_id}: "
         f"{e.get('failure') or e.answer}"

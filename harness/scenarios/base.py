@@ -103,6 +103,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "fencing": frozenset({Capability.CONTROL_REQUESTS}),
     "controller-latency": frozenset({Capability.CONTROL_REQUESTS}),
+    "controller-queues": frozenset({Capability.CHANNEL_METRICS}),
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
 }

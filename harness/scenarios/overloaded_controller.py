@@ -4,7 +4,8 @@ The other floods are aimed at a broker that is told; this one at the broker that
 event thread and send threads share a machine and an interpreter or JVM with a full data plane, and
 it is its own peer: half of its requests to itself wait behind its own queue without a control plane
 of its own. Topics are made and deleted and leaders moved all the while, so that its queues to the
-other brokers fill: how long a request lay there is from ``enqueue_t`` to ``t`` of `control_send`.
+other brokers fill. KIP-291's metrics for it, QueueSize and RequestRateAndQueueTimeMs, are read
+meanwhile, shown, and held against the requests (checkers/promises/controller_queues.py).
 """
 
 from __future__ import annotations
@@ -78,7 +79,13 @@ OVERLOADED_CONTROLLER = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("controller-latency", "stale-metadata", "fencing", "truncation-loss"),
+    checks=(
+        "controller-latency",
+        "controller-queues",
+        "stale-metadata",
+        "fencing",
+        "truncation-loss",
+    ),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     quiesce_s=40.0,

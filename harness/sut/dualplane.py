@@ -35,6 +35,7 @@ class DualPlaneServer:
             Capability.LINKS,
             Capability.ZOOKEEPER,
             Capability.CONTROL_REQUESTS,
+            Capability.CHANNEL_METRICS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
         }

@@ -6,6 +6,12 @@ at the inter-broker listener: in a rolling upgrade the controller's own configur
 (KIP-291). Channels follow the registrations; a bounced broker gets a new one, its old requests with
 their old broker epoch are dropped with the old.
 
+A broker that has no such listener ends the event that met it, as in Kafka: of the brokers that came
+or went with it none is taken in or given up, again and again until it is gone or has the listener;
+and who is elected while it is there cannot take office, so that the controllership passes on until
+somebody gets it whose configuration does not name the listener. So the listener must be everywhere
+before anybody names it (the first round of KIP-291's migration).
+
 The event thread adds, removes and sends; gauges may read from anywhere.
 """
 
@@ -25,6 +31,10 @@ from nodes.trace import Trace
 log = logging.getLogger("kafka.controller.ControllerChannelManager")
 
 _MBEAN = "kafka.controller:type=ControllerChannelManager,name="
+
+
+class EndPointNotAvailable(Exception):
+    """A broker has not registered the listener (Kafka's BrokerEndPointNotAvailableException)."""
 
 
 class ControllerChannelManager:
@@ -51,6 +61,7 @@ class ControllerChannelManager:
         metrics.gauge(_MBEAN + "TotalQueueSize", self._total_queue_size)
 
     def startup(self, brokers: Iterable[Broker]) -> None:
+        """A channel for each; raises EndPointNotAvailable."""
         for broker in brokers:
             self.add_broker(broker)
 
@@ -60,17 +71,14 @@ class ControllerChannelManager:
             self.remove_broker(broker_id)
 
     def add_broker(self, broker: Broker) -> None:
-        """Open a channel, unless there is one. A broker without the listener gets none."""
-        endpoint = broker.endpoint(self._listener)
+        """Open a channel, unless there is one. Raises EndPointNotAvailable."""
         if broker.id in self._threads:
             return
+        endpoint = broker.endpoint(self._listener)
         if endpoint is None:
-            log.error(
-                "Broker %d has no listener %s: it cannot be told anything",
-                broker.id,
-                self._listener,
+            raise EndPointNotAvailable(
+                f"End point with listener name {self._listener} not found for broker {broker.id}"
             )
-            return
         mbean = f"{_MBEAN}RequestRateAndQueueTimeMs,broker-id={broker.id}"
         thread = RequestSendThread(
             self._config.broker_id,

@@ -33,7 +33,7 @@ from nodes.wire.errors import WireError
 from nodes.wire.records import BatchHeader, Record, filtered_batch, iter_batches, iter_records
 
 if TYPE_CHECKING:
-    from nodes.log.log import Log
+    from nodes.log.upkeep import KeptLog
 
 SCRATCH: Final = "cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -140,7 +140,7 @@ def groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Segm
         yield group
 
 
-def clean(log: Log, dirty: Dirty, now_ms: int) -> bool:
+def clean(log: KeptLog, dirty: Dirty, now_ms: int) -> bool:
     """Cleans; False when the log was cut meanwhile, or deleted: then nothing is known to be clean.
 
     Raises OSError."""

@@ -1,7 +1,8 @@
 """Which offset each leader epoch began at (Kafka's LeaderEpochFileCache, KIP-101 and KIP-279).
 
 Entries rise in both leader epoch and offset. Followers truncate by them, so the file is written on
-each change, before the change is answered to anybody. The owner's lock (the log's) guards it.
+each change, before the change is answered to anybody. The owner's lock (the log's) guards changes;
+whoever asks needs none, and sees the entries of one moment.
 """
 
 from __future__ import annotations
@@ -23,24 +24,22 @@ class LeaderEpochCache:
         self._set(entries)
 
     def _set(self, entries: list[tuple[int, int]]) -> None:
-        self._leader_epochs = [leader_epoch for leader_epoch, _ in entries]
-        self._start_offsets = [offset for _, offset in entries]
-        self.latest = self._leader_epochs[-1] if entries else None
+        self._entries = ([epoch for epoch, _ in entries], [offset for _, offset in entries])
+        """Leader epochs, and where they start. Replaced, never changed."""
+        self.latest = entries[-1][0] if entries else None
         """The newest leader epoch known."""
 
     @property
     def entries(self) -> list[tuple[int, int]]:
         """(leader_epoch, start_offset), rising."""
-        return list(zip(self._leader_epochs, self._start_offsets, strict=True))
+        return list(zip(*self._entries, strict=True))
 
     def assign(self, leader_epoch: int, start_offset: int) -> None:
         """A leader epoch begins at an offset; entries that contradict it are dropped."""
         if leader_epoch < 0:
             return
-        if self._leader_epochs:
-            same = self._leader_epochs[-1] == leader_epoch
-            if same and start_offset >= self._start_offsets[-1]:
-                return
+        if leader_epoch == self.latest and start_offset >= self._entries[1][-1]:
+            return
         kept = [
             entry for entry in self.entries if entry[0] < leader_epoch and entry[1] < start_offset
         ]
@@ -51,31 +50,34 @@ class LeaderEpochCache:
 
         The end of an epoch is the start of the next one; of the newest, the log's end.
         """
-        if leader_epoch < 0 or not self._leader_epochs:
+        leader_epochs, start_offsets = self._entries
+        if leader_epoch < 0 or not leader_epochs:
             return UNDEFINED
-        if leader_epoch == self._leader_epochs[-1]:
+        if leader_epoch == leader_epochs[-1]:
             return leader_epoch, log_end_offset
-        higher = bisect_right(self._leader_epochs, leader_epoch)
-        if higher == len(self._leader_epochs):
+        higher = bisect_right(leader_epochs, leader_epoch)
+        if higher == len(leader_epochs):
             return UNDEFINED
-        found = self._leader_epochs[higher - 1] if higher else leader_epoch
-        return found, self._start_offsets[higher]
+        found = leader_epochs[higher - 1] if higher else leader_epoch
+        return found, start_offsets[higher]
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch that an offset was written in, -1 when unknown."""
-        index = bisect_right(self._start_offsets, offset) - 1
-        return self._leader_epochs[index] if index >= 0 else -1
+        leader_epochs, start_offsets = self._entries
+        index = bisect_right(start_offsets, offset) - 1
+        return leader_epochs[index] if index >= 0 else -1
 
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at `end_offset`: epochs that began there or later are forgotten."""
         kept = [entry for entry in self.entries if entry[1] < end_offset]
-        if len(kept) != len(self._leader_epochs):
+        if len(kept) != len(self._entries[0]):
             self._replace(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now starts at `start_offset`: the epoch it lies in starts there, too."""
-        index = bisect_right(self._start_offsets, start_offset) - 1
-        if index >= 0 and self._start_offsets[index] != start_offset:
+        start_offsets = self._entries[1]
+        index = bisect_right(start_offsets, start_offset) - 1
+        if index >= 0 and start_offsets[index] != start_offset:
             kept = self.entries[index:]
             self._replace([(kept[0][0], start_offset), *kept[1:]])
         elif index > 0:
@@ -83,7 +85,7 @@ class LeaderEpochCache:
 
     def clear(self) -> None:
         """Forgets everything (the log was emptied)."""
-        if self._leader_epochs:
+        if self.latest is not None:
             self._replace([])
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nodes.core.errors import ApiError
 
 if TYPE_CHECKING:
-    from nodes.log.log import Log
+    from nodes.log.upkeep import KeptLog
 
 _logger = logging.getLogger("kafka.log.LogManager")
 
@@ -25,11 +25,11 @@ class Flusher:
     """`rolled` may be called from any thread and under a log's lock."""
 
     def __init__(self) -> None:
-        self._rolled: SimpleQueue[tuple[Log, int] | None] = SimpleQueue()
+        self._rolled: SimpleQueue[tuple[KeptLog, int] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def rolled(self, log: Log, upto: int) -> None:
+    def rolled(self, log: KeptLog, upto: int) -> None:
         """What lies below `upto` is to be flushed soon."""
         self._rolled.put((log, upto))
         with self._lock:

@@ -15,7 +15,8 @@ maps the files and grows them in advance, so that those of a broker that was kil
 these are no entries. No checksum: an index that does not hold together is made again from the
 batches.
 
-The owner of the segment guards them; file descriptors are open only while entries come.
+The owner of the segment guards changes; searches need no lock. Both halves of an index are replaced
+together when it is cut, and otherwise only grow. File descriptors are open only while entries come.
 """
 
 from __future__ import annotations
@@ -125,30 +126,38 @@ class _IndexFile:
 class OffsetIndex:
     """Where batches lie, about every `index.interval.bytes`."""
 
-    __slots__ = ("_base_offset", "file", "offsets", "positions")
+    __slots__ = ("_base_offset", "entries", "file")
 
     def __init__(self, segment_path: Path, base_offset: int) -> None:
         self.file = _IndexFile(segment_path.with_suffix(OFFSET_SUFFIX), _OFFSET_ENTRY)
         self._base_offset = base_offset
-        self.offsets = array("q")
-        self.positions = array("q")
+        self.entries = (array("q"), array("q"))
+        """Last offsets, and the positions of their batches."""
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.entries[0])
+
+    @property
+    def last_position(self) -> int:
+        """Of the last entry; 0 without one."""
+        positions = self.entries[1]
+        return positions[-1] if positions else 0
 
     def append(self, last_offset: int, position: int) -> None:
-        self.file.put(len(self.offsets), last_offset - self._base_offset, position)
+        self.file.put(len(self), last_offset - self._base_offset, position)
         self.note(last_offset, position)
 
     def note(self, last_offset: int, position: int) -> None:
         """An entry in memory only, until `rewrite`."""
-        self.offsets.append(last_offset)
-        self.positions.append(position)
+        offsets, positions = self.entries
+        positions.append(position)  # first: whoever finds the offset looks for it
+        offsets.append(last_offset)
 
     def lookup(self, offset: int) -> int:
         """A batch's start from which a batch that holds `offset`, or a higher one, is found."""
-        number = bisect_right(self.offsets, offset) - 1
-        return self.positions[number] if number >= 0 else 0
+        offsets, positions = self.entries
+        number = bisect_right(offsets, offset) - 1
+        return positions[number] if number >= 0 else 0
 
     def load(self, size_bytes: int) -> bool:
         """Reads the file; False when it is missing or cannot be that of so many bytes."""
@@ -167,58 +176,59 @@ class OffsetIndex:
 
     def truncate(self, position: int) -> None:
         """Forgets batches from `position` on."""
-        keep = bisect_left(self.positions, position)
-        del self.offsets[keep:], self.positions[keep:]
+        offsets, positions = self.entries
+        keep = bisect_left(positions, position)
+        self.entries = (offsets[:keep], positions[:keep])
         self.file.cut(keep)
 
     def forget(self) -> None:
-        del self.offsets[:], self.positions[:]
+        self.entries = (array("q"), array("q"))
 
     def rewrite(self) -> None:
         base = self._base_offset
         self.file.replace(
-            (offset - base, position)
-            for offset, position in zip(self.offsets, self.positions, strict=True)
+            (offset - base, position) for offset, position in zip(*self.entries, strict=True)
         )
 
 
 class TimeIndex:
     """How late the records are up to some offsets."""
 
-    __slots__ = ("_base_offset", "file", "offsets", "timestamps")
+    __slots__ = ("_base_offset", "entries", "file")
 
     def __init__(self, segment_path: Path, base_offset: int) -> None:
         self.file = _IndexFile(segment_path.with_suffix(TIME_SUFFIX), _TIME_ENTRY)
         self._base_offset = base_offset
-        self.timestamps = array("q")
-        self.offsets = array("q")
+        self.entries = (array("q"), array("q"))
+        """Timestamps, and the offsets that go with them."""
 
     def __len__(self) -> int:
-        return len(self.timestamps)
+        return len(self.entries[0])
 
     @property
     def last(self) -> tuple[int, int]:
         """(timestamp, offset) of the last entry; (-1, base offset) without one."""
-        return (
-            (self.timestamps[-1], self.offsets[-1]) if self.timestamps else (-1, self._base_offset)
-        )
+        timestamps, offsets = self.entries
+        return (timestamps[-1], offsets[-1]) if timestamps else (-1, self._base_offset)
 
     def append(self, timestamp_ms: int, offset: int) -> None:
         """Adds an entry unless its timestamp is no greater than the last one's."""
-        if timestamp_ms > (self.timestamps[-1] if self.timestamps else -1):
-            self.file.put(len(self.timestamps), timestamp_ms, offset - self._base_offset)
+        if timestamp_ms > self.last[0]:
+            self.file.put(len(self), timestamp_ms, offset - self._base_offset)
             self.note(timestamp_ms, offset)
 
     def note(self, timestamp_ms: int, offset: int) -> None:
         """The same in memory only, until `rewrite`."""
+        timestamps, offsets = self.entries
         if timestamp_ms > self.last[0]:
-            self.timestamps.append(timestamp_ms)
-            self.offsets.append(offset)
+            offsets.append(offset)
+            timestamps.append(timestamp_ms)
 
     def lookup(self, timestamp_ms: int) -> int | None:
         """An offset before which every record is older than a time; None: the segment's start."""
-        number = bisect_right(self.timestamps, timestamp_ms) - 1
-        return self.offsets[number] if number >= 0 else None
+        timestamps, offsets = self.entries
+        number = bisect_right(timestamps, timestamp_ms) - 1
+        return offsets[number] if number >= 0 else None
 
     def load(self) -> bool:
         """Reads the file; False when it is missing or does not hold together."""
@@ -236,16 +246,17 @@ class TimeIndex:
 
     def truncate(self, offset: int) -> None:
         """Forgets entries of `offset` and higher ones."""
-        keep = bisect_left(self.offsets, offset)
-        del self.timestamps[keep:], self.offsets[keep:]
+        timestamps, offsets = self.entries
+        keep = bisect_left(offsets, offset)
+        self.entries = (timestamps[:keep], offsets[:keep])
         self.file.cut(keep)
 
     def forget(self) -> None:
-        del self.timestamps[:], self.offsets[:]
+        self.entries = (array("q"), array("q"))
 
     def rewrite(self) -> None:
         base = self._base_offset
         self.file.replace(
             (timestamp_ms, offset - base)
-            for timestamp_ms, offset in zip(self.timestamps, self.offsets, strict=True)
+            for timestamp_ms, offset in zip(*self.entries, strict=True)
         )

@@ -3,10 +3,9 @@
 Offsets rise and may have gaps. `log_start_offset` is the first offset that may be read,
 `log_end_offset` the next to be written. The directory is `<log dir>/<topic>-<partition>`.
 
-Threads: one lock guards everything that changes the log or its positions. It is held for an append
-(one small write to preallocated space) and for finding positions; a read's record bytes come
-through `pread` outside it, and are read again if a truncation came between. The Partition above has
-its own lock; this one is always taken inside it and never calls out.
+Threads: one lock guards everything that changes the log or its positions; an append holds it over
+its write. Reads take none (`nodes.log.reads`); what else is done to a log is in `nodes.log.upkeep`.
+The Partition above has locks of its own; this one is always taken inside them and never calls out.
 
 Crash: after kill -9 `Log.open(clean_shutdown=False)` walks the segments that were not flushed, cuts
 a torn tail, and rebuilds indexes, leader epochs and producer state from the batches themselves.
@@ -16,33 +15,28 @@ from __future__ import annotations
 
 import logging
 import struct
-import threading
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
-from nodes.log import cleaner, removal, retention
-from nodes.log.checkpoints import LEADER_EPOCHS, sync_directory
+from nodes.log import cleaner, removal
 from nodes.log.config import LogConfig
-from nodes.log.epoch_cache import LeaderEpochCache
 from nodes.log.loading import load_producers, load_segments
-from nodes.log.owner import LogOwner, Nobody
-from nodes.log.producer_state import ActiveProducer, ProducerState
+from nodes.log.reads import NEVER_CLEANED
 from nodes.log.segment import Segment
-from nodes.log.slices import LogSlice, OffsetPosition, StaleSlice
+from nodes.log.upkeep import KeptLog
 from nodes.log.validation import validate_produced
+from nodes.log.view import LogView
 from nodes.wire.errors import WireError
-from nodes.wire.records import check_crc, iter_batches, iter_records, set_log_append_time
+from nodes.wire.records import check_crc, iter_batches, set_log_append_time
+
+__all__ = ("NEVER_CLEANED", "AppendInfo", "Log", "UnexpectedOffset")
 
 _logger = logging.getLogger("kafka.log.UnifiedLog")
 #: What a leader rewrites: base offset, (length), leader epoch. The checksum does not cover it.
 _REWRITTEN: Final = struct.Struct(">qii")
-_PRODUCER_EXPIRATION_MS: Final = 24 * 3600 * 1000
-NEVER_CLEANED: Final = -1
 
 
 class AppendInfo(NamedTuple):
@@ -64,30 +58,12 @@ class UnexpectedOffset(ApiError):
         super().__init__(Errors.UNKNOWN_SERVER_ERROR, message)
 
 
-class Log:
+class Log(KeptLog):
     """See the module's text. Made by `Log.open`."""
 
     def __init__(self, directory: Path, tp: TopicPartition, config: LogConfig) -> None:
-        self.dir = directory
-        self.tp = tp
-        self.config = config
+        super().__init__(directory, tp, config)
         self._stamps_time = config.is_log_append_time
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.recovery_point = 0
-        self.cleaned_upto = NEVER_CLEANED
-        self._now_ms: Callable[[], int] = lambda: 0
-        self.owner: LogOwner = Nobody()
-        self._lock = threading.Lock()
-        self._segments: list[Segment] = []
-        self._epochs = LeaderEpochCache(directory / LEADER_EPOCHS)
-        self._producers = ProducerState()
-        #: Grows with each truncation, so that a read notices one that came between.
-        self._truncations = 0
-        self._closed = False
-        self._last_flush_ms = 0
-        #: The last offset from which on an append must flush (flush.messages).
-        self._flush_from = 0
 
     @classmethod
     def open(
@@ -113,7 +89,7 @@ class Log:
         log = cls(dir, tp, config)
         log._now_ms = now_ms
         cleaner.finish_swaps(dir)
-        log._segments = load_segments(
+        segments = load_segments(
             dir,
             config,
             trusted_upto=None if clean_shutdown else recovery_point,
@@ -122,8 +98,8 @@ class Log:
             may_have_gaps=cleaned_upto >= 0 or config.is_compacted,
             now_ms=now_ms(),
         )
-        log.log_start_offset = max(log_start_offset, log._segments[0].base_offset)
-        log.log_end_offset = log._segments[-1].next_offset
+        log.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        log._show(tuple(segments), segments[-1].next_offset)
         if log.log_end_offset < log_start_offset:
             _logger.warning("%s ends before it starts: its segments are gone, starting anew", log)
             log._restart_at(log_start_offset)
@@ -136,39 +112,12 @@ class Log:
             start=log.log_start_offset,
             end=log.log_end_offset,
         )
-        load_producers(log._segments, log._producers, log._epochs, clean=clean_shutdown)
+        load_producers(list(log._segments), log._producers, log._epochs, clean=clean_shutdown)
         log._segments[-1].time_roll(config.segment_ms)
         log._mark_flushed(log.recovery_point)
         return log
 
-    def __repr__(self) -> str:
-        return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
-
-    @property
-    def latest_epoch(self) -> int | None:
-        """The newest leader epoch in the log."""
-        return self._epochs.latest
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all batches."""
-        return sum(segment.size_bytes for segment in self._segments)
-
-    @property
-    def segment_count(self) -> int:
-        """How many segments there are, the active one included."""
-        return len(self._segments)
-
-    @property
-    def epoch_entries(self) -> list[tuple[int, int]]:
-        """(leader_epoch, start_offset), rising."""
-        with self._lock:
-            return self._epochs.entries
-
-    def active_producers(self) -> list[ActiveProducer]:
-        """The idempotent producers that are remembered."""
-        with self._lock:
-            return self._producers.active()
+    # ---- appends ---------------------------------------------------------------------------------
 
     def append_as_leader(self, data: bytes | memoryview, leader_epoch: int) -> AppendInfo:
         """Validates one produced batch, gives it offsets and the leader epoch, and writes it.
@@ -274,102 +223,11 @@ class Log:
                 segment.time_roll(config.segment_ms)
         except OSError as error:
             raise self._failed(error) from error
-        self.log_end_offset = last_offset + 1
+        # As LogView(...), in a third of the time.
+        fields = (self._view.segments, last_offset + 1, end, self._truncations)
+        self._view = tuple.__new__(LogView, fields)
 
-    def _failed(self, error: OSError) -> ApiError:
-        """The disk refused: somebody has to decide about the whole directory."""
-        self.owner.failed(self.dir.parent, error)
-        return ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
-
-    @contextmanager
-    def _storage(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def _roll(self, base_offset: int | None = None) -> Segment:
-        self._segments[-1].seal()
-        # Not the log's end: it lies higher where a truncation cut a batch in its middle, and after
-        # a restart this would look like a hole.
-        offset = self._segments[-1].next_offset if base_offset is None else base_offset
-        self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
-        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
-        self._segments.append(segment)
-        self.owner.rolled(self, offset)
-        return segment
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        max_offset: int | None = None,
-        min_one: bool = True,
-    ) -> bytes:
-        """Whole batches from the one that holds `offset`, all below `max_offset` (exclusive).
-
-        `min_one` gives one batch even if it is larger than `max_bytes`. One call reads from one
-        segment. Raises ApiError OFFSET_OUT_OF_RANGE outside of log start and log end.
-        """
-        while True:
-            found = self.slice(offset, max_bytes, max_offset=max_offset, min_one=min_one)
-            try:
-                return b"" if found is None else found.read()
-            except StaleSlice:
-                continue
-
-    def slice(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        max_offset: int | None = None,
-        min_one: bool = True,
-    ) -> LogSlice | None:
-        """Where the batches are that `read` would give; None when there are none."""
-        with self._lock:
-            if not self.log_start_offset <= offset <= self.log_end_offset:
-                raise ApiError(
-                    Errors.OFFSET_OUT_OF_RANGE,
-                    f"offset {offset} of {self.tp} is outside of {self.log_start_offset}.."
-                    f"{self.log_end_offset}",
-                )
-            return self._locate(offset, max_bytes, max_offset, min_one)
-
-    @property
-    def truncations(self) -> int:
-        """How many there have been, one that is under way included."""
-        return self._truncations
-
-    def position_of(self, offset: int) -> OffsetPosition:
-        """Where the batch is that holds `offset`, or the next one after it. At the log's end that
-        costs no look into the file."""
-        with self._lock:
-            if offset < self.log_end_offset:
-                for segment in self._segments[self._index_of(offset) :]:
-                    start = segment.position_of(offset)
-                    if start is not None:
-                        return OffsetPosition(offset, segment.base_offset, start)
-            active = self._segments[-1]
-            return OffsetPosition(offset, active.base_offset, active.size_bytes)
-
-    def _locate(
-        self, offset: int, max_bytes: int, max_offset: int | None, min_one: bool
-    ) -> LogSlice | None:
-        if offset >= self.log_end_offset or (max_offset is not None and offset >= max_offset):
-            return None
-        for segment in self._segments[self._index_of(offset) :]:
-            start = segment.position_of(offset)
-            if start is not None:
-                end = segment.end_of_read(start, max_bytes, max_offset, min_one)
-                position = OffsetPosition(offset, segment.base_offset, start)
-                return LogSlice(self, segment.file, position, end - start) if end > start else None
-        return None
-
-    def _index_of(self, offset: int) -> int:
-        bases = [segment.base_offset for segment in self._segments]
-        return max(0, bisect_right(bases, offset) - 1)
+    # ---- truncation ------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """Cuts the log so that it ends at `offset`; whether anything was cut.
@@ -390,22 +248,25 @@ class Log:
             self._epochs.truncate_from_end(offset)
             return False
         self._truncations += 1
-        if offset < self._segments[0].base_offset:
+        segments = self._segments
+        if offset < segments[0].base_offset:
             self._restart_at(offset)
             return True
-        while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
-            self._segments.pop().delete()
-        segment = self._segments[-1]
-        segment.truncate_to(offset)
-        segment.time_roll(self.config.segment_ms)
+        try:
+            while len(segments) > 1 and segments[-1].base_offset > offset:
+                segments[-1].delete()
+                segments = segments[:-1]
+            segments[-1].truncate_to(offset)
+            segments[-1].time_roll(self.config.segment_ms)
+        finally:
+            self._show(segments, offset)
         removal.remove_snapshots(self.dir, beyond=offset)
-        self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.cleaned_upto = min(self.cleaned_upto, offset)
         self._set_recovery_point(min(self.recovery_point, offset))
         self._epochs.truncate_from_end(offset)
         if self._producers.reaches(offset):
-            load_producers(self._segments, self._producers, None, clean=True)
+            load_producers(list(segments), self._producers, None, clean=True)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -419,77 +280,20 @@ class Log:
         for segment in self._segments:
             segment.delete()
         removal.remove_snapshots(self.dir, beyond=-1)
-        self._segments = [Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())]
+        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
         self._epochs.clear()
         self._producers.clear()
-        self.log_start_offset = self.log_end_offset = offset
+        self.log_start_offset = offset
+        self._show((segment,), offset)
         self.cleaned_upto = min(self.cleaned_upto, offset)
         self._set_recovery_point(offset)
 
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(leader_epoch, end_offset) of the largest epoch <= the asked one; (-1, -1) if unknown."""
-        with self._lock:
-            return self._epochs.end_offset_for(leader_epoch, self.log_end_offset)
+    # ---- the rest --------------------------------------------------------------------------------
 
     def start_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """We lead in `leader_epoch`, from `start_offset` on."""
         with self._lock, self._storage():
             self._epochs.assign(leader_epoch, start_offset)
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
-        """(timestamp_ms, offset, leader_epoch) of the first record at or after a time, or None.
-
-        A compressed batch that cannot be opened here answers with its own bounds.
-        """
-        with self._lock:
-            segments = [s for s in self._segments if s.max_timestamp_ms >= timestamp_ms]
-            log_start_offset = self.log_start_offset
-        for segment in segments:
-            start = segment.position_for_timestamp(timestamp_ms)
-            for position, header in segment.headers(start):
-                if header.max_timestamp < timestamp_ms or header.last_offset < log_start_offset:
-                    continue
-                batch = segment.file.read(position, header.size_bytes)
-                try:
-                    for record in iter_records(batch):
-                        if (
-                            record.timestamp_ms >= timestamp_ms
-                            and record.offset >= log_start_offset
-                        ):
-                            return record.timestamp_ms, record.offset, header.leader_epoch
-                except WireError:
-                    return header.max_timestamp, header.base_offset, header.leader_epoch
-        return None
-
-    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp_ms, offset, leader_epoch) of the newest record by time (ListOffsets -3)."""
-        with self._lock:
-            newest = max((segment.max_timestamp_ms for segment in self._segments), default=-1)
-        return self.offset_for_timestamp(newest) if newest >= 0 else None
-
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of an offset, -1 when unknown."""
-        with self._lock:
-            return self._epochs.epoch_at(offset)
-
-    def advance_log_start_offset(self, offset: int, reason: str) -> bool:
-        """Nothing below `offset` may be read any more; segments wholly below it go with the next
-        `delete_old_segments`. `reason` is for who reads logs and traces."""
-        with self._lock:
-            if not self.log_start_offset < offset <= self.log_end_offset:
-                return False
-            with self._storage():
-                self._advance_start(offset, reason)
-            return True
-
-    def _advance_start(self, offset: int, reason: str) -> None:
-        before, self.log_start_offset = self.log_start_offset, offset
-        _logger.info(
-            "[UnifiedLog partition=%s, dir=%s] Incremented log start offset to %d due to %s",
-            self.tp, self.dir.parent, offset, reason,
-        )  # fmt: skip
-        self._epochs.truncate_from_start(offset)
-        self.owner.start_moved(self, before, reason)
 
     def update_config(self, config: LogConfig) -> None:
         """New settings take effect with the next append or cleanup."""
@@ -498,121 +302,6 @@ class Log:
             self._stamps_time = config.is_log_append_time
             self._set_recovery_point(self.recovery_point)
             self._segments[-1].time_roll(config.segment_ms)
-
-    def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
-        """Lets go what `nodes.log.retention` says; returns how many segments went."""
-        with self._lock, self._storage():
-            self._producers.expire(now_ms - _PRODUCER_EXPIRATION_MS)
-            gone: list[Segment] = []
-            while True:
-                state = retention.LogState(
-                    self.log_start_offset, self.log_end_offset, high_watermark
-                )
-                count, reason = retention.expired(self._segments, state, self.config, now_ms)
-                if not count:
-                    break
-                if count == len(self._segments):
-                    self._roll()
-                for segment in self._segments[:count]:
-                    _logger.info(
-                        "%s: deleting segment %d due to %s", self.tp, segment.base_offset, reason
-                    )
-                start = self._segments[count].base_offset
-                if start > self.log_start_offset:
-                    self._advance_start(start, f"segment deletion ({reason})")
-                gone += self._segments[:count]
-                del self._segments[:count]
-        # Taking a large file off the disk takes time, which no append is to wait for. In this order
-        # a crash leaves the newest of them, and no hole.
-        with self._storage():
-            for segment in gone:
-                segment.delete()
-        return len(gone)
-
-    @property
-    def last_flush_ms(self) -> int:
-        """When the log was last flushed, or opened."""
-        return self._last_flush_ms
-
-    def clean(self, high_watermark: int) -> bool:
-        """Compacts, if there is enough to do; whether it did, and `cleaned_upto` moved. For one
-        thread. Raises ApiError KAFKA_STORAGE_ERROR."""
-        with self._lock:
-            segments, directory = list(self._segments), self.dir
-            truncations = self._truncations
-            cleaned_upto = max(self.cleaned_upto, self.log_start_offset)
-        dirty = cleaner.dirty_part(
-            segments, self.config, cleaned_upto=cleaned_upto, high_watermark=high_watermark
-        )
-        if dirty is None:
-            return False
-        try:
-            is_clean = cleaner.clean(self, dirty, self._now_ms())
-        except OSError as error:
-            with self._lock:
-                if self._closed or self.dir != directory:
-                    return False  # it was deleted meanwhile
-            raise self._failed(error) from error
-        with self._lock:
-            if is_clean and truncations == self._truncations:
-                self.cleaned_upto = dirty.end
-        return is_clean
-
-    def last_offsets_of_producers(self) -> set[int]:
-        """Where the last batch of each remembered producer ends."""
-        with self._lock:
-            return self._producers.last_offsets()
-
-    def replace_segments(self, old: list[Segment], new: Segment) -> bool:
-        """Puts a cleaned segment in the place of neighbours; False when one of them is gone."""
-        with self._lock:
-            at = next((n for n, s in enumerate(self._segments) if s is old[0]), -1)
-            if self._closed or at < 0 or self._segments[at : at + len(old)] != old:
-                return False
-            swap = self.dir / (new.path.name + cleaner.SWAP_SUFFIX)
-            new.path.rename(swap)
-            sync_directory(self.dir)
-            for segment in old:
-                segment.delete(keep_snapshot=segment is old[0])
-            swap.rename(self.dir / new.path.name)
-            new.move_to(self.dir)
-            self._segments[at : at + len(old)] = [new]
-            return True
-
-    def flush(self, upto: int | None = None) -> None:
-        """What lies below `upto` is on the disk when it returns (None: everything appended before
-        the call), and the recovery point has moved there. Raises ApiError KAFKA_STORAGE_ERROR."""
-        with self._lock:
-            end = self.log_end_offset if upto is None else upto
-            recovery_point = self.recovery_point
-            truncations = self._truncations
-            segments = [
-                segment
-                for segment in self._segments[self._index_of(recovery_point) :]
-                if segment.base_offset < end or upto is None
-            ]
-            if end <= recovery_point and not self._closed:
-                return
-            with self._storage():
-                for segment in segments:
-                    segment.complete_indexes()
-        with self._storage():
-            for segment in segments:
-                segment.flush()
-            if any(segment.base_offset >= recovery_point for segment in segments):
-                sync_directory(self.dir)
-        with self._lock:
-            # What a truncation put in the place of what was flushed is not on the disk.
-            if truncations == self._truncations:
-                self._mark_flushed(max(self.recovery_point, end))
-
-    def _mark_flushed(self, upto: int) -> None:
-        self._last_flush_ms = self._now_ms()
-        self._set_recovery_point(upto)
-
-    def _set_recovery_point(self, offset: int) -> None:
-        self.recovery_point = offset
-        self._flush_from = offset + self.config.flush_messages - 1
 
     def close(self) -> None:
         """Trims the active segment, writes indexes and a producer snapshot, flushes."""
@@ -636,5 +325,5 @@ class Log:
         """Removes the directory; reads under way may still finish."""
         with self._lock:
             self._closed = True
-            self._segments = self._segments[-1:]
+            self._show(self._segments[-1:], self.log_end_offset)
             removal.delete_directory(self.dir)

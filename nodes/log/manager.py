@@ -26,13 +26,14 @@ from nodes.log.flusher import Flusher
 from nodes.log.log import NEVER_CLEANED, Log
 from nodes.log.paths import OutsideLogDir, inside, partition_dir, partition_of
 from nodes.log.removal import delete_directory, is_deleted
+from nodes.log.upkeep import KeptLog
 
 _logger = logging.getLogger("kafka.log.LogManager")
 
 
 OnFailure = Callable[[Path, OSError], None]
 """A disk refused: (log directory, why). Called under locks; must not call back."""
-OnStartMoved = Callable[[Log, int, str], None]
+OnStartMoved = Callable[[KeptLog, int, str], None]
 """A log begins later: (log, its start before, why). Called under locks; must not call back."""
 
 
@@ -125,16 +126,16 @@ class LogManager:
     def failed(self, directory: Path, error: OSError) -> None:
         self._on_failure(directory, error)
 
-    def rolled(self, log: Log, upto: int) -> None:
+    def rolled(self, log: KeptLog, upto: int) -> None:
         self._flusher.rolled(log, upto)
 
-    def positions_lowered(self, log: Log) -> None:
+    def positions_lowered(self, log: KeptLog) -> None:
         # A crash before the next tick would otherwise leave a recovery point above records that
         # never were on the disk, or a start above records that are there.
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
 
-    def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
+    def start_moved(self, log: KeptLog, from_offset: int, reason: str) -> None:
         self._on_start_moved(log, from_offset, reason)
 
     # ---- directories -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from nodes.log.log import Log
+    from nodes.log.upkeep import KeptLog
 
 
 class LogOwner(Protocol):
@@ -16,14 +16,14 @@ class LogOwner(Protocol):
     def failed(self, directory: Path, error: OSError) -> None:
         """A log directory refused to be written."""
 
-    def rolled(self, log: Log, upto: int) -> None:
+    def rolled(self, log: KeptLog, upto: int) -> None:
         """A new segment begins at `upto`: what lies below is to be flushed, soon but not now."""
 
-    def positions_lowered(self, log: Log) -> None:
+    def positions_lowered(self, log: KeptLog) -> None:
         """The recovery point or the start went back: what the checkpoints say of this log is wrong.
         Called without the log's lock."""
 
-    def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
+    def start_moved(self, log: KeptLog, from_offset: int, reason: str) -> None:
         """`log_start_offset` rose: the records from `from_offset` up to it may not be read."""
 
 
@@ -33,11 +33,11 @@ class Nobody:
     def failed(self, directory: Path, error: OSError) -> None:
         pass
 
-    def rolled(self, log: Log, upto: int) -> None:
+    def rolled(self, log: KeptLog, upto: int) -> None:
         pass
 
-    def positions_lowered(self, log: Log) -> None:
+    def positions_lowered(self, log: KeptLog) -> None:
         pass
 
-    def start_moved(self, log: Log, from_offset: int, reason: str) -> None:
+    def start_moved(self, log: KeptLog, from_offset: int, reason: str) -> None:
         pass

@@ -6,9 +6,9 @@ active segment (as in Kafka, whose tools then stumble over the zeros). `size_byt
 batches end; `seal` cuts the space off. After kill -9 `recover` finds the end again: it walks
 batches up to the first that is not one (zeros, a torn batch, a wrong checksum).
 
-Appends, truncation and sealing belong to whoever holds the log's lock. `pread` needs no lock: the
-file descriptor lives as long as anyone refers to the `SegmentFile`, even if the segment is deleted
-meanwhile.
+Appends, truncation and sealing belong to whoever holds the log's lock. Finding and `pread` need
+none (see `nodes.log.view`, which says how far the batches go): the file descriptor lives as long as
+anyone refers to the `SegmentFile`, even if the segment is deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Segment:
             self._index.append(last_offset, position)
             self._times.append(self.max_timestamp_ms, self._offset_of_max_timestamp)
             self._unindexed_bytes = 0
-            if len(self._index.offsets) >= self._few_entries and self._is_index_full:
+            if len(self._index) >= self._few_entries and self._is_index_full:
                 self.roll_after_ms = _ALWAYS
         self._unindexed_bytes += size
         self.size_bytes = position + size
@@ -172,41 +172,45 @@ class Segment:
 
     # ---- finding ---------------------------------------------------------------------------------
 
-    def position_of(self, offset: int) -> int | None:
-        """Where the batch that holds `offset`, or the next one after it, begins."""
-        if offset <= self.base_offset and self.size_bytes:
+    def position_of(self, offset: int, size: int | None = None) -> int | None:
+        """Where the batch that holds `offset`, or the next one after it, begins, within the first
+        `size` bytes (None: within all)."""
+        size = self.size_bytes if size is None else size
+        if offset <= self.base_offset and size:
             return 0  # no look into the file: nothing here comes before it
-        for position, last_offset, _ in self._walk(self._index.lookup(offset)):
+        for position, last_offset, _ in self._walk(self._index.lookup(offset), size):
             if last_offset >= offset:
                 return position
         return None
 
-    def end_of_read(self, start: int, max_bytes: int, max_offset: int | None, min_one: bool) -> int:
-        """Where a read from `start` ends: whole batches, all below `max_offset`.
+    def end_of_read(
+        self, start: int, size: int, max_bytes: int, max_offset: int | None, min_one: bool
+    ) -> int:
+        """Where a read from `start` ends: whole batches of the first `size` bytes, all below
+        `max_offset`, which lies within them (None: no bound).
 
         `min_one` lets the first batch exceed `max_bytes` (never `max_offset`).
         """
         limit = start + max_bytes
-        bounded = max_offset is not None and max_offset < self.next_offset
-        if limit >= self.size_bytes and not bounded:
-            return self.size_bytes
-        positions = self._index.positions
+        if limit >= size and max_offset is None:
+            return size
+        offsets, positions = self._index.entries
         number = bisect_right(positions, limit) - 1
-        if bounded:
-            number = min(number, bisect_left(self._index.offsets, max_offset or 0) - 1)
+        if max_offset is not None:
+            number = min(number, bisect_left(offsets, max_offset) - 1)
         end = max(start, positions[number] if number >= 0 else 0)
-        for position, last_offset, next_position in self._walk(end):
-            if bounded and last_offset >= (max_offset or 0):
+        for position, last_offset, next_position in self._walk(end, size):
+            if max_offset is not None and last_offset >= max_offset:
                 break
             if next_position > limit and not (min_one and position == start):
                 break
             end = next_position
         return end
 
-    def _walk(self, position: int) -> Iterator[tuple[int, int, int]]:
+    def _walk(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
         """(position, last_offset, next position) of each batch from a batch's start on."""
         chunk, chunk_at = b"", 0
-        fd, size = self.file.fd, self.size_bytes
+        fd = self.file.fd
         while position + HEADER_SIZE <= size:
             if not 0 <= position - chunk_at <= len(chunk) - _SEARCH.size:
                 chunk, chunk_at = os.pread(fd, _SEARCH_CHUNK_BYTES, position), position
@@ -219,9 +223,10 @@ class Segment:
             yield position, base_offset + delta, next_position
             position = next_position
 
-    def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each batch from a batch's start on."""
-        for position, _, _ in self._walk(start):
+    def headers(self, start: int = 0, size: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from a batch's start on, within the first `size` bytes
+        (None: within all)."""
+        for position, _, _ in self._walk(start, self.size_bytes if size is None else size):
             yield position, read_header(os.pread(self.file.fd, HEADER_SIZE, position))
 
     def position_for_timestamp(self, timestamp_ms: int) -> int:
@@ -251,9 +256,9 @@ class Segment:
 
     def _find_end(self) -> int:
         """Sets what is known from the last index entry on; where the batches end."""
-        start = end = self._index.positions[-1] if len(self._index) else 0
+        start = end = self._index.last_position
         self.next_offset = self.base_offset
-        for _, last_offset, end in self._walk(start):  # noqa: B007 (both are wanted after it)
+        for _, last_offset, end in self._walk(start, self.size_bytes):  # noqa: B007 (both are wanted after it)
             self.next_offset = last_offset + 1
         self._unindexed_bytes = self.size_bytes - start
         return end

@@ -36,7 +36,8 @@ class Truncatable(Protocol):
 
 
 class LogSlice:
-    """Whole batches that lie side by side in one segment. Any thread.
+    """Whole batches that lie side by side in one segment, found when the log had been truncated
+    `truncations` times. Any thread.
 
     The file lives as long as the slice, even if its segment is deleted meanwhile. After a
     truncation nothing is given any more: what is there is not what was found.
@@ -45,13 +46,18 @@ class LogSlice:
     __slots__ = ("_file", "_log", "_size", "_truncations", "position")
 
     def __init__(
-        self, log: Truncatable, file: SegmentFile, position: OffsetPosition, size: int
+        self,
+        log: Truncatable,
+        truncations: int,
+        file: SegmentFile,
+        position: OffsetPosition,
+        size: int,
     ) -> None:
         self.position = position
         self._log = log
         self._file = file
         self._size = size
-        self._truncations = log.truncations
+        self._truncations = truncations
 
     def __len__(self) -> int:
         return self._size

@@ -3,11 +3,20 @@
 Kafka's Partition (with Replica and the watermark half of UnifiedLog). The rules are in
 `nodes.core`; this class holds the state that they need and applies what they decide.
 
-Threads: any. One lock guards all state and every use of the log that must not straddle a change of
-leadership; the order is partition lock, then log lock. What may wake waiting requests or write to
-the network is never called under the lock: methods return what changed, and the caller
-(`ReplicaManager`, the fetcher) completes delayed operations; ISR proposals are submitted after the
-lock is released.
+Threads: any. Two locks, taken in this order and before the log's:
+
+* `_changing` for whatever changes the log or the role, so that no append straddles a change of
+  leadership. An append holds it over its write, which may take as long as the disk likes.
+* `_lock` for all state. An append does not hold it over its write; a change of role and a moved log
+  start do (a few bytes of a checkpoint), and a truncation.
+
+So a fetch does not wait for a stalled append of its own partition. (In Kafka both hold
+leaderIsrUpdateLock for reading, and only the append takes the log's lock.) It looks for records
+under neither lock, see `nodes.log.reads`, and begins anew if the role changed meanwhile.
+
+What may wake waiting requests or write to the network is never called under a lock: methods return
+what changed, and the caller (`ReplicaManager`, the fetcher) completes delayed operations; ISR
+proposals are submitted after the lock is released.
 
 The high watermark lives here, in memory, and is checkpointed by the ReplicaManager. After a crash
 it starts from the checkpoint, which may be old; a leader re-learns it from its followers' fetches.
@@ -21,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nodes.core import isr as isr_rules
 from nodes.core.acks import Acknowledgement, may_append
 from nodes.core.errors import ApiError, Errors
-from nodes.core.isr import NO_ISR, FollowerState, IsrState
+from nodes.core.isr import NO_ISR, FollowerState
 from nodes.core.truncation import EpochEnd, diverges
 from nodes.log.slices import LogSlice, OffsetPosition
 from nodes.replication.model import (
@@ -37,7 +46,8 @@ from nodes.replication.model import (
     ListOffsetResult,
 )
 from nodes.replication.partition_base import IsrAnswer, IsrProposal
-from nodes.replication.partition_follower import FetchedFrom, FollowerPartition
+from nodes.replication.partition_follower import FetchedFrom
+from nodes.replication.partition_isr import IsrPartition
 
 if TYPE_CHECKING:
     from nodes.log.log import AppendInfo, Log
@@ -46,17 +56,6 @@ __all__ = ("Append", "FetchedFrom", "IsrAnswer", "IsrProposal", "Partition")
 
 log = logging.getLogger("kafka.cluster.Partition")
 
-_FINAL_REFUSALS: Final = frozenset(
-    {
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        Errors.UNKNOWN_TOPIC_ID,
-        Errors.FENCED_LEADER_EPOCH,
-        Errors.INVALID_UPDATE_VERSION,
-        Errors.INVALID_REQUEST,
-        Errors.NEW_LEADER_ELECTED,
-    }
-)
-"""Asking again would only be refused again: a LeaderAndIsr must come first."""
 _DEBUGGING_REPLICA_ID: Final = -2
 
 
@@ -69,14 +68,22 @@ class Append(NamedTuple):
     log_start_offset: int
 
 
-class Partition(FollowerPartition):
+class Watermarks(NamedTuple):
+    """Of one moment."""
+
+    high_watermark: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+class Partition(IsrPartition):
     """Leader or follower of one partition. -1 stands for an epoch or leader not known yet."""
 
     # ---- changes of role -------------------------------------------------------------------------
 
     def make_leader(self, state: LeaderAndIsrState) -> bool:
         """Leads from now on. True when it did not lead before."""
-        with self._lock:
+        with self._changing, self._lock:
             if state.partition_epoch < self.partition_epoch:
                 log.info("%s: ignoring an older partition epoch %s", self.tp, state)
                 return False
@@ -123,7 +130,7 @@ class Partition(FollowerPartition):
 
     def make_follower(self, state: LeaderAndIsrState) -> bool:
         """Follows `state.leader` from now on. True when its fetcher must start anew."""
-        with self._lock:
+        with self._changing, self._lock:
             if state.partition_epoch < self.partition_epoch:
                 log.info("%s: ignoring an older partition epoch %s", self.tp, state)
                 return False
@@ -145,7 +152,7 @@ class Partition(FollowerPartition):
 
     def delete(self) -> None:
         """Forgets everything, before its log goes. Nobody can append any more afterwards."""
-        with self._lock:
+        with self._changing, self._lock:
             self.log = None
             self.leader_id = None
             self.leader_epoch_start = None
@@ -156,8 +163,8 @@ class Partition(FollowerPartition):
 
     def append_as_leader(self, data: bytes | memoryview, required_acks: int) -> Append:
         """Appends producers' batches. The broker's hot path."""
-        with self._lock:
-            own_log = self.log
+        with self._changing:
+            own_log, leader_epoch = self.log, self.leader_epoch
             if own_log is None or (
                 self.leader_id != self._broker_id and not self._may_append_as_follower
             ):
@@ -166,15 +173,14 @@ class Partition(FollowerPartition):
                 required_acks, len(self.isr_state.isr), self.min_isr
             ):
                 raise ApiError(Errors.NOT_ENOUGH_REPLICAS)
-            info = own_log.append_as_leader(data, self.leader_epoch)
+            info = own_log.append_as_leader(data, leader_epoch)
             if self._extra_appends:
                 for _ in range(self._extra_appends):
-                    own_log.append_as_leader(data, self.leader_epoch)
-            advanced = self._advance_high_watermark(own_log)
-            # As Append(...), in a third of the time.
-            return tuple.__new__(
-                Append, (info, self.leader_epoch, advanced, own_log.log_start_offset)
-            )
+                    own_log.append_as_leader(data, leader_epoch)
+            with self._lock:
+                advanced = self._advance_high_watermark(own_log)
+        # As Append(...), in a third of the time.
+        return tuple.__new__(Append, (info, leader_epoch, advanced, own_log.log_start_offset))
 
     def acknowledgement(self, required_offset: int, appended_in_epoch: int) -> Acknowledgement:
         """The state of an acks=all append that ended at `required_offset`.
@@ -195,31 +201,6 @@ class Partition(FollowerPartition):
             min_isr = self.min_isr
         return self._rules.acknowledgement(required_offset, high_watermark, isr_size, min_isr)
 
-    def _advance_high_watermark(self, own_log: Log) -> bool:
-        """Applies the commit rule; true when the high watermark moved. Needs the lock."""
-        isr_state = self.isr_state
-        followers = self.followers
-        size = len(isr_state.isr)
-        # Nearly all partitions need one replica, and as the leader counts that needs no more looks.
-        if size < own_log.config.min_insync_replicas and size < self.min_isr:
-            return False
-        if not followers:
-            committed = own_log.log_end_offset
-        else:
-            maximal_isr = isr_state.maximal_isr
-            is_alive = self._host.is_alive
-            committed = self._rules.leader_high_watermark(
-                self.high_watermark,
-                own_log.log_end_offset,
-                [(f, i in maximal_isr, is_alive(i)) for i, f in followers.items()],
-                now_ms=self._host.now_ms(),
-                lag_max_ms=self._host.lag_max_ms,
-            )
-        if committed <= self.high_watermark:
-            return False
-        self.high_watermark = committed
-        return True
-
     # ---- fetches ---------------------------------------------------------------------------------
 
     def fetch(
@@ -233,11 +214,23 @@ class Partition(FollowerPartition):
         """Finds records for a consumer or a follower, without reading them; for a follower,
         `record_position` also takes its fetch offset as proof of what it holds. Returns the answer
         and whether delayed requests may be completable. Raises ApiError."""
-        proposal: IsrProposal | None = None
-        advanced = False
+        while True:
+            found = self._fetch(params, request, max_bytes, min_one, record_position)
+            if found is not None:
+                return found
+
+    def _fetch(
+        self,
+        params: FetchParams,
+        request: FetchPartitionRequest,
+        max_bytes: int,
+        min_one: bool,
+        record_position: bool,
+    ) -> tuple[FetchResult, bool] | None:
+        """None: the role changed under its hands."""
+        replica_id = params.replica_id
         with self._lock:
             own_log = self._log_for_reading(request.current_leader_epoch, params.only_leader)
-            replica_id = params.replica_id
             if replica_id >= 0 and replica_id not in self.followers:
                 # Not assigned as far as we know; perhaps we have yet to hear of a reassignment.
                 raise ApiError(
@@ -245,15 +238,29 @@ class Partition(FollowerPartition):
                     if request.current_leader_epoch < 0
                     else Errors.UNKNOWN_LEADER_EPOCH
                 )
+            leader_epoch = self.leader_epoch
             # The end before the read: appends that race with it must not make a follower lag.
             log_end = own_log.log_end_offset
-            result = self._read(own_log, params, request, max_bytes, min_one)
-            if replica_id >= 0 and record_position and result.diverging_epoch is None:
-                advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
-                if isinstance(result.records, LogSlice):
-                    self._fetched_from[replica_id] = result.records.position
-                elif request.fetch_offset == log_end:
-                    self._fetched_from[replica_id] = own_log.position_of(log_end)
+            watermarks = Watermarks(self.high_watermark, own_log.log_start_offset, log_end)
+        try:
+            result = self._read(own_log, watermarks, params, request, max_bytes, min_one)
+        except ApiError:
+            if self.leader_epoch == leader_epoch:
+                raise
+            return None  # a truncation that came with it may be all that is wrong
+        if replica_id < 0 or not record_position or result.diverging_epoch is not None:
+            return (result, False) if self.leader_epoch == leader_epoch else None
+        position = None
+        if isinstance(result.records, LogSlice):
+            position = result.records.position
+        elif request.fetch_offset == log_end:
+            position = own_log.position_of(log_end)
+        with self._lock:
+            if self.leader_epoch != leader_epoch or replica_id not in self.followers:
+                return None
+            advanced, proposal = self._record_position(own_log, replica_id, request, log_end)
+            if position is not None:
+                self._fetched_from[replica_id] = position
         if proposal is not None:
             self._propose(proposal)
         return result, advanced
@@ -261,13 +268,13 @@ class Partition(FollowerPartition):
     def _read(
         self,
         own_log: Log,
+        watermarks: Watermarks,
         params: FetchParams,
         request: FetchPartitionRequest,
         max_bytes: int,
         min_one: bool,
     ) -> FetchResult:
-        high_watermark = self.high_watermark
-        log_start, log_end = own_log.log_start_offset, own_log.log_end_offset
+        high_watermark, log_start, log_end = watermarks
         offset = request.fetch_offset
         diverging: EpochEnd | None = None
         if request.last_fetched_epoch >= 0:
@@ -335,7 +342,7 @@ class Partition(FollowerPartition):
             for position in self._fetched_from.values():
                 if position.offset == offset < own_log.log_end_offset:
                     return position
-            return own_log.position_of(offset)
+        return own_log.position_of(offset)
 
     def end_offset_for_epoch(
         self, current_leader_epoch: int, leader_epoch: int, only_leader: bool = True
@@ -360,30 +367,30 @@ class Partition(FollowerPartition):
             own_log = self._log_for_reading(current_leader_epoch, only_leader)
             is_client = replica_id == CONSUMER_REPLICA_ID
             end = self.high_watermark if is_client else own_log.log_end_offset
-            start = self.leader_epoch_start
+            start, leader_epoch = self.leader_epoch_start, self.leader_epoch
             is_lagging = is_client and start is not None and start > self.high_watermark
-            if timestamp == LATEST_TIMESTAMP:
-                if is_lagging:
-                    raise ApiError(Errors.OFFSET_NOT_AVAILABLE)
-                return ListOffsetResult(0, -1, end, self.leader_epoch)
-            if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-                first = own_log.log_start_offset
-                return ListOffsetResult(0, -1, first, own_log.epoch_at(first))
-            found = (
-                own_log.offset_of_max_timestamp()
-                if timestamp == MAX_TIMESTAMP
-                else own_log.offset_for_timestamp(timestamp)
-            )
-            if found is not None and found[1] < end:
-                return ListOffsetResult(0, *found)
+        if timestamp == LATEST_TIMESTAMP:
             if is_lagging:
                 raise ApiError(Errors.OFFSET_NOT_AVAILABLE)
-            return ListOffsetResult(0)
+            return ListOffsetResult(0, -1, end, leader_epoch)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            first = own_log.log_start_offset
+            return ListOffsetResult(0, -1, first, own_log.epoch_at(first))
+        found = (
+            own_log.offset_of_max_timestamp()
+            if timestamp == MAX_TIMESTAMP
+            else own_log.offset_for_timestamp(timestamp)
+        )
+        if found is not None and found[1] < end:
+            return ListOffsetResult(0, *found)
+        if is_lagging:
+            raise ApiError(Errors.OFFSET_NOT_AVAILABLE)
+        return ListOffsetResult(0)
 
     def delete_records(self, offset: int) -> tuple[int, int]:
         """Let the log begin at `offset` (-1: at the high watermark), here and by and by on the
         followers. Returns that offset and the low watermark; raises ApiError."""
-        with self._lock:
+        with self._changing, self._lock:
             own_log = self._log_for_reading(-1, True)
             if "delete" not in own_log.config.cleanup_policy:
                 raise ApiError(
@@ -405,106 +412,3 @@ class Partition(FollowerPartition):
     def _low_watermark(self, own_log: Log) -> int:
         starts = [f.log_start_offset for i, f in self.followers.items() if self._host.is_alive(i)]
         return min([own_log.log_start_offset, *starts])
-
-    # ---- ISR -------------------------------------------------------------------------------------
-
-    def _maybe_expand_isr(self, replica_id: int, follower: FollowerState) -> IsrProposal | None:
-        state = self.isr_state
-        start = self.leader_epoch_start
-        if (
-            replica_id in state.isr
-            or state.is_inflight
-            or start is None
-            or not self._host.is_alive(replica_id)
-            or not self._rules.may_join_isr(follower.log_end_offset, self.high_watermark, start)
-        ):
-            return None
-        return self._under_way(isr_rules.proposing_expansion(state, replica_id))
-
-    def maybe_shrink_isr(self) -> None:
-        """Proposes to drop members that lag; called on a clock."""
-        with self._lock:
-            if self.log is None or not self.is_leader:
-                return
-            lagging = isr_rules.out_of_sync(
-                self.isr_state,
-                self.followers,
-                local_id=self._broker_id,
-                leader_end=self.log.log_end_offset,
-                now_ms=self._host.now_ms(),
-                lag_max_ms=self._host.lag_max_ms,
-            )
-            if not lagging:
-                return
-            before = sorted(self.isr_state.isr)
-            proposal = self._under_way(isr_rules.proposing_shrink(self.isr_state, lagging))
-        log.info(
-            "[Partition %s broker=%d] Shrinking ISR from %s to %s",
-            self.tp, self._broker_id, before, list(proposal.isr),
-        )  # fmt: skip
-        self._propose(proposal)
-
-    def _under_way(self, state: IsrState) -> IsrProposal:
-        assert state.proposed is not None
-        self.isr_state = state
-        return IsrProposal(
-            self.topic_id,
-            self.leader_epoch,
-            self.partition_epoch,
-            tuple(sorted(state.proposed)),
-            state,
-        )
-
-    def _propose(self, proposal: IsrProposal) -> None:
-        taken = self._host.propose_isr(
-            self.tp, proposal, lambda answer: self._proposal_answered(proposal, answer)
-        )
-        if not taken:
-            # An older proposal of this partition is still out. Ours was not sent, so undo it; the
-            # next fetch or shrink check proposes again.
-            with self._lock:
-                if self.isr_state is proposal.state:
-                    self.isr_state = isr_rules.committed(self.isr_state.isr)
-
-    def _proposal_answered(self, proposal: IsrProposal, answer: IsrAnswer) -> None:
-        """The controller's word on a proposal. Runs on the AlterPartition thread."""
-        advanced = retry = changed = False
-        with self._lock:
-            state = self.isr_state
-            if state is not proposal.state:
-                # A LeaderAndIsr came first. What the controller did, that request knows better.
-                return
-            if answer.error:
-                retry = self._proposal_failed(Errors(answer.error))
-            elif (
-                answer.leader_epoch == self.leader_epoch
-                and answer.partition_epoch >= self.partition_epoch
-            ):
-                self.isr_state = isr_rules.committed(answer.isr)
-                self.partition_epoch = answer.partition_epoch
-                changed = True
-                if self.log is not None and self.is_leader:
-                    advanced = self._advance_high_watermark(self.log)
-        if changed:
-            log.info(
-                "[Partition %s broker=%d] ISR updated to %s  and version updated to %d",
-                self.tp, self._broker_id, sorted(answer.isr), answer.partition_epoch,
-            )  # fmt: skip
-            self._host.isr_changed(self, shrunk=len(answer.isr) < len(state.isr))
-        if advanced:
-            self._host.complete_delayed(self.tp)
-        if retry:
-            self._propose(proposal)
-
-    def _proposal_failed(self, error: Errors) -> bool:
-        """What to do after a refusal; true: ask again. Needs the lock.
-
-        Most refusals say that this leader's knowledge is out of date. It then stays in the pending,
-        stricter state until a LeaderAndIsr tells it better. Only INELIGIBLE_REPLICA proves that
-        nothing was or will be applied, so that it may go back.
-        """
-        log.info("%s: the controller refused an ISR change: %s", self.tp, error.name)
-        if error is Errors.INELIGIBLE_REPLICA:
-            self.isr_state = isr_rules.committed(self.isr_state.isr)
-            return False
-        return error not in _FINAL_REFUSALS

@@ -89,6 +89,7 @@ class HostedPartition:
         self._skipped_offsets = host.rules.skipped_offsets()
         self._effective_min_isr = host.rules.effective_min_isr
         self._may_append_as_follower = host.rules.may_append_as_follower()
+        self._changing = threading.Lock()
         self._lock = threading.Lock()
 
     # ---- looks ---------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class HostedPartition:
 
     def attach_log(self, new_log: Log, checkpointed_high_watermark: int) -> None:
         """Gives the partition its log, once."""
-        with self._lock:
+        with self._changing, self._lock:
             if self.log is None:
                 self.log = new_log
                 self.high_watermark = isr_rules.follower_high_watermark(

@@ -40,7 +40,7 @@ class FollowerPartition(HostedPartition):
         changed. Raises ApiError when this broker no longer follows in that epoch, and ValueError
         when the log is not where the fetch was.
         """
-        with self._lock:
+        with self._changing:
             own_log = self.local_log()
             if self.leader_epoch != fetched.leader_epoch or self.is_leader:
                 raise ApiError(Errors.FENCED_LEADER_EPOCH)
@@ -51,20 +51,21 @@ class FollowerPartition(HostedPartition):
                 )
             if len(records):
                 own_log.append_as_follower(records)
-            before = self.high_watermark
             if own_log.log_start_offset < fetched.leader_log_start <= own_log.log_end_offset:
                 own_log.advance_log_start_offset(
                     fetched.leader_log_start, "leader offset increment"
                 )
-            self.high_watermark = self._rules.follower_high_watermark(
-                fetched.leader_high_watermark, own_log.log_start_offset, own_log.log_end_offset
-            )
+            with self._lock:
+                before = self.high_watermark
+                self.high_watermark = self._rules.follower_high_watermark(
+                    fetched.leader_high_watermark, own_log.log_start_offset, own_log.log_end_offset
+                )
             return own_log.log_end_offset, own_log.latest_epoch, self.high_watermark != before
 
     def truncate(self, leader_end: EpochEnd) -> Truncation:
         """Cuts the log where it parts from the leader's, given the leader's answer for our last
         epoch. Says how far, and whether the leader must be asked again."""
-        with self._lock:
+        with self._changing, self._lock:
             own_log = self.local_log()
             own_end = EpochEnd(*own_log.end_offset_for_epoch(leader_end.leader_epoch))
             decision = self._rules.truncation_for(
@@ -77,7 +78,7 @@ class FollowerPartition(HostedPartition):
 
     def truncate_to(self, offset: int, reason: str) -> int:
         """Cuts the log at `offset` unless it ends before; returns its end."""
-        with self._lock:
+        with self._changing, self._lock:
             own_log = self.local_log()
             cut = self._cut(own_log, offset)
             log_end = own_log.log_end_offset
@@ -87,7 +88,7 @@ class FollowerPartition(HostedPartition):
     def truncate_to_leader_end(self, leader_end_offset: int) -> int:
         """Cuts what lies above the leader's whole log (after an unclean election); returns the
         new end. No epoch is known to both logs here, so only the offset counts."""
-        with self._lock:
+        with self._changing, self._lock:
             own_log = self.local_log()
             decision = self._rules.truncation_for(
                 EpochEnd(UNDEFINED_EPOCH, leader_end_offset),
@@ -102,7 +103,7 @@ class FollowerPartition(HostedPartition):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throws the whole log away: the leader's log begins above our end."""
-        with self._lock:
+        with self._changing, self._lock:
             own_log = self.local_log()
             cut = (own_log.log_start_offset, own_log.log_end_offset)
             own_log.truncate_fully_and_start_at(offset)

@@ -71,6 +71,10 @@ class Registry:
     def controller_epoch(self) -> int:
         return int(self._client.get("/controller_epoch")[0])
 
+    def depose_controller(self) -> None:
+        """Takes `/controller` away: whoever is there stands for election."""
+        self._client.delete("/controller")
+
     def broker_epoch(self, broker_id: int) -> int:
         return int(self._client.get(f"/brokers/ids/{broker_id}")[1].czxid)
 

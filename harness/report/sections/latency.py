@@ -14,6 +14,7 @@ from harness.report.pictures import Sample, latency_by_percentile, latency_over_
 from harness.report.story import Story, note, section
 
 CHECK: Final = "controller-latency"
+QUEUES: Final = "controller-queues"
 _WHOLE: Final = {"probe": "probe, there and back", "round_trip": "request, there and back"}
 _QUANTILES: Final = {"p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
 
@@ -56,6 +57,7 @@ def latency(story: Story) -> Html:
         _by_percentile(story),
         tag("h3", "Where the time went"),
         _stages(story),
+        _queues(story),
         tag("h3", "By what was wrong at the time"),
         _segments(story),
         _others(story),
@@ -147,6 +149,32 @@ def _stages(story: Story) -> Html:
 def _quantiles(found: Mapping[str, Any]) -> list[Html]:
     cells = [tag("td", units.count(found.get("count")), class_="num")]
     return cells + [tag("td", units.ms(found.get(q)), class_="num") for q in _QUANTILES.values()]
+
+
+def _queues(story: Story) -> Html | None:
+    """What an operator would have seen of an overloaded broker (KIP-291's metrics)."""
+    rows = []
+    for arm in story.arms:
+        by = figures(story.results, QUEUES, arm).get("by_broker") or {}
+        for broker, told in sorted(by.items(), key=lambda each: int(each[0])):
+            rows.append(
+                tag(
+                    "tr",
+                    tag("th", f"to node {broker}", scope="row"),
+                    tag("td", story.badge(arm)),
+                    tag("td", units.count(told.get("size_max")), class_="num"),
+                    tag("td", units.ms(told.get("queue_time_p99_ms")), class_="num"),
+                    tag("td", units.ms(told.get("queue_time_max_ms")), class_="num"),
+                )
+            )
+    if not rows:
+        return None
+    head = ["", "arm", "QueueSize, largest", "RequestRateAndQueueTimeMs, p99", "longest"]
+    return tag(
+        "div",
+        tag("h3", "The controller's queues, as its metrics told"),
+        table(head, rows, numeric=set(range(2, 5))),
+    )
 
 
 def _longest(story: Story) -> float:

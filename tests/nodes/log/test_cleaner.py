@@ -198,7 +198,7 @@ def test_a_crash_while_cleaning(tmp_path: Path, when: str, monkeypatch: pytest.M
             shutil.copytree(directory, killed)
 
     monkeypatch.setattr(Path, "rename", crash)
-    monkeypatch.setattr("nodes.log.log.sync_directory", copied)
+    monkeypatch.setattr("nodes.log.upkeep.sync_directory", copied)
     assert log.clean(log.log_end_offset)
     if when == "while it copies":
         shutil.copytree(log.dir, killed)

@@ -1,0 +1,194 @@
+"""Controller queues: do the controller's metrics tell what its queues were like?
+
+KIP-291 asks operators to watch ``QueueSize`` and ``RequestRateAndQueueTimeMs`` of each broker's
+channel: they are how an overloaded broker is noticed. So they are written down as a reader of
+metrics sees them (`channel_queue`) and held against the requests themselves (`control_send`), which
+say when each entered its queue and when it was sent. A queue is first in, first out, and one
+request is in flight; so at any moment, with ``from`` and ``to`` the times around the look:
+
+    size   at least those that had entered before ``from`` and were sent after ``to``, but for one
+           that is on its way in and one that is being connected for;
+           at most those that had entered by ``to`` and were not sent before ``from``
+    count  of requests taken from the queue: at least those sent before ``from``; at most those sent
+           by ``to``, and the one that is being connected for
+    time   the longest stay: at least, of one that was sent, from its entry until the one before it
+           was sent; at most until it was sent itself
+
+Only looks between the first and the last request that entered a channel are judged: what never left
+a queue (the controller resigned, the broker went) left no trace. A channel is known by the epochs
+of its controller and of its broker.
+Figures, by arm: how long the queues were and how long requests stayed, as the metrics told it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+LOOKS: Final = "looks at a controller's queue that its requests tell of"
+UNSEEN: Final = 2
+"""Requests that may be neither waiting nor sent: on the way in, and being connected for."""
+RESERVOIR: Final = 1_000
+"""A histogram keeps the newest 1,028 values: of more, the longest may be forgotten."""
+_ROUNDED_NS: Final = 1_000_000
+"""Kafka's timer is in milliseconds."""
+_WAY: Final = ["arm", "trial", "node", "boot", "to"]
+_CHANNEL: Final = [*_WAY, "controller_epoch", "broker_epoch"]
+_LOOK: Final = ["from_t", "look_t", "size", "taken", "max_ns"]
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    if not history.has("channel_queue"):
+        return outcome
+    _figures(history, outcome)
+    if not history.has("control_send"):
+        return outcome
+    looks = _looks(history).cache()
+    try:
+        for row in looks.groupBy("arm", "trial").count().collect():
+            outcome.saw(row["arm"], row["trial"], LOOKS, row["count"])
+        for rule, wrong in _RULES.items():
+            for row in looks.where(wrong).orderBy("look_t").limit(50).collect():
+                outcome.add(_finding(rule, row.asDict()))
+    finally:
+        looks.unpersist()
+    return outcome
+
+
+def _looks(history: History) -> DataFrame:
+    """Each look at a metric, and what the channel's requests say of that moment."""
+    in_order = Window.partitionBy(*_CHANNEL).orderBy("t", "correlation_id")
+    sends = (
+        history.frame("control_send")
+        .where("attempt = 1")
+        .select(
+            *_CHANNEL,
+            "enqueue_t",
+            F.col("t").alias("send_t"),
+            F.lag("t").over(in_order).alias("before_t"),
+        )
+    )
+    channels = sends.groupBy(*_CHANNEL).agg(
+        F.min("enqueue_t").alias("_first"), F.max("enqueue_t").alias("_last")
+    )
+    looked = history.frame("channel_queue").select(
+        *_WAY,
+        "from_t",
+        F.col("t").alias("look_t"),
+        "size",
+        "taken",
+        (F.col("queue_time_max_us") * 1000).alias("max_ns"),
+    )
+    judged = looked.join(channels, _WAY).where("_first <= from_t and look_t <= _last")
+    each = judged.select(*_CHANNEL, *_LOOK).join(sends, _CHANNEL)
+    return each.groupBy(*_CHANNEL, *_LOOK).agg(
+        _count("enqueue_t <= from_t and send_t > look_t").alias("waiting_min"),
+        _count("enqueue_t <= look_t and send_t >= from_t").alias("waiting_max"),
+        _count("send_t < from_t").alias("taken_min"),
+        (_count("send_t <= look_t") + 1).alias("taken_max"),
+        F.expr("max(case when send_t < from_t then before_t - enqueue_t end)").alias("stayed_min"),
+        F.expr(
+            "max(case when enqueue_t <= look_t then least(send_t, look_t) - enqueue_t end)"
+        ).alias("stayed_max"),
+    )
+
+
+def _count(condition: str) -> Any:
+    return F.sum(F.expr(f"case when {condition} then 1 else 0 end"))
+
+
+_RULES: Final = {
+    "queue-size": f"size < waiting_min - {UNSEEN} or size > waiting_max",
+    "queue-count": "taken < taken_min or taken > taken_max",
+    "queue-time": (
+        f"(taken <= {RESERVOIR} and max_ns + {_ROUNDED_NS} < coalesce(stayed_min, 0))"
+        f" or max_ns > coalesce(stayed_max, 0) + {_ROUNDED_NS}"
+    ),
+}
+
+
+def _finding(rule: str, row: dict[str, Any]) -> Finding:
+    says = {
+        "queue-size": (
+            f"QueueSize {row['size']}, where between {max(0, row['waiting_min'] - UNSEEN)} and "
+            f"{row['waiting_max']} requests were waiting"
+        ),
+        "queue-count": (
+            f"RequestRateAndQueueTimeMs counted {row['taken']}, where between {row['taken_min']} "
+            f"and {row['taken_max']} had been taken"
+        ),
+        "queue-time": (
+            f"RequestRateAndQueueTimeMs had {row['max_ns'] / 1e6:.1f} ms as its longest, where it "
+            f"was between {max(0, row['stayed_min'] or 0) / 1e6:.1f} and "
+            f"{(row['stayed_max'] or 0) / 1e6:.1f} ms"
+        ),
+    }[rule]
+    between = {"node": row["node"], "to": row["to"]}
+    return Finding(
+        rule,
+        f"controller {row['node']} to broker {row['to']}: {says}",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("channel_queue", between, row["look_t"], row["look_t"], rows=1),
+            Pick("control_send", between, to_t=row["from_t"], last=True, rows=2),
+            Pick("control_send", between, row["look_t"], rows=2),
+        ),
+    )
+
+
+def _figures(history: History, outcome: Outcome) -> None:
+    rows = (
+        history.frame("channel_queue")
+        .groupBy("arm", "to")
+        .agg(
+            F.max("size").alias("size"),
+            F.max("queue_time_p99_us").alias("p99_us"),
+            F.max("queue_time_max_us").alias("max_us"),
+        )
+    )
+    for row in sorted(rows.collect(), key=lambda r: (r["arm"], r["to"])):
+        told = {
+            "size_max": row["size"],
+            "queue_time_p99_ms": row["p99_us"] / 1000,
+            "queue_time_max_ms": row["max_us"] / 1000,
+        }
+        figures = outcome.arm(row["arm"])
+        figures.setdefault("by_broker", {})[str(row["to"])] = told
+        for name, figure in told.items():
+            figures[name] = max(figures.get(name, 0), figure)
+
+
+PROMISE: Final = Promise(
+    name="controller-queues",
+    says="The controller's metrics of its queues to brokers tell what these queues were like.",
+    source=(
+        "KIP-291, motivation and metrics; ControllerChannelManager's QueueSize and "
+        "RequestRateAndQueueTimeMs"
+    ),
+    rules={
+        "queue-size": "QueueSize is the number of requests that wait.",
+        "queue-count": "RequestRateAndQueueTimeMs counts what was taken from the queue.",
+        "queue-time": "RequestRateAndQueueTimeMs has how long requests stayed.",
+    },
+    evidence={LOOKS: "several a second, of each broker's channel"},
+    unknown_when=("nobody read the metrics while requests were sent",),
+    blind=(
+        "requests that never left a queue",
+        "figures between the longest and the shortest",
+        "systems whose metrics nobody writes down (Apache Kafka)",
+    ),
+    check=check,
+)

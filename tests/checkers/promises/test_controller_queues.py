@@ -1,0 +1,115 @@
+"""Metrics of the controller's queues that lie, and those that only look as if they did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.verdict import Verdict
+from checkers.promises.controller_queues import LOOKS, check
+
+pytestmark = pytest.mark.spark
+WAY: dict[str, Any] = {"node": 1, "boot": 1, "to": 2}
+
+
+def slow_channel(story: Any, *, start: int = 0, epoch: int = 1, count: int = 41) -> None:
+    """A request every 10 ms, answered every 100 ms: each waits 90 ms longer than the one before."""
+    for number in range(count):
+        story.add(
+            "control_send", start + 100 * number, **WAY, api="UPDATE_METADATA", partitions=[],
+            correlation_id=number, controller_epoch=epoch, broker_epoch=7, attempt=1,
+            enqueue_t=start + 10 * number,
+        )  # fmt: skip
+
+
+def look(story: Any, t: float, size: int, taken: int, longest_ms: float, **more: Any) -> None:
+    longest_us = int(longest_ms * 1000)
+    fields = {"queue_time_p99_us": longest_us, "queue_time_max_us": longest_us, **WAY, **more}
+    story.add("channel_queue", t, from_t=int(t * 1e6) - 1000, size=size, taken=taken, **fields)
+
+
+def truthful(story: Any, start: int = 0) -> None:
+    """At 255 ms: 0 to 25 have entered; 0, 1 and 2 have been sent, 3 is in hand since 251. The last
+    of the three was behind 1 until that was sent, at 100: it came at 20."""
+    look(story, start + 255, 22, 4, 221)
+
+
+def judged(story: Any, spark: Any) -> Outcome:
+    return check(story.history(spark))
+
+
+def test_metrics_that_tell_it(story: Any, spark: Any) -> None:
+    slow_channel(story)
+    truthful(story)
+    look(story, 255, 23, 3, 180)  # 3 is still in the queue
+    look(story, 255, 21, 4, 221)  # and 25 is on its way in
+    look(story, 255, 23, 3, 80)
+    found = judged(story, spark)
+    assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert found.evidence[story.arm, 0, LOOKS] == 4
+    figures = found.arm(story.arm)
+    assert (figures["size_max"], figures["queue_time_max_ms"]) == (23, 221)
+    assert figures["by_broker"]["2"]["size_max"] == 23
+
+
+@pytest.mark.parametrize(
+    ("rule", "size", "taken", "longest_ms"),
+    [
+        ("queue-size", 0, 4, 221),
+        ("queue-size", 20, 4, 221),
+        ("queue-size", 24, 4, 221),
+        ("queue-count", 22, 2, 221),
+        ("queue-count", 22, 5, 221),
+        ("queue-time", 22, 4, 0),
+        ("queue-time", 22, 4, 78),
+        ("queue-time", 22, 4, 227),
+    ],
+)
+def test_metrics_that_do_not(
+    story: Any, spark: Any, rule: str, size: int, taken: int, longest_ms: float
+) -> None:
+    slow_channel(story)
+    truthful(story)
+    look(story, 255, size, taken, longest_ms)
+    found = judged(story, spark)
+    assert found.counts == {rule: 1}
+    assert "controller 1 to broker 2: " in found.findings[0].says
+
+
+def test_a_look_when_nothing_is_known_is_not_judged(story: Any, spark: Any) -> None:
+    """After the last request that left: what else was there went with the channel."""
+    slow_channel(story)
+    truthful(story)
+    look(story, 401, 4000, 0, 9999)
+    found = judged(story, spark)
+    assert not found.counts
+    assert found.evidence[story.arm, 0, LOOKS] == 1
+
+
+def test_a_new_channel_counts_anew(story: Any, spark: Any) -> None:
+    slow_channel(story)
+    truthful(story)
+    slow_channel(story, start=10_000, epoch=2)
+    truthful(story, start=10_000)
+    assert judged(story, spark).verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    look(story, 10_255, 22, 4 + 41, 221)
+    assert judged(story, spark).counts == {"queue-count": 1}
+
+
+def test_what_is_sent_again_is_taken_once(story: Any, spark: Any) -> None:
+    slow_channel(story)
+    for number in range(1, 8):
+        story.add(
+            "control_send", 100 + number, **WAY, api="UPDATE_METADATA", partitions=[],
+            correlation_id=100 + number, controller_epoch=1, broker_epoch=7, attempt=1 + number,
+            enqueue_t=10,
+        )  # fmt: skip
+    truthful(story)
+    assert not judged(story, spark).counts
+
+
+def test_without_a_look_nothing_is_said(story: Any, spark: Any) -> None:
+    slow_channel(story)
+    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN

@@ -1,0 +1,256 @@
+"""What holds of either plane: limits, queues of new connections, priorities, metrics; and in which
+order planes begin and end (SocketServer, KafkaServer.startup and shutdown)."""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nodes.metrics import Metrics
+from nodes.network.handler import RequestHandlerPool
+from nodes.network.processor import CONNECTION_QUEUE_SIZE, Processor
+from nodes.network.quotas import ConnectionQuotas
+from nodes.network.request_channel import RequestChannel
+from nodes.network.request_times import Meters, RequestTimes, request_metrics
+
+DUAL = {
+    "listeners": "DATA://127.0.0.1:0,CLIENT://127.0.0.1:0,CONTROL://127.0.0.1:0",
+    "listener_security_protocol_map": "DATA:PLAINTEXT,CLIENT:PLAINTEXT,CONTROL:PLAINTEXT",
+    "control_plane_listener_name": "CONTROL",
+}
+LISTENERS = ("DATA", "CLIENT", "CONTROL")
+_BACKLOG_AT = 28
+"""Of tcpi_sacked in the kernel's tcp_info: of a listening socket, the backlog it was given."""
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_idle_connections_are_closed(start: Any, wire: Any, name: str) -> None:
+    now_ms = [0]
+    running = start(lambda: now_ms[0] * 1_000_000, connections_max_idle_ms="60000", **DUAL)
+    client = running.client(name)
+    client.send(wire.request(0, 1))
+    client.answer()
+    now_ms[0] = 10**9
+    assert client.is_closed_by_peer()
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_requests_may_be_as_large(start: Any, wire: Any, name: str) -> None:
+    running = start(socket_request_max_bytes="3000000", **DUAL)
+    client = running.client(name)
+    client.send(wire.request(0, 7, b"x" * 2_900_000))
+    assert len(client.answer()) == 4 + 2_900_000
+    client.send((3_000_001).to_bytes(4, "big"))
+    assert client.is_closed_by_peer()
+
+
+def test_listening_sockets_have_the_configured_backlog(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backlogs = {}
+    real = socket.socket.listen
+
+    def listen(self: socket.socket, backlog: int) -> None:
+        real(self, backlog)
+        info = self.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        backlogs[self.getsockname()[1]] = struct.unpack_from("=I", info, _BACKLOG_AT)[0]
+
+    monkeypatch.setattr(socket.socket, "listen", listen)
+    running = start(socket_listen_backlog_size="37", **DUAL)
+    assert backlogs == {running.ports[name]: 37 for name in LISTENERS}
+
+
+def test_only_the_inter_broker_listener_is_let_in_above_the_limit(start: Any, wire: Any) -> None:
+    """Not the control listener: an isolation leak that KIP-291 leaves."""
+    running = start(max_connections="1", **DUAL)
+    first = running.client("DATA")
+    first.send(wire.request(0, 1))
+    first.answer()
+    waiting = running.client("CONTROL")
+    waiting.send(wire.request(0, 2))
+    second = running.client("DATA")
+    second.send(wire.request(0, 3))
+    second.answer()
+    assert running.server.quotas.total == 2
+    first.close()
+    second.close()
+    assert waiting.answer() == (2).to_bytes(4, "big")
+
+
+def test_connections_are_dealt_out_in_turn(start: Any, wire: Any) -> None:
+    running = start(num_network_threads="3", **DUAL)
+    clients = [running.client("CLIENT") for _ in range(6)]
+    for client in clients:
+        client.send(wire.request(0, 1))
+        client.answer()
+    taken = [
+        p.connection_count for p in running.server._data.processors() if p.listener == "CLIENT"
+    ]
+    assert taken == [2, 2, 2]
+
+
+def test_twenty_connections_wait_for_a_network_thread_and_no_more() -> None:
+    """Kafka's Processor has a queue of 20 new connections; its acceptor blocks on the next."""
+    processor = Processor(
+        0,
+        listener="L",
+        plane="data",
+        channel=RequestChannel(1),
+        parse=lambda frame: (None, frame),
+        quotas=ConnectionQuotas(1000, 1000, None),
+        max_request_bytes=100,
+        max_idle_ms=-1,
+    )
+    sockets = [socket.socket() for _ in range(21)]
+    taken = [processor.offer(each, "h", block=False) for each in sockets]
+    assert taken == [True] * 20 + [False]
+    assert CONNECTION_QUEUE_SIZE == 20
+    processor._close_all()
+    sockets[-1].close()
+
+
+def test_all_of_the_control_planes_threads_ask_for_their_priority(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[str] = set()
+
+    def prefer() -> None:
+        asked.add(threading.current_thread().name.partition("-ListenerName")[0])
+
+    monkeypatch.setattr("nodes.network.socket_server.prefer_this_thread", prefer)
+    running = start(biplane_control_priority="true", **DUAL)
+    for name in LISTENERS:
+        client = running.client(name)
+        client.send(wire.request(0, 1))
+        client.answer()
+    assert asked == {
+        "control-plane-kafka-network-thread-1",
+        "control-plane-kafka-socket-acceptor",
+        "control-plane-kafka-request-handler-0",
+    }
+
+
+def test_the_control_plane_begins_first_and_ends_last(
+    start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its listener takes connections before the others do; its handlers end after the others'."""
+    ended: list[str] = []
+    real = RequestHandlerPool.shutdown
+
+    def shutdown(self: RequestHandlerPool, *args: Any) -> None:
+        ended.append(self._threads[0].name.partition("-")[0])
+        real(self, *args)
+
+    monkeypatch.setattr(RequestHandlerPool, "shutdown", shutdown)
+    with caplog.at_level("INFO"):
+        running = start(**DUAL)
+    begun = [r.getMessage() for r in caplog.records if "Awaiting socket connections" in r.msg]
+    assert [text.partition("://")[0].rpartition(" ")[2] for text in begun] == [
+        "CONTROL",
+        "DATA",
+        "CLIENT",
+    ]
+    running.stop()
+    assert ended == ["data", "control"]
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+def test_response_queues_are_of_their_plane(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = start(num_network_threads="2", **DUAL)
+    sizes = {"data": 3, "control": 5}
+    size = property(lambda processor: sizes[processor.plane])
+    monkeypatch.setattr(Processor, "response_queue_size", size)
+    name = "kafka.network:type=RequestChannel,name="
+    assert running.metrics.value(f"{name}ResponseQueueSize") == 4 * 3
+    assert running.metrics.value(f"{name}ControlPlaneResponseQueueSize") == 5
+
+
+def test_each_acceptor_is_named_by_its_listener(start: Any) -> None:
+    running = start(**DUAL)
+    found = [n for n in running.metrics.by_mbean() if "AcceptorBlockedPercent" in n]
+    acceptor = "kafka.network:type=Acceptor,name="
+    assert sorted(found) == [
+        f"{acceptor}AcceptorBlockedPercent,listener=CLIENT",
+        f"{acceptor}AcceptorBlockedPercent,listener=DATA",
+        f"{acceptor}ControlPlaneAcceptorBlockedPercent,listener=CONTROL",
+    ]
+
+
+def test_idle_handlers_idle_no_longer_than_there_was_time() -> None:
+    start_ns = time.monotonic_ns()
+    pool = RequestHandlerPool("data", RequestChannel(1), lambda _: None, 4)
+    while time.monotonic_ns() - start_ns < 50_000_000:
+        time.sleep(0.01)
+    idle_ns = pool.idle_ns
+    assert 0 < idle_ns <= time.monotonic_ns() - start_ns
+    pool.shutdown()
+
+
+def test_the_wait_for_room_in_the_queue_is_queue_time() -> None:
+    """RequestQueueTimeMs is counted from the moment when the request was read whole."""
+    times = RequestTimes()
+    ms = 1_000_000
+    request: Any = SimpleNamespace(
+        api_key=4, api_version=1, errors=None,
+        receive_ns=10 * ms, enqueue_ns=50 * ms, dequeue_ns=60 * ms, handled_ns=67 * ms,
+        ready_ns=80 * ms, taken_ns=91 * ms,
+    )  # fmt: skip
+    times.record(request, 103 * ms)
+    rows = {
+        (mbean, attribute): value
+        for mbean, attribute, value in request_metrics([times], Meters(), {4: "Api"}.__getitem__)
+    }
+    bean = "kafka.network:type=RequestMetrics,name="
+    found = {n: rows[f"{bean}{n}TimeMs,request=Api", "Max"] for n in _SEGMENTS}
+    assert found == _SEGMENTS
+
+
+_SEGMENTS = {
+    "RequestQueue": 50, "Local": 7, "Remote": 13, "Throttle": 0, "ResponseQueue": 11,
+    "ResponseSend": 12, "Total": 93,
+}  # fmt: skip
+
+
+def test_without_a_control_plane_there_is_nothing_to_be_idle(start: Any) -> None:
+    metrics: Metrics = start().metrics
+    idle = metrics.value(
+        "kafka.network:type=SocketServer,name=ControlPlaneNetworkProcessorAvgIdlePercent"
+    )
+    assert math.isnan(idle)
+
+
+def test_a_network_thread_without_anything_to_do_is_idle(start: Any, wire: Any) -> None:
+    """Also while it has never been asked anything."""
+    running = start(**DUAL)
+    for parts in running.server._planes():
+        for processor in parts.processors():
+            wire.eventually(lambda p=processor: p.idle_ns > 0)
+
+
+def test_an_acceptor_that_waits_for_a_free_connection_is_blocked(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_ns = {"CONTROL": 7_000_000, "CLIENT": 0, "DATA": 0}
+    monkeypatch.setattr(ConnectionQuotas, "add", lambda _self, name, _host: waited_ns[name])
+    running = start(**DUAL)
+    for listener in LISTENERS:
+        client = running.client(listener)
+        client.send(wire.request(0, 1))
+        client.answer()
+    acceptor = "kafka.network:type=Acceptor,name="
+    control = running.metrics.value(
+        f"{acceptor}ControlPlaneAcceptorBlockedPercent,listener=CONTROL"
+    )
+    assert control == 7_000_000
+    for listener in ("CLIENT", "DATA"):
+        name = f"{acceptor}AcceptorBlockedPercent,listener={listener}"
+        assert running.metrics.value(name) == 0

@@ -1,0 +1,55 @@
+"""What the controller's metrics said of its queues, as the trace has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from checkers.history import problem_with
+from nodes.channel_metrics import SIZE, TIME, ChannelMetrics
+from nodes.metrics import Metrics
+from nodes.trace import Trace
+from tests.jsonl import whole_rows
+
+
+def told(path: Path) -> list[dict[str, Any]]:
+    return [row for row in whole_rows(path) if row["f"] == "channel_queue"]
+
+
+def test_each_channel_is_read_by_its_mbeans(tmp_path: Path) -> None:
+    metrics, trace = Metrics(), Trace(tmp_path / "trace.jsonl", node=1)
+    times = iter(range(100, 200))
+    look = ChannelMetrics(metrics, trace, lambda: next(times))
+    look.tell()
+    for broker, size in ((2, 7), (10, 0)):
+        metrics.gauge(f"{SIZE}{broker}", lambda size=size: size)  # type: ignore[misc]
+        metrics.timer(f"{TIME}{broker}")
+    for queued_ms in (1.5, 40.0):
+        metrics.timer(f"{TIME}2").update(queued_ms)
+    look.tell()
+    metrics.remove(f"{TIME}2")  # a channel that is ending
+    look.tell()
+    trace.close()
+    rows = told(tmp_path / "trace.jsonl")
+    assert all(problem_with(row) is None for row in rows)
+    assert [(r["to"], r["from_t"], r["t"], r["size"], r["taken"]) for r in rows] == [
+        (10, 100, 101, 0, 0),
+        (2, 102, 103, 7, 2),
+        (10, 104, 105, 0, 0),
+    ]
+    assert (rows[1]["queue_time_p99_us"], rows[1]["queue_time_max_us"]) == (40_000, 40_000)
+
+
+def test_one_mbean_has_the_attributes_that_all_have() -> None:
+    metrics = Metrics()
+    metrics.gauge("a:name=G", lambda: 3)
+    metrics.counter("a:name=C").mark(4)
+    metrics.meter("a:name=PerSec").mark(2)
+    metrics.timer("a:name=TimeMs").update(5.0)
+    metrics.histogram("a:name=H").update(6.0)
+    everything = metrics.by_mbean()
+    for mbean, attributes in everything.items():
+        assert metrics.attributes(mbean).keys() == attributes.keys()
+    assert metrics.attributes("a:name=TimeMs")["Max"] == 5.0
+    assert metrics.attributes("a:name=nothing") == {}
+    assert metrics.names("a:") == ["a:name=G"]
