@@ -67,6 +67,17 @@ def test_what_each_operator_changes(operator: str, expected: list[str]) -> None:
     assert sorted(changed(operator)) == sorted(expected)
 
 
+def test_writes_that_nobody_sees_before_both_are_made_do_not_change_places() -> None:
+    def exchanged(name: str) -> list[str]:
+        body = "self.a = a; self.b = b; self.c = f(self.b); g(); h()"
+        found = sites(f"def {name}(self, a, b):\n    {body}\n")
+        return [site.says for site in found if site.operator == "exchanged"]
+
+    ordered = ["self.b = b <-> self.c = f(self.b)", "self.c = f(self.b) <-> g()", "g() <-> h()"]
+    assert exchanged("__init__") == ordered
+    assert exchanged("update") == ["self.a = a <-> self.b = b", *ordered]  # readers take no lock
+
+
 def test_every_site_becomes_another_program() -> None:
     programs = [mutate(SOURCE, site.operator, site.number) for site in sites(SOURCE)]
     for text in programs:
