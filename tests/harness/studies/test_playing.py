@@ -58,7 +58,7 @@ def test_a_run_is_recorded_at_once_and_judged_in_a_process_of_its_own(
     with playing.player(lambda *_: None, profile="ci", store=tmp_path) as play:
         pending = play(Play(scenario="mixture", seed=7, planes="dual"))
         assert [(s.seed, s.planes, s.profile.name) for s in asked] == [(7, ("dual",), "ci")]
-        with pytest.raises(HistoryError, match="no folder 'history'"):  # there is nothing to be judged
+        with pytest.raises(HistoryError, match="no folder 'history'"):  # nothing to be judged
             pending.result()
 
 
