@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from checkers.judging.verdict import Verdict
-from harness.run import Skipped
-from harness.studies.ledger import Budget, Entry, Ledger, Play, by, commits, entry_of, rate
-from harness.studies.playing import Pending
+from harness.studies.ledger import Budget, Entry, Play, by, commits, rate
+from harness.studies.playing import Desk
 from nodes.mutants import MUTANTS
 
-PlayIt = Callable[[Play], Pending]
 LEDGER: Final = "trust.jsonl"
 
 
@@ -46,37 +44,23 @@ def plays(
 
 
 def study(
-    wanted: Iterable[Play],
-    ledger: Ledger,
-    play: PlayIt,
-    budget: Budget,
-    tell: Callable[[Entry], None],
+    wanted: Iterable[Play], desk: Desk, budget: Budget, tell: Callable[[Entry], None]
 ) -> bool:
-    """Play what is not in the ledger yet; False when the budget was spent before the end. One run
-    is played while the one before it is judged."""
-    before: tuple[Play, Pending] | None = None
-
-    def keep() -> None:
-        if before is not None:
-            entry = entry_of(before[0], before[1].result())
-            ledger.add(entry)
-            tell(entry)
-
+    """Play what was not played yet; False when the budget was spent before the end. One run is
+    played while the one before it is judged."""
+    ended = True
     for one in wanted:
-        if one in ledger:
+        if one in desk:
             continue
         if budget.is_spent:
-            keep()
-            return False
-        try:
-            now = play(one)
-        except Skipped as why:
-            ledger.add(Entry(play=one, verdict="skipped", reasons=(str(why),)))
-            continue
-        keep()
-        before = one, now
-    keep()
-    return True
+            ended = False
+            break
+        desk.play(one)
+        for entry in desk.collect(but=1):
+            tell(entry)
+    for entry in desk.collect():
+        tell(entry)
+    return ended
 
 
 def exit_code(entries: Iterable[Entry]) -> int:
