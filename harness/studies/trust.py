@@ -11,6 +11,7 @@ a run `unknown` was not found, and a sound run that is `unknown` proves nothing.
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,14 +34,20 @@ def plays(
     planes: Sequence[str],
     suts: Sequence[str],
 ) -> Iterator[Play]:
-    """One seed of everything, then the next. A bug is played in its own scenario, dual planes."""
+    """One seed of everything, then the next, each in an order drawn by it: what a budget leaves
+    undone is a bit of everything. A bug is played in its own scenario, dual planes."""
     for seed in seeds:
-        for bug in bugs:
-            yield Play(scenario=MUTANTS[bug].scenario, seed=seed, planes="dual", bug=bug)
-        for sut in suts:
-            for mode in planes:
-                for scenario in scenarios:
-                    yield Play(scenario=scenario, seed=seed, planes=mode, sut=sut)
+        every = [
+            Play(scenario=MUTANTS[bug].scenario, seed=seed, planes="dual", bug=bug) for bug in bugs
+        ]
+        every += [
+            Play(scenario=scenario, seed=seed, planes=mode, sut=sut)
+            for sut in suts
+            for mode in planes
+            for scenario in scenarios
+        ]
+        random.Random(f"trust:{seed}").shuffle(every)
+        yield from every
 
 
 def study(
