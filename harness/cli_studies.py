@@ -15,6 +15,9 @@ Store = Annotated[Path, typer.Option(help="Where runs and ledgers are kept")]
 Profile = Annotated[str, typer.Option(help="smoke, ci or nightly")]
 Names = Annotated[list[str] | None, typer.Option("--scenario", help="Repeatable (default: all)")]
 Limit = Annotated[float | None, typer.Option("--time-limit", help="Seconds of chaos a trial")]
+Later = Annotated[
+    bool, typer.Option("--later", help="Play only; the same command without it judges what waits")
+]
 Until = Annotated[str, typer.Option("--budget", help="No run is begun after it")]
 
 
@@ -74,6 +77,7 @@ def mutate(
     profile: Profile = "ci",
     time_limit: Limit = None,
     budget: Until = "2h",
+    later: Later = False,
     unit: Annotated[bool, typer.Option("--unit", help="Ask the room's unit tests as well")] = False,
     store: Store = Path("store"),
     reasons: Annotated[Path, typer.Option(help="Why nobody could notice some, by name")] = Path(
@@ -90,27 +94,29 @@ def mutate(
     """
     from harness.progress import show_progress
     from harness.studies.mutation import study
-    from harness.studies.playing import player
+    from harness.studies.playing import judges, recorder
 
+    asked = study.Study(
+        count=count,
+        seed=seed,
+        seeds=range(1, seeds + 1),
+        tries=tries,
+        scenarios=_scenarios(scenario) or _of_profile(profile),
+        store=store / "mutants",
+        reasons=reasons,
+        unit=unit,
+    )
     options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
-    with show_progress(sys.stdout) as progress, player(progress, **options) as play:
-        asked = study.Study(
-            count=count,
-            seed=seed,
-            seeds=range(1, seeds + 1),
-            tries=tries,
-            scenarios=_scenarios(scenario) or _of_profile(profile),
-            store=store / "mutants",
-            reasons=reasons,
-            unit=unit,
-        )
-        for where, what in asked.go(play, _budget(budget)):
-            progress(where, what)
+    with show_progress(sys.stdout) as progress, judges() as judge:
+        record = recorder(progress, **options)
+        for name, entry in asked.go(record, judge, _budget(budget), later=later):
+            progress(name or f"survey, {entry.play.scenario}", entry.verdict)
     limit = "" if time_limit is None else f" --time-limit {time_limit:g}"
-    text = asked.page(f"biplane mutate {count} --seed {seed} --profile {profile}{limit}")
+    only = "".join(f" --scenario {name}" for name in scenario or [])
+    text = asked.page(f"biplane mutate {count} --seed {seed} --profile {profile}{limit}{only}")
     if out is not None:
         out.write_text(text)
-    typer.echo(text)
+    typer.echo(text if out is None else str(out))
     raise typer.Exit(asked.exit_code())
 
 
@@ -123,6 +129,7 @@ def trust(
     profile: Profile = "smoke",
     time_limit: Limit = None,
     budget: Until = "2h",
+    later: Later = False,
     store: Store = Path("store"),
     out: Annotated[Path, typer.Option(help="The page")] = Path("docs/trust.md"),
 ) -> None:
@@ -136,7 +143,7 @@ def trust(
     from harness.studies import trust as study
     from harness.studies.ledger import Ledger
     from harness.studies.mutants import chosen
-    from harness.studies.playing import player
+    from harness.studies.playing import Desk, judges, recorder
 
     wanted = study.plays(
         bugs=[m.name for m in chosen(bug or [])],
@@ -147,11 +154,10 @@ def trust(
     )
     ledger = Ledger(store / study.LEDGER)
     options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
-    with show_progress(sys.stdout) as progress, player(progress, **options) as play:
+    with show_progress(sys.stdout) as progress, judges() as judge:
         ended = study.study(
             wanted,
-            ledger,
-            play,
+            Desk(ledger, recorder(progress, **options), judge, later=later),
             _budget(budget),
             lambda e: progress(f"{e.play.bug or 'sound'}, {e.play.scenario}", e.verdict),
         )

@@ -57,7 +57,7 @@ class Ledger:
     """A file of entries. One process writes it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path: Final = path
         self._entries = {e.play: e for e in _read(path)}
 
     def __iter__(self) -> Iterator[Entry]:
@@ -70,8 +70,8 @@ class Ledger:
         return self._entries.get(play)
 
     def add(self, entry: Entry) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
             file.write(orjson.dumps(asdict(entry), option=orjson.OPT_APPEND_NEWLINE))
         self._entries[entry.play] = entry
 
@@ -91,7 +91,7 @@ def _read(path: Path) -> Iterator[Entry]:
 
 
 def entry_of(play: Play, outcome: Any, extra: Mapping[str, Any] | None = None) -> Entry:
-    """From a `harness.run.Outcome`. The tree's commit is kept with it."""
+    """From a `harness.run.Outcome`."""
     checks = outcome.results.get("checks") or {}
     rules = [
         f"{name}: {rule}"
@@ -106,7 +106,7 @@ def entry_of(play: Play, outcome: Any, extra: Mapping[str, Any] | None = None) -
         seconds=round(outcome.seconds, 1),
         found_ms=_found_ms(checks, outcome.folder),
         folder=str(outcome.folder),
-        extra={"commit": commit(), **(extra or {})},
+        extra=dict(extra or {}),
     )
 
 

@@ -11,59 +11,138 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+import orjson
 
 from checkers.judging.verdict import Verdict
-from harness.run import Outcome, Progress, Recorded, outcome_of, record_run, remove_log_dirs
+from harness.run import Progress, Recorded, Skipped, outcome_of, record_run, remove_log_dirs
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
-from harness.studies.ledger import Play
+from harness.studies.ledger import Entry, Ledger, Play, commit, entry_of
 
 _NICE: Final = 5
 """How far the judge stands back: a broker that waits for a processor is a broker that is late."""
 
 
-class Pending(Protocol):
-    """A run that was played. ``result`` waits for its verdict."""
+Record = Callable[[Play], Recorded]
+"""Plays a run to its finished history; raises what `harness.run.record_run` does."""
+Judge = Callable[[Path], "Future[tuple[dict[str, Any], float]]"]
+"""Begins to judge a run's folder: its results, and the seconds that took."""
 
-    def result(self) -> Outcome: ...
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A run without a verdict. ``extra`` is to be kept with its entry."""
+
+    play: Play
+    recorded: Recorded
+    extra: Mapping[str, Any]
 
 
-class Player:
-    """Plays runs with these options of `Settings.of`. Made by `player`."""
+class Desk:
+    """Where runs wait for their verdicts: played ones come in, entries go out into the ledger.
 
-    def __init__(self, pool: ProcessPoolExecutor, progress: Progress, options: dict[str, Any]):
-        self._pool, self._progress, self._options = pool, progress, options
+    What waits is on disk beside the ledger, so that a study that is stopped, or that is to judge
+    ``later``, loses no run: whoever opens the desk again finds them. Owned by one thread.
+    """
 
-    def __call__(self, one: Play) -> Pending:
-        """Returns when the run is recorded; raises what `harness.run.record_run` does."""
+    def __init__(self, ledger: Ledger, record: Record, judge: Judge, *, later: bool = False):
+        self.ledger: Final = ledger
+        self._record, self._judge, self._later = record, judge, later
+        self._path = ledger.path.with_suffix(".waiting.jsonl")
+        self._waiting = [w for w in _read(self._path) if w.play not in ledger]
+        self._verdicts: dict[Play, Future[tuple[dict[str, Any], float]]] = {}
+
+    def __contains__(self, play: object) -> bool:
+        return play in self.ledger or any(w.play == play for w in self._waiting)
+
+    def entries(self) -> Iterator[Entry]:
+        """Those of the ledger, and of those that wait what is known of them."""
+        yield from self.ledger
+        for one in self._waiting:
+            yield Entry(play=one.play, verdict="waiting", extra=one.extra)
+
+    def waiting(self, bug: str) -> int:
+        """How many runs of that bug wait for their verdict."""
+        return sum(w.play.bug == bug for w in self._waiting)
+
+    def play(
+        self,
+        this: Play,
+        *,
+        as_one: Play | None = None,
+        extra: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        """Play it (``as_one``: under another name) and let it wait. ``extra`` is asked when it was
+        played. A run that cannot be played is skipped, with the reason."""
+        try:
+            recorded = self._record(as_one or this)
+        except Skipped as why:
+            self.ledger.add(Entry(play=this, verdict="skipped", reasons=(str(why),)))
+            return
+        one = _Waiting(this, recorded, {"commit": commit(), **extra()})
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(orjson.dumps(asdict(one), default=str, option=orjson.OPT_APPEND_NEWLINE))
+        self._waiting.append(one)
+
+    def collect(self, but: int = 0) -> Iterator[Entry]:
+        """The entries of those that wait, in order, until no more than ``but`` are left; each of
+        them is being judged meanwhile. Nothing, when they are to be judged later."""
+        if self._later:
+            return
+        for one in self._waiting:
+            if one.play not in self._verdicts:
+                self._verdicts[one.play] = self._judge(one.recorded.folder)
+        while len(self._waiting) > but:
+            one = self._waiting[0]
+            results, judged_s = self._verdicts.pop(one.play).result()
+            if not one.recorded.keep_data:
+                remove_log_dirs(one.recorded)
+            entry = entry_of(one.play, outcome_of(one.recorded, results, judged_s), one.extra)
+            self.ledger.add(entry)
+            self._waiting.pop(0)
+            yield entry
+
+
+def _read(path: Path) -> Iterator[_Waiting]:
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines():
+        try:
+            body = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue  # torn: it is played again
+        recorded = body["recorded"]
+        recorded["folder"] = Path(recorded["folder"])
+        recorded["log_dirs"] = [Path(path) for path in recorded["log_dirs"]]
+        yield _Waiting(Play(**body["play"]), Recorded(**recorded), body["extra"])
+
+
+def recorder(progress: Progress, **options: Any) -> Record:
+    """Plays with these options of `Settings.of`."""
+
+    def record(one: Play) -> Recorded:
         settings = Settings.of(
-            seed=one.seed, planes=one.planes, sut=one.sut, mutants=one.bug, **self._options
+            seed=one.seed, planes=one.planes, sut=one.sut, mutants=one.bug, **options
         )
-        recorded = record_run(SCENARIOS[one.scenario], settings, self._progress)
-        return _Judged(recorded, self._pool.submit(_judge, recorded.folder))
+        return record_run(SCENARIOS[one.scenario], settings, progress)
 
-
-class _Judged:
-    def __init__(self, recorded: Recorded, verdict: Future[tuple[dict[str, Any], float]]) -> None:
-        self._recorded, self._verdict = recorded, verdict
-
-    def result(self) -> Outcome:
-        results, judged_s = self._verdict.result()
-        if not self._recorded.keep_data:
-            remove_log_dirs(self._recorded)
-        return outcome_of(self._recorded, results, judged_s)
+    return record
 
 
 @contextmanager
-def player(progress: Progress, **options: Any) -> Iterator[Player]:
+def judges() -> Iterator[Judge]:
+    """A process that judges one run after another, and is started when the first is to be."""
     context = multiprocessing.get_context("spawn")  # no thread or socket of ours goes along
     with ProcessPoolExecutor(1, mp_context=context, initializer=_stand_back) as pool:
-        yield Player(pool, progress, options)
+        yield lambda folder: pool.submit(_judge, folder)
 
 
 def _stand_back() -> None:

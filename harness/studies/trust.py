@@ -11,6 +11,7 @@ a run `unknown` was not found, and a sound run that is `unknown` proves nothing.
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,12 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from checkers.judging.verdict import Verdict
-from harness.run import Skipped
-from harness.studies.ledger import Budget, Entry, Ledger, Play, by, commits, entry_of, rate
-from harness.studies.playing import Pending
+from harness.studies.ledger import Budget, Entry, Play, by, commits, rate
+from harness.studies.playing import Desk
 from nodes.mutants import MUTANTS
 
-PlayIt = Callable[[Play], Pending]
 LEDGER: Final = "trust.jsonl"
 
 
@@ -35,48 +34,40 @@ def plays(
     planes: Sequence[str],
     suts: Sequence[str],
 ) -> Iterator[Play]:
-    """One seed of everything, then the next. A bug is played in its own scenario, dual planes."""
+    """One seed of everything, then the next, each in an order drawn by it: what a budget leaves
+    undone is a bit of everything. A bug is played in its own scenario, dual planes."""
     for seed in seeds:
-        for bug in bugs:
-            yield Play(scenario=MUTANTS[bug].scenario, seed=seed, planes="dual", bug=bug)
-        for sut in suts:
-            for mode in planes:
-                for scenario in scenarios:
-                    yield Play(scenario=scenario, seed=seed, planes=mode, sut=sut)
+        every = [
+            Play(scenario=MUTANTS[bug].scenario, seed=seed, planes="dual", bug=bug) for bug in bugs
+        ]
+        every += [
+            Play(scenario=scenario, seed=seed, planes=mode, sut=sut)
+            for sut in suts
+            for mode in planes
+            for scenario in scenarios
+        ]
+        random.Random(f"trust:{seed}").shuffle(every)
+        yield from every
 
 
 def study(
-    wanted: Iterable[Play],
-    ledger: Ledger,
-    play: PlayIt,
-    budget: Budget,
-    tell: Callable[[Entry], None],
+    wanted: Iterable[Play], desk: Desk, budget: Budget, tell: Callable[[Entry], None]
 ) -> bool:
-    """Play what is not in the ledger yet; False when the budget was spent before the end. One run
-    is played while the one before it is judged."""
-    before: tuple[Play, Pending] | None = None
-
-    def keep() -> None:
-        if before is not None:
-            entry = entry_of(before[0], before[1].result())
-            ledger.add(entry)
-            tell(entry)
-
+    """Play what was not played yet; False when the budget was spent before the end. One run is
+    played while the one before it is judged."""
+    ended = True
     for one in wanted:
-        if one in ledger:
+        if one in desk:
             continue
         if budget.is_spent:
-            keep()
-            return False
-        try:
-            now = play(one)
-        except Skipped as why:
-            ledger.add(Entry(play=one, verdict="skipped", reasons=(str(why),)))
-            continue
-        keep()
-        before = one, now
-    keep()
-    return True
+            ended = False
+            break
+        desk.play(one)
+        for entry in desk.collect(but=1):
+            tell(entry)
+    for entry in desk.collect():
+        tell(entry)
+    return ended
 
 
 def exit_code(entries: Iterable[Entry]) -> int:

@@ -146,7 +146,8 @@ def _of_function(function: ast.FunctionDef, known: frozenset[str]) -> Iterator[_
                 for index, item in enumerate(value):
                     yield from _of_place(item, _setter_at(value, index), conditions, known)
                 if name in ("body", "orelse", "finalbody"):
-                    yield from _of_block(value, known)
+                    made_only = holder is function and function.name == "__init__"
+                    yield from _of_block(value, known, made_only)
             else:
                 yield from _of_place(value, _setter(holder, name), conditions, known)
 
@@ -295,7 +296,10 @@ class _Statement:
         return ast.Expr(_report(report, *arguments, *map(_later, sides)))
 
 
-def _of_block(block: list[ast.stmt], known: frozenset[str]) -> Iterator[_Found]:
+def _of_block(
+    block: list[ast.stmt], known: frozenset[str], made_only: bool = False
+) -> Iterator[_Found]:
+    """``made_only``: what the block writes is seen by nobody before its end."""
     for index, statement in enumerate(block):
         if _is_effect(statement):
             operator = "call-omitted" if isinstance(statement, ast.Expr) else "write-omitted"
@@ -304,9 +308,22 @@ def _of_block(block: list[ast.stmt], known: frozenset[str]) -> Iterator[_Found]:
             blind = not sides or not all(is_pure(side, known) for side in sides)
             yield _Statement(operator, statement, says, block, 1, (), blind)
         following = block[index + 1] if index + 1 < len(block) else None
-        if following is not None and _is_effect(statement) and _is_effect(following):
+        if following is None or (made_only and _are_apart(statement, following)):
+            continue
+        if _is_effect(statement) and _is_effect(following):
             says = f"{_short(statement)} <-> {_short(following)}"
             yield _Statement("exchanged", statement, says, block, 2, (following, statement), True)
+
+
+def _are_apart(first: ast.stmt, second: ast.stmt) -> bool:
+    """Whether both are writes of which neither reads what the other writes."""
+    if not isinstance(first, ast.Assign) or not isinstance(second, ast.Assign):
+        return False
+    return not any(
+        ast.unparse(target) in ast.unparse(other.value)
+        for one, other in ((first, second), (second, first))
+        for target in one.targets
+    )
 
 
 def _sides(statement: ast.stmt) -> list[ast.expr]:

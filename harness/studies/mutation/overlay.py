@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,7 @@ from typing import Final
 from harness.studies.mutation.operators import Site, mutate, sites, watch
 from harness.studies.mutation.purity import pure_names
 
+SOURCES: Final = "BIPLANE_NODES"
 ROOMS: Final = ("nodes/core", "nodes/replication", "nodes/controller", "nodes/log")
 _REPORTS: Final = '''"""Where mutated and watched places tell that they were reached.
 
@@ -220,6 +223,19 @@ def _copy(root: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "nodes", folder / "nodes", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "nodes" / "_mutation.py").write_text(_REPORTS)
+
+
+@contextmanager
+def sources(folder: Path) -> Iterator[None]:
+    """Brokers take their sources from there meanwhile."""
+    before = os.environ.get(SOURCES)
+    os.environ[SOURCES] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(SOURCES, None)
+        if before is not None:
+            os.environ[SOURCES] = before
 
 
 def told(folder: Path) -> frozenset[str]:

@@ -18,26 +18,24 @@ place of the real one.
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from harness.run import Skipped
-from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
+from harness.studies.ledger import Budget, Entry, Ledger, Play
 from harness.studies.mutation import overlay
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.survey import Survey
-from harness.studies.playing import Pending
+from harness.studies.playing import Desk
 
-PlayIt = Callable[[Play], Pending]
 FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "nodes/core": ("broker-restart", "zombie-broker", "leader-handover"),
     "nodes/replication": ("broker-restart", "leader-handover", "returning-follower"),
@@ -54,7 +52,6 @@ _UNIT: Final[Mapping[str, str]] = {
 _UNIT_TIMEOUT_S: Final = 300
 _STOPPED_AFTER: Final = 3
 """So many runs that are all `unknown` say enough: the cluster does not work with this mutant."""
-SOURCES: Final = "BIPLANE_NODES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +104,7 @@ def attempts(
 ) -> Attempts:
     """What the ledger has of it, and what is still to be tried, in order: one seed of every
     scenario, then the next."""
-    chances = survey.chances(one, scenarios)
-    likely = order(one, chances, rooms, ledger)
+    likely = order(one, survey.chances(one, scenarios), rooms, ledger)
     every = [
         Play(scenario=scenario, seed=seed, planes="dual", bug=one.name)
         for seed in seeds
@@ -127,82 +123,47 @@ def hunt(
     scenarios: Sequence[str],
     seeds: Sequence[int],
     tries: int,
-    ledger: Ledger,
-    play: PlayIt,
+    desk: Desk,
     budget: Budget,
     unit: bool = False,
     spared: Container[str] = (),
-) -> Iterator[tuple[Generated, Entry]]:
-    """Play each until it is found, at most ``tries`` times in all; yields each run. Those that are
-    ``spared`` (by name) are not played any further. Stops when the budget is spent."""
+) -> Iterator[Entry]:
+    """Play each until it is found, at most ``tries`` times in all; yields the runs that were
+    judged. Those that are ``spared`` (by name) are not played any further. Stops when the budget is
+    spent."""
     rooms = {one.name: one.room for one in mutants}
-    before: _Playing | None = None  # is judged while the next is played
-
-    def kept() -> Iterator[tuple[Generated, Entry]]:
-        if before is not None:
-            ledger.add(entry := before.entry())
-            yield before.one, entry
-
     for turn in range(1, tries + 1):
         for one in mutants:
-            if before is not None and before.one == one:
-                yield from kept()
-                before = None
+            if desk.waiting(one.name):
+                yield from desk.collect()  # whether it is to be played again
             now = attempts(
-                one, survey=survey, scenarios=scenarios, seeds=seeds, ledger=ledger, rooms=rooms
+                one,
+                survey=survey,
+                scenarios=scenarios,
+                seeds=seeds,
+                ledger=desk.ledger,
+                rooms=rooms,
             )
-            if now.is_over or len(now.entries) >= turn or one.name in spared:
+            played = len(now.entries) + desk.waiting(one.name)
+            left = [this for this in now.left if this not in desk]
+            if now.is_over or played >= turn or not left or one.name in spared:
                 continue
             if budget.is_spent:
-                yield from kept()
+                yield from desk.collect()
                 return
             folder = overlay.lay(root, one, scratch / one.name.replace("/", "-").replace(":", "-"))
             killed = _unit_tests(root, folder, one) if unit and turn == 1 else None
-            playing = _play(one, now.left[0], folder, play, {"unit": killed})
+            with overlay.sources(folder):
+                real = dataclasses.replace(left[0], bug="")  # the bug is in the sources
+                desk.play(left[0], as_one=real, extra=partial(_told, folder, killed))
             shutil.rmtree(folder, ignore_errors=True)
-            yield from kept()
-            before = playing
-    yield from kept()
+            yield from desk.collect(but=1)
+    yield from desk.collect()
 
 
-@dataclass(frozen=True, slots=True)
-class _Playing:
-    one: Generated
-    this: Play
-    pending: Pending | None
-    extra: Mapping[str, object]
-
-    def entry(self) -> Entry:
-        if self.pending is None:
-            return Entry(play=self.this, verdict="skipped", extra=self.extra)
-        return entry_of(self.this, self.pending.result(), self.extra)
-
-
-def _play(
-    one: Generated, this: Play, folder: Path, play: PlayIt, extra: Mapping[str, object]
-) -> _Playing:
-    try:
-        with sources(folder):
-            pending = play(this)
-    except Skipped as why:
-        return _Playing(one, this, None, {**extra, "skipped": str(why)})
+def _told(folder: Path, killed: str | None) -> dict[str, object]:
     told = overlay.told(folder)
-    return _Playing(
-        one, this, pending, {**extra, **{w: w in told for w in ("reached", "differed")}}
-    )
-
-
-@contextmanager
-def sources(folder: Path) -> Iterator[None]:
-    """Brokers take their sources from there meanwhile."""
-    before = os.environ.get(SOURCES)
-    os.environ[SOURCES] = str(folder)
-    try:
-        yield
-    finally:
-        os.environ.pop(SOURCES, None)
-        if before is not None:
-            os.environ[SOURCES] = before
+    return {"unit": killed, **{what: what in told for what in ("reached", "differed")}}
 
 
 def fate(now: Attempts, survey: Survey, listed: Container[str] = ()) -> str:

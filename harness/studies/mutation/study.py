@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from harness.studies.ledger import Budget, Ledger, Play
+from harness.studies.ledger import Budget, Entry, Ledger
 from harness.studies.mutation import overlay, power
 from harness.studies.mutation import page as pages
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.power import Attempts
 from harness.studies.mutation.survey import Survey, look, survey_of
-from harness.studies.playing import Pending
+from harness.studies.playing import Desk, Judge, Record
 
-PlayIt = Callable[[Play], Pending]
 LEDGER: Final = "generated.jsonl"
 """One for all draws: mutants are named by what they change, so several draws share their runs."""
 WATCHED: Final = "watched.jsonl"
@@ -56,33 +54,30 @@ class Study:
     def survey(self) -> Survey:
         return survey_of(list(self.watched), overlay.digest(self.root))
 
-    def go(self, play: PlayIt, budget: Budget) -> Iterator[tuple[str, str]]:
-        """Play until nothing is left or the budget is spent; yields (what, what came of it)."""
-        plain = _without_bug(play)
-        for seen in look(
-            self.scenarios,
-            root=self.root,
-            scratch=self.store,
-            ledger=self.watched,
-            play=lambda this, folder: _from(folder, this, plain),
-            budget=budget,
+    def go(
+        self, record: Record, judge: Judge, budget: Budget, *, later: bool = False
+    ) -> Iterator[tuple[str, Entry]]:
+        """Play until nothing is left or the budget is spent; yields (mutant, run), the mutant being
+        "" in the survey. ``later``: what is played waits for its verdict until the next time."""
+        watched = Desk(self.watched, record, judge, later=later)
+        for entry in look(
+            self.scenarios, root=self.root, scratch=self.store, desk=watched, budget=budget
         ):
-            yield f"survey, {seen.play.scenario}", seen.verdict
-        for one, entry in power.hunt(
+            yield "", entry
+        for entry in power.hunt(
             self.drawn,
             root=self.root,
             scratch=self.store,
-            survey=self.survey,
+            survey=survey_of(watched.entries(), overlay.digest(self.root)),
             scenarios=self.scenarios,
             seeds=self.seeds,
             tries=self.tries,
-            ledger=self.ledger,
-            play=plain,
+            desk=Desk(self.ledger, record, judge, later=later),
             budget=budget,
             unit=self.unit,
             spared=pages.reasons(self.reasons),
         ):
-            yield one.name, f"{entry.verdict} ({entry.play.scenario})"
+            yield entry.play.bug, entry
 
     def attempts(self) -> list[Attempts]:
         survey, rooms = self.survey, {one.name: one.room for one in self.drawn}
@@ -115,13 +110,3 @@ class Study:
         if "survived" in fates or any(e.found for e in sound):
             return 1
         return 2 if fates & {"open", "stopped"} or any(e.verdict == "unknown" for e in sound) else 0
-
-
-def _without_bug(play: PlayIt) -> PlayIt:
-    """The bug is in the sources: it is none that the server could be asked for by name."""
-    return lambda this: play(dataclasses.replace(this, bug=""))
-
-
-def _from(folder: Path, this: Play, play: PlayIt) -> Pending:
-    with power.sources(folder):
-        return play(this)

@@ -10,16 +10,17 @@ Such a run is a sound run of its scenario besides: one that is `invalid` is a fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from harness.run import Skipped
-from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
+from harness.studies.ledger import Budget, Entry, Play
 from harness.studies.mutation import overlay
 from harness.studies.mutation.overlay import Generated
-from harness.studies.playing import Pending
+from harness.studies.playing import Desk
 
 WATCHED: Final = "watched-"
 """Begins the ``bug`` of a survey's plays; what follows is the digest of the sources."""
@@ -47,7 +48,7 @@ class Survey:
         return chances[0] if len(chances) == 1 else ""
 
 
-def survey_of(entries: Sequence[Entry], digest: str) -> Survey:
+def survey_of(entries: Iterable[Entry], digest: str) -> Survey:
     """Of the sources of that digest, from a ledger's entries; several runs of a scenario add up."""
     reached: dict[str, frozenset[str]] = {}
     differed: dict[str, frozenset[str]] = {}
@@ -61,36 +62,23 @@ def survey_of(entries: Sequence[Entry], digest: str) -> Survey:
 
 
 def look(
-    scenarios: Sequence[str],
-    *,
-    root: Path,
-    scratch: Path,
-    ledger: Ledger,
-    play: Callable[[Play, Path], Pending],
-    budget: Budget,
+    scenarios: Sequence[str], *, root: Path, scratch: Path, desk: Desk, budget: Budget
 ) -> Iterator[Entry]:
-    """Play what the ledger lacks; yields each run. ``play`` plays with the sources of a folder."""
+    """Play what is lacking; yields the runs that were judged."""
     digest = overlay.digest(root)
-    before: tuple[Play, Pending, list[str]] | None = None  # is judged while the next is played
-
-    def kept() -> Iterator[Entry]:
-        if before is not None:
-            this, pending, told = before
-            ledger.add(entry := entry_of(this, pending.result(), {"told": told}))
-            yield entry
-
     for scenario in scenarios:
         this = Play(scenario=scenario, seed=1, planes="dual", bug=WATCHED + digest)
-        if this in ledger:
+        if this in desk:
             continue
         if budget.is_spent:
             break
         folder = overlay.lay_watched(root, scratch / "watched")
-        try:
-            pending = play(this, folder)
-        except Skipped as why:
-            ledger.add(Entry(play=this, verdict="skipped", reasons=(str(why),)))
-            continue
-        yield from kept()
-        before = this, pending, sorted(overlay.told(folder))
-    yield from kept()
+        with overlay.sources(folder):
+            sound = dataclasses.replace(this, bug="")
+            desk.play(this, as_one=sound, extra=partial(_told, folder))
+        yield from desk.collect(but=1)
+    yield from desk.collect()
+
+
+def _told(folder: Path) -> dict[str, list[str]]:
+    return {"told": sorted(overlay.told(folder))}

@@ -10,12 +10,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.run import Recorded
 from harness.studies.ledger import Budget, Entry, Ledger, Play
 from harness.studies.mutation import overlay
 from harness.studies.mutation.operators import Site, mutate, sites
@@ -24,6 +25,7 @@ from harness.studies.mutation.page import page, reasons
 from harness.studies.mutation.power import Attempts, fate, hunt, order
 from harness.studies.mutation.purity import is_pure, pure_names
 from harness.studies.mutation.survey import survey_of
+from harness.studies.playing import Desk
 
 SOURCE = '''
 """A rule."""
@@ -65,6 +67,17 @@ def changed(operator: str) -> list[str]:
 def test_what_each_operator_changes(operator: str, expected: list[str]) -> None:
     """Defaults, annotations and what is said to a log are left alone."""
     assert sorted(changed(operator)) == sorted(expected)
+
+
+def test_writes_that_nobody_sees_before_both_are_made_do_not_change_places() -> None:
+    def exchanged(name: str) -> list[str]:
+        body = "self.a = a; self.b = b; self.c = f(self.b); g(); h()"
+        found = sites(f"def {name}(self, a, b):\n    {body}\n")
+        return [site.says for site in found if site.operator == "exchanged"]
+
+    ordered = ["self.b = b <-> self.c = f(self.b)", "self.c = f(self.b) <-> g()", "g() <-> h()"]
+    assert exchanged("__init__") == ordered
+    assert exchanged("update") == ["self.a = a <-> self.b = b", *ordered]  # readers take no lock
 
 
 def test_every_site_becomes_another_program() -> None:
@@ -314,6 +327,12 @@ def entry(
     return Entry(play=play, verdict=verdict, rules=rules, reasons=("why",), extra=more)
 
 
+def recorded(folder: Path) -> Recorded:
+    folder.mkdir()
+    (folder / "run.json").write_text("{}")
+    return Recorded(scenario="s", folder=folder, log_dirs=[], keep_data=False, seconds=1.0)
+
+
 def look_of(scenario: str, *told: str, digest: str = "d") -> Entry:
     play = Play(scenario=scenario, seed=1, planes="dual", bug=f"watched-{digest}")
     return Entry(play=play, verdict="valid", extra={"told": list(told)})
@@ -372,19 +391,31 @@ class Hunted:
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdicts: dict[str, str]):
         self.verdicts, self.path = verdicts, tmp_path / "ledger.jsonl"
         self.played: list[tuple[str, str, int]] = []
+        self.entries: list[Entry] = []
         monkeypatch.setattr(overlay, "lay", lambda root, one, folder: folder)
 
-    def go(self, *mutants: Generated, tries: int = 9, runs: int = 99, spared: Any = ()) -> None:
-        def play(this: Play) -> Any:
-            assert os.environ["BIPLANE_NODES"].endswith(
-                this.bug.replace("/", "-").replace(":", "-")
-            )
-            self.played.append((this.bug, this.scenario, this.seed))
-            verdict = self.verdicts.get(f"{this.bug} {this.scenario}", "valid")
-            done = SimpleNamespace(
-                verdict=verdict, results={}, reasons=[], seconds=1.0, folder=self.path.parent
-            )
-            return SimpleNamespace(result=lambda: done)
+    def go(
+        self,
+        *mutants: Generated,
+        tries: int = 9,
+        runs: int = 99,
+        spared: Any = (),
+        later: bool = False,
+    ) -> None:
+        by_folder = {one.name.replace("/", "-").replace(":", "-"): one.name for one in mutants}
+
+        def record(this: Play) -> Recorded:
+            assert this.bug == ""  # it is in the sources
+            bug = by_folder[Path(os.environ["BIPLANE_NODES"]).name]
+            self.played.append((bug, this.scenario, this.seed))
+            return recorded(self.path.parent / f"run-{len(self.played)}")
+
+        def judge(folder: Path) -> Future[tuple[dict[str, Any], float]]:
+            bug, scenario, _ = self.played[int(folder.name.removeprefix("run-")) - 1]
+            done: Future[tuple[dict[str, Any], float]] = Future()
+            verdict = self.verdicts.get(f"{bug} {scenario}", "valid")
+            done.set_result(({"verdict": verdict, "reasons": []}, 1.0))
+            return done
 
         times = iter([0.0] * (runs + 1) + [9.0] * 99)
         found = hunt(
@@ -395,12 +426,11 @@ class Hunted:
             scenarios=["s", "t", "u"],
             seeds=[1, 2],
             tries=tries,
-            ledger=Ledger(self.path),
-            play=play,
+            desk=Desk(Ledger(self.path), record, judge, later=later),
             budget=Budget(1.0, now=lambda: next(times)),
             spared=spared,
         )
-        list(found)
+        self.entries += found
 
 
 def test_all_get_their_first_run_before_one_gets_its_second(
@@ -435,6 +465,19 @@ def test_a_cluster_that_never_works_is_not_tried_for_ever(
     hunted = Hunted(tmp_path, monkeypatch, {f"{A.name} {s}": "unknown" for s in "tu"})
     hunted.go(A)
     assert len(hunted.played) == 3
+
+
+def test_what_is_to_be_judged_later_is_judged_by_the_next_hunt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunted = Hunted(tmp_path, monkeypatch, {f"{A.name} {s}": "invalid" for s in "tu"})
+    hunted.go(A, BLIND, tries=1, later=True)
+    hunted.go(A, BLIND, tries=1, later=True)
+    assert [bug for bug, _, _ in hunted.played] == [A.name, BLIND.name]
+    assert hunted.entries == []
+    hunted.go(A, BLIND, tries=2)
+    assert [bug for bug, _, _ in hunted.played] == [A.name, BLIND.name, BLIND.name]
+    assert [e.verdict for e in hunted.entries] == ["invalid", "valid", "valid"]
 
 
 def test_the_scenario_that_has_found_most_comes_first() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.run import Skipped
+from harness.run import Recorded, Skipped
+from harness.scenarios import SCENARIOS
 from harness.studies.ledger import Budget, Entry, Ledger, Play, interval, rate, seconds_of
+from harness.studies.playing import Desk
 from harness.studies.trust import exit_code, page, plays, study
 from nodes.mutants import MUTANTS
 
@@ -22,43 +24,93 @@ WANTED: dict[str, Any] = {
 }
 
 
-def outcome(verdict: str) -> Any:
-    done = SimpleNamespace(
-        verdict=verdict, results={"checks": {}}, reasons=["why\nmore"], seconds=3, folder=Path("x")
-    )
-    return SimpleNamespace(result=lambda: done)
-
-
 def test_one_seed_of_everything_comes_before_the_next() -> None:
     order = list(plays(seeds=[1, 2], **WANTED))
     assert [p.seed for p in order] == [1, 1, 1, 2, 2, 2]
-    assert order[0].bug == BUG
-    assert {(p.bug, p.planes) for p in order[1:3]} == {("", "single"), ("", "dual")}
+    assert order == list(plays(seeds=[1, 2], **WANTED))
+    for of in (order[:3], order[3:]):
+        assert {(p.bug, p.planes) for p in of} == {(BUG, "dual"), ("", "single"), ("", "dual")}
+
+
+def test_what_comes_first_of_a_seed_is_a_bit_of_everything() -> None:
+    of = {**WANTED, "bugs": list(MUTANTS), "scenarios": list(SCENARIOS)}
+    first = list(plays(seeds=[1], **of))[:30]
+    assert 5 < sum(bool(p.bug) for p in first) < 25
+    assert {p.planes for p in first if not p.bug} == {"single", "dual"}
+
+
+class Played:
+    """A desk whose runs are made up: those with a bug are invalid."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plays: list[Play] = []
+
+    def desk(self, *, later: bool = False) -> Desk:
+        return Desk(Ledger(self.folder / "trust.jsonl"), self._record, self._judge, later=later)
+
+    def _record(self, one: Play) -> Recorded:
+        self.plays.append(one)
+        if one.planes == "single":
+            raise Skipped("has no such planes")
+        folder = self.folder / f"run-{len(self.plays)}"
+        (folder / "data").mkdir(parents=True)
+        (folder / "run.json").write_text("{}")
+        return Recorded(
+            scenario=one.scenario,
+            folder=folder,
+            log_dirs=[folder / "data"],
+            keep_data=False,
+            seconds=2.0,
+        )
+
+    def _judge(self, folder: Path) -> Future[tuple[dict[str, Any], float]]:
+        done: Future[tuple[dict[str, Any], float]] = Future()
+        one = self.plays[int(folder.name.removeprefix("run-")) - 1]
+        results = {"verdict": "invalid" if one.bug else "valid", "reasons": ["why\nmore"]}
+        done.set_result((results, 3.0))
+        return done
 
 
 def test_what_is_in_the_ledger_is_not_played_again(tmp_path: Path) -> None:
-    played: list[Play] = []
-
-    def play(one: Play) -> Any:
-        played.append(one)
-        if one.planes == "single":
-            raise Skipped("has no such planes")
-        return outcome("invalid" if one.bug else "valid")
-
+    told: list[Entry] = []
+    played = Played(tmp_path)
     wanted = list(plays(seeds=[1], **WANTED))
     for _ in range(2):
-        ledger = Ledger(tmp_path / "trust.jsonl")
-        assert study(wanted, ledger, play, Budget(60), lambda _e: None)
-    assert played == wanted
+        assert study(wanted, played.desk(), Budget(60), told.append)
+    assert played.plays == wanted
+    ledger = Ledger(tmp_path / "trust.jsonl")
+    assert {(e.play.bug, e.verdict, e.seconds) for e in told} == {
+        (BUG, "invalid", 5.0),
+        ("", "valid", 5.0),
+    }
+    assert [e.verdict for e in ledger if e.play.planes == "single"] == ["skipped"]
     assert exit_code(ledger) == 0
     assert "1/1" in page(list(ledger), "biplane trust")
+    assert not list(tmp_path.glob("run-*/data"))  # they would fill the disk
+
+
+def test_runs_that_wait_for_their_verdict_are_judged_and_not_played_again(tmp_path: Path) -> None:
+    told: list[Entry] = []
+    played = Played(tmp_path)
+    wanted = list(plays(seeds=[1], **WANTED))
+    assert study(wanted, played.desk(later=True), Budget(60), told.append)
+    assert told == []
+    seen = [e.verdict for e in played.desk().entries()]
+    assert sorted(seen) == ["skipped", "waiting", "waiting"]
+    with (tmp_path / "trust.waiting.jsonl").open("ab") as file:
+        file.write(b'{"play": {"scen')  # killed while it wrote
+    assert study(wanted, played.desk(), Budget(60), told.append)
+    assert played.plays == wanted
+    assert {(e.play.bug, e.verdict) for e in told} == {(BUG, "invalid"), ("", "valid")}
+    assert [e.verdict for e in played.desk().entries()].count("waiting") == 0
 
 
 def test_nothing_is_begun_when_the_budget_is_spent(tmp_path: Path) -> None:
-    spent = Budget(0, now=lambda: 1.0)
-    ledger = Ledger(tmp_path / "t")
-    assert not study(plays(seeds=[1], **WANTED), ledger, outcome, spent, lambda _e: None)
-    assert exit_code(ledger) == 2
+    spent, played = Budget(0, now=lambda: 1.0), Played(tmp_path)
+    assert not study(plays(seeds=[1], **WANTED), played.desk(), spent, lambda _e: None)
+    assert played.plays == []
+    assert exit_code(played.desk().ledger) == 2
 
 
 @pytest.mark.parametrize(
