@@ -120,16 +120,20 @@ def _staleness(history: History, outcome: Outcome, seen: DataFrame) -> None:
     joined = reads.alias("r").join(F.broadcast(table).alias("e"), same & at, "left")
     stale = (F.col("superseded_t") < F.col("invoke_t")) & ~F.col("forged")
     age = F.when(stale, F.col("invoke_t") - F.col("superseded_t"))
-    found = (
-        joined.select("r.arm", "r.trial", "r.node", "segment", "forged", age.alias("age_ns"))
-        .groupBy(
-            "arm", "trial", "node", "segment", "forged", bucket_of(F.col("age_ns")).alias("bucket")
-        )
-        .agg(F.count("*").alias("n"), F.max("age_ns").alias("max_ns"))
-        .toArrow()
+    each = joined.select("r.arm", "r.trial", "r.node", "segment", "forged", age.alias("age_ns"))
+    each = each.withColumn("bucket", bucket_of(F.col("age_ns")))
+    keys, of_trial = ["arm", "node", "segment", "forged", "bucket"], ["arm", "trial", "forged"]
+    # One pass: how old they were, and how many there were in each trial.
+    found = each.groupingSets([keys, of_trial], *keys, "trial").agg(
+        F.grouping("trial").alias("of_arm"),
+        F.count("*").alias("n"),
+        F.max("age_ns").alias("max_ns"),
     )
-    rows = found.to_pylist()
-    for row in rows:
+    rows = []
+    for row in found.toArrow().to_pylist():
+        if row["of_arm"]:
+            rows.append(row)
+            continue
         outcome.saw(row["arm"], row["trial"], _READS, row["n"])
         if row["forged"]:
             because = ("metadata-never-committed", "forged")

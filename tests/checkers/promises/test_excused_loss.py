@@ -297,6 +297,8 @@ def test_many_losses_are_judged_where_they_are_and_alike(
     here = judged(story, spark)
     assert here.counts == {"acked-all-lost": 10, "unexplained-loss": 20, "read-then-gone": 30}
     assert here.arms[story.arm]["lost"] == {"acked_all": 10, "unexplained": 20}
+    first = [f.says.split()[1] for f in here.findings if f.rule == "acked-all-lost"]
+    assert first == ["0", "3", "6", "9", "12"]
     monkeypatch.setattr("checkers.judging.tally.ON_THE_DRIVER", 0)
     there = judged(story, spark)
     assert there == here
