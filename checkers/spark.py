@@ -86,6 +86,7 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers judge with this code
     builder = SparkSession.builder.appName("biplane-checkers")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master or os.environ.get("BIPLANE_SPARK_MASTER")

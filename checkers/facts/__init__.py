@@ -10,11 +10,14 @@ its rows or columns mean. A fact judges nothing.
     calm         from when on a broker owes the truth
     propagation  from the commit of a leader epoch until each broker had it
     lives        a broker's lives: what it knew ends with its process
+    timeline     what held when: spans of time looked up for every row of a load
     segments     a trial's time cut where a fault begins or ends
     floods       on whom each flood lay, from when to when, and whether it lasted
     cuts         truncations, each with the demotion that led to it
     accounts     what became of every value: offered, and found (or not) in the final log
     disputes     what every witness says of one offset
+    control_requests control requests as brokers handled them and forgers had them answered
+    replicas     every replica's log at the final read, beside its leader's
     after_healing what the cluster was like in the end, and what nothing can be held against
     clients      what each client did and was given, in all and since the last fault was healed
     histogram    latencies in logarithmic buckets

@@ -4,8 +4,8 @@ The final log of a partition is its leader's at the final read (``log_read`` of 
 ``log_end`` says ``is_leader``). It begins at 0, whatever its broker says, unless the topic's
 retention may bite within a run (`lawful_start`): a record below any other start is absent.
 
-One scan and one hash aggregation by value over offers and final records, on primitives only
-(strings in aggregates make Spark sort): no join of two large tables.
+One scan and one hash aggregation by value over offers, final records and what consumers were given,
+on primitives only (strings in aggregates make Spark sort): no join of two large tables.
 
 Classes of an acknowledged record (acks=1 or all; where its offset is unknown, any will do):
 
@@ -18,9 +18,8 @@ Classes of an acknowledged record (acks=1 or all; where its offset is unknown, a
 Classes of the others: ``unacked-landed``/``unacked-missing`` (acks=0: sent, never answered),
 ``info-landed``/``info-missing`` (nobody knows), ``failed-landed`` (a definite failure that happened
 all the same), ``failed``, and ``foreign`` (a record that nobody offered).
-``twice`` is a flag: at more than one offset.
-
-Unremarkable values are folded into one row for each class, so that what remains is small.
+Values are folded into one row for each sort of them, so that what remains does not grow with the
+load; those that are gone are asked for by themselves (`gone`), and only where there are any.
 """
 
 from __future__ import annotations
@@ -45,7 +44,10 @@ NO_RETRY_NS: Final = 50_000_000
 sends again. Longer ones may lawfully be in the log twice (no idempotence), or be there although the
 last try failed."""
 
-_SUSPECT: Final = ("moved", "absent", "failed-landed")
+GONE: Final = ("absent", "moved")
+DELIVERIES: Final = {"once": 1, "idempotent": 2, "once-a-leader": 3}
+"""How often a producer sends a record (`checkers.history.run_info.Workload`), as a number; 0: it
+may send again, or nobody says."""
 
 
 def final_leaders(history: History) -> dict[tuple[str, int, str, int], dict[str, Any]]:
@@ -111,99 +113,159 @@ def definite_failure() -> Column:
 
 
 def accounts(history: History) -> list[dict[str, Any]]:
-    """Folded rows: arm, trial, class, acks, twice, quick (answered before a retry was possible),
-    value (None in folded rows), n; for single values offset, final_offset, final_last_offset."""
-    found: list[dict[str, Any]] = history.memo(
-        "accounts", lambda: _accounts(history).toArrow().to_pylist()
-    )
+    """Values folded by sort: arm, trial, n, and
+
+    class, acks                of offered values; null of what was only read
+    offered, failed, delivery  whether it was, and certainly failed; how its producer sends
+    quick                      1: every try was answered before another was possible
+    copies, found              how often it is in the final logs (2: more than once); of all values
+    given                      1: a consumer was given it
+    apart                      each copy is of another epoch: of its producer, if that is
+                               idempotent, else of its leader
+    again                      it was offered more than once
+    strayed                    it is in the log of a partition that it was not sent to
+    lowest, highest            of the values
+    """
+
+    def make() -> list[dict[str, Any]]:
+        sorts = ["class", "acks", "offered", "failed", "delivery", "quick", "copies", "given"]
+        sorts += ["apart", "again", "strayed"]
+        found = _by_value(history).groupBy("arm", "trial", *sorts)
+        folded = found.agg(
+            F.count("*").alias("n"),
+            F.sum("found").alias("found"),
+            F.min("value").alias("lowest"),
+            F.max("value").alias("highest"),
+        )
+        return list(folded.toArrow().to_pylist())
+
+    found: list[dict[str, Any]] = history.memo("accounts", make)
     return found
 
 
-def _accounts(history: History) -> DataFrame:
+def gone(history: History) -> DataFrame:
+    """The acknowledged values that are absent or moved: arm, trial, value, class, final_offset."""
+    found = _by_value(history).where(F.col("class").isin(*GONE))
+    return found.select("arm", "trial", "value", "class", "final_offset")
+
+
+_VALUE: Final[Mapping[str, str]] = {
+    "_outcome": "int",
+    "acks": "int",
+    "offset": "bigint",
+    "_place": "bigint",
+    "_home": "bigint",
+    "failed": "int",
+    "delivery": "int",
+    "quick": "int",
+    "_final": "bigint",
+    "_final_place": "bigint",
+    "_epoch": "int",
+    "_life": "int",
+    "read": "int",
+}
+"""What is told of a value: by who offered it, by the final logs, by consumers."""
+
+
+def _told(rows: DataFrame, **known: Column) -> DataFrame:
+    return rows.select(
+        "arm",
+        "trial",
+        "value",
+        *(known.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _VALUE.items()),
+    )
+
+
+def _by_value(history: History) -> DataFrame:
     place = F.xxhash64("topic", "partition")
-    leaders = leaders_table(history).withColumn("_place", place)
+    leaders = leaders_table(history)
+    values = _offers(history, place).unionAll(_finals(history, leaders, place))
+    if history.has("fetch"):
+        reads = history.frame("fetch").where("type = 'ok' and value is not null")
+        values = values.unionAll(_told(reads, read=F.lit(1)))
+    by_value = values.groupBy("arm", "trial", "value").agg(
+        F.max("_outcome").alias("_outcome"),
+        F.max("acks").alias("acks"),
+        F.max("offset").alias("offset"),
+        F.max("_place").alias("_place"),
+        F.max("_home").alias("_home"),
+        F.count("failed").alias("_offers"),
+        F.max("failed").alias("failed"),
+        F.max("delivery").alias("delivery"),
+        F.min("quick").alias("quick"),
+        F.count("_final").alias("found"),
+        F.min("_final").alias("final_offset"),
+        F.max("_final").alias("final_last_offset"),
+        F.min("_final_place").alias("_place_min"),
+        F.max("_final_place").alias("_place_max"),
+        F.when(F.max("delivery") == DELIVERIES["idempotent"], F.max("_life") - F.min("_life"))
+        .otherwise(F.max("_epoch") - F.min("_epoch"))
+        .alias("_epochs"),
+        F.max("read").alias("_read"),
+    )
+    ranges = leaders.select("arm", "trial", place.alias("_place"), "log_start", "log_end")
+    known = by_value.join(F.broadcast(ranges), ["arm", "trial", "_place"], "left")
+    many = F.col("found") > 1
+    home = F.col("_home")
+    strayed = (F.col("_place_min") != home) | (F.col("_place_max") != home)
+    return (
+        known.withColumn("class", _class())
+        .withColumn("offered", F.col("failed").isNotNull())
+        .withColumn("copies", F.least("found", F.lit(2)))
+        .withColumn("given", F.coalesce("_read", F.lit(0)))
+        .withColumn("again", F.col("_offers") > 1)
+        .withColumn("strayed", F.coalesce(strayed, F.lit(False)))
+        .withColumn("apart", many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1))
+    )
+
+
+def _offers(history: History, place: Column) -> DataFrame:
+    deliveries = [
+        {"arm": arm, "trial": trial, "process": process, "_delivery": DELIVERIES.get(how, 0)}
+        for (arm, trial, process), how in history.run.deliveries().items()
+    ]
+    offers = history.frame("produce").where("value is not null")
+    delivery = F.lit(0)
+    if deliveries:
+        table = history.table(deliveries, "arm string, trial int, process string, _delivery int")
+        offers = offers.join(F.broadcast(table), ["arm", "trial", "process"], "left")
+        delivery = F.coalesce("_delivery", F.lit(0))
     acked = (F.col("type") == "ok") & (F.col("acks") != 0)
     outcome = F.when(acked, 4).when(definite_failure(), 2).when(F.col("acks") == 0, 1).otherwise(3)
-    nothing = F.lit(None).cast("long")
-    offers = (
-        history.frame("produce")
-        .where("value is not null")
-        .select(
-            "arm",
-            "trial",
-            "value",
-            outcome.alias("_outcome"),
-            F.col("acks").alias("_acks"),
-            F.when(acked & (F.col("offset") >= 0), F.col("offset")).alias("_offset"),
-            place.alias("_place"),
-            (F.col("t") - F.col("invoke_t")).alias("_took"),
-            nothing.alias("_final"),
-            nothing.alias("_final_place"),
-        )
+    took = F.coalesce(F.col("t") - F.col("invoke_t"), F.lit(NO_RETRY_NS))
+    return _told(
+        offers,
+        _outcome=outcome,
+        acks=F.col("acks"),
+        offset=F.when(acked & (F.col("offset") >= 0), F.col("offset")),
+        _place=place,
+        _home=F.when(F.col("partition").isNotNull(), place),
+        failed=definite_failure(),
+        delivery=delivery,
+        quick=took < NO_RETRY_NS,
     )
-    final = (
-        history.frame("log_read")
-        .where("value is not null")
-        .join(F.broadcast(leaders.drop("_place")), ["arm", "trial", "topic", "partition"])
-        .where("node = leader_node")
-        .select(
-            "arm",
-            "trial",
-            "value",
-            F.lit(None).cast("int").alias("_outcome"),
-            F.lit(None).cast("int").alias("_acks"),
-            nothing.alias("_offset"),
-            nothing.alias("_place"),
-            nothing.alias("_took"),
-            F.col("offset").alias("_final"),
-            place.alias("_final_place"),
-        )
-    )
-    by_value = (
-        offers.unionAll(final)
-        .groupBy("arm", "trial", "value")
-        .agg(
-            F.max("_outcome").alias("_outcome"),
-            F.max("_acks").alias("_acks"),
-            F.max("_offset").alias("offset"),
-            F.max("_place").alias("_place"),
-            F.max("_took").alias("_took"),
-            F.count("_final").alias("_found"),
-            F.min("_final").alias("final_offset"),
-            F.max("_final").alias("final_last_offset"),
-            F.min("_final_place").alias("_place_min"),
-            F.max("_final_place").alias("_place_max"),
-        )
-    )
-    ranges = leaders.select("arm", "trial", "_place", "log_start", "log_end")
-    known = by_value.join(F.broadcast(ranges), ["arm", "trial", "_place"], "left")
-    known = known.withColumn("class", _class())
-    known = known.withColumn(
-        "twice",
-        (F.col("final_offset") < F.col("final_last_offset"))
-        | (F.col("_place_min") != F.col("_place_max")),
-    )
-    known = known.withColumn("twice", F.coalesce(F.col("twice"), F.lit(False)))
-    known = known.withColumn("quick", F.coalesce(F.col("_took") < NO_RETRY_NS, F.lit(False)))
-    remarkable = F.col("class").isin(*_SUSPECT) | (F.col("twice") & F.col("quick"))
-    known = known.withColumn("value", F.when(remarkable, F.col("value")))
-    return known.groupBy(
-        "arm", "trial", "class", F.col("_acks").alias("acks"), "twice", "quick", "value"
-    ).agg(
-        F.count("*").alias("n"),
-        F.max("offset").alias("offset"),
-        F.min("final_offset").alias("final_offset"),
-        F.max("final_last_offset").alias("final_last_offset"),
+
+
+def _finals(history: History, leaders: DataFrame, place: Column) -> DataFrame:
+    final = history.frame("log_read").where("value is not null")
+    named = leaders.select("arm", "trial", "topic", "partition", "leader_node")
+    final = final.join(F.broadcast(named), ["arm", "trial", "topic", "partition"])
+    return _told(
+        final.where("node = leader_node"),
+        _final=F.col("offset"),
+        _final_place=place,
+        _epoch=F.col("leader_epoch"),
+        _life=F.col("producer_epoch"),
     )
 
 
 def _class() -> Column:
-    landed = F.col("_found") > 0
+    landed = F.col("found") > 0
     at_home = (F.col("_place_min") == F.col("_place")) | (F.col("_place_max") == F.col("_place"))
     in_place = (F.col("offset") == F.col("final_offset")) | (
         F.col("offset") == F.col("final_last_offset")
     )
-    among = (F.col("_found") > 2) & F.col("offset").between(
+    among = (F.col("found") > 2) & F.col("offset").between(
         F.col("final_offset"), F.col("final_last_offset")
     )
     acked = (
@@ -215,7 +277,7 @@ def _class() -> Column:
     )
     return (
         F.when(F.col("_outcome") == 4, acked)
-        .when(F.col("_outcome").isNull(), "foreign")
+        .when(F.col("_outcome").isNull(), F.when(landed, "foreign"))
         .when(F.col("_outcome") == 1, F.when(landed, "unacked-landed").otherwise("unacked-missing"))
         .when(F.col("_outcome") == 3, F.when(landed, "info-landed").otherwise("info-missing"))
         .otherwise(F.when(landed, "failed-landed").otherwise("failed"))

@@ -4,6 +4,7 @@ Two foldings of the `metadata` rows, each one pass in Spark whose result grows w
 and not with how often it was read:
 
     shown   about a partition: by broker and life, every (leader epoch, leader, ISR, error) shown
+            (a frame: there may be many)
     named   about a topic: by broker, life and era, every set of partitions that one answer named,
             with the controller that it told of; a topic that is not known is an empty set
 
@@ -15,15 +16,17 @@ that spans a step, or the end of a life, has none, and is compared with nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.forgeries import forgeries
-from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.leadership import TP
 from checkers.facts.lives import with_life
 from checkers.facts.office import in_order
+from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline, merged, steps
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,31 +34,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 _TIMES: Final = ("first_t", "first_invoke_t", "last_invoke_t", "last_t", "n")
-_SPANS: Final = (
-    "arm string, trial int, topic string, partition int, node int, _from bigint, _to bigint"
-)
 Topic = tuple[str, int, str]
 Node = tuple[str, int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """``n`` answers of one broker about one partition. Times in ns; ``isr`` is sorted."""
-
-    key: Key
-    node: int
-    life: int | None
-    era: int | None
-    leader_epoch: int
-    leader: int | None
-    isr: tuple[int, ...] | None
-    error: int | None
-    forged: bool
-    first_t: int
-    first_invoke_t: int
-    last_invoke_t: int
-    last_t: int
-    n: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,71 +60,58 @@ class Named:
         return (*self.topic[:2], self.node)
 
 
-def shown(history: History) -> list[Shown]:
-    """Answers that name a leader epoch; gathered once a history."""
-    found: list[Shown] = history.memo("answers shown", lambda: _shown(history))
-    return found
-
-
 def named(history: History) -> list[Named]:
     """Every answer, by topic; gathered once a history."""
     found: list[Named] = history.memo("answers named", lambda: _named(history))
     return found
 
 
-def _shown(history: History) -> list[Shown]:
-    if not history.has("metadata"):
-        return []
-    rows = history.frame("metadata").where(
-        "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
-        "and invoke_t is not null"
-    )
-    rows = with_forged(history, with_life(history, rows, F.col("invoke_t"), F.col("t")))
-    rows = _with_era(history, rows)
-    isr = F.array_sort("isr").alias("isr")
-    state = ["node", "life", "era", "leader_epoch", "leader", "error", "forged"]
-    found = rows.groupBy(*TP, *state, isr).agg(*_times())
-    return [
-        Shown(
-            key=key_of(row),
-            isr=None if row["isr"] is None else tuple(row["isr"]),
-            **{name: row[name] for name in (*state, *_TIMES)},
+_STATE: Final = ("node", "life", "era", "leader_epoch", "leader", "error", "forged")
+
+
+def shown_rows(history: History) -> DataFrame:
+    """Answers that name a leader epoch, folded: TP, node, life, era, leader_epoch, leader, error,
+    forged, isr (sorted), first_t, first_invoke_t, last_invoke_t, last_t (ns), n. Kept."""
+
+    def make() -> DataFrame:
+        rows = history.frame("metadata").where(
+            "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
+            "and invoke_t is not null"
         )
-        for row in found.toArrow().to_pylist()
-    ]
+        rows = with_forged(history, with_life(history, rows, F.col("invoke_t"), F.col("t")))
+        rows = _with_era(history, rows)
+        isr = F.array_sort("isr").alias("isr")
+        return rows.groupBy(*TP, *_STATE, isr).agg(*_times())
+
+    return history.keep("answers shown", make)
 
 
 def with_forged(history: History, rows: DataFrame) -> DataFrame:
     """Add ``forged``: what the broker said of the partition may be what a forger told it."""
-    spans = [
-        {**dict(zip(TP, key, strict=True)), "node": node, "_from": span.from_t, "_to": span.to_t}
-        for (key, node), told in forgeries(history).told.items()
-        for span in _merged([(s.from_t, s.to_t) for s in told])
-    ]
-    if not spans:
+
+    def make() -> Timeline:
+        # From the beginning of each span to that of the next one: when that span is over.
+        spans = [
+            {**dict(zip(TP, key, strict=True)), "node": node, FROM: begin, TO: end, "_over_t": over}
+            for (key, node), told in forgeries(history).told.items()
+            for (begin, over), (_, end) in _followed(merged([(s.from_t, s.to_t) for s in told]))
+        ]
+        return Timeline(spans, (*TP, "node"), {"_over_t": "bigint"})
+
+    timeline: Timeline = history.memo("forged spans", make)
+    if not timeline.rows:
         return rows.withColumn("forged", F.lit(False))
-    table = history.table(spans, _SPANS)
-    by = table.groupBy(*TP, "node").agg(F.collect_list(F.struct("_from", "_to")).alias("_spans"))
-    joined = rows.join(F.broadcast(by), [*TP, "node"], "left")
-    meets = F.expr("exists(_spans, s -> s._from <= t and invoke_t < s._to)")
-    return joined.withColumn("forged", F.coalesce(meets, F.lit(False))).drop("_spans")
+    joined = timeline.at(history, rows, F.col("t"))
+    meets = F.coalesce(F.col("invoke_t") < F.col("_over_t"), F.lit(False))
+    return joined.withColumn("forged", meets).drop(FROM, TO, "_over_t")
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
-    from_t: int
-    to_t: int
+Pair = tuple[int, int]
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[_Merged]:
-    """Overlapping spans made one: a forger repeats himself."""
-    found: list[_Merged] = []
-    for from_t, to_t in sorted(spans):
-        if found and from_t <= found[-1].to_t:
-            found[-1] = _Merged(found[-1].from_t, max(to_t, found[-1].to_t))
-        else:
-            found.append(_Merged(from_t, to_t))
-    return found
+def _followed(spans: list[Pair]) -> Iterator[tuple[Pair, Pair]]:
+    """Each of disjoint, ascending spans, with the step that it begins: until the next begins."""
+    return zip(spans, steps([begin for begin, _ in spans])[1:], strict=True)
 
 
 def _named(history: History) -> list[Named]:
@@ -208,27 +175,31 @@ def deletion_steps(history: History) -> dict[Topic, list[dict[str, Any]]]:
 
 
 def _with_era(history: History, rows: DataFrame) -> DataFrame:
-    steps = [
-        {
-            "arm": topic[0],
-            "trial": topic[1],
-            "topic": topic[2],
-            "_before": [step["t"] - (step["error_ns"] or 0) for step in of],
-            "_after": [step["t"] + (step["error_ns"] or 0) for step in of],
-        }
-        for topic, of in deletion_steps(history).items()
-    ]
-    if not steps:
+    """Add ``era``: how many steps of the topic's deletion were certainly over when it was asked,
+    where by the answer no other can have come."""
+    timeline: Timeline = history.memo("eras", lambda: _eras(history))
+    if not timeline.rows:
         return rows.withColumn("era", F.lit(0))
-    table = history.table(
-        steps, "arm string, trial int, topic string, _before array<bigint>, _after array<bigint>"
-    )
-    joined = rows.join(F.broadcast(table), ["arm", "trial", "topic"], "left")
-    # The steps that were certainly over when it was asked, and those that may have come by then.
-    over = F.expr("coalesce(size(filter(_after, s -> s < invoke_t)), 0)")
-    begun = F.expr("coalesce(size(filter(_before, s -> s <= t)), 0)")
-    era = F.when(F.col("_after").isNull(), F.lit(0)).when(over == begun, over)
-    return joined.withColumn("era", era).drop("_before", "_after")
+    joined = timeline.at(history, rows, F.col("invoke_t"))
+    era = F.when(F.col(FROM).isNull(), F.lit(0))  # nobody deletes that topic
+    era = era.when((F.col("t") < F.col(TO)) & (F.col("_era") >= 0), F.col("_era"))
+    return joined.withColumn("era", era).drop(FROM, TO, "_era")
+
+
+def _eras(history: History) -> Timeline:
+    spans: list[dict[str, Any]] = []
+    for topic, of in deletion_steps(history).items():
+        before = sorted(step["t"] - (step["error_ns"] or 0) for step in of)
+        after = sorted(step["t"] + (step["error_ns"] or 0) for step in of)
+        key = dict(zip(("arm", "trial", "topic"), topic, strict=True))
+        at = ALWAYS
+        for era, end in enumerate([*before, FOREVER]):
+            begin = max(at, after[era - 1] + 1) if era else ALWAYS
+            spans.append({**key, FROM: at, TO: begin, "_era": -1})  # a step is under way
+            spans.append({**key, FROM: begin, TO: end, "_era": era})
+            at = max(begin, end)
+    rows = [span for span in spans if span[FROM] < span[TO]]
+    return Timeline(rows, ("arm", "trial", "topic"), {"_era": "int"})
 
 
 def _times() -> tuple[Column, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.forgeries import forgeries
+from checkers.facts.forgeries import Forgeries, forgeries
 from checkers.facts.segments import fallen, settled, windows
 
 if TYPE_CHECKING:
@@ -111,9 +111,24 @@ class Debts:
         return None if calm is None or not now.up else calm.owed_from(now.since_t, *since)
 
     def deaf(self, node: Node, asked_t: int) -> bool:
-        """Whether it could not hear its true controller, by a forger's doing, while it should."""
-        calm = self.calm(node[:2])
-        return calm is not None and self._lies.deaf(node, asked_t - calm.needed_ns, asked_t)
+        return self.deafness(node, asked_t)
+
+    @property
+    def deafness(self) -> Deafness:
+        return Deafness(self._calm, self._lies)
+
+
+@dataclass(frozen=True, slots=True)
+class Deafness:
+    """Whether a broker that was asked then could not hear its true controller, by a forger's doing,
+    while it should. Plain data."""
+
+    calm: Mapping[tuple[str, int], Calm]
+    lies: Forgeries
+
+    def __call__(self, node: Node, asked_t: int) -> bool:
+        calm = self.calm.get(node[:2])
+        return calm is not None and self.lies.deaf(node, asked_t - calm.needed_ns, asked_t)
 
 
 def _standing(history: History, node: Node, at_t: int) -> Standing:

@@ -9,7 +9,7 @@ life that it fell into whole, null when none (`checkers.facts.lives`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -71,6 +71,17 @@ def requests(history: History) -> DataFrame:
     )
     rows = lived.unionAll(forged).where(F.col("api").isin(*CONTROL_APIS))
     return with_life(history, rows, F.col("begin_t"), F.col("end_t"))
+
+
+def counted(history: History) -> list[dict[str, Any]]:
+    """How many requests there were: arm, trial, source, controller_epoch, error, lie, n."""
+
+    def make() -> list[dict[str, Any]]:
+        names = ["arm", "trial", "source", "controller_epoch", "error", "lie"]
+        return list(requests(history).groupBy(*names).count().toArrow().to_pylist())
+
+    found: list[dict[str, Any]] = history.memo("control requests counted", make)
+    return [{**row, "n": row["count"]} for row in found]
 
 
 def accepted_leader_epochs(history: History) -> DataFrame:

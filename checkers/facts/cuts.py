@@ -19,14 +19,18 @@ Times of rows made from log files have an error (`checkers.facts.spans`): ``cut_
 moment that it can mean, ``send_t`` comes with its ``send_error_ns``.
 
 Truncations and commits are few, so this is done on the driver, but for the one pass over what the
-controller sent.
+controller sent, of which only the send before each cut comes to it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.leadership import (
@@ -101,21 +105,17 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
     _wiped(history, bare)
     if not bare:
         return {}
-    led, sent = _led(history, set(bare)), _demotions(history)
     watched, hosts = last_sighting(history), replicas(history)
-
-    def judged(key: Key, cut: Cut) -> Cut:
-        dated, of = _dated(history, key, cut, led, sent), leadership(history).get(key)
-        if cut.by_fault:
-            return dated
-        if cut.whole:
-            return replace(dated, wrong=_wrong_removal(cut.node, hosts.get(key, set())))
-        return replace(dated, wrong=wrong_truncation(dated, of, watched.get(key[:2], 0)))
-
-    return {
-        key: sorted((judged(key, cut) for cut in of), key=lambda c: c.cut_t)
-        for key, of in bare.items()
-    }
+    found: dict[Key, list[Cut]] = {}
+    for key, dated in _dated(history, bare):
+        of = leadership(history).get(key)
+        wrong = None
+        if dated.whole and not dated.by_fault:
+            wrong = _wrong_removal(dated.node, hosts.get(key, set()))
+        elif not dated.by_fault:
+            wrong = wrong_truncation(dated, of, watched.get(key[:2], 0))
+        found.setdefault(key, []).append(replace(dated, wrong=wrong))
+    return {key: sorted(of, key=lambda cut: cut.cut_t) for key, of in found.items()}
 
 
 def replicas(history: History) -> dict[Key, set[int]]:
@@ -183,31 +183,56 @@ _ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]
 """(partition, node) -> (leader epoch, when in ns, its error in ns)."""
 
 
-def _dated(history: History, key: Key, cut: Cut, led: _ByNode, sent: _ByNode) -> Cut:
+def _dated(history: History, bare: dict[Key, list[Cut]]) -> Iterator[tuple[Key, Cut]]:
+    """Each cut with the demotion that led to it."""
+    led = _led(history, set(bare))
+    for of in led.values():
+        of.sort()
+    pairs = [(key, cut, _led_epoch(cut, led.get((key, cut.node), []))) for key in bare
+             for cut in bare[key]]  # fmt: skip
+    sends, commits = _sends(history, pairs), _Commits(history)
+    for number, (key, cut, led_epoch) in enumerate(pairs):
+        if led_epoch is None:
+            yield key, cut
+            continue
+        send_t, send_error_ns = sends.get(number, (None, 0))
+        yield (
+            key,
+            replace(
+                cut,
+                led_epoch=led_epoch,
+                commit_t=commits.after(key, led_epoch, cut.cut_t),
+                send_t=send_t,
+                send_error_ns=send_error_ns,
+            ),
+        )
+
+
+def _led_epoch(cut: Cut, led: list[tuple[int, int, int]]) -> int | None:
+    """The last epoch, ``led`` ascending, in which that node led before it cut."""
     below = 2**31 if cut.cut_epoch is None else cut.cut_epoch
-    own = [e for e, t, off in led.get((key, cut.node), ()) if e < below and t - off <= cut.cut_t]
-    if not own:
-        return cut
-    led_epoch = max(own)
-    of = leadership(history).get(key)
-    commits = [
-        e.committed_t
-        for e in (of.commits if of is not None else ())
-        if e.leader_epoch > led_epoch and e.committed_t is not None and e.committed_t <= cut.cut_t
-    ]
-    sends = [
-        (t, off)
-        for e, t, off in sent.get((key, cut.node), ())
-        if e > led_epoch and t - off <= cut.cut_t
-    ]
-    send_t, send_error_ns = min(sends, default=(None, 0))
-    return replace(
-        cut,
-        led_epoch=led_epoch,
-        commit_t=min(commits, default=None),
-        send_t=send_t,
-        send_error_ns=send_error_ns,
-    )
+    place = bisect_left(led, below, key=lambda one: one[0])
+    return next((e for e, t, off in reversed(led[:place]) if t - off <= cut.cut_t), None)
+
+
+class _Commits:
+    """By partition and leader epoch, when that or a higher one was first committed."""
+
+    def __init__(self, history: History) -> None:
+        self._known = leadership(history)
+        self._first: dict[Key, tuple[list[int], list[int]]] = {}
+
+    def after(self, key: Key, leader_epoch: int, until_t: int) -> int | None:
+        """The first commit of a higher epoch, if it was by then (ns)."""
+        if key not in self._first:
+            of = self._known.get(key)
+            dated = sorted((e.leader_epoch, e.committed_t or 0) for e in (of.commits if of else ()))
+            first = list(accumulate((t for _, t in reversed(dated)), min))[::-1]
+            self._first[key] = ([epoch for epoch, _ in dated], first)
+        epochs, first = self._first[key]
+        place = bisect_right(epochs, leader_epoch)
+        found = first[place] if place < len(epochs) else None
+        return found if found is not None and found <= until_t else None
 
 
 def _led(history: History, wanted: set[Key]) -> _ByNode:
@@ -226,10 +251,24 @@ def _led(history: History, wanted: set[Key]) -> _ByNode:
     return found
 
 
-def _demotions(history: History) -> _ByNode:
-    """Every (partition, broker) to which a LeaderAndIsr with another leader was sent."""
+def _sends(
+    history: History, pairs: list[tuple[Key, Cut, int | None]]
+) -> dict[int, tuple[int, int]]:
+    """By cut, when the first LeaderAndIsr with another leader and a higher epoch than it had led in
+    was sent to that broker before it cut, and that time's error (ns)."""
     if not history.has("control_send"):
         return {}
+    names = [*TP, "node"]
+    asked = history.table(
+        [
+            {**dict(zip(TP, key, strict=True)), "node": cut.node, "epoch": led, "number": number,
+             "cut_t": cut.cut_t}
+            for number, (key, cut, led) in enumerate(pairs)
+            if led is not None
+        ],
+        "arm string, trial int, topic string, partition int, node int, epoch int, number int, "
+        "cut_t bigint",
+    )  # fmt: skip
     sent = history.frame("control_send").where("api = 'LEADER_AND_ISR'")
     each = sent.select(
         *("arm", "trial", "t", error().alias("error")),
@@ -237,13 +276,15 @@ def _demotions(history: History) -> _ByNode:
         F.explode("partitions").alias("p"),
     )
     others = each.where("p.leader != node and p.leader_epoch >= 0").select(
-        "arm", "trial", "t", "error", "node", "p.topic", "p.partition", "p.leader_epoch"
-    )
-    found: _ByNode = {}
-    first = others.groupBy(*TP, "node", "leader_epoch").agg(
-        F.min("t").alias("t"), F.min_by("error", "t").alias("error")
-    )
-    for row in first.collect():
-        demoted = found.setdefault((key_of(row), row["node"]), [])
-        demoted.append((row["leader_epoch"], row["t"], row["error"]))
-    return found
+        "arm", "trial", "p.topic", "p.partition", "node", F.col("p.leader_epoch").alias("epoch"),
+        F.struct("t", "error").alias("send"),
+    )  # fmt: skip
+    others = others.join(F.broadcast(asked.select(*names).distinct()), names, "left_semi")
+    first = others.groupBy(*names, "epoch").agg(F.min("send").alias("send"))
+    both = asked.unionByName(first, allowMissingColumns=True)
+    down = Window.partitionBy(*names).orderBy(F.col("epoch").desc(), F.col("number").isNull())
+    above = F.min("send").over(down.rowsBetween(Window.unboundedPreceding, -1))
+    found = both.withColumn("_send", above).where("number is not null")
+    found = found.where("_send.t - _send.error <= cut_t")
+    rows = found.select("number", "_send.t", "_send.error").collect()
+    return {row["number"]: (row["t"], row["error"]) for row in rows}

@@ -31,16 +31,28 @@ _TP: Final = ["arm", "trial", "topic", "partition"]
 
 
 def disputes(history: History) -> list[dict[str, Any]]:
-    """Folded rows: arm, trial, topic, partition, class (``agreed`` for the rest), offset (None in
-    folded rows), n, n_read (of these, how many a consumer had read), read_value, log_value,
-    first_read_t, last_read_t."""
-    found: list[dict[str, Any]] = history.memo(
-        "disputes", lambda: _disputes(history).toArrow().to_pylist()
-    )
+    """Offsets folded by sort: arm, trial, class (``agreed`` for the rest), n, n_read (of these, how
+    many a consumer had read)."""
+
+    def make() -> list[dict[str, Any]]:
+        folded = _by_offset(history).groupBy("arm", "trial", "class")
+        found = folded.agg(F.count("*").alias("n"), F.count("read_value").alias("n_read"))
+        return list(found.toArrow().to_pylist())
+
+    found: list[dict[str, Any]] = history.memo("disputes", make)
     return found
 
 
-def _disputes(history: History) -> DataFrame:
+def disputed(history: History, *classes: str) -> tuple[DataFrame, int]:
+    """The offsets of these classes, and how many: arm, trial, topic, partition, offset, class,
+    read_value, log_value, first_read_t, last_read_t."""
+    n = sum(row["n"] for row in disputes(history) if row["class"] in classes)
+    found = _by_offset(history).where(F.col("class").isin(*classes))
+    names = ("offset", "class", "read_value", "log_value", "first_read_t", "last_read_t")
+    return found.select(*_TP, *names), n
+
+
+def _by_offset(history: History) -> DataFrame:
     nothing = F.lit(None).cast("long")
     value = F.coalesce(F.col("value"), F.lit(NO_VALUE))
     leaders = F.broadcast(leaders_table(history))
@@ -60,16 +72,7 @@ def _disputes(history: History) -> DataFrame:
         F.max("_t").alias("last_read_t"),
         F.max("_log").alias("log_value"),
     )
-    known = witnesses.join(leaders, _TP, "left").withColumn("class", _class())
-    known = known.withColumn("offset", F.when(F.col("class") != "agreed", F.col("offset")))
-    return known.groupBy(*_TP, "class", "offset").agg(
-        F.count("*").alias("n"),
-        F.count("read_value").alias("n_read"),
-        F.max("read_value").alias("read_value"),
-        F.max("log_value").alias("log_value"),
-        F.min("first_read_t").alias("first_read_t"),
-        F.max("last_read_t").alias("last_read_t"),
-    )
+    return witnesses.join(leaders, _TP, "left").withColumn("class", _class())
 
 
 def _class() -> Column:

@@ -21,10 +21,14 @@ Flood rows do not grow with the load (a few a second and worker): plain Python o
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.timeline import FROM, TO, Timeline, merged
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -109,6 +113,52 @@ def floods(history: History) -> list[Flood]:
     return found
 
 
+def flooded(history: History) -> Timeline:
+    """By broker, when any flood lay on it."""
+
+    def make() -> Timeline:
+        spans: dict[tuple[str, int, int], list[Span]] = {}
+        for flood in floods(history):
+            node = (flood.arm, flood.trial, flood.node)
+            spans.setdefault(node, []).append((flood.from_t, flood.to_t))
+        return Timeline(
+            [
+                {"arm": arm, "trial": trial, "node": node, FROM: begin, TO: end}
+                for (arm, trial, node), of in spans.items()
+                for begin, end in merged(of)
+            ],
+            ("arm", "trial", "node"),
+        )
+
+    found: Timeline = history.memo("flooded", make)
+    return found
+
+
+def flooded_at(history: History, trial: tuple[str, int], t: int) -> frozenset[int]:
+    """The brokers that a flood lay on at ``t`` (ns)."""
+
+    def make() -> dict[tuple[str, int], list[tuple[int, frozenset[int]]]]:
+        changes: dict[tuple[str, int], dict[int, Counter[int]]] = {}
+        for flood in floods(history):
+            if flood.from_t < flood.to_t:
+                of = changes.setdefault((flood.arm, flood.trial), {})
+                of.setdefault(flood.from_t, Counter())[flood.node] += 1
+                of.setdefault(flood.to_t, Counter())[flood.node] -= 1
+        found: dict[tuple[str, int], list[tuple[int, frozenset[int]]]] = {}
+        for key, of in changes.items():
+            under: Counter[int] = Counter()
+            found[key] = []
+            for at, change in sorted(of.items()):
+                under.update(change)
+                found[key].append((at, frozenset(node for node, n in under.items() if n > 0)))
+        return found
+
+    steps = history.memo("flooded at", make).get(trial, [])
+    place = bisect_right(steps, t, key=lambda step: step[0])
+    nodes: frozenset[int] = steps[place - 1][1] if place else frozenset()
+    return nodes
+
+
 def _gather(history: History) -> list[Flood]:
     reached: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for done in history.rows("flood"):
@@ -165,9 +215,14 @@ def _end(history: History, key: tuple[str, int, str]) -> int:
 
 def broken_off(history: History) -> Iterator[tuple[Flood, str]]:
     """Each flood that did not last, and why, in words."""
+    excuses: dict[tuple[str, int, int, bool], list[Span]] = {}
+    zeros = _zeros(history)
     for flood in floods(history):
-        excused = _excused(history, flood)
-        clock = _Clock.of(history, flood)
+        place = (flood.arm, flood.trial, flood.node, flood.proxied)
+        if place not in excuses:
+            excuses[place] = _excused(history, flood)
+        excused = excuses[place]
+        clock = _Clock.of(zeros, flood)
         gone = list(_gone(flood, clock))
         if not flood.workers:
             yield flood, f"{_name(flood)}: no worker wrote down what it reached"
@@ -300,6 +355,15 @@ def _excused(history: History, flood: Flood) -> list[Span]:
     return found
 
 
+def _zeros(history: History) -> dict[tuple[str, int], int]:
+    """By trial, when its chaos phase began."""
+    found: dict[tuple[str, int], int] = {}
+    for row in history.rows("phase"):
+        if (row["name"], row["event"]) == ("chaos", "begin"):
+            found.setdefault((row["arm"], row["trial"]), row["t"])
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Clock:
     """Times as a reader counts them: from the beginning of the trial's chaos phase."""
@@ -308,12 +372,11 @@ class _Clock:
     what: str
 
     @classmethod
-    def of(cls, history: History, flood: Flood) -> _Clock:
-        for row in history.rows("phase"):
-            here = (row["arm"], row["trial"]) == (flood.arm, flood.trial)
-            if here and (row["name"], row["event"]) == ("chaos", "begin"):
-                return cls(row["t"], "into chaos")
-        return cls(flood.from_t, "after it had set in")
+    def of(cls, zeros: Mapping[tuple[str, int], int], flood: Flood) -> _Clock:
+        zero_t = zeros.get((flood.arm, flood.trial))
+        if zero_t is None:
+            return cls(flood.from_t, "after it had set in")
+        return cls(zero_t, "into chaos")
 
     def at(self, t: int) -> str:
         return f"{_s(t - self.zero_t)} {self.what}"

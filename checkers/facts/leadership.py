@@ -365,27 +365,25 @@ def _filled(epochs: list[Epoch]) -> list[Epoch]:
     return filled
 
 
-def epochs_table(
-    history: History, over: Mapping[tuple[Key, Epoch], int] | None = None
-) -> DataFrame:
-    """Superseded epochs for joins: TP, leader_epoch, superseded_t, valid_from, valid_to.
+def epochs_table(history: History) -> DataFrame:
+    """Every epoch for joins: TP, leader_epoch, superseded_t (null: it is the last one), valid_from,
+    valid_to, incarnations."""
 
-    ``over`` may give an earlier ``superseded_t`` for an epoch.
-    """
-    rows = []
-    for key, of in leadership(history).items():
-        for epoch in of.epochs:
-            end = (over or {}).get((key, epoch), epoch.superseded_t)
-            if end is None:
-                continue
-            row = dict(zip(TP, key, strict=True), leader_epoch=epoch.leader_epoch)
-            row |= {"superseded_t": end, "valid_from": epoch.valid_from, "valid_to": epoch.valid_to}
-            rows.append(row)
-    return history.table(
-        rows,
-        "arm string, trial int, topic string, partition int, leader_epoch int, "
-        "superseded_t bigint, valid_from bigint, valid_to bigint",
-    )
+    def make() -> DataFrame:
+        rows = []
+        for key, of in leadership(history).items():
+            for epoch in of.epochs:
+                row = dict(zip(TP, key, strict=True), leader_epoch=epoch.leader_epoch)
+                row |= {"superseded_t": epoch.superseded_t, "incarnations": of.incarnations}
+                rows.append({**row, "valid_from": epoch.valid_from, "valid_to": epoch.valid_to})
+        return history.table(
+            rows,
+            "arm string, trial int, topic string, partition int, leader_epoch int, "
+            "superseded_t bigint, valid_from bigint, valid_to bigint, incarnations int",
+        )
+
+    found: DataFrame = history.memo("epochs", make)
+    return found
 
 
 def last_sighting(history: History) -> dict[tuple[str, int], int]:

@@ -9,7 +9,11 @@ compared with what it did before.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+
+from checkers.facts.timeline import FROM, TO, Timeline, steps
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,9 +38,10 @@ _RUNS: Final = {"start": True, "resume": True} | dict.fromkeys(
 """Rows are written once a process has ended and before it goes on. A ``stop`` is the beginning of a
 controlled shutdown, in which a broker serves on."""
 Node = tuple[str, int, int]
+_NODE: Final = ("arm", "trial", "node")
 
 
-def _runs(history: History) -> dict[Node, list[tuple[int, bool]]]:
+def runs(history: History) -> dict[Node, list[tuple[int, bool]]]:
     """By (arm, trial, node): when the harness let that process run (true) or not, ascending."""
 
     def make() -> dict[Node, list[tuple[int, bool]]]:
@@ -51,17 +56,18 @@ def _runs(history: History) -> dict[Node, list[tuple[int, bool]]]:
     return known
 
 
+def was_away(of: Sequence[tuple[int, bool]], from_t: int, to_t: int | None = None) -> bool:
+    """`is_away`, by one node's `runs`."""
+    place = bisect_right(of, from_t, key=lambda step: step[0])
+    last = place > 0 and not of[place - 1][1]
+    until = place if to_t is None else bisect_right(of, to_t, key=lambda step: step[0])
+    return last and not any(begun for _, begun in of[place:until])
+
+
 def is_away(history: History, node: Node, from_t: int, to_t: int | None = None) -> bool:
     """Whether that process certainly did not run at any moment of the span (ns; to its first moment
     by default): the harness had ended or paused it, and not begun it again."""
-    last = False
-    for t, runs in _runs(history).get(node, ()):
-        if t > from_t:
-            if runs and to_t is not None and t <= to_t:
-                return False
-            continue
-        last = not runs
-    return last
+    return was_away(runs(history).get(node, ()), from_t, to_t)
 
 
 def with_start(history: History, frame: DataFrame, at: Column) -> DataFrame:
@@ -69,35 +75,46 @@ def with_start(history: History, frame: DataFrame, at: Column) -> DataFrame:
     that is not known. Unlike a life this goes on while the broker shuts down."""
     from pyspark.sql import functions as F
 
-    found: dict[Node, list[int]] = {}
-    for row in history.rows("node_event"):
-        if row["event"] == "start" and row["node"] is not None:
-            found.setdefault((row["arm"], row["trial"], row["node"]), []).append(row["t"])
-    rows = [{"arm": a, "trial": t, "node": n, "_starts": c} for (a, t, n), c in found.items()]
-    table = history.table(rows, "arm string, trial int, node int, _starts array<bigint>")
-    joined = frame.withColumn("_at", at).join(F.broadcast(table), ["arm", "trial", "node"], "left")
-    last = F.expr("coalesce(array_max(filter(_starts, c -> c <= _at)), 0L)")
-    return joined.withColumn("started_t", last).drop("_at", "_starts")
+    def make() -> Timeline:
+        found: dict[Node, list[int]] = {}
+        for row in history.rows("node_event"):
+            if row["event"] == "start" and row["node"] is not None:
+                found.setdefault((row["arm"], row["trial"], row["node"]), []).append(row["t"])
+        return Timeline(
+            [
+                {"arm": arm, "trial": trial, "node": node, FROM: begin, TO: end}
+                for (arm, trial, node), times in found.items()
+                for begin, end in steps(times)[1:]
+            ],
+            _NODE,
+        )
+
+    timeline: Timeline = history.memo("starts", make)
+    joined = timeline.at(history, frame, at)
+    return joined.withColumn("started_t", F.coalesce(F.col(FROM), F.lit(0))).drop(FROM, TO)
 
 
-def with_life(
-    history: History, frame: DataFrame, begin: Column, end: Column, node: str = "node"
-) -> DataFrame:
+def with_life(history: History, frame: DataFrame, begin: Column, end: Column) -> DataFrame:
     """Add ``life`` (int): the life of broker ``node`` that the span [begin, end] fell in; null when
     it was not one."""
     from pyspark.sql import functions as F
 
-    known = cuts(history)
-    if not known:
+    def make() -> Timeline:
+        return Timeline(
+            [
+                {"arm": arm, "trial": trial, "node": node, FROM: since, TO: until, "_life": number}
+                for (arm, trial, node), times in cuts(history).items()
+                for number, (since, until) in enumerate(steps(times))
+            ],
+            _NODE,
+            {"_life": "int"},
+        )
+
+    timeline: Timeline = history.memo("lives", make)
+    if not timeline.rows:
         return frame.withColumn("life", F.lit(0))
-    rows = [{"arm": a, "trial": t, "_node": n, "_cuts": c} for (a, t, n), c in known.items()]
-    table = history.table(rows, "arm string, trial int, _node int, _cuts array<bigint>")
-    keyed = frame.withColumn("_node", F.col(node)).withColumn("_begin", begin)
-    joined = keyed.withColumn("_end", end).join(
-        F.broadcast(table), ["arm", "trial", "_node"], "left"
-    )
-    first = F.expr("coalesce(size(filter(_cuts, c -> c <= _begin)), 0)")
-    last = F.expr("coalesce(size(filter(_cuts, c -> c <= _end)), 0)")
-    # size(null) is -1 outside ANSI mode: a node without cuts has one life, whatever its number.
-    life = F.when(F.col("_cuts").isNull(), F.lit(0)).when(first == last, first)
-    return joined.withColumn("life", life).drop("_node", "_begin", "_end", "_cuts")
+    joined = timeline.at(history, frame.withColumn("_ends", end), begin)
+    # A node that nobody ended or began has one life, whatever its number.
+    life = F.when(F.col(FROM).isNull(), F.lit(0))
+    life = life.when(F.col("_ends").between(F.col(FROM), F.col(TO) - 1), F.col("_life"))
+    return joined.withColumn("life", life).drop(FROM, TO, "_life", "_ends")

@@ -17,193 +17,155 @@ mode alike, and its ratio towards 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.answers import shown
-from checkers.facts.floods import floods
-from checkers.facts.histogram import Histogram, bucket_number
-from checkers.facts.leadership import TP, Key, Leadership, key_of, leadership
+from checkers.facts.answers import shown_rows
+from checkers.facts.floods import flooded, flooded_at
+from checkers.facts.histogram import Histogram, bucket_of
+from checkers.facts.leadership import TP, leadership
 from checkers.facts.lives import with_life
 from checkers.judging.outcome import Outcome
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 FLOODED: Final = "flooded"
 BESIDE: Final = "beside"
+PLACE: Final = (*TP, "node", "life", "era")
+"""What one broker knew of one partition in one life of both."""
 _AGREEABLE_GAP: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What one broker showed in one life of one partition's epoch (times in ns)."""
+def applied(history: History) -> DataFrame:
+    """What each broker's metadata cache took in: `PLACE`, leader_epoch, first_t."""
+    rows = history.frame("metadata_update").where("leader_epoch >= 0 and leader >= -1")
+    rows = with_life(history, rows, F.col("t"), F.col("t")).withColumn("era", F.lit(0))
+    return rows.groupBy(*PLACE, "leader_epoch").agg(F.min("t").alias("first_t"))
 
-    key: Key
-    node: int
-    life: int | None  # None: the read spans the end of a life, and is compared with nothing
-    leader_epoch: int
-    first_t: int
-    last_invoke_t: int
-    last_t: int
-    era: int | None = 0
-    """Of a topic that is deleted and made again, how often by then; None: under way."""
-    n: int = 1
 
-    @classmethod
-    def of(cls, row: dict[str, Any]) -> Shown:
-        return cls(
-            key_of(row),
-            row["node"],
-            row["life"],
-            row["leader_epoch"],
-            row["first_t"],
-            row["last_invoke_t"],
-            row["last_t"],
+def answered(history: History) -> DataFrame:
+    """What brokers showed to readers, but for what a forger had told them: `PLACE`, leader_epoch,
+    first_t, last_invoke_t, last_t, n. ``life`` and ``era`` are null where a read spans the end of
+    one, and is compared with nothing."""
+    return (
+        shown_rows(history)
+        .where("not forged")
+        .groupBy(*PLACE, "leader_epoch")
+        .agg(
+            F.min("first_t").alias("first_t"),
+            F.max("last_invoke_t").alias("last_invoke_t"),
+            F.max("last_t").alias("last_t"),
+            F.sum("n").alias("n"),
         )
+    )
 
 
-def applied(history: History) -> list[Shown]:
-    """What each broker's metadata cache took in; gathered once a history."""
+def propagation(history: History, outcome: Outcome, seen: Mapping[str, DataFrame]) -> None:
+    """By name of what brokers had, figures ``name`` (all brokers), ``<name>_by_node``,
+    ``<name>_flooded``, ``<name>_beside``.
 
-    def make() -> list[Shown]:
-        if not history.has("metadata_update"):
-            return []
-        rows = history.frame("metadata_update").where("leader_epoch >= 0 and leader >= -1")
-        rows = with_life(history, rows, F.col("t"), F.col("t"))
-        found = rows.groupBy(*TP, "node", "life", "leader_epoch").agg(
-            F.min("t").alias("first_t"),
-            F.max("t").alias("last_invoke_t"),
-            F.max("t").alias("last_t"),
-        )
-        return [Shown.of(row) for row in found.toArrow().to_pylist()]
-
-    found: list[Shown] = history.memo("applied", make)
-    return found
-
-
-def answered(history: History) -> list[Shown]:
-    """What brokers showed to readers, but for what a forger had told them; gathered once."""
-
-    def make() -> list[Shown]:
-        found: dict[tuple[Any, ...], Shown] = {}
-        for one in shown(history):
-            if one.forged:
-                continue
-            place = (one.key, one.node, one.life, one.era, one.leader_epoch)
-            folded = Shown(
-                one.key,
-                one.node,
-                one.life,
-                one.leader_epoch,
-                one.first_t,
-                one.last_invoke_t,
-                one.last_t,
-                one.era,
-                one.n,
-            )
-            known = found.get(place, folded)
-            found[place] = replace(
-                folded,
-                first_t=min(known.first_t, folded.first_t),
-                last_invoke_t=max(known.last_invoke_t, folded.last_invoke_t),
-                last_t=max(known.last_t, folded.last_t),
-                n=folded.n + (known.n if known is not folded else 0),
-            )
-        return list(found.values())
-
-    found: list[Shown] = history.memo("answered", make)
-    return found
-
-
-Place = tuple[Key, int, int, int]
-
-
-def by_epoch(shown: Iterable[Shown]) -> dict[Place, list[Shown]]:
-    """By (partition, node, life, era), in order of leader epoch."""
-    found: dict[Place, list[Shown]] = {}
-    for one in shown:
-        if one.life is not None and one.era is not None:
-            found.setdefault((one.key, one.node, one.life, one.era), []).append(one)
-    for rows in found.values():
-        rows.sort(key=lambda r: r.leader_epoch)
-    return found
-
-
-@dataclass(slots=True)
-class _Late:
-    """How late epochs were: their histogram, and their sum."""
-
-    histogram: Histogram = field(default_factory=Histogram)
-    total_ns: int = 0
-
-    def add(self, late_ns: int) -> None:
-        self.histogram.add(bucket_number(late_ns), 1, late_ns)
-        self.total_ns += late_ns
-
-    def summary(self) -> dict[str, Any]:
-        return {**self.histogram.summary(), "stale_time_ms": round(self.total_ns / 1e6, 3)}
-
-
-def propagation(history: History, outcome: Outcome, shown: list[Shown], name: str) -> None:
-    """Figures ``name`` (all brokers), ``<name>_by_node``, ``<name>_flooded``, ``<name>_beside``.
-
-    A broker's first epoch of a life tells nothing: nobody asked it before.
+    Of each committed epoch that came while the broker was being asked: how much later than its
+    commit the broker had it, or a higher one. A broker's first epoch of a life tells nothing:
+    nobody asked it before.
     """
-    whole: dict[str, _Late] = {}
-    parts: dict[tuple[str, str], _Late] = {}
-    nodes: dict[tuple[str, int], _Late] = {}
-    known = leadership(history)
-    for (key, node, _, _), rows in by_epoch(shown).items():
-        of = known.get(key)
-        if of is None or of.incarnations > 1:
-            continue
-        arm = key[0]
-        for committed_t, late_ns in _delays(of, rows):
-            whole.setdefault(arm, _Late()).add(late_ns)
-            nodes.setdefault((arm, node), _Late()).add(late_ns)
-            part = under_flood(history, key[:2], node, committed_t)
-            if part is not None:
-                parts.setdefault((arm, part), _Late()).add(late_ns)
-    for arm, late in whole.items():
-        outcome.arm(arm)[name] = late.summary()
-    for (arm, part), late in parts.items():
-        outcome.arm(arm)[f"{name}_{part}"] = late.summary()
-    for (arm, node), late in sorted(nodes.items()):
-        outcome.arm(arm).setdefault(f"{name}_by_node", {})[str(node)] = late.summary()
+    late = F.greatest(F.col("_had_t") - F.col("committed_t"), F.lit(0))
+    had = [_had(rows).withColumn("name", F.lit(name)) for name, rows in seen.items()]
+    each = functools.reduce(lambda a, b: a.unionByName(b), had)
+    each = each.join(F.broadcast(_commits(history)), [*TP, "leader_epoch"])
+    each = each.select("name", "arm", "node", _part().alias("part"), late.alias("late"))
+    bucket = bucket_of(F.col("late")).alias("bucket")
+    found = each.groupBy("name", "arm", "node", "part", bucket).agg(
+        F.count("*").alias("n"), F.max("late").alias("max_ns"), F.sum("late").alias("total_ns")
+    )
+    rows = found.toArrow().to_pylist()
+    for name in seen:
+        _figures(outcome, name, [row for row in rows if row["name"] == name])
+
+
+def _figures(outcome: Outcome, name: str, rows: list[dict[str, Any]]) -> None:
+    for (arm,), summary in _summaries(rows, "arm").items():
+        outcome.arm(arm)[name] = summary
+    for (arm, part), summary in _summaries(rows, "arm", "part").items():
+        if part is not None:
+            outcome.arm(arm)[f"{name}_{part}"] = summary
+    for (arm, node), summary in sorted(_summaries(rows, "arm", "node").items()):
+        outcome.arm(arm).setdefault(f"{name}_by_node", {})[str(node)] = summary
+    sums: dict[tuple[str, int, int], int] = {}
+    for row in rows:
+        place = (row["arm"], row["node"], row["bucket"])
+        sums[place] = sums.get(place, 0) + row["n"]
     outcome.figures[name] = [
         {"arm": arm, "node": node, "bucket": bucket, "n": n}
-        for (arm, node), late in nodes.items()
-        for bucket, n in late.histogram.counts.items()
+        for (arm, node, bucket), n in sums.items()
     ]
 
 
-def under_flood(history: History, trial: tuple[str, int], node: int, t: int) -> str | None:
-    """Whether a flood lay on this broker at ``t``, or on others only; None: there was none."""
-    here = {
-        flood.node
-        for flood in floods(history)
-        if (flood.arm, flood.trial) == trial and flood.from_t <= t < flood.to_t
+def _summaries(rows: list[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """How late epochs were: their histogram, and their sum."""
+    found: dict[tuple[Any, ...], Histogram] = {}
+    totals: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        place = tuple(row[key] for key in keys)
+        found.setdefault(place, Histogram()).add(row["bucket"], row["n"], row["max_ns"])
+        totals[place] = totals.get(place, 0) + row["total_ns"]
+    return {
+        place: {**histogram.summary(), "stale_time_ms": round(totals[place] / 1e6, 3)}
+        for place, histogram in found.items()
     }
-    if not here:
-        return None
-    return FLOODED if node in here else BESIDE
 
 
-def _delays(of: Leadership, rows: list[Shown]) -> Iterator[tuple[int, int]]:
-    """For each committed epoch that came while the broker was being asked: when it was committed,
-    and how much later the broker had it (or a higher one)."""
-    arrived: dict[int, int] = {}
-    earliest: int | None = None
-    for before, row in zip([None, *rows[:-1]][::-1], rows[::-1], strict=True):
-        earliest = row.first_t if earliest is None else min(earliest, row.first_t)
-        if before is not None and row.leader_epoch - before.leader_epoch < _AGREEABLE_GAP:
-            for number in range(before.leader_epoch + 1, row.leader_epoch + 1):
-                arrived[number] = earliest
-    for epoch in of.commits:
-        if epoch.leader_epoch in arrived and epoch.leader is not None and epoch.leader >= 0:
-            assert epoch.committed_t is not None
-            yield epoch.committed_t, max(0, arrived[epoch.leader_epoch] - epoch.committed_t)
+def _had(seen: DataFrame) -> DataFrame:
+    """By `PLACE` and leader epoch, ``_had_t``: when that or a higher one was first seen there. Of
+    epochs above the first one that was seen."""
+    down = Window.partitionBy(*PLACE).orderBy(F.col("leader_epoch").desc())
+    rows = seen.where("life is not null and era is not null")
+    rows = rows.withColumn("_had_t", F.min("first_t").over(down))
+    rows = rows.withColumn("_below", F.lead("leader_epoch").over(down))
+    rows = rows.where(f"leader_epoch - _below < {_AGREEABLE_GAP}")
+    each = F.explode(F.expr("sequence(_below + 1, leader_epoch)")).alias("leader_epoch")
+    return rows.select(*TP, "node", "_had_t", each)
+
+
+def _commits(history: History) -> DataFrame:
+    """Every commit of a leader, of partitions whose topic was not made anew: TP, leader_epoch,
+    committed_t and ``under``: the brokers that a flood lay on, null where there was none."""
+
+    def make() -> DataFrame:
+        rows = []
+        floods = bool(flooded(history).rows)
+        for key, of in leadership(history).items():
+            for epoch in of.commits if of.incarnations == 1 else ():
+                if epoch.leader is None or epoch.leader < 0 or epoch.committed_t is None:
+                    continue
+                row = dict(zip(TP, key, strict=True), leader_epoch=epoch.leader_epoch)
+                under = flooded_at(history, key[:2], epoch.committed_t) if floods else ()
+                names = "".join(f"{node}," for node in sorted(under))
+                rows.append(
+                    {
+                        **row,
+                        "committed_t": epoch.committed_t,
+                        "under": f",{names}" if names else None,
+                    }
+                )
+        return history.table(
+            rows,
+            "arm string, trial int, topic string, partition int, leader_epoch int, "
+            "committed_t bigint, under string",
+        )
+
+    found: DataFrame = history.memo("commits", make)
+    return found
+
+
+def _part() -> Any:
+    """Whether a flood lay on this broker at the commit, or on others only; null: there was none."""
+    here = F.concat(F.lit(","), F.col("node").cast("string"), F.lit(","))
+    part = F.when(F.expr("under is null"), F.lit(None).cast("string"))
+    return part.when(F.col("under").contains(here), FLOODED).otherwise(BESIDE)

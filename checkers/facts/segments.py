@@ -17,10 +17,13 @@ may be in place to the end, on the nodes that it names; on any, where it names n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
 Trial = tuple[str, int]
 QUIET: Final = "none"
-FOREVER: Final = 2**62
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -64,61 +66,45 @@ def windows(history: History) -> dict[Trial, list[Window]]:
 
 def segments(faults: list[Window]) -> list[tuple[int, int, str]]:
     """(from_t, to_t, name): disjoint, ascending, only where some fault is in place."""
-    edges = sorted({edge for w in faults for edge in (w.from_t, w.to_t)})
+    changes: dict[int, Counter[str]] = {}
+    for w in faults:
+        if w.from_t < w.to_t:
+            changes.setdefault(w.from_t, Counter())[w.fault] += 1
+            changes.setdefault(w.to_t, Counter())[w.fault] -= 1
+    active: Counter[str] = Counter()
     cut = []
-    for begin, end in pairwise(edges):
-        active = sorted({w.fault for w in faults if w.from_t <= begin and end <= w.to_t})
-        if active:
-            cut.append((begin, end, "+".join(active)))
+    for begin, end in pairwise(sorted(changes)):
+        active.update(changes[begin])
+        names = sorted(name for name, n in active.items() if n > 0)
+        if names:
+            cut.append((begin, end, "+".join(names)))
     return cut
 
 
 def with_segment(history: History, frame: DataFrame, at: Column) -> DataFrame:
-    """Add ``segment``: the name of the segment that time ``at`` falls in.
-
-    An equi-join on the second (each segment is listed for every second that it touches) instead of
-    a range join, whose cost grows with the number of segments.
-    """
+    """Add ``segment``: the name of the segment that time ``at`` falls in."""
     from pyspark.sql import functions as F
 
-    faults = windows(history)
-    if not faults:
+    def make() -> Timeline:
+        end_t = _end(history)
+        rows = [
+            {"arm": arm, "trial": trial, FROM: begin, TO: _until(end, end_t), "_segment": name}
+            for (arm, trial), placed in windows(history).items()
+            for begin, end, name in segments(placed)
+        ]
+        return Timeline(rows, ("arm", "trial"), {"_segment": "string"})
+
+    timeline: Timeline = history.memo("segments", make)
+    if not timeline.rows:
         return frame.withColumn("segment", F.lit(QUIET))
-    table: DataFrame = history.memo("segments", lambda: _table(history, faults))
-    keyed = frame.withColumn("_at", at).withColumn("_second", F.expr(f"_at div {_SECOND_NS}"))
-    joined = keyed.alias("l").join(
-        F.broadcast(table).alias("r"),
-        (F.col("l.arm") == F.col("r._arm"))
-        & (F.col("l.trial") == F.col("r._trial"))
-        & (F.col("l._second") == F.col("r._sec"))
-        & (F.col("l._at") >= F.col("r._from"))
-        & (F.col("l._at") < F.col("r._to")),
-        "left",
-    )
-    named = joined.withColumn("segment", F.coalesce(F.col("_segment"), F.lit(QUIET)))
-    return named.drop("_arm", "_trial", "_sec", "_from", "_to", "_segment", "_at", "_second")
+    found = timeline.at(history, frame, at)
+    named = found.withColumn("segment", F.coalesce(F.col("_segment"), F.lit(QUIET)))
+    return named.drop(FROM, TO, "_segment")
 
 
-def _table(history: History, faults: dict[Trial, list[Window]]) -> DataFrame:
-    end_t = _end(history)
-    rows = []
-    for (arm, trial), placed in faults.items():
-        for begin, end, name in segments(placed):
-            stop = min(end, end_t)
-            for second in range(begin // _SECOND_NS, stop // _SECOND_NS + 1):
-                rows.append(
-                    {
-                        "_arm": arm,
-                        "_trial": trial,
-                        "_sec": second,
-                        "_from": begin,
-                        "_to": end,
-                        "_segment": name,
-                    }
-                )
-    return history.table(
-        rows, "_arm string, _trial int, _sec bigint, _from bigint, _to bigint, _segment string"
-    )
+def _until(to_t: int, end_t: int) -> int:
+    """A segment ends with its second at the latest in which the run ended."""
+    return min(to_t, (min(to_t, end_t) // _SECOND_NS + 1) * _SECOND_NS)
 
 
 def _end(history: History) -> int:

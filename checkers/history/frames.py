@@ -77,6 +77,7 @@ class History:
         self._frames: dict[str, DataFrame] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
+        self._kept: list[DataFrame] = []
         self._making: dict[str, RLock] = {}
         self._lock = RLock()
         self.stopped: str | None = None
@@ -217,6 +218,17 @@ class History:
                 self._memo[name] = make()
             return self._memo[name]
 
+    def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """A frame that several jobs read: made by the first of them, and kept until `close`."""
+
+        def kept() -> DataFrame:
+            frame = make().persist()
+            self._kept.append(frame)
+            return frame
+
+        found: DataFrame = self.memo(name, kept)
+        return found
+
     def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
         """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local
         table in the plan: no job is needed to read it, and an empty one prunes what joins it."""
@@ -243,6 +255,9 @@ class History:
 
     def close(self) -> None:
         """Forget what was shared between checks. The Spark session lives on."""
+        for frame in self._kept:
+            frame.unpersist()
+        self._kept.clear()
         self._memo.clear()
         self._frames.clear()
 

@@ -15,10 +15,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.leadership import SEEN_WITHIN_NS, Key, Row, key_of, leadership
+from checkers.facts.leadership import (
+    SEEN_WITHIN_NS,
+    Key,
+    Leadership,
+    Row,
+    key_of,
+    leadership,
+)
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
+    from checkers.history.run_info import RunInfo
 
 FOREVER: Final = 2**62
 
@@ -100,9 +108,11 @@ class Damage:
 
 @dataclass(slots=True)
 class Excuses:
-    """``of`` says which excuse, if any, covers a record of a partition at time ``t``."""
+    """``of`` says which excuse, if any, covers a record of a partition at time ``t``. Plain data,
+    so that it can be sent to where suspects are judged (`checkers.judging.tally`)."""
 
-    history: History
+    run: RunInfo
+    known: Mapping[Key, Leadership]
     forged: set[Key] = field(default_factory=set)
     deleted: dict[tuple[str, int, str], int] = field(default_factory=dict)
     """By topic, until when (ns) records may have gone with it."""
@@ -112,9 +122,9 @@ class Excuses:
         self, arm: str, trial: int, topic: str, partition: int, t: int, offset: int | None = None
     ) -> str | None:
         """For a record offered or first read at ``t``; ``offset`` None: any offset that may be."""
-        facts = self.history.run.topic(arm, trial, topic)
+        facts = self.run.topic(arm, trial, topic)
         key = (arm, trial, topic, partition)
-        known = leadership(self.history).get(key)
+        known = self.known.get(key)
         if facts.unclean_leader_election and (known is None or known.unclean):
             return "unclean"
         if facts.compacted:
@@ -125,7 +135,7 @@ class Excuses:
 
     def from_outside(self, key: Key, t: int) -> str | None:
         """What somebody else made its brokers do to the partition at ``t``, if anything."""
-        known = leadership(self.history).get(key)
+        known = self.known.get(key)
         if t <= self.deleted.get(key[:3], -1):
             return "deleted"
         if known is not None and known.unsure:
@@ -141,7 +151,7 @@ class Excuses:
 
     def _alone(self, damage: Damage, key: Key) -> bool:
         """Whether, while it was damaged, only damaged nodes were in sync."""
-        known = leadership(self.history).get(key)
+        known = self.known.get(key)
         if known is None:
             return True
         for from_t, to_t, isr in _in_force([row for life in known.states for row in life]):
@@ -159,7 +169,7 @@ def excuses(history: History) -> Excuses:
 
 
 def _gather(history: History) -> Excuses:
-    found = Excuses(history)
+    found = Excuses(history.run, leadership(history))
     for row in history.rows("forged"):
         # Nobody knows what became of one that was not answered; an answer says it by partition.
         unknown = row["error"] is None and row["type"] == "info"

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 ROWS_A_PICK: Final = 3
 """A witness shows a few rows: of a pick that matches more, the first ones."""
-_FETCHED: Final = 20_000
+_ROW: Final = "_row"
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Pick:
     rows: int = ROWS_A_PICK
 
     def condition(self, arm: str, trial: int) -> Column:
-        """The pick as a Spark condition (without ``at``, which `matches` looks at)."""
+        """The pick as a Spark condition."""
         from pyspark.sql import functions as F
 
         parts = [F.col("arm") == arm, F.col("trial") == trial]
@@ -51,21 +52,17 @@ class Pick:
             parts.append(F.col("t") >= self.from_t)
         if self.to_t is not None:
             parts.append(F.col("t") <= self.to_t)
+        if self.at is not None:
+            topic, partition = self.at
+            here = "partitions" in KINDS[self.kind].columns
+            parts.append(
+                F.exists(
+                    "partitions", lambda p: (p["topic"] == topic) & (p["partition"] == partition)
+                )
+                if here
+                else F.lit(False)
+            )
         return functools.reduce(operator.and_, parts)
-
-    def matches(self, row: Mapping[str, Any], arm: str, trial: int) -> bool:
-        if row["arm"] != arm or row["trial"] != trial:
-            return False
-        if any(row[name] != value for name, value in self.where.items()):
-            return False
-        if self.from_t is not None and row["t"] < self.from_t:
-            return False
-        if self.to_t is not None and row["t"] > self.to_t:
-            return False
-        if self.at is None:
-            return True
-        partitions = row.get("partitions") or ()
-        return any((p["topic"], p["partition"]) == self.at for p in partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,39 +81,73 @@ class Finding:
 
 def attach(history: History, findings: Sequence[Finding]) -> list[Violation]:
     """Look up every finding's witness rows."""
-    wanted: dict[str, list[tuple[Finding, Pick]]] = {}
-    for finding in findings:
-        for pick in finding.picks:
-            wanted.setdefault(pick.kind, []).append((finding, pick))
-    rows = {kind: _fetch(history, kind, pairs) for kind, pairs in wanted.items()}
-    return [Violation(f.rule, f.says, f.arm, f.trial, _events(f, rows)) for f in findings]
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    for number, finding in enumerate(findings):
+        for place, pick in enumerate(finding.picks):
+            wanted.setdefault(pick.kind, []).append((number, place))
+    rows: dict[tuple[int, int], list[Row]] = {}
+    for kind, places in wanted.items():
+        rows.update(_fetch(history, kind, findings, places))
+    return [
+        Violation(
+            f.rule,
+            f.says,
+            f.arm,
+            f.trial,
+            _events(f, [rows.get((number, place), []) for place in range(len(f.picks))]),
+        )
+        for number, f in enumerate(findings)
+    ]
 
 
 def _fetch(
-    history: History, kind: str, pairs: Sequence[tuple[Finding, Pick]]
-) -> list[dict[str, Any]]:
+    history: History, kind: str, findings: Sequence[Finding], places: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], list[Row]]:
+    """The rows of each pick (by finding and place), in order of time: one query, which gives no
+    more of them than are shown."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
     if not history.has(kind):
-        return []
-    conditions = [pick.condition(finding.arm, finding.trial) for finding, pick in pairs]
-    frame = history.frame(kind).where(functools.reduce(operator.or_, conditions))
+        return {}
+    picks = [findings[number].picks[place] for number, place in places]
+    conditions = [
+        pick.condition(findings[number].arm, findings[number].trial)
+        for pick, (number, _) in zip(picks, places, strict=True)
+    ]
     columns = [*KINDS[kind].all_columns, "arm", "trial"]
-    found = frame.select(*columns).limit(_FETCHED).collect()
-    rows = [row.asDict(recursive=True) for row in found]
-    rows.sort(key=lambda row: row["t"])
-    return rows
+    frame = history.frame(kind).where(functools.reduce(operator.or_, conditions))
+    frame = frame.select(*columns, F.monotonically_increasing_id().alias(_ROW))
+    each = [
+        F.when(condition, F.struct(*(F.lit(n).alias(name) for name, n in known.items())))
+        for condition, known in zip(
+            conditions, map(_ordered, range(len(picks)), picks), strict=True
+        )
+    ]
+    frame = frame.withColumn("_one", F.explode(F.array_compact(F.array(*each))))
+    sign = F.col("_one.sign")
+    order = Window.partitionBy("_one.pick").orderBy(F.col("t") * sign, F.col(_ROW) * sign)
+    ranked = frame.withColumn("_rank", F.row_number().over(order))
+    kept = ranked.where(F.col("_rank") <= F.col("_one.rows"))
+    kept = kept.where(F.col("_rank") <= max(pick.rows for pick in picks))
+    found: dict[tuple[int, int], list[Row]] = {}
+    for row in kept.select(*columns, _ROW, F.col("_one.pick").alias("_pick")).collect():
+        known = row.asDict(recursive=True)
+        found.setdefault(places[known.pop("_pick")], []).append(known)
+    for rows in found.values():
+        rows.sort(key=lambda row: (row["t"], row[_ROW]))
+    return found
 
 
-def _events(finding: Finding, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Any]:
+def _ordered(number: int, pick: Pick) -> dict[str, int]:
+    return {"pick": number, "rows": pick.rows, "sign": -1 if pick.last else 1}
+
+
+def _events(finding: Finding, rows: Sequence[Sequence[Row]]) -> list[Any]:
     chosen: dict[tuple[str, int], dict[str, Any]] = {}
-    for pick in finding.picks:
-        found = [
-            (index, row)
-            for index, row in enumerate(rows[pick.kind])
-            if pick.matches(row, finding.arm, finding.trial)
-        ]
-        kept = found[-pick.rows :] if pick.last else found[: pick.rows]
-        for index, row in kept:
-            chosen[pick.kind, index] = _event(pick, row)
+    for pick, found in zip(finding.picks, rows, strict=True):
+        for row in found:
+            chosen[pick.kind, row[_ROW]] = _event(pick, row)
     return sorted(chosen.values(), key=lambda event: event["t"])
 
 
@@ -124,7 +155,7 @@ def _event(pick: Pick, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row without nulls; of many partitions only the one that matters."""
     event: dict[str, Any] = {"f": pick.kind}
     for name, value in row.items():
-        if value is None or name in ("arm", "trial"):
+        if value is None or name in ("arm", "trial", _ROW):
             continue
         if name == "partitions" and pick.at is not None:
             value = [p for p in value if (p["topic"], p["partition"]) == pick.at]  # noqa: PLW2901

@@ -20,13 +20,14 @@ of acks by itself, is judged by `recovery`.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.histogram import Histogram, bucket_number
-from checkers.facts.leadership import NEVER, TP, Key, key_of, leadership
-from checkers.facts.segments import QUIET, segments, windows
+from checkers.facts.histogram import bucket_of, gather
+from checkers.facts.leadership import NEVER, TP, leadership
+from checkers.facts.segments import with_segment
+from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 
@@ -36,14 +37,6 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 _LEVELS: Final = {1: "acks_1", -1: "acks_all"}
-
-
-class Late(NamedTuple):
-    """How long after a commit something first happened."""
-
-    key: Key
-    committed_t: int
-    late_ns: int
 
 
 def check(history: History) -> Outcome:
@@ -60,104 +53,114 @@ def check(history: History) -> Outcome:
     return outcome
 
 
-def _spans(history: History) -> DataFrame:
-    """Each commit of another leader, until the next commit: [committed_t, until_t)."""
+def _spans(history: History) -> Timeline:
+    """Each commit of another leader, until the next commit."""
     rows = []
     for key, of in leadership(history).items():
         for before, epoch in pairwise(of.commits):
             moved = before.incarnation == epoch.incarnation and before.leader != epoch.leader
             if moved and epoch.leader is not None and epoch.leader >= 0:
                 row = dict(zip(TP, key, strict=True), committed_epoch=epoch.leader_epoch)
-                row |= {"leader": epoch.leader, "committed_t": epoch.committed_t}
-                rows.append({**row, "until_t": epoch.superseded_t or NEVER})
-    return history.table(
-        rows,
-        "arm string, trial int, topic string, partition int, committed_epoch int, leader int, "
-        "committed_t bigint, until_t bigint",
-    )
+                row |= {"leader": epoch.leader, FROM: epoch.committed_t}
+                rows.append({**row, TO: epoch.superseded_t or NEVER})
+    return Timeline(rows, TP, {"committed_epoch": "int", "leader": "int"})
 
 
 def _first_success(
-    history: History, outcome: Outcome, spans: DataFrame, kind: str, name: str
+    history: History, outcome: Outcome, spans: Timeline, kind: str, name: str
 ) -> None:
     rows = history.frame(kind).where("type = 'ok' and offset >= 0")
     acks = F.col("acks") if kind == "produce" else F.lit(0)
     rows = rows.select(*TP, "node", "t", "invoke_t", acks.alias("acks"))
-    joined = rows.join(F.broadcast(spans), TP).where("t >= committed_t and invoke_t < until_t")
+    joined = spans.during(history, rows, F.col("invoke_t"), F.col("t"))
     at_leader = F.when(F.col("node").isNotNull(), F.col("node") == F.col("leader")).otherwise(
-        F.col("invoke_t") >= F.col("committed_t")
+        F.col("invoke_t") >= F.col(FROM)
     )
-    served = at_leader & (F.col("t") < F.col("until_t"))
-    held = (F.col("acks") == -1) & (F.col("invoke_t") < F.col("committed_t"))
-    found = joined.groupBy(*TP, "committed_t", "acks").agg(
-        F.min(F.when(served, F.col("t"))).alias("first_t"),
+    served = at_leader & (F.col("t") < F.col(TO))
+    late = F.when(served, F.col("t") - F.col(FROM))
+    held = (F.col("acks") == -1) & (F.col("invoke_t") < F.col(FROM))
+    levels = {name: F.lit(True)}
+    if kind == "produce":
+        levels |= {f"{name}_{label}": F.col("acks") == acks for acks, label in _LEVELS.items()}
+    commits = joined.groupBy(*TP, F.col(FROM).alias("committed_t")).agg(
+        *(F.min(F.when(of, late)).alias(level) for level, of in levels.items()),
         F.count(F.when(held, 1)).alias("held"),
         F.max(F.when(held, F.col("t") - F.col("invoke_t"))).alias("held_ns"),
     )
-    by_acks: dict[tuple[Key, int], dict[int, int]] = {}
-    for row in found.toArrow().to_pylist():
-        if row["first_t"] is not None:
-            firsts = by_acks.setdefault((key_of(row), row["committed_t"]), {})
-            firsts[row["acks"]] = row["first_t"] - row["committed_t"]
+    for row in _summarise(history, outcome, commits, list(levels)):
+        outcome.saw(row["arm"], row["trial"], f"new leaders seen to serve ({kind})", row["n"])
         if kind == "produce":
             figures = outcome.arm(row["arm"])
             figures["held"] = figures.get("held", 0) + row["held"]
             longest = max(figures.get("held_longest_ms", 0.0), (row["held_ns"] or 0) / 1e6)
             figures["held_longest_ms"] = round(longest, 3)
-    for (key, _), firsts in by_acks.items():
-        outcome.saw(*key[:2], f"new leaders seen to serve ({kind})", int(bool(firsts)))
-    soonest = [Late(key, t, min(of.values())) for (key, t), of in by_acks.items()]
-    _summarise(history, outcome, name, soonest)
-    if kind == "produce":
-        for level, label in _LEVELS.items():
-            late = [Late(k, t, of[level]) for (k, t), of in by_acks.items() if level in of]
-            _summarise(history, outcome, f"{name}_{label}", late)
 
 
-def _leader_ready(history: History, outcome: Outcome, spans: DataFrame) -> None:
+def _leader_ready(history: History, outcome: Outcome, spans: Timeline) -> None:
     """From the commit to the new leader's own word that it leads in that epoch."""
-    rows = history.frame("leader_change").where("role = 'leader'")
-    rows = rows.select(*TP, "node", "leader_epoch", "t")
-    spans = spans.select(*TP, "committed_t", "committed_epoch", F.col("leader").alias("led_by"))
-    same = (F.col("node") == F.col("led_by")) & (F.col("leader_epoch") == F.col("committed_epoch"))
-    found = (
-        rows.join(F.broadcast(spans), TP)
-        .where(same)
-        .groupBy(*TP, "committed_t")
-        .agg(F.min("t").alias("first_t"))
-        .toArrow()
+    same = [*TP, "node", "leader_epoch"]
+    table = history.table(
+        [
+            {
+                **{name: row[name] for name in TP},
+                "node": row["leader"],
+                "leader_epoch": row["committed_epoch"],
+                "committed_t": row[FROM],
+            }
+            for row in spans.rows
+        ],
+        "arm string, trial int, topic string, partition int, node int, leader_epoch int, "
+        "committed_t bigint",
     )
-    late = [
-        Late(key_of(row), row["committed_t"], max(0, row["first_t"] - row["committed_t"]))
-        for row in found.to_pylist()
+    rows = history.frame("leader_change").where("role = 'leader'").select(*same, "t")
+    by_commit = rows.join(F.broadcast(table), same).groupBy(*TP, "committed_t")
+    ready = F.greatest(F.min("t") - F.col("committed_t"), F.lit(0))
+    commits = by_commit.agg(
+        ready.alias("leader_ready"), F.lit(0).alias("held"), F.lit(0).alias("held_ns")
+    )
+    _summarise(history, outcome, commits, ["leader_ready"])
+
+
+def _summarise(
+    history: History, outcome: Outcome, commits: DataFrame, names: list[str]
+) -> list[dict[str, Any]]:
+    """Of ``commits``, each with how late (ns) every one of ``names`` was: a figure for each arm,
+    for each arm and segment, and a small table of the histograms. Gives the sums of each trial: in
+    how many commits the first of ``names`` came (``n``), ``held`` and the longest ``held_ns``."""
+    each = with_segment(history, commits, F.col("committed_t"))
+    late = [F.struct(F.lit(name).alias("name"), F.col(name).alias("late")) for name in names]
+    each = each.withColumn("_each", F.explode(F.array(*late)))
+    each = each.select("*", "_each.name", "_each.late")
+    each = each.withColumn("bucket", bucket_of(F.col("late")))
+    main = F.col("name") == names[0]
+    keys = ["arm", "segment", "name", "bucket"]
+    found = each.groupingSets([keys, ["arm", "trial"]], *keys, "trial").agg(
+        F.grouping("bucket").alias("of_trial"),
+        F.count("late").alias("n_late"),
+        F.max("late").alias("max_ns"),
+        F.count(F.when(main, F.col("late"))).alias("n"),
+        F.sum(F.when(main, F.col("held"))).alias("held"),
+        F.max("held_ns").alias("held_ns"),
+    )
+    rows = found.toArrow().to_pylist()
+    counted = [
+        {**row, "n": row["n_late"]}
+        for row in rows
+        if not row["of_trial"] and row["bucket"] is not None
     ]
-    _summarise(history, outcome, "leader_ready", late)
-
-
-def _summarise(history: History, outcome: Outcome, name: str, found: list[Late]) -> None:
-    """A figure for each arm, for each arm and segment, and a small table of the histograms."""
-    cuts = {place: segments(faults) for place, faults in windows(history).items()}
-    arms: dict[str, Histogram] = {}
-    parts: dict[tuple[str, str], Histogram] = {}
-    for one in found:
-        arm = one.key[0]
-        here = (s for a, b, s in cuts.get(one.key[:2], ()) if a <= one.committed_t < b)
-        segment = next(here, QUIET)
-        for histogram in (
-            arms.setdefault(arm, Histogram()),
-            parts.setdefault((arm, segment), Histogram()),
-        ):
-            histogram.add(bucket_number(one.late_ns), 1, one.late_ns)
-    for arm, histogram in arms.items():
+    for (arm, name), histogram in gather(counted, "arm", "name").items():
         outcome.arm(arm)[name] = histogram.summary()
-    for (arm, segment), histogram in parts.items():
-        by_segment = outcome.arm(arm).setdefault(f"{name}_by_segment", {})
-        by_segment[segment] = histogram.summary()
-    outcome.figures[name] = [
-        {"arm": arm, "segment": segment, "bucket": bucket, "n": n, "max_ns": histogram.max_ns}
-        for (arm, segment), histogram in parts.items()
-        for bucket, n in histogram.counts.items()
-    ]
+    parts = gather(counted, "arm", "segment", "name")
+    for (arm, segment, name), histogram in parts.items():
+        outcome.arm(arm).setdefault(f"{name}_by_segment", {})[segment] = histogram.summary()
+    for name in names:
+        outcome.figures[name] = [
+            {"arm": arm, "segment": segment, "bucket": bucket, "n": n, "max_ns": histogram.max_ns}
+            for (arm, segment, of), histogram in parts.items()
+            if of == name
+            for bucket, n in histogram.counts.items()
+        ]
+    return [row for row in rows if row["of_trial"]]
 
 
 PROMISE: Final = Promise(

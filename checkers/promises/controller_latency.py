@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.histogram import bucket_of, gather
+from checkers.facts.histogram import Histogram, bucket_of, gather
 from checkers.facts.segments import QUIET, with_segment
 from checkers.facts.spans import earliest, latest
 from checkers.judging.outcome import Outcome
@@ -51,7 +51,6 @@ CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 WIRE_LIMIT_NS: Final = 120_000_000_000
 """A request that arrived so long after it was sent is taken for another with the same number."""
 _KEYS: Final = ["arm", "stage", "api", "plane", "node", "segment"]
-_TIME_BUCKET_NS: Final = 1_000_000_000
 
 
 def check(history: History) -> Outcome:
@@ -74,38 +73,44 @@ def check(history: History) -> Outcome:
     for part in parts[1:]:
         rows = rows.unionAll(part)
     rows = with_segment(history, rows.where("latency_ns is not null"), F.col("at_t"))
-    found = (
-        rows.groupBy(
-            *_KEYS,
-            "trial",
-            F.expr(f"at_t div {_TIME_BUCKET_NS}").alias("second"),
-            bucket_of(F.col("latency_ns")).alias("bucket"),
-        )
-        .agg(
-            F.count("*").alias("n"),
-            F.greatest(F.max("latency_ns"), F.lit(0)).alias("max_ns"),
-            F.sum("retried").alias("retried"),
-            F.sum("failed").alias("failed"),
-        )
-        .collect()
+    rows = rows.withColumn("bucket", bucket_of(F.col("latency_ns")))
+    names = [*_KEYS, "bucket", "trial"]
+    # One pass: latencies by what they are of, and how many there were in each trial.
+    found = rows.groupingSets([[*_KEYS, "bucket"], ["arm", "trial"]], *names).agg(
+        F.grouping("bucket").alias("of_trial"),
+        F.count("*").alias("n"),
+        F.greatest(F.max("latency_ns"), F.lit(0)).alias("max_ns"),
+        F.sum("retried").alias("retried"),
+        F.sum("failed").alias("failed"),
     )
-    _figures(outcome, [row.asDict() for row in found])
+    counted = found.toArrow().to_pylist()
+    for row in counted:
+        if row["of_trial"]:
+            outcome.saw(row["arm"], row["trial"], "control requests and probes", row["n"])
+    _figures(outcome, [row for row in counted if not row["of_trial"]])
     return outcome
 
 
 def _figures(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        outcome.saw(row["arm"], row["trial"], "control requests and probes", row["n"])
     faulted = {r["arm"] for r in rows if r["stage"] == "probe" and r["segment"] != QUIET}
 
-    def stage_of(row: dict[str, Any]) -> str:
+    def figure(row: dict[str, Any]) -> str:
         """Probes tell what faults do: those sent while none was in place are the floor beside."""
         idle = row["stage"] == "probe" and row["segment"] == QUIET and row["arm"] in faulted
         return "probe_idle" if idle else str(row["stage"])
 
-    named = [{**row, "figure": stage_of(row)} for row in rows] + _own(rows)
-    for (arm, figure), histogram in gather(named, "arm", "figure").items():
-        outcome.arm(arm)[figure] = histogram.summary()
+    probed: dict[str, set[int]] = {}
+    for row in rows:
+        if row["stage"] == "probe":
+            probed.setdefault(row["arm"], set()).add(row["node"])
+    found: dict[tuple[str, str], Histogram] = {}
+    for row in rows:
+        names = [figure(row)] + ([OWN] if _own(row, probed) else [])
+        for name in names:
+            histogram = found.setdefault((row["arm"], name), Histogram())
+            histogram.add(row["bucket"], row["n"], row["max_ns"])
+    for (arm, name), histogram in found.items():
+        outcome.arm(arm)[name] = histogram.summary()
     for dimension in ("api", "plane", "node", "segment"):
         for (arm, stage, value), histogram in gather(rows, "arm", "stage", dimension).items():
             if value is not None:
@@ -119,24 +124,15 @@ def _figures(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
             name = "unanswered" if row["stage"] == "round_trip" else "probes_unanswered"
             figures[name] = figures.get(name, 0) + (row["failed"] or 0)
     outcome.figures["latency"] = [
-        {k: r[k] for k in (*_KEYS, "second", "bucket", "n", "max_ns")} for r in rows
+        {k: r[k] for k in (*_KEYS, "bucket", "n", "max_ns")} for r in rows
     ]
 
 
-def _own(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _own(row: dict[str, Any], probed: dict[str, set[int]]) -> bool:
     """The controller's own requests that say what probes say: there and back, while a fault was in
     place, to the brokers that were probed (all, where none was)."""
-    probed: dict[str, set[int]] = {}
-    for row in rows:
-        if row["stage"] == "probe":
-            probed.setdefault(row["arm"], set()).add(row["node"])
-    return [
-        {**row, "figure": OWN}
-        for row in rows
-        if row["stage"] == "round_trip"
-        and row["segment"] != QUIET
-        and row["node"] in probed.get(row["arm"], {row["node"]})
-    ]
+    here = row["node"] in probed.get(row["arm"], {row["node"]})
+    return row["stage"] == "round_trip" and row["segment"] != QUIET and here
 
 
 def _row(

@@ -22,8 +22,13 @@ had been elected, because it had not heard of it yet. That is Kafka, not a bug.
 
 from __future__ import annotations
 
+import functools
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.control_requests import (
@@ -31,65 +36,51 @@ from checkers.facts.control_requests import (
     PLACE,
     REQUEST,
     accepted_leader_epochs,
+    counted,
     known_leader_epochs,
     requests,
     without_anew,
 )
+from checkers.facts.leadership import NEVER
+from checkers.facts.lives import with_life
+from checkers.facts.spans import latest
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
-_SUSPECTS: Final = 10_000
+_OWN: Final = "own_broker_epoch"
+_NAMES: Final = {
+    rule: f"stale-{rule}-epoch-accepted" for rule in ("controller", "broker", "leader")
+}
+Row = Mapping[str, Any]
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
     if not history.has("control_request") and not history.has("forged"):
         return outcome
-    groups = _groups(history)
-    _count(outcome, groups)
-    _exposure(history, outcome, groups)
-    seen: set[tuple[Any, ...]] = set()
-    for rule, epoch in (("controller", "controller_epoch"), ("broker", "own_broker_epoch")):
-        if _may_be_stale(groups, rule, epoch):
-            for row in _accepted_stale(requests(history), rule, epoch):
-                _add(outcome, seen, _finding(row, rule))
-    if _may_be_stale_leader(history):
-        for row in _accepted_stale_leader(history):
-            _add(outcome, seen, _finding(row, "leader"))
+    _count(outcome, counted(history))
+    _exposure(history, outcome)
+    for rule in _may_be_stale(history):
+        rows = _accepted_stale_leader(history)
+        if rule != "leader":
+            rows = _accepted_stale(requests(history), rule)
+        # A forged request shows twice: as the forger saw it and as the broker did.
+        names = ["arm", "trial", "node", "api", "correlation_id"]
+        once = one_of_each(rows, names, ["begin_t", "source", "topic", "partition"])
+        found = tally(once, None, partial(_sort, rule))
+        add(outcome, found, _finding)
     return outcome
 
 
-def _add(outcome: Outcome, seen: set[tuple[Any, ...]], found: tuple[Finding, Any]) -> None:
-    """A forged request shows twice: as the forger saw it and as the broker did."""
-    finding, row = found
-    key = (finding.rule, finding.arm, finding.trial, row["node"], row["api"], row["correlation_id"])
-    if key not in seen:
-        seen.add(key)
-        outcome.add(finding)
-
-
-def _groups(history: History) -> list[dict[str, Any]]:
-    """Requests by what they said and were answered: one pass, from which most runs can be cleared.
-
-    ``first_end_t``, ``first_begin_t`` and ``last_begin_t`` bound the group in time.
-    """
-    names = ["source", "controller_epoch", "broker_epoch", "own_broker_epoch", "error", "lie"]
-    found = (
-        requests(history)
-        .groupBy(*ID, *names)
-        .agg(
-            F.count("*").alias("n"),
-            F.min("end_t").alias("first_end_t"),
-            F.max("begin_t").alias("last_begin_t"),
-        )
-    )
-    return list(found.toArrow().to_pylist())
+def _sort(rule: str, row: Row) -> Sort:
+    return Sort((), (row["begin_t"], row["node"], row["correlation_id"]), _NAMES[rule])
 
 
 def _count(outcome: Outcome, groups: list[dict[str, Any]]) -> None:
@@ -106,44 +97,27 @@ def _count(outcome: Outcome, groups: list[dict[str, Any]]) -> None:
             refused[error] = refused.get(error, 0) + row["n"]
 
 
-def _exposure(history: History, outcome: Outcome, groups: list[dict[str, Any]]) -> None:
+def _exposure(history: History, outcome: Outcome) -> None:
     """Accepted from an older controller after a newer one had been elected."""
-    elected = [r for r in history.rows("controller") if r["event"] == "elected"]
     for figures in outcome.arms.values():
         figures["exposure"] = {"accepted": 0}
-    exposed = any(
-        g["error"] == 0
-        and (g["arm"], g["trial"]) == (r["arm"], r["trial"])
-        and g["controller_epoch"] < r["controller_epoch"]
-        and g["last_begin_t"] > r["t"]
-        for g in groups
-        for r in elected
-    )
-    if not exposed:
+    succeeded = _succeeded(history)
+    if not succeeded:
         return
     table = history.table(
-        [
-            {
-                "arm": r["arm"],
-                "trial": r["trial"],
-                "_epoch": r["controller_epoch"],
-                "_elected_t": r["t"],
-            }
-            for r in elected
-        ],
-        "arm string, trial int, _epoch int, _elected_t bigint",
+        succeeded, "arm string, trial int, controller_epoch int, _elected_t bigint"
     )
-    taken = requests(history).where("error = 0").join(F.broadcast(table), ["arm", "trial"])
-    taken = taken.where("_epoch > controller_epoch and _elected_t < begin_t")
-    each = taken.groupBy("arm", "trial", "node", *REQUEST, "begin_t").agg(
-        (F.col("begin_t") - F.min("_elected_t")).alias("late_ns")
-    )
-    late = each.groupBy("arm").agg(
+    taken = requests(history).where("error = 0")
+    taken = taken.join(F.broadcast(table), ["arm", "trial", "controller_epoch"])
+    each = taken.where("_elected_t < begin_t").groupBy("arm", "trial", "node", *REQUEST, "begin_t")
+    late_ns = (F.col("begin_t") - F.min("_elected_t")).alias("late_ns")
+    late = each.agg(late_ns).groupBy("arm")
+    found = late.agg(
         F.count("*").alias("n"),
         F.count_distinct("trial", "node").alias("brokers"),
         F.max("late_ns").alias("late_ns"),
     )
-    for row in late.collect():
+    for row in found.collect():
         outcome.arm(row["arm"])["exposure"] = {
             "accepted": row["n"],
             "brokers": row["brokers"],
@@ -151,41 +125,97 @@ def _exposure(history: History, outcome: Outcome, groups: list[dict[str, Any]]) 
         }
 
 
+def _succeeded(history: History) -> list[dict[str, Any]]:
+    """By controller epoch of accepted requests: when the first newer one was elected."""
+    elected: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for row in history.rows("controller"):
+        if row["event"] == "elected" and row["controller_epoch"] is not None:
+            of = elected.setdefault((row["arm"], row["trial"]), [])
+            of.append((row["controller_epoch"], row["t"]))
+    first: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for trial, of in elected.items():
+        soonest = NEVER
+        for epoch, t in sorted(of, reverse=True):
+            soonest = min(soonest, t)
+            first.setdefault(trial, []).append((-epoch, soonest))
+    told = {
+        (row["arm"], row["trial"], row["controller_epoch"])
+        for row in counted(history)
+        if row["error"] == 0 and row["controller_epoch"] is not None
+    }
+    found = []
+    for arm, trial, epoch in sorted(told):
+        of = first.get((arm, trial), [])
+        newer = bisect_left(of, -epoch, key=lambda one: one[0])  # all of higher epochs
+        if newer:
+            row = {"arm": arm, "trial": trial, "controller_epoch": epoch}
+            found.append({**row, "_elected_t": of[newer - 1][1]})
+    return found
+
+
 # -- accepted although stale ---------------------------------------------------------------------
 
 
-def _may_be_stale(groups: list[dict[str, Any]], rule: str, epoch: str) -> bool:
-    """Whether a request not properly refused came after a newer epoch was known, going by the
-    groups' bounds: only then is it worth looking at single requests."""
-    column = "controller_epoch" if rule == "controller" else "broker_epoch"
-    known = [
-        g
-        for g in groups
-        if g["life"] is not None and g[epoch] is not None and (rule == "broker" or g["error"] == 0)
-    ]
-    judged = [g for g in groups if g["error"] == 0 and g[column] is not None and g[column] >= 0]
-    return any(
-        older[column] < newer[epoch]
-        and older["last_begin_t"] > newer["first_end_t"]
-        and all(older[name] == newer[name] for name in ID)
-        for newer in known
-        for older in judged
+def _may_be_stale(history: History) -> list[str]:
+    """The rules that a request may break: going by the bounds in time of all that had one epoch, it
+    was not properly refused and came after a newer one was known. Only then are single requests
+    worth looking at."""
+    rows = requests(history).where("life is not null")
+    taken = F.col("error") == 0
+    own = rows.where("own_broker_epoch is not null")
+    led = accepted_leader_epochs(history).where("life is not null")
+    applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
+    nobody, none = F.lit(None).cast("string"), F.lit(None).cast("int")
+    never = F.lit(None).cast("long")
+
+    def bounds(of: DataFrame, rule: str, epoch: str, known: Column, begun: Column) -> DataFrame:
+        """By place and epoch: known by then, and told for the last time."""
+        at = (F.col("topic"), F.col("partition")) if rule == "leader" else (nobody, none)
+        return of.select(
+            F.lit(rule).alias("rule"),
+            *ID,
+            *(column.alias(name) for column, name in zip(at, PLACE[-2:], strict=True)),
+            F.col(epoch).cast("long").alias("epoch"),
+            known.alias("known_t"),
+            begun.alias("begin_t"),
+        )
+
+    each = [
+        bounds(rows, "controller", "controller_epoch", F.when(taken, F.col("end_t")),
+               F.when(taken, F.col("begin_t"))),
+        bounds(own, "broker", "own_broker_epoch", F.col("end_t"), never),
+        bounds(rows.where("broker_epoch >= 0"), "broker", "broker_epoch", never,
+               F.when(taken, F.col("begin_t"))),
+        bounds(led, "leader", "leader_epoch", applied, F.col("begin_t")),
+    ]  # fmt: skip
+    changes = history.frame("leader_change").where("leader_epoch >= 0")
+    if history.has("leader_change"):
+        changes = with_life(history, changes, F.col("t"), F.col("t")).where("life is not null")
+        each.append(bounds(changes, "leader", "leader_epoch", latest(F.col("t")), never))
+    both = functools.reduce(lambda a, b: a.unionAll(b), each).where("epoch is not null")
+    folded = both.groupBy("rule", *PLACE, "epoch").agg(
+        F.min("known_t").alias("known_t"), F.max("begin_t").alias("begin_t")
     )
+    down = Window.partitionBy("rule", *PLACE).orderBy(F.col("epoch").desc())
+    newer = F.min("known_t").over(down.rowsBetween(Window.unboundedPreceding, -1))
+    found = folded.withColumn("_newer_t", newer).where("_newer_t < begin_t")
+    rules = {row["rule"] for row in found.select("rule").distinct().collect()}
+    return [rule for rule in _NAMES if rule in rules]
 
 
-def _accepted_stale(requests: DataFrame, rule: str, epoch: str) -> list[Any]:
+def _accepted_stale(requests: DataFrame, rule: str) -> DataFrame:
     """Requests with an older epoch than one that the broker had accepted before it took them.
 
     What binds it: controller epochs of requests that it accepted; its own broker epochs, as it
     stated them while handling earlier requests.
     """
     rows = requests.where("life is not null")
-    accepted = rows.where("error = 0") if rule == "controller" else rows
-    bound = accepted.where(F.col(epoch).isNotNull())
-    known = bound.groupBy(*ID, F.col(epoch).alias("newer")).agg(F.min("end_t").alias("known_t"))
-    judged, column = rows.where("error = 0"), "controller_epoch"
+    judged, column, epoch = rows.where("error = 0"), "controller_epoch", "controller_epoch"
+    bound = judged
     if rule == "broker":
-        judged, column = judged.where("broker_epoch >= 0"), "broker_epoch"
+        judged, column, epoch = judged.where("broker_epoch >= 0"), "broker_epoch", _OWN
+        bound = rows.where(F.col(_OWN).isNotNull())
+    known = bound.groupBy(*ID, F.col(epoch).alias("newer")).agg(F.min("end_t").alias("known_t"))
     found = judged.join(F.broadcast(known), ID).where(
         (F.col("newer") > F.col(column)) & (F.col("known_t") < F.col("begin_t"))
     )
@@ -193,55 +223,29 @@ def _accepted_stale(requests: DataFrame, rule: str, epoch: str) -> list[Any]:
         F.max("newer").alias("newer"), F.min("known_t").alias("known_t")
     )
     first = first.withColumn("topic", F.lit(None).cast("string"))
-    first = first.withColumn("partition", F.lit(None).cast("int"))
-    return first.orderBy("begin_t").limit(_SUSPECTS).collect()
+    return first.withColumn("partition", F.lit(None).cast("int"))
 
 
-def _may_be_stale_leader(history: History) -> bool:
-    """Going by the bounds of each (broker, partition, epoch), as `_may_be_stale` does."""
-    key = [*ID, "topic", "partition"]
-    rows = accepted_leader_epochs(history).where("life is not null")
-    applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
-    found = rows.groupBy(*key, "leader_epoch").agg(
-        F.min(applied).alias("known_t"), F.max("begin_t").alias("last_begin_t")
-    )
-    known: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    judged = found.toArrow().to_pylist()
-    for row in judged:
-        if row["known_t"] is not None:
-            of = known.setdefault(tuple(row[k] for k in key[:3] + key[4:]), [])
-            of.append((row["leader_epoch"], row["known_t"]))
-    for row in history.rows("leader_change"):
-        of = known.setdefault(tuple(row[k] for k in key[:3] + key[4:]), [])
-        of.append((row["leader_epoch"], row["t"] + (row["error_ns"] or 0)))
-    return any(
-        epoch > row["leader_epoch"] and known_t < row["last_begin_t"]
-        for row in judged
-        for epoch, known_t in known.get(tuple(row[k] for k in key[:3] + key[4:]), ())
-    )
-
-
-def _accepted_stale_leader(history: History) -> list[Any]:
+def _accepted_stale_leader(history: History) -> DataFrame:
     """The same by partition, for LeaderAndIsr and StopReplica."""
     rows = accepted_leader_epochs(history).where("life is not null")
     found = rows.join(known_leader_epochs(history), PLACE)
     found = found.where("newer > leader_epoch and known_t < begin_t")
     found = without_anew(history, found)
     names = [*PLACE, *REQUEST, "begin_t", "t", "error"]
-    first = found.groupBy(*names, F.col("leader_epoch").alias("older")).agg(
+    return found.groupBy(*names, F.col("leader_epoch").alias("older")).agg(
         F.max("newer").alias("newer"), F.min("known_t").alias("known_t")
     )
-    return first.orderBy("begin_t").limit(_SUSPECTS).collect()
 
 
-def _finding(row: Any, rule: str) -> tuple[Finding, Any]:
+def _finding(name: str, row: Row) -> Finding:
+    rule = next(rule for rule, of in _NAMES.items() if of == name)
     at = (row["topic"], row["partition"]) if row["topic"] is not None else None
     place = f" for {row['topic']}-{row['partition']}" if at else ""
     says = (
         f"node {row['node']} accepted {row['api']}{place} with {rule} epoch {row['older']} after "
         f"it had accepted {row['newer']}"
     )
-    name = f"stale-{rule}-epoch-accepted"
     node = {"node": row["node"]}
     column = {"controller": "controller_epoch", "broker": "own_broker_epoch"}.get(rule)
     picks = []
@@ -275,8 +279,7 @@ def _finding(row: Any, rule: str) -> tuple[Finding, Any]:
             rows=1,
         )
     )
-    finding = Finding(name, says, row["arm"], row["trial"], tuple(picks))
-    return finding, row
+    return Finding(name, says, row["arm"], row["trial"], tuple(picks))
 
 
 PROMISE: Final = Promise(

@@ -8,14 +8,17 @@ can have gone (`checkers.judging.acks_one`); when it was appended says whether t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.accounts import accounts, leaders_table
+from checkers.facts.accounts import GONE, accounts, gone, leaders_table
 from checkers.facts.cuts import Cut, cuts
 from checkers.facts.leadership import SEEN_WITHIN_NS, TP, Key, key_of, leadership
-from checkers.facts.lives import is_away
+from checkers.facts.lives import Node, is_away, runs, was_away
 from checkers.judging.acks_one import (
     CUT,
     UNDECIDED,
@@ -29,43 +32,33 @@ from checkers.judging.acks_one import (
 )
 from checkers.judging.excuses import EXCUSES, Excuses
 from checkers.judging.outcome import Outcome
+from checkers.judging.tally import ON_THE_DRIVER, Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
 LEVELS: Final = {1: "records acknowledged with acks=1", -1: "records acknowledged with acks=all"}
 """By acks: the evidence of which excused records are a share."""
 ACKED_ALL: Final = "acked_all"
-JUDGED: Final = 200_000
-"""So many lost records are classified one by one, those with acks=all first; more are counted as
-``unclassified``, and the check says that it does not know."""
 _NS_PER_MS: Final = 1_000_000
 _TRACES: Final = ("leader_change", "truncation")
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 
 def judge_lost(history: History, outcome: Outcome, known: Excuses) -> None:
     """Findings, excuses and the figures ``lost`` and ``avoidable`` of every arm."""
-    names = ("absent", "moved")
-    lost = [r for r in accounts(history) if r["class"] in names and r["value"] is not None]
-    lost.sort(key=lambda row: (row["acks"] != -1, row["value"]))
     table: Counter[tuple[Any, ...]] = Counter()
-    if lost:
-        evidence = _Evidence(history, known)
-        for row in _operations(history, lost[:JUDGED]):
-            name = _judge(row, outcome, known, evidence)
-            kinds = outcome.arm(row["arm"]).setdefault("lost", {})
-            kinds[name] = kinds.get(name, 0) + 1
-            node = None if row["cut"] is None else row["cut"].node
-            table[row["arm"], row["trial"], row["topic"], row["partition"], node, name] += 1
-    for row in lost[JUDGED:]:
-        kinds = outcome.arm(row["arm"]).setdefault("lost", {})
-        kinds["unclassified"] = kinds.get("unclassified", 0) + 1
-    if len(lost) > JUDGED:
-        outcome.unknowns.append(f"of {len(lost)} lost records only {JUDGED} were classified")
+    n = sum(row["n"] for row in accounts(history) if row["class"] in GONE)
+    if n:
+        evidence = _evidence(history, known)
+        found = tally(_operations(history, n), n, evidence.sort)
+        add(outcome, found, partial(_finding, evidence))
+        for label, count in found.in_order():
+            _count(outcome, label, count)
+            table[label[:6]] += count
     for figures in outcome.arms.values():
         kinds = figures.get("lost", {})
         figures["avoidable"] = kinds.get("avoidable", 0)
@@ -80,39 +73,20 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def _judge(row: Row, outcome: Outcome, known: Excuses, evidence: _Evidence) -> str:
-    """What became of one lost record: in a word, for the figures. The cut that took it is added to
-    the row (None where there is none)."""
-    arm, trial, topic, partition = key_of(row)
+def _count(outcome: Outcome, label: tuple[Any, ...], n: int) -> None:
+    """``n`` lost records of one sort: for the figures, the excuses, and what nobody can say."""
+    arm, trial, topic, partition, _, name, lost_all, rule = label
+    kinds = outcome.arm(arm).setdefault("lost", {})
+    kinds[name] = kinds.get(name, 0) + n
     place = f"{topic}-{partition}"
-    offset = _offset(row)
-    row["cut"], row["why"] = None, ""
-    excuse = known.of(arm, trial, topic, partition, row["invoke_t"], offset)
-    lost_all = row["acks"] == -1
-    if excuse is None and lost_all:
-        row["cut"] = evidence.any_cut(row)
-        outcome.add(_all_lost(row))
-        return ACKED_ALL
-    if excuse is None:
-        found = evidence.fate(row)
-        row["cut"], row["why"] = found.cut, found.why
-        if found.name == CUT:
-            assert found.cut is not None
-            return _timing(row, found.cut)
-        if found.name == UNEXPLAINED:
-            outcome.add(_unexplained(row))
-            return UNEXPLAINED
-        if found.name == UNREAD:
-            outcome.unknown(arm, trial, f"{place}: a log that may hold lost records was not read")
-        elif found.name == UNDECIDED:
-            outcome.unknown(arm, trial, f"{place}: records are lost, no leadership was recorded")
-        excuse = found.name
-    elif excuse == "untold":
-        outcome.unknown(arm, trial, f"{place}: {EXCUSES[excuse].because}")
-    if excuse in EXCUSES:
-        rule = _rule(row) if lost_all else "unexplained-loss"
-        outcome.excuse(arm, trial, rule, excuse, of=LEVELS[-1 if lost_all else 1])
-    return excuse
+    if name == UNREAD:
+        outcome.unknown(arm, trial, f"{place}: a log that may hold lost records was not read")
+    elif name == UNDECIDED:
+        outcome.unknown(arm, trial, f"{place}: records are lost, no leadership was recorded")
+    elif name == "untold":
+        outcome.unknown(arm, trial, f"{place}: {EXCUSES[name].because}")
+    if name in EXCUSES:
+        outcome.excuse(arm, trial, rule, name, of=LEVELS[-1 if lost_all else 1], n=n)
 
 
 def _offset(row: Row) -> int | None:
@@ -120,17 +94,15 @@ def _offset(row: Row) -> int | None:
     return None if row["offset"] is None or row["offset"] < 0 else row["offset"]
 
 
-def _operations(history: History, lost: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The operations of lost values, in order of t, with the span in which each was appended and
-    ``holders``: whose log has it there in the end."""
-    schema = "arm string, trial int, value bigint, class string, final_offset bigint"
-    table = history.table(
-        [{k: row[k] for k in ("arm", "trial", "value", "class", "final_offset")} for row in lost],
-        schema,
-    )
+def _operations(history: History, n: int) -> DataFrame:
+    """The operations of lost values, with the span in which each was appended and ``holders``:
+    whose log has it there in the end."""
+    values = gone(history)
+    if n <= ON_THE_DRIVER:  # spares Spark to find them twice, and to sort the load for a few
+        values = F.broadcast(history.spark.createDataFrame(values.toArrow()))
     offers = history.frame("produce").where("type = 'ok' and acks != 0")
     low, high = _append_span(history)
-    rows = offers.join(F.broadcast(table), ["arm", "trial", "value"]).select(
+    rows = offers.join(values, ["arm", "trial", "value"]).select(
         *("arm", "trial", "value", "topic", "partition", "offset", "acks", "t", "invoke_t"),
         *("node", "class", "final_offset"),
         low.alias("append_from"),
@@ -138,41 +110,61 @@ def _operations(history: History, lost: list[dict[str, Any]]) -> list[dict[str, 
     )
     held = (
         history.frame("log_read")
-        .join(F.broadcast(table.select("arm", "trial", "value")), ["arm", "trial", "value"])
+        .join(values.select("arm", "trial", "value"), ["arm", "trial", "value"], "left_semi")
         .groupBy(*TP, "value", "offset")
         .agg(F.collect_set("node").alias("holders"))
     )
-    rows = rows.join(F.broadcast(held), [*TP, "value", "offset"], "left")
-    found: list[dict[str, Any]] = rows.toArrow().to_pylist()
-    return sorted(found, key=lambda row: (row["t"], row["value"]))
+    return rows.join(held, [*TP, "value", "offset"], "left")
 
 
+@dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What acks=1 losses are held against, gathered once for all of them."""
+    """What losses are held against, gathered once for all of them: plain data."""
 
-    def __init__(self, history: History, known: Excuses) -> None:
-        self._history, self._known = history, known
-        self._partitions: dict[Key, Partition] = {}
-        self._roles = _roles(history)
-        self._replicas = _replicas(history)
-        self._traced = {(r["arm"], r["trial"]) for kind in _TRACES for r in history.rows(kind)}
+    known: Excuses
+    cuts: Mapping[Key, Sequence[Cut]]
+    partitions: Mapping[Key, Partition]
+    runs: Mapping[Node, Sequence[tuple[int, bool]]]
 
-    def any_cut(self, row: Row) -> Cut | None:
+    def sort(self, row: Row) -> Sort:
+        """What became of one lost record: where, by whose cut, in a word; whether acks=all promised
+        it, and which rule it would break."""
+        name, cut, broken, _ = self.fate(row)
+        node = None if cut is None else cut.node
+        lost_all = row["acks"] == -1
+        rule = _rule(row) if lost_all else "unexplained-loss"
+        label = (*key_of(row), node, name, lost_all, rule)
+        return Sort(label, (row["t"], row["value"]), rule if broken else None)
+
+    def fate(self, row: Row) -> tuple[str, Cut | None, bool, str]:
+        """In a word, the cut that took it, whether that is a violation, and why."""
+        key, offset = key_of(row), _offset(row)
+        excuse = self.known.of(*key, row["invoke_t"], offset)
+        if excuse is not None:
+            return excuse, None, False, ""
+        if row["acks"] == -1:
+            return ACKED_ALL, self._any_cut(row), True, ""
+        found = self._fate(row, key, offset)
+        if found.name == CUT:
+            assert found.cut is not None
+            return _timing(row, found.cut), found.cut, False, ""
+        return found.name, found.cut, found.name == UNEXPLAINED, found.why
+
+    def _any_cut(self, row: Row) -> Cut | None:
         """The first truncation that covers it, whose ever: for a witness."""
         offset = _offset(row)
         covering = [
             cut
-            for cut in cuts(self._history).get(key_of(row), ())
+            for cut in self.cuts.get(key_of(row), ())
             if (offset is None or cut.to_offset <= offset < cut.from_offset)
             and cut.cut_t >= row["append_from"]
         ]
         return min(covering, key=lambda cut: cut.cut_t, default=None)
 
-    def fate(self, row: Row) -> Fate:
+    def _fate(self, row: Row, key: Key, offset: int | None) -> Fate:
         """How a record acknowledged with acks=1 went."""
-        key, offset = key_of(row), _offset(row)
         span = (row["append_from"], max(row["append_from"], row["append_to"]))
-        of = self._partition(key)
+        of = self.partitions[key]
         nodes = of.roles.keys() | of.replicas.keys()
         lost = Lost(
             node=row["node"],
@@ -180,30 +172,45 @@ class _Evidence:
             append_from=span[0],
             append_to=span[1],
             away=frozenset(n for n in nodes if self._away((*key[:2], n), *span)),
-            damaged=frozenset(n for n in nodes if self._known.damaged(key, n, offset)),
+            damaged=frozenset(n for n in nodes if self.known.damaged(key, n, offset)),
             holders=frozenset(row["holders"] or ()),
         )
         return fate(lost, of)
 
-    def _away(self, node: tuple[str, int, int], from_t: int, to_t: int) -> bool:
+    def _away(self, node: Node, from_t: int, to_t: int) -> bool:
         """A start may be written down a little after it."""
-        return is_away(self._history, node, from_t, to_t + SEEN_WITHIN_NS)
+        return was_away(self.runs.get(node, ()), from_t, to_t + SEEN_WITHIN_NS)
 
-    def _partition(self, key: Key) -> Partition:
-        if key not in self._partitions:
-            self._partitions[key] = Partition(
-                leadership=leadership(self._history).get(key),
-                cuts=cuts(self._history).get(key, ()),
-                roles={node: of for (k, node), of in self._roles.items() if k == key},
-                ends=_ends(self._history).get(key, {}),
-                replicas=self._replicas.get(key, {}),
-                traced=key[:2] in self._traced,
+
+class _Partitions(dict[Key, Partition]):
+    """One of which nothing is known is one without leadership."""
+
+    def __missing__(self, key: Key) -> Partition:
+        return Partition(leadership=None)
+
+
+def _evidence(history: History, known: Excuses) -> _Evidence:
+    roles, ends, read = _roles(history), _ends(history), _replicas(history)
+    traced = {(r["arm"], r["trial"]) for kind in _TRACES for r in history.rows(kind)}
+    led = leadership(history)
+    partitions = _Partitions(
+        {
+            key: Partition(
+                leadership=led.get(key),
+                cuts=cuts(history).get(key, ()),
+                roles=roles.get(key, {}),
+                ends=ends.get(key, {}),
+                replicas=read.get(key, {}),
+                traced=key[:2] in traced,
             )
-        return self._partitions[key]
+            for key in {*led, *cuts(history), *roles, *ends, *read}
+        }
+    )
+    return _Evidence(known, cuts(history), partitions, runs(history))
 
 
-def _roles(history: History) -> dict[tuple[Key, int], list[Role]]:
-    found: dict[tuple[Key, int], list[Role]] = {}
+def _roles(history: History) -> dict[Key, dict[int, list[Role]]]:
+    found: dict[Key, dict[int, list[Role]]] = {}
     for row in history.rows("leader_change"):
         error_ns = row["error_ns"] or 0
         role = Role(
@@ -212,7 +219,7 @@ def _roles(history: History) -> dict[tuple[Key, int], list[Role]]:
             leads=row["role"] == "leader",
             leader_epoch=-1 if row["leader_epoch"] is None else row["leader_epoch"],
         )
-        found.setdefault((key_of(row), row["node"]), []).append(role)
+        found.setdefault(key_of(row), {}).setdefault(row["node"], []).append(role)
     return found
 
 
@@ -275,17 +282,15 @@ def _rule(row: Row) -> str:
     return "acked-all-moved" if row["class"] == "moved" else "acked-all-lost"
 
 
-def _all_lost(row: Row) -> Finding:
+def _finding(evidence: _Evidence, rule: str, row: Row) -> Finding:
+    _, cut, _, why = evidence.fate(row)
     says = f"value {row['value']} was acknowledged with acks=all at {_place(row)} and {_ended(row)}"
-    return Finding(_rule(row), says, row["arm"], row["trial"], _picks(row))
-
-
-def _unexplained(row: Row) -> Finding:
-    says = (
-        f"value {row['value']} was acknowledged with acks=1 at {_place(row)}; it {_ended(row)}, "
-        f"and nothing explains that: {row['why']}"
-    )
-    return Finding("unexplained-loss", says, row["arm"], row["trial"], _picks(row))
+    if row["acks"] != -1:
+        says = (
+            f"value {row['value']} was acknowledged with acks=1 at {_place(row)}; it {_ended(row)},"
+            f" and nothing explains that: {why}"
+        )
+    return Finding(rule, says, row["arm"], row["trial"], _picks(row, cut))
 
 
 def _place(row: Row) -> str:
@@ -297,7 +302,7 @@ def _ended(row: Row) -> str:
     return f"is at offset {row['final_offset']} in the end" if moved else "is not in the final log"
 
 
-def _picks(row: Row) -> tuple[Pick, ...]:
+def _picks(row: Row, cut: Cut | None) -> tuple[Pick, ...]:
     at = {"topic": row["topic"], "partition": row["partition"]}
     picks = [
         Pick("produce", {**at, "value": row["value"]}, rows=1),
@@ -306,7 +311,6 @@ def _picks(row: Row) -> tuple[Pick, ...]:
         Pick("log_read", {**at, "offset": row["offset"]}),
         Pick("log_end", {**at, "is_leader": True}, rows=1),
     ]
-    cut = row["cut"]
     if cut is not None and not cut.whole:
         offsets = {"from_offset": cut.from_offset, "to_offset": cut.to_offset}
         picks[2] = Pick("truncation", {**at, "node": cut.node, **offsets}, rows=1)

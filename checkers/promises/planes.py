@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -106,10 +107,14 @@ def _upgraded(history: History, rows: DataFrame) -> DataFrame:
             place = (row["arm"], row["trial"])
             done = row["t"] if row["phase"] == "injected" else 0
             since[place] = max(since.get(place, 0), done)
-    for (arm, trial), t in since.items():
-        mixed = (F.col("arm") == arm) & (F.col("trial") == trial)
-        rows = rows.where(~(mixed & (F.col("t") < t)) if t else ~mixed)
-    return rows
+    if not since:
+        return rows
+    mixed = [
+        {"arm": arm, "trial": trial, FROM: ALWAYS, TO: t or FOREVER}
+        for (arm, trial), t in since.items()
+    ]
+    found = Timeline(mixed, ("arm", "trial")).at(history, rows, F.col("t"))
+    return found.where(F.col(FROM).isNull()).drop(FROM, TO)
 
 
 # -- who was connected to what ------------------------------------------------------------------

@@ -18,17 +18,21 @@ compacted topics have gaps, and deleted ones begin anew (`checkers.judging.excus
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
-from checkers.facts.disputes import disputes
+from checkers.facts.disputes import disputed
+from checkers.facts.leadership import key_of
 from checkers.facts.segments import fallen
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ position was moved, and it said so."""
 DELIVERED: Final = "records delivered"
 _LONG_ENOUGH_NS: Final = 5_000_000_000
 """For a consumer to be given what was there when the last fault was healed."""
-_SUSPECTS: Final = 10_000
+Row = Mapping[str, Any]
 _TP: Final = ["arm", "trial", "topic", "partition"]
 
 
@@ -67,23 +71,32 @@ def _delivered(history: History, outcome: Outcome) -> None:
 
 
 def _disagreements(history: History, outcome: Outcome, known: Excuses) -> None:
-    odd = [r for r in disputes(history) if r["class"] == "fetch-disagree"]
-    for row in sorted(odd, key=lambda r: [r[k] for k in (*_TP, "offset")]):
-        place = (row["arm"], row["trial"], row["topic"], row["partition"])
-        excuse = known.of(*place, row["first_read_t"] or 0)
+    rows, n = disputed(history, "fetch-disagree")
+    if not n:
+        return
+    found = tally(rows, n, partial(_disagreement, known))
+    add(outcome, found, _disagreement_finding)
+    for (arm, trial, rule, excuse), n_of in found.in_order():
         if excuse is not None:
-            outcome.excuse(*place[:2], "inconsistent-offset", excuse, of=DELIVERED)
-            continue
-        at = {**_at(row), "offset": row["offset"]}
-        outcome.add(
-            Finding(
-                "inconsistent-offset",
-                f"consumers read different values at {_place(row)} offset {row['offset']}",
-                row["arm"],
-                row["trial"],
-                (Pick("fetch", at, rows=9), Pick("log_read", at)),
-            )
-        )
+            outcome.excuse(arm, trial, rule, excuse, of=DELIVERED, n=n_of)
+
+
+def _disagreement_finding(rule: str, row: Row) -> Finding:
+    at = {**_at(row), "offset": row["offset"]}
+    return Finding(
+        rule,
+        f"consumers read different values at {_place(row)} offset {row['offset']}",
+        row["arm"],
+        row["trial"],
+        (Pick("fetch", at, rows=9), Pick("log_read", at)),
+    )
+
+
+def _disagreement(known: Excuses, row: Row) -> Sort:
+    place = key_of(row)
+    excuse, rule = known.of(*place, row["first_read_t"] or 0), "inconsistent-offset"
+    broken = rule if excuse is None else None
+    return Sort((*place[:2], rule, excuse), (*place, row["offset"]), broken)
 
 
 def _at(row: Any) -> dict[str, Any]:
@@ -120,17 +133,19 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     gap_between = ~F.col("_free") & F.coalesce(F.col("first") > F.col("_before") + 1, F.lit(False))
     gap_within = F.col("distinct") < F.col("last") - F.col("first") + 1
     judged = whole.withColumn("back", back).withColumn("skip", gap_between | gap_within)
-    odd = judged.where("back or skip").orderBy("t").limit(_SUSPECTS).collect()
-    skips: list[Any] = []
-    for row in odd:
-        if known.of(row["arm"], row["trial"], row["topic"], row["partition"], row["t"]) is not None:
-            continue
-        if row["back"]:
-            outcome.add(_went_back(row))
-        if row["skip"]:
-            skips.append(row)
-    if skips:
-        _judge_skips(history, outcome, skips)
+    again = tally(judged.where("back"), None, partial(_poll, known, "poll-went-back"))
+    add(outcome, again, _went_back)
+    skips = judged.where("skip")
+    found = tally(skips, None, partial(_poll, known, "poll-skipped"))
+    if found.broken:
+        missed = _missed(history, skips)
+        add(outcome, tally(missed, None, partial(_poll, known, "poll-skipped")), _skipped)
+
+
+def _poll(known: Excuses, rule: str, row: Row) -> Sort:
+    place = key_of(row)
+    excuse = known.of(*place, row["t"])
+    return Sort((excuse,), (row["t"], *place, row["process"]), rule if excuse is None else None)
 
 
 def _alone(history: History) -> DataFrame:
@@ -140,11 +155,11 @@ def _alone(history: History) -> DataFrame:
     return history.frame("fetch").join(F.broadcast(members), keys, "left_anti")
 
 
-def _went_back(row: Any) -> Finding:
+def _went_back(rule: str, row: Row) -> Finding:
     at = {**_at(row), "process": row["process"]}
     before = row["_before"] if row["_before"] is not None else row["last"]
     return Finding(
-        "poll-went-back",
+        rule,
         f"{row['process']} was given offset {row['first']} of {_place(row)} after {before}",
         row["arm"],
         row["trial"],
@@ -155,55 +170,52 @@ def _went_back(row: Any) -> Finding:
     )
 
 
-def _judge_skips(history: History, outcome: Outcome, skips: list[Any]) -> None:
-    """A gap is a skip only when the final log has a record in it (above the log's start)."""
-    fields = (
-        "arm string, trial int, topic string, partition int, process string, "
-        "low bigint, high bigint"
-    )
-    spans = history.table(
-        [
-            {
-                **{k: row[k] for k in [*_TP, "process"]},
-                "low": row["first"]
-                if row["_before"] is None
-                else min(row["_before"], row["first"]),
-                "high": row["last"],
-            }
-            for row in skips
-        ],
-        fields,
-    )
+def _missed(history: History, skips: DataFrame) -> DataFrame:
+    """A gap is a skip only when the final log has a record in it (above the log's start) that the
+    consumer was never given: the first of each gap, with ``low`` and ``high``, which it was."""
+    keys = [*_TP, "process"]
+    low = F.least("first", "_before").alias("low")  # skips nulls
+    gaps = skips.select(*keys, low, F.col("last").alias("high"), "t")
     final = (
         history.frame("log_read")
         .join(F.broadcast(leaders_table(history)), _TP)
         .where("node = leader_node and offset < leader_hw")
-        .select(*_TP, "offset", "value")
+        .select(*_TP, "offset")
     )
-    given = (
-        history.frame("fetch")
-        .where("type = 'ok' and offset >= 0")
-        .select(*_TP, "process", "offset")
-        .distinct()
-    )
-    inside = final.join(F.broadcast(spans), _TP).where("offset > low and offset < high")
-    missed: DataFrame = inside.join(given, [*_TP, "process", "offset"], "left_anti")
-    for row in missed.orderBy("offset").dropDuplicates([*_TP, "process", "low"]).collect():
-        at = {**_at(row), "process": row["process"]}
-        outcome.add(
-            Finding(
-                "poll-skipped",
-                f"{row['process']} was never given offset {row['offset']} of {_place(row)}, which "
-                "lies between two that it was given",
-                row["arm"],
-                row["trial"],
-                (
-                    Pick("fetch", {**at, "offset": row["low"]}, rows=1),
-                    Pick("fetch", {**at, "offset": row["high"]}, rows=1),
-                    Pick("log_read", {**_at(row), "offset": row["offset"]}),
-                ),
-            )
+    given = history.frame("fetch").where("type = 'ok' and offset >= 0").select(*keys, "offset")
+    kept = final.join(F.broadcast(gaps.select(*keys).distinct()), _TP)
+    kept = kept.join(given, [*keys, "offset"], "left_anti")
+    gap = F.struct("low", "high", "t")
+    both = gaps.select(*keys, F.col("low").alias("offset"), gap.alias("gap")).unionByName(
+        kept.select(
+            *keys, "offset", F.lit(None).cast("struct<low:long,high:long,t:long>").alias("gap")
         )
+    )
+    so_far = Window.partitionBy(*keys).orderBy("offset", F.col("gap").isNull())
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    both = both.withColumn("_in", F.last("gap", ignorenulls=True).over(so_far))
+    both = both.withColumn("_until", F.max("gap.high").over(so_far))
+    inside = both.where("gap is null and offset > _in.low and offset < _until")
+    first = inside.groupBy(*keys, F.col("_in.low").alias("low"))
+    return first.agg(
+        F.min("offset").alias("offset"), F.max("_until").alias("high"), F.min("_in.t").alias("t")
+    )
+
+
+def _skipped(rule: str, row: Row) -> Finding:
+    at = {**_at(row), "process": row["process"]}
+    return Finding(
+        rule,
+        f"{row['process']} was never given offset {row['offset']} of {_place(row)}, which lies "
+        "between two that it was given",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("fetch", {**at, "offset": row["low"]}, rows=1),
+            Pick("fetch", {**at, "offset": row["high"]}, rows=1),
+            Pick("log_read", {**_at(row), "offset": row["offset"]}),
+        ),
+    )
 
 
 # -- never given --------------------------------------------------------------------------------

@@ -36,19 +36,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.accounts import NO_RETRY_NS, definite_failure, leaders_table
+from checkers.facts.accounts import DELIVERIES, accounts, leaders_table
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from checkers.history.frames import History
 
 OFFERED: Final = "records offered"
 FOUND: Final = "records of the final logs"
-_DELIVERIES: Final = {"once": 1, "idempotent": 2, "once-a-leader": 3}
 ORDERED: Final = "records in an idempotent producer's order"
 
 
@@ -59,86 +56,12 @@ def check(history: History) -> Outcome:
     if not history.has("log_read"):
         outcome.unknowns.append("no final log was read")
         return outcome
-    for row in _classes(_by_value(history)):
+    for row in accounts(history):
         _judge(outcome, row)
     for finding, n in _reordered(history, outcome):
         outcome.add(finding)
         outcome.counts[finding.rule] += n - 1
     return outcome
-
-
-def _by_value(history: History) -> DataFrame:
-    """One row a value: who offered it and how that ended, how often it is in the final logs, and
-    whether a consumer was given it. One aggregation, on primitives."""
-    nothing, never = F.lit(None).cast("long"), F.lit(None).cast("int")
-    place = F.xxhash64("topic", "partition")
-    kinds = history.table(
-        [
-            {"arm": a, "trial": t, "process": p, "_delivery": _DELIVERIES.get(d, 0)}
-            for (a, t, p), d in history.run.deliveries().items()
-        ],
-        "arm string, trial int, process string, _delivery int",
-    )
-    offers = history.frame("produce").where("value is not null")
-    offers = offers.join(F.broadcast(kinds), ["arm", "trial", "process"], "left").select(
-        "arm",
-        "trial",
-        "value",
-        definite_failure().cast("int").alias("failed"),
-        F.coalesce("_delivery", F.lit(0)).alias("delivery"),
-        (F.coalesce(F.col("t") - F.col("invoke_t"), F.lit(NO_RETRY_NS)) < NO_RETRY_NS)
-        .cast("int")
-        .alias("quick"),
-        nothing.alias("_offset"),
-        nothing.alias("_place"),
-        never.alias("read"),
-        never.alias("_epoch"),
-        never.alias("_life"),
-    )
-    final = history.frame("log_read").where("value is not null")
-    leaders = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
-    final = final.join(F.broadcast(leaders), ["arm", "trial", "topic", "partition"])
-    final = final.where("node = leader_node").select(
-        *("arm", "trial", "value"),
-        *(never, never, never, F.col("offset"), place, never, F.col("leader_epoch").cast("int")),
-        F.col("producer_epoch").cast("int"),
-    )
-    reads = history.frame("fetch").where("type = 'ok' and value is not null")
-    reads = reads.select(
-        *("arm", "trial", "value"),
-        *(never, never, never, nothing, nothing, F.lit(1).cast("int"), never, never),
-    )
-    found = offers.unionAll(final).unionAll(reads).groupBy("arm", "trial", "value")
-    return found.agg(
-        F.max("failed").alias("failed"),
-        F.max("delivery").alias("delivery"),
-        F.min("quick").alias("quick"),
-        F.max("read").alias("read"),
-        F.count("_offset").alias("found"),
-        F.min("_offset").alias("first"),
-        F.max("_offset").alias("last"),
-        F.when(F.max("delivery") == _DELIVERIES["idempotent"], F.max("_life") - F.min("_life"))
-        .otherwise(F.max("_epoch") - F.min("_epoch"))
-        .alias("epochs"),
-    )
-
-
-def _classes(values: DataFrame) -> list[dict[str, Any]]:
-    """How many values of each kind, and two of them by name."""
-    values = values.withColumn("offered", F.col("failed").isNotNull())
-    values = values.withColumn("copies", F.least("found", F.lit(2)))
-    values = values.withColumn("given", F.coalesce("read", F.lit(0)))
-    # Each copy in an epoch of its own: of its producer, if it is idempotent, else of its leader.
-    apart = (F.col("found") > 1) & (F.coalesce("epochs", F.lit(0)) >= F.col("found") - 1)
-    values = values.withColumn("apart", apart)
-    kinds = ["arm", "trial", "offered", "failed", "delivery", "quick", "copies", "given", "apart"]
-    found = values.groupBy(*kinds).agg(
-        F.count("*").alias("n"),
-        F.sum("found").alias("found"),
-        F.min("value").alias("lowest"),
-        F.max("value").alias("highest"),
-    )
-    return list(found.toArrow().to_pylist())
 
 
 def _judge(outcome: Outcome, row: dict[str, Any]) -> None:
@@ -149,8 +72,8 @@ def _judge(outcome: Outcome, row: dict[str, Any]) -> None:
         figures["foreign_records"] = figures.get("foreign_records", 0) + row["found"]
         return
     outcome.saw(arm, trial, OFFERED, n)
-    by_leader = row["delivery"] == _DELIVERIES["once-a-leader"]
-    idempotent = row["delivery"] == _DELIVERIES["idempotent"]
+    by_leader = row["delivery"] == DELIVERIES["once-a-leader"]
+    idempotent = row["delivery"] == DELIVERIES["idempotent"]
     certain = row["quick"] == 1 or (row["delivery"] > 0 and not by_leader)
     if row["copies"] > 1:
         figures["duplicates"] = figures.get("duplicates", 0) + n

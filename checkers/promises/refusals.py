@@ -27,7 +27,9 @@ Blind: a broker epoch that ZooKeeper never had (KRaft); state that changes witho
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -36,15 +38,17 @@ from checkers.facts.control_requests import (
     PLACE,
     REQUEST,
     answered_leader_epochs,
+    counted,
     known_leader_epochs,
     requests,
     without_anew,
 )
 from checkers.facts.lives import with_start
-from checkers.facts.spans import earliest, error, latest
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.applied import judge_applied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,39 +63,73 @@ _LOOKED_AT_BEFORE: Final = (56, 103)
 LATE_WATCH_NS: Final = 2_000_000_000
 """So much later may the watch see what a broker or controller knew when ZooKeeper answered it."""
 REFUSED: Final = "refused control requests"
-_SUSPECTS: Final = 10_000
+Row = Mapping[str, Any]
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
     if not history.has("control_request") and not history.has("forged"):
         return outcome
-    for row in requests(history).groupBy("arm", "trial", "error").count().toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], "control requests", row["count"])
-        outcome.saw(row["arm"], row["trial"], REFUSED, row["count"] if row["error"] else 0)
-    for finding in (
-        *_wrong_errors(history),
-        *_wrong_partition_errors(history),
-        *_current_refused(history, outcome),
-        *_current_leader_epoch_refused(history),
-    ):
-        _add_once(outcome, finding)
-    for row in _applied_though_refused(history):
-        outcome.add(_applied_finding(row))
+    answered = Answered(set(), set())
+    for row in counted(history):
+        outcome.saw(row["arm"], row["trial"], "control requests", row["n"])
+        outcome.saw(row["arm"], row["trial"], REFUSED, row["n"] if row["error"] else 0)
+        answered.errors.add(row["error"] or 0)
+    answered.of_partitions.update(_partition_errors(history))
+    for rule, name, rows in (
+        ("refused-with-wrong-error", "wrong", _wrong_errors(history, answered)),
+        ("refused-with-wrong-error", "wrong", _wrong_partition_errors(history, answered)),
+        *(("current-epoch-refused", "current", rows)
+          for rows in _current_refused(history, outcome, answered)),
+        ("current-epoch-refused", "unheard", _current_leader_epoch_refused(history, answered)),
+    ):  # fmt: skip
+        if rows is not None:
+            # A forged request shows twice: as the forger saw it and as the broker did.
+            once = one_of_each(rows, _ONE, ["begin_t", "source"])
+            found = tally(once, None, partial(_sort, rule))
+            add(outcome, found, partial(_finding, _SAYS[name]))
+    if answered.without() | {error for _, error in answered.of_partitions} - {0}:
+        judge_applied(history, outcome)
     return outcome
 
 
-def _add_once(outcome: Outcome, finding: Finding) -> None:
-    """A forged request shows twice: as the forger saw it and as the broker did."""
-    if not any(f.rule == finding.rule and f.says == finding.says for f in outcome.findings):
-        outcome.add(finding)
+_ONE: Final = (
+    *("arm", "trial", "node", "api", "correlation_id", "topic", "partition"),
+    *("what", "older", "newer", "error", "must"),
+)
+
+
+def _sort(rule: str, row: Row) -> Sort:
+    return Sort((), (row["begin_t"], row["node"], row["correlation_id"]), rule)
+
+
+class Answered(NamedTuple):
+    """What was answered at all, from which most runs can be cleared: the errors of whole requests
+    (0: none), and (api, error) of partitions."""
+
+    errors: set[int]
+    of_partitions: set[tuple[str, int]]
+
+    def without(self, *errors: int) -> set[int]:
+        """The errors of whole requests, but for these."""
+        return self.errors - {0, *errors}
+
+
+def _partition_errors(history: History) -> list[tuple[str, int]]:
+    lived = history.frame("control_request").select("api", F.explode("partitions").alias("p"))
+    forged = history.frame("forged").select("api", F.col("partition_error").alias("error"))
+    both = lived.select("api", F.col("p.error").alias("error")).unionAll(forged)
+    found = both.where("error is not null").distinct().collect()
+    return [(row["api"], row["error"]) for row in found]
 
 
 # -- the right error ----------------------------------------------------------------------------
 
 
-def _wrong_errors(history: History) -> list[Finding]:
+def _wrong_errors(history: History, answered: Answered) -> DataFrame | None:
     """Requests that were certainly stale as a whole, and how they were answered."""
+    if not answered.without(*_UNAUTHORIZED, STALE_BROKER_EPOCH):
+        return None
     rows = requests(history).where("life is not null and error is not null")
     stated = rows.where("own_broker_epoch is not null")
     stated = stated.withColumnRenamed("own_broker_epoch", "_own")
@@ -104,26 +142,27 @@ def _wrong_errors(history: History) -> list[Finding]:
     by_controller = refused.where(~F.col("error").isin(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH))
     by_controller = by_controller.join(F.broadcast(heard), ID)
     by_controller = by_controller.where("_heard > controller_epoch and _t < begin_t")
-    found: dict[tuple[Any, ...], Finding] = {}
-    for frame, what, newer, must in (  # broker epochs are looked at first
+    parts = []
+    for frame, what, newer, must in (
         (by_broker, "broker_epoch", "_own", STALE_BROKER_EPOCH),
         (by_controller, "controller_epoch", "_heard", STALE_CONTROLLER_EPOCH),
     ):
         each = frame.groupBy(*ID, *REQUEST, "begin_t", "t", "error", F.col(what).alias("older"))
-        suspects = each.agg(F.max(newer).alias("newer")).orderBy("begin_t").limit(_SUSPECTS)
-        for row in suspects.collect():
-            name = what.replace("_", " ")
-            says = (
-                f"node {row['node']} refused {row['api']} no. {row['correlation_id']} with {name} "
-                f"{row['older']} (it knew {row['newer']}) with error {row['error']}, not {must}"
-            )
-            request = tuple(row[k] for k in (*ID, *REQUEST, "t"))
-            found.setdefault(request, _finding("refused-with-wrong-error", says, row))
-    return list(found.values())
+        suspects = each.agg(F.max(newer).alias("newer")).withColumn("must", F.lit(must))
+        parts.append(_shaped(suspects, what.replace("_", " ")))
+    # Broker epochs are looked at first.
+    return one_of_each(parts[0].unionByName(parts[1]), (*ID, *REQUEST, "t"), ["what"])
 
 
-def _wrong_partition_errors(history: History) -> list[Finding]:
+def _wrong_partition_errors(history: History, answered: Answered) -> DataFrame | None:
     """Partitions whose leader epoch was certainly older than one that the broker had accepted."""
+    right = {
+        (api, FENCED_LEADER_EPOCH if api == "STOP_REPLICA" else STALE_CONTROLLER_EPOCH)
+        for api, _ in answered.of_partitions
+    }
+    odd = answered.of_partitions - right
+    if not any(error not in (0, *_LOOKED_AT_BEFORE) for _, error in odd):
+        return None
     rows = answered_leader_epochs(history).where("life is not null and error <> 0")
     fenced = F.when(F.col("api") == "STOP_REPLICA", FENCED_LEADER_EPOCH).otherwise(
         STALE_CONTROLLER_EPOCH
@@ -134,28 +173,43 @@ def _wrong_partition_errors(history: History) -> list[Finding]:
     found = rows.join(known_leader_epochs(history), PLACE)
     found = without_anew(history, found.where("newer > leader_epoch and known_t < begin_t"))
     each = found.groupBy(*PLACE, *REQUEST, "begin_t", "t", "error", "must", "leader_epoch")
-    suspects = each.agg(F.max("newer").alias("newer")).orderBy("begin_t").limit(_SUSPECTS)
-    return [
-        _finding(
-            "refused-with-wrong-error",
-            f"node {row['node']} refused {row['api']} no. {row['correlation_id']} for "
-            f"{row['topic']}-{row['partition']} with leader epoch {row['leader_epoch']} (it knew "
-            f"{row['newer']}) with error {row['error']}, not {row['must']}",
-            row,
-            at=(row["topic"], row["partition"]),
-        )
-        for row in suspects.collect()
+    suspects = each.agg(F.max("newer").alias("newer")).withColumnRenamed("leader_epoch", "older")
+    return _shaped(suspects, "leader epoch")
+
+
+def _shaped(rows: DataFrame, what: str) -> DataFrame:
+    """Suspects of every kind in the same columns: refused with ``older`` although, or because, the
+    broker knew ``newer``."""
+    known = set(rows.columns)
+    types = {"topic": "string", "partition": "int", "newer": "long", "must": "int"}
+    columns = [
+        (F.col(name) if name in known else F.lit(None)).cast(kind).alias(name)
+        for name, kind in types.items()
     ]
+    older = F.col("older").cast("long").alias("older")
+    names = [name for name in (*ID, *REQUEST, "begin_t", "t", "error") if name in known]
+    return rows.select(*names, older, *columns, F.lit(what).alias("what"))
+
+
+def _wrong_says(row: Row) -> str:
+    return (
+        f"node {row['node']} refused {row['api']} no. {row['correlation_id']}{_for(row)} with "
+        f"{row['what']} {row['older']} (it knew {row['newer']}) with error {row['error']}, not "
+        f"{row['must']}"
+    )
+
+
+def _for(row: Row) -> str:
+    return "" if row["topic"] is None else f" for {row['topic']}-{row['partition']}"
 
 
 # -- refused although current -------------------------------------------------------------------
 
 
-def _current_refused(history: History, outcome: Outcome) -> list[Finding]:
+def _current_refused(history: History, outcome: Outcome, answered: Answered) -> Iterator[DataFrame]:
     refused = requests(history).where(
         F.col("error").isin(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
     )
-    found = []
     for code, what, newest in (
         (STALE_BROKER_EPOCH, "broker_epoch", _registered(history)),
         (STALE_CONTROLLER_EPOCH, "controller_epoch", _elected(history)),
@@ -164,6 +218,8 @@ def _current_refused(history: History, outcome: Outcome) -> list[Finding]:
             for arm in history.arms:
                 outcome.unjudged(arm, f"refusals with {code}: nobody tells the true {what}")
             continue
+        if code not in answered.errors:
+            continue
         table = history.table(
             newest, "arm string, trial int, _node int, _epoch bigint, _from bigint"
         )
@@ -171,18 +227,17 @@ def _current_refused(history: History, outcome: Outcome) -> list[Finding]:
         joined = rows.join(F.broadcast(table), ["arm", "trial"])
         known = joined.where("_node is null or _node = node").where("_from <= end_t")
         each = known.groupBy(
-            "arm", "trial", "node", *REQUEST, "begin_t", "t", "error", F.col(what).alias("own")
-        ).agg(F.max("_epoch").alias("newest"))
-        suspects = each.where("own >= newest").orderBy("begin_t").limit(_SUSPECTS)
-        for row in suspects.collect():
-            name = what.replace("_", " ")
-            says = (
-                f"node {row['node']} refused {row['api']} no. {row['correlation_id']} with error "
-                f"{code} although its {name} {row['own']} is the newest that there was "
-                f"({row['newest']})"
-            )
-            found.append(_finding("current-epoch-refused", says, row))
-    return found
+            "arm", "trial", "node", *REQUEST, "begin_t", "t", "error", F.col(what).alias("older")
+        ).agg(F.max("_epoch").alias("newer"))
+        yield _shaped(each.where("older >= newer"), what.replace("_", " "))
+
+
+def _current_says(row: Row) -> str:
+    return (
+        f"node {row['node']} refused {row['api']} no. {row['correlation_id']} with error "
+        f"{row['error']} although its {row['what']} {row['older']} is the newest that there was "
+        f"({row['newer']})"
+    )
 
 
 def _registered(history: History) -> list[dict[str, Any]]:
@@ -227,11 +282,13 @@ def _detail(text: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _current_leader_epoch_refused(history: History) -> list[Finding]:
+def _current_leader_epoch_refused(history: History, answered: Answered) -> DataFrame | None:
     """A LeaderAndIsr's partition refused although its leader epoch is above all that the broker
     accepted, or says it did, since it was started and until it had answered: a broker that shuts
     down serves on. Who was refused for the whole request is not judged here: the partitions' own
     errors say nothing then."""
+    if ("LEADER_AND_ISR", STALE_CONTROLLER_EPOCH) not in answered.of_partitions:
+        return None
     rows = answered_leader_epochs(history).where("life is not null and api = 'LEADER_AND_ISR'")
     rows = rows.where(F.col("error") == STALE_CONTROLLER_EPOCH)
     rows = with_start(history, rows, F.col("begin_t"))
@@ -242,21 +299,23 @@ def _current_leader_epoch_refused(history: History) -> list[Finding]:
     same = same & (F.col("known_t") >= F.col("started_t"))
     for name in at:
         same = same & (F.col(f"r.{name}") == F.col(f"k.{name}"))
-    suspects = rows.alias("r").join(known, same, "left_anti").orderBy("begin_t")
-    return [
-        _finding(
-            "current-epoch-refused",
-            f"node {row['node']} refused {row['api']} no. {row['correlation_id']} for "
-            f"{row['topic']}-{row['partition']} with error {STALE_CONTROLLER_EPOCH} although its "
-            f"leader epoch {row['leader_epoch']} is newer than any that it had accepted",
-            row,
-            at=(row["topic"], row["partition"]),
-        )
-        for row in suspects.limit(_SUSPECTS).collect()
-    ]
+    suspects = rows.alias("r").join(known, same, "left_anti")
+    return _shaped(suspects.withColumnRenamed("leader_epoch", "older"), "leader epoch")
 
 
-def _finding(rule: str, says: str, row: Any, at: tuple[str, int] | None = None) -> Finding:
+def _unheard_says(row: Row) -> str:
+    return (
+        f"node {row['node']} refused {row['api']} no. {row['correlation_id']}{_for(row)} with "
+        f"error {STALE_CONTROLLER_EPOCH} although its leader epoch {row['older']} is newer than "
+        "any that it had accepted"
+    )
+
+
+_SAYS: Final = {"wrong": _wrong_says, "current": _current_says, "unheard": _unheard_says}
+
+
+def _finding(words: Callable[[Row], str], rule: str, row: Row) -> Finding:
+    at = None if row["topic"] is None else (row["topic"], row["partition"])
     node = {"node": row["node"]}
     same = {**node, "api": row["api"], "correlation_id": row["correlation_id"]}
     picks = [
@@ -269,125 +328,7 @@ def _finding(rule: str, says: str, row: Any, at: tuple[str, int] | None = None) 
         picks.append(Pick("leader_change", epochs, to_t=row["t"], last=True, rows=1))
     if row["source"] == "forged":
         picks.append(Pick("forged", same, row["t"], row["t"], rows=1))
-    return Finding(rule, says, row["arm"], row["trial"], tuple(picks))
-
-
-# -- refused, and applied all the same ----------------------------------------------------------
-
-
-def _applied_though_refused(history: History) -> list[Any]:
-    """Changes traced while a refused request was being handled, and by no accepted one.
-
-    The change bears the request's correlation id, which is unique to one sender; another sender's
-    accepted request with the same id at the same time would explain it, so such pairs are dropped.
-    """
-    if not history.has("control_request"):
-        return []
-    rows = history.frame("control_request").where("dequeue_t is not null and handled_t is not null")
-    each = (
-        rows.select(
-            "arm",
-            "trial",
-            "node",
-            "api",
-            "correlation_id",
-            "client_id",
-            "error",
-            "t",
-            earliest(F.col("dequeue_t")).alias("dequeue_t"),
-            latest(F.col("handled_t")).alias("handled_t"),
-            F.explode_outer("partitions").alias("p"),
-        )
-        .select(
-            "*",
-            F.col("p.topic").alias("topic"),
-            F.col("p.partition").alias("partition"),
-            F.col("p.error").alias("p_error"),
-        )
-        .drop("p")
-    )
-    bad = F.coalesce(F.col("error"), F.lit(0)) != 0
-    bad = bad | (F.coalesce(F.col("p_error"), F.lit(0)).isin(11, 74))
-    changes = _traced_changes(history)
-    join = (
-        (F.col("r.arm") == F.col("c.arm"))
-        & (F.col("r.trial") == F.col("c.trial"))
-        & (F.col("r.node") == F.col("c.node"))
-        & (F.col("r.correlation_id") == F.col("c.correlation_id"))
-        & (F.col("r.api") == F.col("c.api"))
-        & (F.col("r.topic") == F.col("c.topic"))
-        & (F.col("r.partition") == F.col("c.partition"))
-        & (F.col("c.change_t") + error("c.change_error") >= F.col("r.dequeue_t"))
-        & (F.col("c.change_t") - error("c.change_error") <= F.col("r.handled_t"))
-    )
-    hits = (
-        each.where(bad)
-        .alias("r")
-        .join(changes.alias("c"), join)
-        .select("r.*", "c.change_t", "c.change_error", "c.kind")
-    )
-    fine = each.where(~bad).alias("r")
-    lawful = hits.alias("c").join(fine, join, "left_anti")
-    return lawful.orderBy("change_t").limit(_SUSPECTS).collect()
-
-
-def _traced_changes(history: History) -> DataFrame:
-    kinds = {
-        "leader_change": "LEADER_AND_ISR",
-        "metadata_update": "UPDATE_METADATA",
-        "replica_stop": "STOP_REPLICA",
-    }
-    parts = [
-        history.frame(kind).select(
-            "arm",
-            "trial",
-            "node",
-            "topic",
-            "partition",
-            "correlation_id",
-            F.lit(api).alias("api"),
-            F.col("t").alias("change_t"),
-            F.col("error_ns").alias("change_error"),
-            F.lit(kind).alias("kind"),
-        )
-        for kind, api in kinds.items()
-        if history.has(kind)
-    ]
-    if not parts:
-        return history.table(
-            [],
-            "arm string, trial int, node int, topic string, partition int, correlation_id int, "
-            "api string, change_t bigint, change_error bigint, kind string",
-        )
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.unionAll(part)
-    return rows
-
-
-def _applied_finding(row: Any) -> Finding:
-    error = row["error"] or row["p_error"]
-    at = {"topic": row["topic"], "partition": row["partition"]}
-    return Finding(
-        "refused-but-applied",
-        f"node {row['node']} refused {row['api']} for {row['topic']}-{row['partition']} with error "
-        f"{error}, and changed its state all the same",
-        row["arm"],
-        row["trial"],
-        (
-            Pick(
-                row["kind"], {**at, "node": row["node"]}, row["change_t"], row["change_t"], rows=1
-            ),
-            Pick(
-                "control_request",
-                {"node": row["node"], "correlation_id": row["correlation_id"]},
-                row["t"],
-                row["t"],
-                at=(row["topic"], row["partition"]),
-                rows=1,
-            ),
-        ),
-    )
+    return Finding(rule, words(row), row["arm"], row["trial"], tuple(picks))
 
 
 PROMISE: Final = Promise(

@@ -25,153 +25,247 @@ calm never came. What a forger told is the forger's (`checkers.facts.forgeries`)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.answers import Shown, deletion_steps, shown
-from checkers.facts.calm import Debts
+from pyspark.sql import functions as F
+
+from checkers.facts.answers import deletion_steps, shown_rows
+from checkers.facts.calm import Debts, Node
 from checkers.facts.committed import Committed, committed
-from checkers.facts.leadership import Key
+from checkers.facts.leadership import TP, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 UNJUDGED_SHARE: Final = 0.25
 """Of the (broker, partition) pairs of a trial: where more were asked for the last time before they
 owed anything, too little was judged."""
 NO_LEADER: Final = -1
-_NO_ERROR: Final = (None, 0)
 _ANSWERS: Final = "answers about a partition"
 _PAIRS: Final = "last answers"
 Row = Mapping[str, Any]
+Trial = tuple[str, int]
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
-    true = []
-    for one in shown(history):
-        trial = one.key[:2]
-        outcome.saw(*trial, _ANSWERS, one.n)
-        figures = outcome.arm(one.key[0])
-        figures["answers"] = figures.get("answers", 0) + one.n
-        if one.forged:
-            outcome.excuse(*trial, "metadata-wrong-leader", "forged", of=_ANSWERS, n=one.n)
-        else:
-            true.append(one)
-    for finding in (*_at_any_time(history, outcome, true), *_in_the_end(history, outcome, true)):
-        outcome.add(finding)
+    if not history.has("metadata"):
+        return outcome
+    rows = _against_commits(history, shown_rows(history))
+    _totals(history, outcome, rows)
+    true = rows.where("not forged")
+    _at_any_time(outcome, true)
+    _in_the_end(history, outcome, true)
     return outcome
+
+
+def _totals(history: History, outcome: Outcome, rows: DataFrame) -> None:
+    unseen = F.max((~F.col("forged") & F.col("unseen")).cast("int"))
+    sums = rows.groupBy("arm", "trial", "forged").agg(
+        F.sum("n").alias("n"), unseen.alias("unseen"), F.max("last_t").alias("end_t")
+    )
+    for row in sums.toArrow().to_pylist():
+        trial = (row["arm"], row["trial"])
+        outcome.saw(*trial, _ANSWERS, row["n"])
+        figures = outcome.arm(row["arm"])
+        figures["answers"] = figures.get("answers", 0) + row["n"]
+        if row["forged"]:
+            outcome.excuse(*trial, "metadata-wrong-leader", "forged", of=_ANSWERS, n=row["n"])
+        if row["unseen"]:
+            what = "answers with leader epochs of which nobody saw the commit (see stale-metadata)"
+            outcome.unjudged(row["arm"], what)
+
+
+def _against_commits(history: History, rows: DataFrame) -> DataFrame:
+    """Add ``leaders`` and ``isrs``: what was committed in that leader epoch; and ``unseen``."""
+    known = [
+        {
+            **dict(zip(TP, key, strict=True)),
+            "leader_epoch": epoch,
+            "leaders": sorted(of.leaders.get(epoch, ())),
+            "isrs": "".join(map(_named, sorted(of.isrs.get(epoch, ())))),
+        }
+        for key, of in committed(history).items()
+        for epoch in of.leaders.keys() | of.isrs.keys()
+    ]
+    table = history.table(
+        known,
+        "arm string, trial int, topic string, partition int, leader_epoch int, "
+        "leaders array<bigint>, isrs string",
+    )
+    found = rows.join(F.broadcast(table), [*TP, "leader_epoch"], "left")
+    size = F.coalesce(F.size("leaders"), F.lit(0))
+    return found.withColumn("unseen", (size <= 0) | F.col("leader").isNull())
+
+
+def _named(isr: Iterable[int]) -> str:
+    return f"[{','.join(str(node) for node in isr)}]"
 
 
 # -- at any time ----------------------------------------------------------------------------------
 
 
-def _at_any_time(history: History, outcome: Outcome, answers: list[Shown]) -> Iterator[Finding]:
-    known = committed(history)
-    for one in answers:
-        of = known.get(one.key, Committed())
-        leaders = of.leaders.get(one.leader_epoch)
-        if leaders is None or one.leader is None:
-            what = "answers with leader epochs of which nobody saw the commit (see stale-metadata)"
-            outcome.unjudged(one.key[0], what)
-        elif one.leader not in leaders and (one.leader != NO_LEADER or one.error in _NO_ERROR):
-            yield _finding(
-                "metadata-wrong-leader",
-                f"leader {one.leader} in leader epoch {one.leader_epoch}, in which {_or(leaders)} "
-                "was committed",
-                one,
-            )
-        isrs = of.isrs.get(one.leader_epoch)
-        if isrs and one.isr is not None and one.isr not in isrs:
-            yield _finding(
-                "metadata-isr-never-committed",
-                f"in-sync set {list(one.isr)} in leader epoch {one.leader_epoch}; committed were "
-                f"only {', '.join(str(list(isr)) for isr in sorted(isrs)[:5])}",
-                one,
-            )
+def _at_any_time(outcome: Outcome, rows: DataFrame) -> None:
+    shown = F.coalesce(F.array_contains("leaders", F.col("leader").cast("bigint")), F.lit(False))
+    none = (F.col("leader") == NO_LEADER) & (F.coalesce("error", F.lit(0)) != 0)
+    wrong = ~F.col("unseen") & ~shown & ~none
+    own = F.concat(F.lit("["), F.concat_ws(",", F.col("isr").cast("array<string>")), F.lit("]"))
+    never = F.col("isr").isNotNull() & (F.coalesce("isrs", F.lit("")) != "")
+    never = never & ~F.coalesce(F.col("isrs").contains(own), F.lit(False))
+    for rule, broken in (
+        ("metadata-wrong-leader", wrong),
+        ("metadata-isr-never-committed", never),
+    ):
+        found = tally(rows.where(broken), None, partial(_sort, rule))
+        add(outcome, found, _at_any_time_finding)
+
+
+def _sort(rule: str, row: Row) -> Sort:
+    order = (*key_of(row), row["node"], row["first_t"], row["leader_epoch"])
+    return Sort((), order, rule)
+
+
+def _at_any_time_finding(rule: str, row: Row) -> Finding:
+    epoch = row["leader_epoch"]
+    if rule == "metadata-wrong-leader":
+        says = f"leader {row['leader']} in leader epoch {epoch}, in which {_or(row['leaders'])} "
+        return _finding(rule, says + "was committed", row)
+    isrs = row["isrs"].split("]")[:-1][:5]
+    were = ", ".join(f"{one.replace(',', ', ')}]" for one in isrs)
+    says = f"in-sync set {row['isr']} in leader epoch {epoch}; committed were only {were}"
+    return _finding(rule, says, row)
 
 
 # -- in the end -----------------------------------------------------------------------------------
 
 
-def _in_the_end(history: History, outcome: Outcome, answers: list[Shown]) -> Iterator[Finding]:
+def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
     """Each broker's last answers about each partition that is still there."""
-    ends = _ends(answers)
+    seen = rows.groupBy(*TP, "node").agg(
+        F.max("last_t").alias("end_t"), F.max("last_invoke_t").alias("last_invoke_t")
+    )
+    places = sorted(seen.toArrow().to_pylist(), key=lambda row: (*key_of(row), row["node"]))
+    ends: dict[Trial, int] = {}
+    for row in places:
+        trial = (row["arm"], row["trial"])
+        ends[trial] = max(ends.get(trial, 0), row["end_t"])
     known, debts = committed(history), Debts(history, ends)
-    places: dict[tuple[Key, int], list[Shown]] = {}
-    for one in answers:
-        places.setdefault((one.key, one.node), []).append(one)
-    early: Counter[tuple[str, int]] = Counter()
-    for (key, node), of in sorted(places.items()):
+    early: Counter[Trial] = Counter()
+    judged = []
+    for row in places:
+        key = key_of(row)
         state = known.get(key, Committed()).as_of(ends[key[:2]])
         if state is None or key[:3] in deletion_steps(history):
             continue
         outcome.saw(*key[:2], _PAIRS)
-        owed_t = debts.owed_from((*key[:2], node), state.t)
-        late = [] if owed_t is None else [one for one in of if one.last_invoke_t > owed_t]
+        owed_t = debts.owed_from((*key[:2], row["node"]), state.t)
+        late = owed_t is not None and row["last_invoke_t"] > owed_t
         early[key[:2]] += not late
-        for one in late:
-            if one.leader_epoch == state.row["leader_epoch"]:  # an older one is `stale-metadata`'s
-                yield from _against_the_last(outcome, debts, one, state.row)
-    for (arm, trial), n in sorted(early.items()):
-        pairs = outcome.evidence[arm, trial, _PAIRS]
+        if late:
+            judged.append(_last_state(debts, row, state.row, owed_t))
+    if judged:
+        _against_the_last(history, outcome, debts, rows, judged)
+    for (arm, number), n in sorted(early.items()):
+        pairs = outcome.evidence[arm, number, _PAIRS]
         figures = outcome.arm(arm)
         figures["not_judged"] = figures.get("not_judged", 0) + n
         if n > UNJUDGED_SHARE * pairs:
             why = f"{n} of {pairs} {_PAIRS} came before anything was owed, more than"
-            outcome.unknown(arm, trial, f"{why} {UNJUDGED_SHARE:.0%}")
+            outcome.unknown(arm, number, f"{why} {UNJUDGED_SHARE:.0%}")
 
 
-def _ends(answers: Iterable[Shown]) -> dict[tuple[str, int], int]:
-    ends: dict[tuple[str, int], int] = {}
-    for one in answers:
-        ends[one.key[:2]] = max(ends.get(one.key[:2], 0), one.last_t)
-    return ends
+def _last_state(debts: Debts, row: Row, state: Row, owed_t: int | None) -> dict[str, Any]:
+    leads = state["leader"]
+    led = leads is not None and leads >= 0 and debts.standing((*key_of(row)[:2], leads)).up
+    last = None if state["isr"] is None else ",".join(str(n) for n in sorted(state["isr"]))
+    return {
+        **{name: row[name] for name in (*TP, "node")},
+        "leader_epoch": state["leader_epoch"],  # an older one is `stale-metadata`'s
+        "owed_t": owed_t,
+        "leads": leads if led else None,
+        "last_isr": last,
+    }
 
 
-def _against_the_last(outcome: Outcome, debts: Debts, one: Shown, state: Row) -> Iterator[Finding]:
-    trial, leads = one.key[:2], state["leader"]
-    broken: dict[str, str] = {}
-    led = leads is not None and leads >= 0 and debts.standing((*trial, leads)).up
-    if one.leader == NO_LEADER and led:
-        broken["metadata-no-leader"] = (
-            f"no leader in leader epoch {one.leader_epoch} long after all was healed; node {leads} "
-            "leads and is alive"
+def _against_the_last(
+    history: History,
+    outcome: Outcome,
+    debts: Debts,
+    rows: DataFrame,
+    judged: list[dict[str, Any]],
+) -> None:
+    table = history.table(
+        judged,
+        "arm string, trial int, topic string, partition int, node int, leader_epoch int, "
+        "owed_t bigint, leads int, last_isr string",
+    )
+    late = rows.join(F.broadcast(table), [*TP, "node", "leader_epoch"])
+    late = late.where("last_invoke_t > owed_t")
+    own = F.concat_ws(",", F.col("isr").cast("array<string>"))
+    for rule, broken in (
+        ("metadata-no-leader", (F.col("leader") == NO_LEADER) & F.col("leads").isNotNull()),
+        ("metadata-isr-behind", F.col("isr").isNotNull() & (own != F.col("last_isr"))),
+    ):
+        deaf = partial(_late_sort, rule, debts.deafness)
+        found = tally(late.where(broken), None, deaf)
+        add(outcome, found, _late_finding)
+        for (arm, trial, excused), n in found.in_order():
+            if excused:
+                outcome.excuse(arm, trial, rule, "forged", of=_PAIRS, n=n)
+
+
+def _late_sort(rule: str, deaf: Callable[[Node, int], bool], row: Row) -> Sort:
+    key = key_of(row)
+    excused = deaf((*key[:2], row["node"]), row["last_invoke_t"])
+    order = (*key, row["node"], row["first_t"])
+    return Sort((*key[:2], excused), order, None if excused else rule)
+
+
+def _late_finding(rule: str, row: Row) -> Finding:
+    if rule == "metadata-no-leader":
+        says = (
+            f"no leader in leader epoch {row['leader_epoch']} long after all was healed; node "
+            f"{row['leads']} leads and is alive"
         )
-    last = None if state["isr"] is None else tuple(sorted(state["isr"]))
-    if None not in (one.isr, last) and one.isr != last:
-        broken["metadata-isr-behind"] = (
-            f"in-sync set {list(one.isr or ())} long after all was healed; {list(last or ())} was "
-            "committed last"
-        )
-    for rule, says in broken.items():
-        if debts.deaf((*trial, one.node), one.last_invoke_t):
-            outcome.excuse(*trial, rule, "forged", of=_PAIRS)
-        else:
-            yield _finding(rule, says, one)
+    else:
+        last = f"[{row['last_isr'].replace(',', ', ')}]"
+        says = f"in-sync set {row['isr']} long after all was healed; {last} was committed last"
+    return _finding(rule, says, row)
 
 
 def _or(values: Iterable[int]) -> str:
     return " or ".join(str(value) for value in sorted(values))
 
 
-def _finding(rule: str, says: str, one: Shown) -> Finding:
-    arm, trial, topic, partition = one.key
+def _finding(rule: str, says: str, row: Row) -> Finding:
+    arm, trial, topic, partition = key_of(row)
     at = {"topic": topic, "partition": partition}
-    answer = {**at, "node": one.node, "leader_epoch": one.leader_epoch, "leader": one.leader}
+    answer = {**at, "node": row["node"], "leader": row["leader"]}
+    answer["leader_epoch"] = row["leader_epoch"]
     return Finding(
         rule,
-        f"node {one.node} showed {topic}-{partition} with {says}",
+        f"node {row['node']} showed {topic}-{partition} with {says}",
         arm,
         trial,
         (
-            Pick("leadership", {**at, "leader_epoch": one.leader_epoch}, rows=2, last=True),
-            Pick("metadata_update", {**at, "node": one.node}, to_t=one.last_t, rows=1, last=True),
-            Pick("metadata", answer, from_t=one.first_t, to_t=one.first_t, rows=1),
-            Pick("metadata", answer, from_t=one.last_t, to_t=one.last_t, rows=1),
+            Pick("leadership", {**at, "leader_epoch": row["leader_epoch"]}, rows=2, last=True),
+            Pick(
+                "metadata_update",
+                {**at, "node": row["node"]},
+                to_t=row["last_t"],
+                rows=1,
+                last=True,
+            ),
+            Pick("metadata", answer, from_t=row["first_t"], to_t=row["first_t"], rows=1),
+            Pick("metadata", answer, from_t=row["last_t"], to_t=row["last_t"], rows=1),
         ),
     )
 

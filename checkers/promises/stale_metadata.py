@@ -20,8 +20,7 @@ takes time) and measured. Violations:
 
 No as-of join: epochs are dense, so "when was e over" is one small table, joined by equality (see
 `checkers.facts.leadership`). Spark makes two passes over the reads (what each broker showed, per
-epoch; how old it was); the rest is a matter of brokers, partitions and epochs, and is done on the
-driver.
+epoch; how old it was); what is compared with that goes on in Spark by broker, partition and epoch.
 A read that showed a higher epoch is evidence of its commit as well, which tightens what a late
 watch says.
 
@@ -33,22 +32,24 @@ were deleted; going back on a namesake at brokers that had no replica of the fir
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps, hosts, with_forged
 from checkers.facts.calm import Debts
 from checkers.facts.committed import committed
 from checkers.facts.decisions import from_log
-from checkers.facts.floods import floods
+from checkers.facts.floods import flooded
 from checkers.facts.histogram import bucket_of, gather
-from checkers.facts.leadership import TP, Epoch, Key, epochs_table, last_sighting, leadership
-from checkers.facts.propagation import Shown, answered, applied, by_epoch, propagation
+from checkers.facts.leadership import NEVER, TP, epochs_table, key_of, last_sighting, leadership
+from checkers.facts.propagation import PLACE, answered, applied, propagation
 from checkers.facts.segments import with_segment
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -60,22 +61,22 @@ WATCH_GRACE_NS: Final = 1_000_000_000
 """A commit may be seen so much after a broker shows it."""
 UNJUDGED_SHARE: Final = 0.25
 _READS: Final = "metadata reads"
+Row = Mapping[str, Any]
 _ENDS: Final = ("converged", "behind", "not_judged")
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
-    propagation(history, outcome, applied(history), "propagation_applied")
-    if not history.has("metadata"):
-        return outcome
-    shown = answered(history)
-    propagation(history, outcome, shown, "propagation_shown")
-    _staleness(history, outcome, shown)
-    _read_waits(history, outcome)
-    for finding in _violations(history, outcome, shown):
-        outcome.add(finding)
-    for finding in _convergence(history, outcome, shown):
-        outcome.add(finding)
+    had = {"propagation_applied": applied(history)} if history.has("metadata_update") else {}
+    if history.has("metadata"):
+        seen = answered(history)
+        had["propagation_shown"] = seen
+        _staleness(history, outcome, seen)
+        _read_waits(history, outcome)
+        _violations(history, outcome, seen)
+        _convergence(history, outcome, seen)
+    if had:
+        propagation(history, outcome, had)
     if outcome.looked_at and not history.has("leadership"):
         outcome.unknowns.append("no leadership was recorded to hold metadata against")
     return outcome
@@ -93,29 +94,23 @@ def _reads(history: History) -> DataFrame:
 # -- figures ------------------------------------------------------------------------------------
 
 
-def _tightened(history: History, shown: list[Shown]) -> dict[tuple[Key, Epoch], int]:
-    """Earlier ends of epochs: whoever showed a higher one proves that it had been committed."""
-    known = leadership(history)
-    first: dict[Key, dict[int, int]] = {}
-    for one in shown:
-        of = known.get(one.key)
-        if of is not None and of.incarnations == 1 and one.leader_epoch <= of.newest:
-            epochs = first.setdefault(one.key, {})
-            epochs[one.leader_epoch] = min(one.first_t, epochs.get(one.leader_epoch, one.first_t))
-    over: dict[tuple[Key, Epoch], int] = {}
-    for key, of in known.items():
-        earliest: int | None = None
-        for epoch in reversed(of.epochs):
-            if earliest is not None and (epoch.superseded_t or earliest) >= earliest:
-                over[key, epoch] = earliest
-            here = first.get(key, {}).get(epoch.leader_epoch)
-            if here is not None:
-                earliest = here if earliest is None else min(earliest, here)
-    return over
+def _over(history: History, seen: DataFrame) -> DataFrame:
+    """Superseded epochs: TP, leader_epoch, superseded_t, valid_from, valid_to. Whoever showed a
+    higher epoch proves that it had been committed, maybe before anybody saw the commit."""
+    shown = seen.groupBy(*TP, "leader_epoch").agg(F.min("first_t").alias("_shown_t"))
+    rows = epochs_table(history).join(shown, [*TP, "leader_epoch"], "left")
+    rows = rows.withColumn("_shown_t", F.when(F.col("incarnations") == 1, F.col("_shown_t")))
+    down = Window.partitionBy(*TP).orderBy(F.col("leader_epoch").desc())
+    higher = F.min("_shown_t").over(down.rowsBetween(Window.unboundedPreceding, -1))
+    rows = rows.withColumn("_higher_t", higher)
+    sooner = F.coalesce("superseded_t", "_higher_t") >= F.col("_higher_t")
+    over = F.when(sooner, F.col("_higher_t")).otherwise(F.col("superseded_t"))
+    rows = rows.withColumn("superseded_t", over).where("superseded_t is not null")
+    return rows.select(*TP, "leader_epoch", "superseded_t", "valid_from", "valid_to")
 
 
-def _staleness(history: History, outcome: Outcome, shown: list[Shown]) -> None:
-    table = epochs_table(history, _tightened(history, shown))
+def _staleness(history: History, outcome: Outcome, seen: DataFrame) -> None:
+    table = _over(history, seen)
     reads = with_segment(history, _reads(history), F.col("invoke_t"))
     reads = reads.select(*TP, "leader_epoch", "node", "t", "invoke_t", "segment", "forged")
     same = F.lit(True)
@@ -125,16 +120,20 @@ def _staleness(history: History, outcome: Outcome, shown: list[Shown]) -> None:
     joined = reads.alias("r").join(F.broadcast(table).alias("e"), same & at, "left")
     stale = (F.col("superseded_t") < F.col("invoke_t")) & ~F.col("forged")
     age = F.when(stale, F.col("invoke_t") - F.col("superseded_t"))
-    found = (
-        joined.select("r.arm", "r.trial", "r.node", "segment", "forged", age.alias("age_ns"))
-        .groupBy(
-            "arm", "trial", "node", "segment", "forged", bucket_of(F.col("age_ns")).alias("bucket")
-        )
-        .agg(F.count("*").alias("n"), F.max("age_ns").alias("max_ns"))
-        .toArrow()
+    each = joined.select("r.arm", "r.trial", "r.node", "segment", "forged", age.alias("age_ns"))
+    each = each.withColumn("bucket", bucket_of(F.col("age_ns")))
+    keys, of_trial = ["arm", "node", "segment", "forged", "bucket"], ["arm", "trial", "forged"]
+    # One pass: how old they were, and how many there were in each trial.
+    found = each.groupingSets([keys, of_trial], *keys, "trial").agg(
+        F.grouping("trial").alias("of_arm"),
+        F.count("*").alias("n"),
+        F.max("age_ns").alias("max_ns"),
     )
-    rows = found.to_pylist()
-    for row in rows:
+    rows = []
+    for row in found.toArrow().to_pylist():
+        if row["of_arm"]:
+            rows.append(row)
+            continue
         outcome.saw(row["arm"], row["trial"], _READS, row["n"])
         if row["forged"]:
             because = ("metadata-never-committed", "forged")
@@ -155,15 +154,11 @@ def _staleness(history: History, outcome: Outcome, shown: list[Shown]) -> None:
 def _read_waits(history: History, outcome: Outcome) -> None:
     """How long reads of a flooded broker took. They are data requests and wait in its queue in
     every plane mode; in one queue they wait behind the update itself and come back fresh."""
-    at_flooded = F.lit(False)
-    for flood in floods(history):
-        its = (F.col("arm") == flood.arm) & (F.col("trial") == flood.trial)
-        during = F.col("invoke_t").between(flood.from_t, flood.to_t - 1)
-        at_flooded = at_flooded | (its & (F.col("node") == flood.node) & during)
-    if not floods(history):
+    if not flooded(history).rows:
         return
     reads = history.frame("metadata").where("type = 'ok' and invoke_t is not null")
-    once = reads.where(at_flooded).groupBy("arm", "trial", "process", "read")
+    reads = flooded(history).at(history, reads, F.col("invoke_t"), "inner")
+    once = reads.groupBy("arm", "trial", "process", "read")
     took = once.agg((F.min("t") - F.min("invoke_t")).alias("took_ns"))
     found = (
         took.groupBy("arm", bucket_of(F.col("took_ns")).alias("bucket"))
@@ -192,70 +187,128 @@ def _totals(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
 # -- violations ---------------------------------------------------------------------------------
 
 
-def _violations(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
-    yield from _going_back(history, outcome, shown)
-    known, certain = leadership(history), committed(history)
-    until = last_sighting(history)
-    for row in shown:
-        of = known.get(row.key)
-        newest = max(certain[row.key].leaders, default=-1) if row.key in certain else -1
-        if of is None or row.leader_epoch <= max(of.newest, newest):
-            continue
-        trial = row.key[:2]
-        told_all = trial in from_log(history)
-        if told_all or row.first_t + WATCH_GRACE_NS < until.get(trial, 0):
-            yield _never_committed(_describe(row, newest=of.newest))
-        else:
+def _violations(history: History, outcome: Outcome, seen: DataFrame) -> None:
+    """Each epoch that was asked for after a higher one had been shown; each that is higher than any
+    that was committed."""
+    rows = _never_committed(history, seen).unionByName(_went_back(history, outcome, seen))
+    found = tally(rows, None, _sort)
+    add(outcome, found, _finding)
+    for (arm, trial, excused), n in found.in_order():
+        if excused:
             because = ("metadata-never-committed", "the watch of commits ended just then")
-            outcome.excuse(*trial, *because, of=_READS, n=row.n)
+            outcome.excuse(arm, trial, *because, of=_READS, n=n)
 
 
-def _going_back(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
-    known, steps = leadership(history), deletion_steps(history)
-    for (key, node, _, era), rows in sorted(by_epoch(shown).items()):
-        of = known.get(key)
-        told = key[:3] in steps
-        if of is not None and of.incarnations > 1 and not told:
-            outcome.unjudged(key[0], "going back on topics whose deletion nobody told of")
-            continue
-        if era > 1 and node not in hosts(history, key[:3], era):
-            outcome.unjudged(key[0], "going back on namesakes at brokers without a replica")
-            continue
-        newer_t: int | None = None
-        for row in reversed(rows):
-            if newer_t is not None and newer_t < row.last_invoke_t:
-                yield _went_back(_describe(row, newer_t=newer_t))
-            newer_t = row.first_t if newer_t is None else min(newer_t, row.first_t)
+_SUSPECT: Final = (*PLACE, "leader_epoch", "first_t", "last_invoke_t", "last_t", "n")
 
 
-def _convergence(history: History, outcome: Outcome, shown: list[Shown]) -> Iterator[Finding]:
+def _went_back(history: History, outcome: Outcome, seen: DataFrame) -> DataFrame:
+    down = Window.partitionBy(*PLACE).orderBy(F.col("leader_epoch").desc())
+    before = down.rowsBetween(Window.unboundedPreceding, -1)
+    rows = seen.where("life is not null and era is not null")
+    rows = _comparable(history, outcome, rows)
+    rows = rows.withColumn("newer_t", F.min("first_t").over(before))
+    rows = rows.where("newer_t < last_invoke_t").select(*_SUSPECT, "newer_t")
+    none = F.lit(None)
+    return rows.select("*", none.cast("int").alias("newest"), F.lit(False).alias("excused"))
+
+
+def _sort(row: Row) -> Sort:
+    """Newest first of those that went back, as they came of the others."""
+    back = row["newer_t"] is not None
+    place = tuple(-1 if row[name] is None else row[name] for name in PLACE)
+    order = (not back, *place, -row["leader_epoch"] if back else row["first_t"])
+    rule = "metadata-went-back" if back else "metadata-never-committed"
+    label = (row["arm"], row["trial"], row["excused"])
+    return Sort(label, order, None if row["excused"] else rule, row["n"])
+
+
+def _comparable(history: History, outcome: Outcome, rows: DataFrame) -> DataFrame:
+    """Without those of which nobody knows whether they tell of the same topic."""
+    steps = deletion_steps(history)
+    untold = [
+        dict(zip(TP, key, strict=True))
+        for key, of in leadership(history).items()
+        if of.incarnations > 1 and key[:3] not in steps
+    ]
+    if untold:
+        table = history.table(untold, "arm string, trial int, topic string, partition int")
+        for row in rows.join(F.broadcast(table), TP).select("arm").distinct().collect():
+            what = "going back on topics whose deletion nobody told of"
+            outcome.unjudged(row["arm"], what)
+        rows = rows.join(F.broadcast(table), TP, "left_anti")
+    if any(len(of) > 1 for of in steps.values()):
+        hosted = [
+            dict(zip(("arm", "trial", "topic"), topic, strict=True), era=era, node=node)
+            for topic, of in steps.items()
+            for era in range(2, len(of) + 1)
+            for node in hosts(history, topic, era)
+        ]
+        names = ["arm", "trial", "topic", "era", "node"]
+        table = history.table(hosted, "arm string, trial int, topic string, era int, node int")
+        late = rows.where("era > 1")
+        strange = late.join(F.broadcast(table), names, "left_anti")
+        for row in strange.select("arm").distinct().collect():
+            what = "going back on namesakes at brokers without a replica"
+            outcome.unjudged(row["arm"], what)
+        mine = late.join(F.broadcast(table), names, "left_semi")
+        rows = rows.where("era <= 1").unionByName(mine)
+    return rows
+
+
+def _never_committed(history: History, seen: DataFrame) -> DataFrame:
+    """``excused``: so soon before the watch's end that the commit may not have been seen."""
+    known, certain, logged = leadership(history), committed(history), from_log(history)
+    until = last_sighting(history)
+    table = []
+    for key, of in known.items():
+        newest = max(certain[key].leaders, default=-1) if key in certain else -1
+        row = dict(zip(TP, key, strict=True), newest=of.newest, _top=max(of.newest, newest))
+        told_all = key[:2] in logged
+        row["_until_t"] = NEVER if told_all else until.get(key[:2], 0) - WATCH_GRACE_NS
+        table.append(row)
+    newest_of = history.table(
+        table,
+        "arm string, trial int, topic string, partition int, newest int, _top int, _until_t bigint",
+    )
+    rows = seen.join(F.broadcast(newest_of), TP).where("leader_epoch > _top")
+    excused = (F.col("first_t") >= F.col("_until_t")).alias("excused")
+    none = F.lit(None).cast("long").alias("newer_t")
+    return rows.select(*_SUSPECT, none, "newest", excused)
+
+
+def _convergence(history: History, outcome: Outcome, seen: DataFrame) -> None:
     """Each broker's last answer about each partition: what was committed last, or something older;
     the latter is a violation when it came late enough, and cannot be judged otherwise."""
+    last_one = F.struct("last_invoke_t", "leader_epoch", "first_t", "last_t", "n")
+    places = seen.groupBy(*TP, "node").agg(
+        F.max(last_one).alias("last"), F.max("last_t").alias("end_t")
+    )
     ends: dict[tuple[str, int], int] = {}
-    latest: dict[tuple[Key, int], Shown] = {}
-    for row in shown:
-        ends[row.key[:2]] = max(ends.get(row.key[:2], 0), row.last_t)
-        place = (row.key, row.node)
-        if place not in latest or row.last_invoke_t > latest[place].last_invoke_t:
-            latest[place] = row
+    latest = sorted(places.toArrow().to_pylist(), key=lambda row: (*key_of(row), row["node"]))
+    for row in latest:
+        trial = (row["arm"], row["trial"])
+        ends[trial] = max(ends.get(trial, 0), row["end_t"])
     known, debts, steps = committed(history), Debts(history, ends), deletion_steps(history)
     judged: Counter[tuple[str, int, str]] = Counter()
-    for row in latest.values():
-        last = known[row.key].as_of(ends[row.key[:2]]) if row.key in known else None
-        if last is None or row.key[:3] in steps:
+    for place in latest:
+        key, row = key_of(place), {**place, **place["last"]}
+        last = known[key].as_of(ends[key[:2]]) if key in known else None
+        if last is None or key[:3] in steps:
             continue
-        trial, final = row.key[:2], last.row["leader_epoch"]
-        broker = (*trial, row.node)
+        trial, final = key[:2], last.row["leader_epoch"]
+        broker = (*trial, row["node"])
         owed_t = debts.owed_from(broker, last.t)
         end = "not_judged"
-        if row.leader_epoch >= final:
+        if row["leader_epoch"] >= final:
             end = "converged"
-        elif owed_t is not None and row.last_invoke_t > owed_t:
+        elif owed_t is not None and row["last_invoke_t"] > owed_t:
             end = "behind"
-            if debts.deaf(broker, row.last_invoke_t):
-                outcome.excuse(*trial, "metadata-never-converged", "forged", of=_READS, n=row.n)
+            if debts.deaf(broker, row["last_invoke_t"]):
+                rule = "metadata-never-converged"
+                outcome.excuse(*trial, rule, "forged", of=_READS, n=row["n"])
             else:
-                yield _never_converged(_describe(row, final=final))
+                outcome.add(_never_converged({**row, "final": final}))
         judged[*trial, end] += 1
     for trial in sorted({key[:2] for key in judged}):
         counts = {end: judged[*trial, end] for end in _ENDS}
@@ -270,27 +323,15 @@ def _convergence(history: History, outcome: Outcome, shown: list[Shown]) -> Iter
             )
 
 
-def _describe(row: Shown, **more: int) -> dict[str, Any]:
-    arm, trial, topic, partition = row.key
-    return {
-        "arm": arm,
-        "trial": trial,
-        "topic": topic,
-        "partition": partition,
-        "node": row.node,
-        "leader_epoch": row.leader_epoch,
-        "first_t": row.first_t,
-        "last_t": row.last_t,
-        "last_invoke_t": row.last_invoke_t,
-        **more,
-    }
-
-
 def _where(row: Any, **more: Any) -> dict[str, Any]:
     return {"topic": row["topic"], "partition": row["partition"], **more}
 
 
-def _went_back(row: Any) -> Finding:
+def _finding(rule: str, row: Row) -> Finding:
+    return (_went_back_finding if rule == "metadata-went-back" else _never_committed_finding)(row)
+
+
+def _went_back_finding(row: Row) -> Finding:
     older = row["leader_epoch"]
     at = _where(row, node=row["node"], type="ok")
     return Finding(
@@ -312,7 +353,7 @@ def _went_back(row: Any) -> Finding:
     )
 
 
-def _never_committed(row: Any) -> Finding:
+def _never_committed_finding(row: Row) -> Finding:
     shown = _where(row, node=row["node"], leader_epoch=row["leader_epoch"])
     return Finding(
         "metadata-never-committed",

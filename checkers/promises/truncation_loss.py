@@ -35,15 +35,18 @@ spans hold, so their intersection does. acks=0 records are counted, never held a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.accounts import accounts, final_leaders, lawful_start
 from checkers.facts.cuts import Cut, cuts
-from checkers.facts.disputes import disputes
-from checkers.facts.leadership import Key
+from checkers.facts.disputes import disputed, disputes
+from checkers.facts.leadership import Key, key_of
 from checkers.judging.excuses import EXCUSES, Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.lost import LEVELS, judge_lost
 from checkers.promises.too_few import OFFERED, judge_too_few
@@ -51,6 +54,7 @@ from checkers.promises.too_few import OFFERED, judge_too_few
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+Row = Mapping[str, Any]
 READ: Final = "offsets that a consumer read"
 CUTS: Final = "truncations and removals"
 
@@ -77,6 +81,8 @@ def _count(history: History, outcome: Outcome) -> None:
     unread: Counter[tuple[str, int]] = Counter()
     for row in accounts(history):
         arm, name, n = row["arm"], row["class"], row["n"]
+        if name is None:  # it was only read
+            continue
         if name in ("present", "moved", "absent", "purged", "unread"):
             level = "acked_all" if row["acks"] == -1 else "acked_1"
             outcome.saw(arm, row["trial"], LEVELS[-1 if row["acks"] == -1 else 1], n)
@@ -107,31 +113,38 @@ def _judge_read(history: History, outcome: Outcome, known: Excuses) -> None:
         return
     for row in disputes(history):
         outcome.saw(row["arm"], row["trial"], READ, row["n_read"])
-    rows = [r for r in disputes(history) if r["class"] in ("gone", "changed")]
-    for row in sorted(rows, key=lambda r: r["first_read_t"]):
-        key = (row["arm"], row["trial"], row["topic"], row["partition"])
-        excuse = known.of(*key, row["first_read_t"], row["offset"])
-        figures = outcome.arm(row["arm"])
+    rows, n = disputed(history, "gone", "changed")
+    if not n:
+        return
+    found = tally(rows, n, partial(_sort, known))
+    add(outcome, found, _read_finding)
+    for (arm, trial, topic, partition, rule, excuse), n_of in found.in_order():
+        figures = outcome.arm(arm)
         name = "read_then_lost" if excuse is None else f"read_then_lost_{excuse}"
-        figures[name] = figures.get(name, 0) + 1
-        if excuse is None:
-            outcome.add(_read_finding(row))
-            continue
-        outcome.excuse(*key[:2], _read_rule(row), excuse, of=READ)
+        figures[name] = figures.get(name, 0) + n_of
+        if excuse is not None:
+            outcome.excuse(arm, trial, rule, excuse, of=READ, n=n_of)
         if excuse == "untold":
-            outcome.unknown(*key[:2], f"{key[2]}-{key[3]}: {EXCUSES[excuse].because}")
+            outcome.unknown(arm, trial, f"{topic}-{partition}: {EXCUSES[excuse].because}")
+
+
+def _sort(known: Excuses, row: Row) -> Sort:
+    key, rule = key_of(row), _read_rule(row)
+    excuse = known.of(*key, row["first_read_t"], row["offset"])
+    order = (row["first_read_t"], *key, row["offset"])
+    return Sort((*key, rule, excuse), order, rule if excuse is None else None)
 
 
 def _read_rule(row: Any) -> str:
     return "read-then-gone" if row["class"] == "gone" else "read-then-changed"
 
 
-def _read_finding(row: Any) -> Finding:
+def _read_finding(rule: str, row: Row) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     gone = row["class"] == "gone"
     instead = "nothing is there" if gone else f"value {row['log_value']} is there"
     return Finding(
-        _read_rule(row),
+        rule,
         f"a consumer read value {row['read_value']} at {row['topic']}-{row['partition']} offset "
         f"{row['offset']}; in the final log {instead}",
         row["arm"],

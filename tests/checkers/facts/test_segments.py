@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.facts.segments import FOREVER, settled, settled_at, unsettled
+from checkers.facts.segments import settled, settled_at, unsettled
+from checkers.facts.timeline import FOREVER
 
 pytestmark = pytest.mark.spark
 MS = 1_000_000

@@ -282,16 +282,24 @@ def test_a_trial_without_an_acknowledged_record_proves_nothing(story: Any, spark
     assert verdict(story, judged(story, spark)) is Verdict.UNKNOWN
 
 
-def test_what_is_not_classified_is_counted(
+def test_many_losses_are_judged_where_they_are_and_alike(
     story: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those with acks=all come first."""
-    monkeypatch.setattr("checkers.promises.lost.JUDGED", 2)
+    """Every one of them is classified and counted; the first few are shown."""
     story.commit(0, 1, 0)
-    for value in range(6):
-        story.produce(90, value, value + 10, acks=1 if value < 4 else -1)
-    story.final_log({0: 100})
-    found = judged(story, spark)
-    assert found.counts == {"acked-all-lost": 2}
-    assert found.arms[story.arm]["lost"] == {"acked_all": 2, "unclassified": 4}
-    assert found.unknowns
+    story.commit(60, 2, 1)
+    story.add("leader_change", 400, node=1, role="follower", leader=2, leader_epoch=1)
+    for value in range(30):
+        story.produce(90 + value, value, value + 10, acks=1 if value % 3 else -1, node=1)
+        story.add("fetch", 200 + value, offset=value + 10, value=value, poll=value)
+    story.final_log({0: 100}, node=2)
+    story.final_log({0: 100}, node=1, leader=False)
+    here = judged(story, spark)
+    assert here.counts == {"acked-all-lost": 10, "unexplained-loss": 20, "read-then-gone": 30}
+    assert here.arms[story.arm]["lost"] == {"acked_all": 10, "unexplained": 20}
+    first = [f.says.split()[1] for f in here.findings if f.rule == "acked-all-lost"]
+    assert first == ["0", "3", "6", "9", "12"]
+    monkeypatch.setattr("checkers.judging.tally.ON_THE_DRIVER", 0)
+    there = judged(story, spark)
+    assert there == here
+    assert [f.says for f in there.findings[:2]] == [f.says for f in here.findings[:2]]

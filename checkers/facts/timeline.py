@@ -1,0 +1,145 @@
+"""What held when: spans of time looked up for every row of a load, at a cost that grows neither
+with how many spans there are nor with how long they last.
+
+A range join compares every row with every span of its key. Here time is cut into slots, each span
+is listed under every slot that it touches, and rows are joined by equality (key and slot) with the
+span itself as the residue. Slots are counted modulo their number, so that a span without an end is
+listed so often and no more; one is so wide that within a trial no two share a number.
+
+Spans come from what happened (faults, kills, commits): a few rows for each, broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+FROM: Final = "_from"
+TO: Final = "_to"
+FOREVER: Final = 2**62
+ALWAYS: Final = -(2**62)
+_FEWEST, _MOST = 16, 1 << 16
+_NARROWEST_NS: Final = 100_000_000
+"""A row that lasts touches a slot for each of these."""
+_SLOT: Final = "_slot"
+_TYPES: Final = {"arm": "string", "trial": "int", "topic": "string"}
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Spans [`FROM`, `TO`) in ns by ``keys`` (columns of the rows that they are looked up for),
+    each with its ``values``: column -> DDL type."""
+
+    rows: Sequence[Row]
+    keys: Sequence[str]
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def at(self, history: History, frame: DataFrame, t: Column, how: str = "left") -> DataFrame:
+        """Add `FROM`, `TO` and the values of the span that holds at ``t``; nulls where none does.
+        Spans of one key must be disjoint."""
+        from pyspark.sql import functions as F
+
+        width, slots = self._slots()
+        rows = frame.withColumn("_at", t)
+        rows = rows.withColumn(_SLOT, F.pmod(_number("_at", width), F.lit(slots)).cast("int"))
+        within = (F.col("l._at") >= F.col(f"r.{FROM}")) & (F.col("l._at") < F.col(f"r.{TO}"))
+        return self._joined(history, rows, within, how).drop("_at", _SLOT)
+
+    def during(self, history: History, frame: DataFrame, begin: Column, end: Column) -> DataFrame:
+        """Pair each row with every span that begins by ``end`` and ends after ``begin``, adding
+        `FROM`, `TO` and its values; rows that meet none are gone. Spans may overlap."""
+        from pyspark.sql import functions as F
+
+        width, slots = self._slots()
+        rows = frame.withColumn("_begin", begin).withColumn("_end", end)
+        rows = rows.where("_begin <= _end")
+        each = F.sequence(_number("_begin", width), _number("_end", width))
+        rows = rows.withColumn("_number", F.explode(each))
+        rows = rows.withColumn(_SLOT, F.pmod("_number", F.lit(slots)).cast("int"))
+        meets = (F.col("l._end") >= F.col(f"r.{FROM}")) & (F.col("l._begin") < F.col(f"r.{TO}"))
+        # A pair meets in many slots and counts in the first of them.
+        first = _number(f"greatest(l._begin, r.{FROM})", width) == F.col("l._number")
+        joined = self._joined(history, rows, meets & first, "inner")
+        return joined.drop("_begin", "_end", "_number", _SLOT)
+
+    def _joined(self, history: History, rows: DataFrame, within: Column, how: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        table = self._table(history)
+        same = within
+        for name in (*self.keys, _SLOT):
+            same = same & (F.col(f"l.{name}") == F.col(f"r.{_own(name)}"))
+        joined = rows.alias("l").join(F.broadcast(table).alias("r"), same, how)
+        return joined.drop(*(_own(name) for name in (*self.keys, _SLOT)))
+
+    def _slots(self) -> tuple[int, int]:
+        """How wide a slot is (ns), and how many there are."""
+        most = max(self._by_key().values(), default=0)
+        slots = min(max(_FEWEST, 1 << (2 * most).bit_length()), _MOST)
+        ends: dict[Any, list[int]] = {}
+        for row in self.rows:
+            known = [t for t in (row[FROM], row[TO]) if ALWAYS < t < FOREVER]
+            ends.setdefault((row.get("arm"), row.get("trial")), []).extend(known)
+        longest = max((max(of) - min(of) for of in ends.values() if of), default=0)
+        return max(longest // slots + 1, _NARROWEST_NS), slots
+
+    def _by_key(self) -> dict[tuple[Any, ...], int]:
+        found: dict[tuple[Any, ...], int] = {}
+        for row in self.rows:
+            key = tuple(row[name] for name in self.keys)
+            found[key] = found.get(key, 0) + 1
+        return found
+
+    def listed(self) -> Iterator[dict[str, Any]]:
+        """Each span under every slot that it touches."""
+        width, slots = self._slots()
+        for row in self.rows:
+            if row[FROM] >= row[TO]:
+                continue
+            known = {_own(name): row[name] for name in self.keys}
+            known |= {name: row[name] for name in (FROM, TO, *self.values)}
+            first, last = row[FROM] // width, (row[TO] - 1) // width
+            for number in range(first, min(last, first + slots - 1) + 1):
+                yield {**known, _own(_SLOT): number % slots}
+
+    def _table(self, history: History) -> DataFrame:
+        fields = [f"{_own(name)} {_TYPES.get(name, 'int')}" for name in (*self.keys, _SLOT)]
+        fields += [f"{FROM} bigint", f"{TO} bigint"]
+        fields += [f"{name} {kind}" for name, kind in self.values.items()]
+        return history.table(list(self.listed()), ", ".join(fields))
+
+
+def _number(t: str, width: int) -> Column:
+    """The slot's number, rounded down, also before 0."""
+    from pyspark.sql import functions as F
+
+    return F.expr(f"({t} - pmod({t}, {width}L)) div {width}L")
+
+
+def _own(name: str) -> str:
+    return f"_of_{name}"
+
+
+def steps(times: Sequence[int]) -> list[tuple[int, int]]:
+    """The spans between ``times`` (ascending), with one before the first and one after the last."""
+    edges = [ALWAYS, *times, FOREVER]
+    return list(pairwise(edges))
+
+
+def merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that overlap or touch made one; ascending."""
+    found: list[tuple[int, int]] = []
+    for from_t, to_t in sorted(spans):
+        if found and from_t <= found[-1][1]:
+            found[-1] = (found[-1][0], max(to_t, found[-1][1]))
+        else:
+            found.append((from_t, to_t))
+    return found

@@ -1,0 +1,138 @@
+"""Suspects judged where they are: what comes to the driver is how many there were of each sort, and
+the first few.
+
+A rule that needs more than columns (who led when, what a fault cut) is a Python function of one
+suspect. Few suspects are brought to the driver and judged there, which spares a small history the
+start of Python workers. Many are judged by Spark's workers, each task handing back one `Tally`: so
+a million differing records cost their judging and no memory here. Both give the same answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.judging.witness import Finding
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from checkers.judging.outcome import Outcome
+
+ON_THE_DRIVER: Final = 2_000
+"""So many suspects are brought to the driver at most."""
+Row = Mapping[str, Any]
+Order = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """What a suspect turned out to be: ``label``, anything hashable; ``rule``: which rule it breaks
+    (then the first few are kept); ``order``: which of them come first."""
+
+    label: tuple[Any, ...]
+    order: Order
+    rule: str | None = None
+    n: int = 1
+    """How much the suspect stands for, in the counts by label."""
+
+
+Judge = Callable[[Row], Sort]
+
+
+@dataclass(slots=True)
+class Tally:
+    """``counts``: by label, how many, and the first one's order; ``firsts``: by rule, the first
+    `Finding.KEPT` suspects that break it, ascending; ``broken``: by rule, how many there are."""
+
+    counts: dict[tuple[Any, ...], tuple[int, Order]] = field(default_factory=dict)
+    firsts: dict[str, list[tuple[Order, dict[str, Any]]]] = field(default_factory=dict)
+    broken: Counter[str] = field(default_factory=Counter)
+
+    def add(self, row: Row, sort: Sort) -> None:
+        self._count(sort.label, sort.n, sort.order)
+        if sort.rule is not None:
+            self.broken[sort.rule] += 1
+            known = self.firsts.setdefault(sort.rule, [])
+            if len(known) < Finding.KEPT or sort.order < known[-1][0]:
+                self._keep(sort.rule, [(sort.order, dict(row))])
+
+    def merge(self, other: Tally) -> None:
+        for label, (n, order) in other.counts.items():
+            self._count(label, n, order)
+        self.broken.update(other.broken)
+        for rule, rows in other.firsts.items():
+            self._keep(rule, rows)
+
+    def _count(self, label: tuple[Any, ...], n: int, order: Order) -> None:
+        before = self.counts.get(label)
+        self.counts[label] = (
+            (n, order) if before is None else (before[0] + n, min(before[1], order))
+        )
+
+    def _keep(self, rule: str, rows: list[tuple[Order, dict[str, Any]]]) -> None:
+        both = [*self.firsts.get(rule, ()), *rows]
+        self.firsts[rule] = heapq.nsmallest(Finding.KEPT, both, key=lambda one: one[0])
+
+    def in_order(self) -> list[tuple[tuple[Any, ...], int]]:
+        """Labels and how many, by whose first one came first."""
+        found = sorted(self.counts.items(), key=lambda item: item[1][1])
+        return [(label, n) for label, (n, _) in found]
+
+    def findings(self) -> list[tuple[str, dict[str, Any]]]:
+        """(rule, suspect) of the first of each rule, in their order."""
+        each = [(order, rule, row) for rule, rows in self.firsts.items() for order, row in rows]
+        return [(rule, row) for _, rule, row in sorted(each, key=lambda one: one[:2])]
+
+
+def tally(frame: DataFrame, n: int | None, judge: Judge) -> Tally:
+    """Every row of ``frame`` judged; ``n``: about how many there are, None: nobody knows. ``judge``
+    goes to Spark's workers when there are many: it holds plain data, and no frame."""
+    if n is None:
+        few = frame.limit(ON_THE_DRIVER + 1).toArrow()
+        if few.num_rows <= ON_THE_DRIVER:
+            return judged(few.to_pylist(), judge)
+    elif n <= ON_THE_DRIVER:
+        return judged(frame.toArrow().to_pylist(), judge)
+
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        own = Tally()
+        for batch in batches:
+            own.merge(judged(batch.to_pylist(), judge))
+        yield pa.RecordBatch.from_pydict({"tally": [pickle.dumps(own)]})
+
+    whole = Tally()
+    for part in frame.mapInArrow(each, "tally binary").collect():
+        whole.merge(pickle.loads(part["tally"]))
+    return whole
+
+
+def one_of_each(frame: DataFrame, by: Sequence[str], order: Sequence[str]) -> DataFrame:
+    """Of rows that agree in ``by`` the first in ``order``."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    each = F.row_number().over(Window.partitionBy(*by).orderBy(*order))
+    return frame.withColumn("_nth", each).where("_nth = 1").drop("_nth")
+
+
+def judged(rows: Iterable[Row], judge: Judge) -> Tally:
+    found = Tally()
+    for row in rows:
+        found.add(row, judge(row))
+    return found
+
+
+def add(outcome: Outcome, found: Tally, finding: Callable[[str, Row], Finding]) -> None:
+    """The first suspects that break a rule as findings, and all of them counted."""
+    for rule, row in found.findings():
+        outcome.add(finding(rule, row))
+    for rule, first in found.firsts.items():
+        outcome.counts[rule] += found.broken[rule] - len(first)

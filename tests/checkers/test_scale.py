@@ -1,0 +1,117 @@
+"""What comes to the driver does not grow with a run's load, nor with its length."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any, Final
+
+import pytest
+
+from checkers.check import check_all
+from checkers.promises import NAMES, availability, controller_latency, stale_metadata
+from tests.checkers.conftest import Story
+from tests.checkers.soak import NODES, PARTITIONS, PLANTED, soak
+
+pytestmark = pytest.mark.spark
+
+BROUGHT: Final = 400
+"""So many rows does no place in the checkers bring to the driver at once."""
+OF_WHAT_HAPPENED: Final = {
+    "checkers.facts.answers": "brokers' answers, by life and by committed state",
+    "checkers.facts.cuts": "demotions, by partition and leader epoch",
+    "checkers.promises.epochs": "acknowledgements, by partition and leader epoch",
+    "checkers.promises.fencing": "requests, by broker's life and epochs",
+}
+"""Places that still bring what grows with restarts and elections, though not with the load."""
+
+
+@pytest.fixture
+def brought(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """By module of the checkers, the most rows that it brought to the driver at once."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    found: Counter[str] = Counter()
+
+    def watched(name: str, sized: Any) -> None:
+        real = getattr(DataFrame, name)
+
+        def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+            rows = real(self, *args, **kwargs)
+            where = _module()
+            found[where] = max(found[where], sized(rows))
+            return rows
+
+        monkeypatch.setattr(DataFrame, name, counting)
+
+    watched("collect", len)
+    watched("toArrow", lambda table: table.num_rows)
+    for name in ("toPandas", "toLocalIterator"):
+        monkeypatch.setattr(DataFrame, name, _never)
+    return found
+
+
+def _never(*_args: Any, **_kwargs: Any) -> Any:
+    raise AssertionError("rows without a bound")
+
+
+def _module() -> str:
+    """The nearest caller in the checkers."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if name.startswith("checkers.") and name != "checkers.judging.tally":
+            return name
+        frame = frame.f_back
+    return "elsewhere"
+
+
+@pytest.mark.parametrize("times", ["longer", "more"])
+def test_a_history_ten_times_as_long_brings_no_more_rows(
+    spark: Any, brought: Counter[str], times: str
+) -> None:
+    story = Story()
+    soak(story, 60 if times == "longer" else 6, 1 if times == "longer" else 10)
+    results = check_all(story.history(spark), NAMES)
+    crashed = [c.reasons for c in results.checks.values() if "crashed" in "".join(c.reasons)]
+    assert not crashed
+    assert not [v for c in results.checks.values() for v in c.violations]
+    grown = {where: n for where, n in brought.items() if n > BROUGHT}
+    if times == "longer":
+        grown = {where: n for where, n in grown.items() if where not in OF_WHAT_HAPPENED}
+    assert not grown
+    assert brought
+
+
+def test_every_planted_violation_is_counted_and_the_first_are_shown(
+    spark: Any, brought: Counter[str]
+) -> None:
+    story, rounds = Story(), 30
+    soak(story, rounds, planted=True)
+    results = check_all(story.history(spark), list(PLANTED))
+    for check, rules in PLANTED.items():
+        found = results.checks[check]
+        assert found.violation_counts == _of(rounds, rules), check
+        shown = 2 if check == "records" else 5  # of values, the lowest and the highest
+        assert Counter(v.rule for v in found.violations) == dict.fromkeys(rules, shown)
+        assert all(v.events for v in found.violations)
+
+
+def test_a_thousand_floods(spark: Any) -> None:
+    story = Story()
+    soak(story, 1_000, load=1)
+    history = story.history(spark)
+    found = stale_metadata.check(history).arms[story.arm]
+    assert found["reads"] == 1_000 * len(NODES) * len(PARTITIONS)
+    assert found["reads_flooded"]["count"] == 1_000
+    assert found["propagation_applied"]["count"] > 900 * len(PARTITIONS)
+    latency = controller_latency.check(history).arms[story.arm]
+    assert latency["round_trip"]["count"] == 1_000 * len(NODES)
+    assert availability.check(history).arms[story.arm]["first_produce"]["count"] == 999 * len(
+        PARTITIONS
+    )
+
+
+def _of(rounds: int, rules: dict[str, int]) -> dict[str, int]:
+    """Nobody can go back in the first round."""
+    return {rule: n * rounds - (rule == "metadata-went-back") for rule, n in rules.items()}
