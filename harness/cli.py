@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from harness import cli_studies
+from harness import cli_bugs, cli_studies
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 
 cli_studies.register(app)
+cli_bugs.register(app)
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
@@ -55,6 +56,9 @@ def run(
     rounds: Annotated[int | None, typer.Option(help="How often each arm is run")] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
     sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
+    kafka_version: Annotated[
+        str | None, typer.Option(help="A release of Kafka, such as 2.8.1 (see make kafka)")
+    ] = None,
     plan: Annotated[Path | None, typer.Option(help="Play this plan.json")] = None,
     mutants: Annotated[str, typer.Option(help="Planted bugs for the bundled server")] = "",
     kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
@@ -84,6 +88,7 @@ def run(
         rounds=rounds,
         runtime=runtime,
         sut=sut,
+        kafka_version=kafka_version,
         plan=plan,
         mutants=mutants,
         overrides=_overrides(config or []),

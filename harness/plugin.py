@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-home", default=None, help="a Kafka distribution to be used, instead of make kafka"
     )
+    group.addoption("--kafka-version", default=None, help="a release of Kafka, such as 2.8.1")
     group.addoption("--plan", default=None, help="play this plan.json instead of the scenario's")
     group.addoption(
         "--mutants", default="", help="planted bugs for the bundled server, to be found"
@@ -96,6 +97,7 @@ def _settings(config: pytest.Config) -> Settings:
         store=config.invocation_params.dir / option("--store"),
         runtime=option("--runtime"),
         sut=option("--sut"),
+        kafka_version=option("--kafka-version"),
         planes=option("--planes"),
         time_limit_s=option("--time-limit"),
         rounds=option("--rounds"),

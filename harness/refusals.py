@@ -15,10 +15,11 @@ def is_refusal(error: BaseException) -> bool:
     """Whether the message says what to change. Imports late: asked only when something failed."""
     from checkers.history import HistoryError
     from faults.plan import PlanError
+    from harness.bugs.book import BugError
     from harness.runtime.protocol import SetupError
     from harness.runtime.select import UnknownRuntime
     from harness.settings import SettingsError
     from harness.sut.registry import UnknownSystem
 
     kinds = (HistoryError, PlanError, SettingsError, SetupError, UnknownRuntime, UnknownSystem)
-    return isinstance(error, kinds)
+    return isinstance(error, (*kinds, BugError))
