@@ -35,6 +35,7 @@ from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
 from faults.reassignment import Reassign
+from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.torn_tail import TornTail
 from faults.wiped_disk import WipeDisk
@@ -67,6 +68,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         MoveLeadership,
         IdleElections,
         Reassign,
+        Reorder,
         ZombieController,
         DeposeController,
         OustController,

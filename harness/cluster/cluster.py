@@ -45,12 +45,19 @@ from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.cluster.zk_writes import record_writes
+from harness.cluster.znode_admin import ZnodeAdmin
 from harness.frames.client import NAME as FRAME_PROXY
 from harness.frames.client import FrameProxyClient, NoFrames
 from harness.links import ToxiproxyLinks
 from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime
 from harness.runtime.readiness import four_letter_word
-from harness.sut.protocol import NodeLayout, Planes, SupportLayout, SystemUnderTest
+from harness.sut.protocol import (
+    NodeLayout,
+    Planes,
+    SupportLayout,
+    SystemUnderTest,
+    TakesOrders,
+)
 
 _FORMED_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 5.0
@@ -155,8 +162,12 @@ class Cluster:
                 {n: at.direct[Link.CONTROL] for n, at in self._layout.nodes.items()},
             )
         )
-        self.admin: Final = ClusterAdmin(
-            self.view, self.links, self._zookeeper.client if self._zookeeper else None
+        client = self._zookeeper.client if self._zookeeper else None
+        by_znode = isinstance(sut, TakesOrders) and sut.orders_by_znode
+        self.admin: Final = (
+            ZnodeAdmin(self.view, self.links, client)
+            if by_znode and client is not None
+            else ClusterAdmin(self.view, self.links, client)
         )
         self.control: Final = ControlClient(self.view, self.links)
         self.machines: Final = NodeMachines(

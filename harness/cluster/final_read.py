@@ -1,6 +1,6 @@
 """The last look: every replica's log, read record by record once the cluster has come to rest.
 
-Each replica is read by itself, past every proxy, with Fetch 11 as the *debugging replica* (-2): the
+Each replica is read by itself, past every proxy, with Fetch 10 as the *debugging replica* (-2): the
 one reader that Kafka lets read any replica up to its log's end (a consumer sees a follower only up
 to its high watermark, and a follower id would count as replication progress). The log's own bounds
 come from ListOffsets in the same role.
@@ -199,7 +199,7 @@ def _fetch(connection: Connection, node: int, pending: Sequence[_Replica], recor
     answer = connection.request(
         request(
             ApiKey.FETCH,
-            11,
+            10,
             replica_id=_DEBUGGING_REPLICA,
             max_wait=0,
             min_bytes=0,

@@ -3,7 +3,8 @@
 A *capability by version* is one function here, named for what Kafka gained, with the release that
 brought it. Nothing else compares version numbers.
 
-    1.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
+    2.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
+    2.1          leader epochs in Metadata (KIP-320): what came before cannot be judged
     2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380)
     2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
     2.6          state-change.log tells each partition's start; the network client tells each send
@@ -46,8 +47,8 @@ class UnknownVersion(ValueError):
     """The message says which versions are allowed."""
 
 
-ALLOWED: Final = {Mode.ZOOKEEPER: "2.4.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
-_FIRST: Final = {Mode.ZOOKEEPER: Version(2, 4, 0), Mode.KRAFT: Version(3, 3, 0)}
+ALLOWED: Final = {Mode.ZOOKEEPER: "2.1.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
+_FIRST: Final = {Mode.ZOOKEEPER: Version(2, 1, 0), Mode.KRAFT: Version(3, 3, 0)}
 _AFTER: Final = {Mode.ZOOKEEPER: Version(4, 0, 0), Mode.KRAFT: Version(100, 0, 0)}
 
 
@@ -64,6 +65,11 @@ def parse_version(text: str, mode: Mode) -> Version:
 def has_control_plane(version: Version) -> bool:
     """``control.plane.listener.name``: 2.2 (KIP-291)."""
     return version >= (2, 2, 0)
+
+
+def takes_orders_by_request(version: Version) -> bool:
+    """ElectLeaders 2 and AlterPartitionReassignments: 2.4 (KIP-460, KIP-455)."""
+    return version >= (2, 4, 0)
 
 
 def takes_our_control_requests(version: Version) -> bool:

@@ -1,5 +1,5 @@
 """Apache Kafka in ZooKeeper mode with its own jars: 3.9, the last line that has it, or any release
-from 2.4 on (``--kafka-version``). What a release cannot do: `kafka_versions`.
+from 2.1 on (``--kafka-version``). What a release cannot do: `kafka_versions`.
 
 With and without ``control.plane.listener.name``. Where the jars come from: `kafka_jars`. What its
 brokers write down: `kafka_logging`; how that becomes history rows: `kafka_evidence`.
@@ -23,6 +23,7 @@ from harness.sut.kafka_versions import (
     Version,
     has_control_plane,
     has_request_log,
+    takes_orders_by_request,
     takes_our_control_requests,
 )
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
@@ -51,6 +52,10 @@ class KafkaZk:
         self.capabilities: Final = frozenset(able)
         dual = {Planes.DUAL} if has_control_plane(self._version) else set()
         self.plane_modes: Final = frozenset({Planes.SINGLE} | dual)
+
+    @property
+    def orders_by_znode(self) -> bool:
+        return not takes_orders_by_request(self._version)
 
     def prepare(self, programs: Programs) -> None:
         find_jars(self._release, programs)

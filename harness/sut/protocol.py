@@ -135,6 +135,16 @@ class SystemUnderTest(Protocol):
 
 
 @runtime_checkable
+class TakesOrders(Protocol):
+    """A system of which some releases take an administrator's orders otherwise than others."""
+
+    @property
+    def orders_by_znode(self) -> bool:
+        """Elections and reassignments are ordered in ZooKeeper, not by request."""
+        ...
+
+
+@runtime_checkable
 class HasPlantedBugs(Protocol):
     """A system that can be made wrong on purpose, so that checkers can be shown to find it."""
 

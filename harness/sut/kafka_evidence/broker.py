@@ -43,8 +43,8 @@ _ISR: Final = re.compile(
     r"(?:zkV|v)ersion updated to \[?(\d+)\]?"
 )
 _STARTS: Final = re.compile(
-    r"\[Partition \S+ broker=\d+\] (\S+)-(\d+) starts at leader epoch (\d+) from offset (\d+) with "
-    r"high watermark (\d+)"
+    r"\[Partition \S+ broker=\d+\] (\S+)-(\d+) starts at [Ll]eader [Ee]poch (\d+) from offset "
+    r"(\d+)(?: with high watermark (\d+))?\. "
 )
 _ELECTED: Final = re.compile(
     r"\[Controller id=\d+\] \d+ successfully elected as the controller\. Epoch incremented to (\d+)"
@@ -68,7 +68,7 @@ class ServerLog:
     isrs: list[tuple[int, str, int, list[int], int]] = field(default_factory=list)
     """(when, topic, partition, ISR, partition epoch)."""
     version: str | None = None
-    starts: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
+    starts: dict[tuple[str, int, int], tuple[int, int | None]] = field(default_factory=dict)
     """By topic, partition and leader epoch, its log's end and high watermark when it began to lead.
     Releases up to 2.5 say so here, later ones in ``state-change.log``."""
 
@@ -98,7 +98,8 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
             isr = [int(n) for n in found[3].split(",") if n]
             log.isrs.append((line.wall_ms, found[1], int(found[2]), isr, int(found[4])))
         elif found := _STARTS.match(line.message):
-            log.starts[found[1], int(found[2]), int(found[3])] = (int(found[4]), int(found[5]))
+            mark = None if found[5] is None else int(found[5])
+            log.starts[found[1], int(found[2]), int(found[3])] = (int(found[4]), mark)
         else:
             known = "ignored"
         tally.count(path.name, known)

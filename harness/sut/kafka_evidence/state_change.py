@@ -81,8 +81,13 @@ _KNOWN: Final = re.compile(
     r"Leader not yet assigned|Received update metadata request with correlation id|Cannot |"
     r"Transitioning \d|Creating new partition|Truncated logs and|Finished handling stop)"
 )
+_OLD_RECEIVED: Final = re.compile(  # until 2.3; its lists have no brackets
+    r"Received LeaderAndIsr request PartitionState\(controllerEpoch=(-?\d+), leader=(-?\d+), "
+    r"leaderEpoch=(-?\d+), .*\) correlation id (\d+) from controller -?\d+ epoch -?\d+ "
+    r"for partition (\S+)-(\d+)$"
+)
 _DELETED_LEADER: Final = -2
-_NONE: Final[Mapping[tuple[str, int, int], tuple[int, int]]] = {}
+_NONE: Final[Mapping[tuple[str, int, int], tuple[int, int | None]]] = {}
 Row = dict[str, Any]
 
 
@@ -105,7 +110,7 @@ def read_state_changes(
     tally: Tally,
     *,
     start_lines: bool = True,
-    starts: Mapping[tuple[str, int, int], tuple[int, int]] = _NONE,
+    starts: Mapping[tuple[str, int, int], tuple[int, int | None]] = _NONE,
 ) -> Iterator[Row]:
     """Rows of one node, in the order of its lines but for those that wait (see the module).
 
@@ -219,9 +224,13 @@ def _older_line(
     line: LogLine,
     stamps: Stamps,
     now: _Handling,
-    starts: Mapping[tuple[str, int, int], tuple[int, int]],
+    starts: Mapping[tuple[str, int, int], tuple[int, int | None]],
 ) -> list[Row] | None:
     """What a release before 2.6 says in other words; None for all else."""
+    if found := _OLD_RECEIVED.match(text):
+        epochs = zip(("controllerEpoch", "leader", "leaderEpoch"), found.groups(), strict=False)
+        now.states[found[5], int(found[6])] = {name: int(value) for name, value in epochs}
+        return []
     if found := _COMPLETED.match(text):
         topic, partition = found[3], int(found[4])
         state = now.states.get((topic, partition))

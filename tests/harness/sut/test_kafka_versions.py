@@ -24,7 +24,7 @@ def test_versions_are_numbers_not_texts() -> None:
     [
         ("4.0.0", Mode.ZOOKEEPER),  # gone
         ("3.2.3", Mode.KRAFT),  # a preview
-        ("2.3.1", Mode.ZOOKEEPER),  # its requests are older than those that we speak
+        ("2.0.1", Mode.ZOOKEEPER),  # it tells clients of no leader epoch
         ("2.8", Mode.ZOOKEEPER),
         ("latest", Mode.KRAFT),
         ("2.8.0/../x", Mode.ZOOKEEPER),
@@ -38,6 +38,7 @@ def test_what_is_no_release_of_a_mode_is_refused(text: str, mode: Mode) -> None:
 @pytest.mark.parametrize(
     ("name", "control_requests", "planes"),
     [
+        ("kafka-zk@2.1.1", False, {Planes.SINGLE}),
         ("kafka-zk@2.4.1", False, {Planes.SINGLE, Planes.DUAL}),
         ("kafka-zk@3.3.2", False, {Planes.SINGLE, Planes.DUAL}),
         ("kafka-zk@3.4.0", True, {Planes.SINGLE, Planes.DUAL}),
