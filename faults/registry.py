@@ -38,6 +38,7 @@ from faults.reassignment import Reassign
 from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.torn_tail import TornTail
+from faults.unseen_bounce import UnseenBounce
 from faults.wiped_disk import WipeDisk
 from faults.zombie_controller import ZombieController
 
@@ -73,6 +74,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DeposeController,
         OustController,
         LateRegistration,
+        UnseenBounce,
         ForgedRequests,
         Toxic,
         LinkDown,
