@@ -32,6 +32,8 @@ def reproduce(
     from harness.bugs import play, record
     from harness.bugs.book import load_all
     from harness.progress import show_progress
+    from harness.run import Skipped
+    from harness.runtime.protocol import SetupError
     from harness.studies.ledger import Budget, Ledger, seconds_of
 
     book = load_all(bugs)
@@ -52,9 +54,14 @@ def reproduce(
         for name in wanted:
             bug, done = book[name], []
             own = Budget(bug.budget_s)
-            for one in play.reproduce(bug, ledger, play_it, tries=tries, budget=whole, own=own):
-                done.append(one)
-                typer.echo(record.line(one))
+            try:
+                for one in play.reproduce(bug, ledger, play_it, tries=tries, budget=whole, own=own):
+                    done.append(one)
+                    typer.echo(record.line(one))
+            except (SetupError, Skipped) as why:
+                if len(wanted) == 1 and isinstance(why, SetupError):
+                    raise
+                typer.echo(f"{name} cannot be played here: {why}")  # the others may
             for text in record.story(bug, done):
                 typer.echo(text)
             if not play.succeeded(done):
