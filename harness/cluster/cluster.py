@@ -52,11 +52,11 @@ from harness.links import ToxiproxyLinks
 from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime
 from harness.runtime.readiness import four_letter_word
 from harness.sut.protocol import (
+    HasOldReleases,
     NodeLayout,
     Planes,
     SupportLayout,
     SystemUnderTest,
-    TakesOrders,
 )
 
 _FORMED_TIMEOUT_S: Final = 60.0
@@ -163,7 +163,7 @@ class Cluster:
             )
         )
         client = self._zookeeper.client if self._zookeeper else None
-        by_znode = isinstance(sut, TakesOrders) and sut.orders_by_znode
+        by_znode = isinstance(sut, HasOldReleases) and sut.orders_by_znode
         self.admin: Final = (
             ZnodeAdmin(self.view, self.links, client)
             if by_znode and client is not None

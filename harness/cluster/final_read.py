@@ -1,9 +1,10 @@
 """The last look: every replica's log, read record by record once the cluster has come to rest.
 
-Each replica is read by itself, past every proxy, with Fetch 10 as the *debugging replica* (-2): the
+Each replica is read by itself, past every proxy, with Fetch 11 as the *debugging replica* (-2): the
 one reader that Kafka lets read any replica up to its log's end (a consumer sees a follower only up
 to its high watermark, and a follower id would count as replication progress). The log's own bounds
-come from ListOffsets in the same role.
+come from ListOffsets in the same role. Old releases are asked with what they have
+(`HasOldReleases`).
 
 Rows: ``log_read`` a record, ``log_end`` a replica, whose ``error`` says why it could not be read.
 Batches are fetched for all partitions of a node at once; a partition that yields nothing more
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from faults.protocol import Link, PartitionState
 from harness.cluster.ask import CLIENT_ID, error_name, request
 from harness.cluster.record import Record
+from harness.sut.protocol import HasOldReleases
 from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "final-read"
 _DEBUGGING_REPLICA: Final = -2
+_FETCH_VERSION: Final = 11
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _PARTITION_BYTES: Final = 4 << 20
@@ -74,6 +77,7 @@ def final_read(
     """Wait for full in-sync sets, then read; False when the sets did not fill up in time (what can
     be read is read all the same). ``record`` is the cluster's unless given."""
     sink = record or cluster.record
+    version = _fetch_version(cluster)
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
     read: dict[int, list[_Replica]] = {}
@@ -83,7 +87,7 @@ def final_read(
             address = cluster.address(node, Link.CLIENT, direct=True)
             deadline = time.monotonic() + read_timeout_s
             with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
-                _read_node(connection, node, replicas, sink, deadline)
+                _read_node(connection, node, replicas, sink, deadline, version)
         else:
             for replica in replicas:
                 replica.error = "the node does not run"
@@ -101,6 +105,7 @@ def _catch_up(cluster: Cluster, read: Mapping[int, Sequence[_Replica]]) -> None:
         (r.topic, r.partition): r.high_watermark for of in read.values() for r in of if r.is_leader
     }
     deadline = time.monotonic() + _CATCH_UP_S
+    version = _fetch_version(cluster)
     for node, replicas in read.items():
         behind = [r for r in replicas if _is_behind(r, leaders)]
         if not behind:
@@ -112,13 +117,17 @@ def _catch_up(cluster: Cluster, read: Mapping[int, Sequence[_Replica]]) -> None:
         ):
             while behind and time.monotonic() < deadline:
                 time.sleep(_NO_PROGRESS_PAUSE_S)
-                _fetch(connection, node, behind, _forget)
+                _fetch(connection, node, behind, _forget, version)
                 behind = [r for r in behind if _is_behind(r, leaders)]
 
 
 def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None]) -> bool:
     own, leader = replica.high_watermark, leaders.get((replica.topic, replica.partition))
     return replica.error is None and own is not None and leader is not None and own < leader
+
+
+def _fetch_version(cluster: Cluster) -> int:
+    return cluster.sut.fetch_version if isinstance(cluster.sut, HasOldReleases) else _FETCH_VERSION
 
 
 def _forget(kind: str, /, **fields: Any) -> None:
@@ -151,6 +160,7 @@ def _read_node(
     replicas: Sequence[_Replica],
     record: Record,
     deadline: float,
+    version: int,
 ) -> None:
     try:
         for replica, offset in _offsets(connection, replicas, _EARLIEST):
@@ -160,7 +170,7 @@ def _read_node(
         while pending := [replica for replica in replicas if not replica.done]:
             if time.monotonic() > deadline:
                 raise WireError("not read to its end in time")
-            if not _fetch(connection, node, pending, record):
+            if not _fetch(connection, node, pending, record, version):
                 time.sleep(_NO_PROGRESS_PAUSE_S)
     except (WireClientError, WireError, OSError) as e:
         for replica in replicas:
@@ -194,12 +204,14 @@ def _offsets(
                 yield replica, p.offset
 
 
-def _fetch(connection: Connection, node: int, pending: Sequence[_Replica], record: Record) -> bool:
+def _fetch(
+    connection: Connection, node: int, pending: Sequence[_Replica], record: Record, version: int
+) -> bool:
     """One round for all; whether anything was read."""
     answer = connection.request(
         request(
             ApiKey.FETCH,
-            10,
+            version,
             replica_id=_DEBUGGING_REPLICA,
             max_wait=0,
             min_bytes=0,

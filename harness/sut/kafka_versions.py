@@ -67,6 +67,12 @@ def has_control_plane(version: Version) -> bool:
     return version >= (2, 2, 0)
 
 
+def newest_plain_fetch(version: Version) -> int:
+    """Fetch 11 came with 2.3 (KIP-392). From 2.4 on a follower answers nobody who asks with less;
+    until then it answers whoever calls itself a debugging replica."""
+    return 11 if version >= (2, 3, 0) else 10
+
+
 def takes_orders_by_request(version: Version) -> bool:
     """ElectLeaders 2 and AlterPartitionReassignments: 2.4 (KIP-460, KIP-455)."""
     return version >= (2, 4, 0)

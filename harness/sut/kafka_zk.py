@@ -23,6 +23,7 @@ from harness.sut.kafka_versions import (
     Version,
     has_control_plane,
     has_request_log,
+    newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
 )
@@ -56,6 +57,10 @@ class KafkaZk:
     @property
     def orders_by_znode(self) -> bool:
         return not takes_orders_by_request(self._version)
+
+    @property
+    def fetch_version(self) -> int:
+        return newest_plain_fetch(self._version)
 
     def prepare(self, programs: Programs) -> None:
         find_jars(self._release, programs)

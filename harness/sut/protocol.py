@@ -135,12 +135,17 @@ class SystemUnderTest(Protocol):
 
 
 @runtime_checkable
-class TakesOrders(Protocol):
-    """A system of which some releases take an administrator's orders otherwise than others."""
+class HasOldReleases(Protocol):
+    """A system of which some releases are asked otherwise than those of today."""
 
     @property
     def orders_by_znode(self) -> bool:
         """Elections and reassignments are ordered in ZooKeeper, not by request."""
+        ...
+
+    @property
+    def fetch_version(self) -> int:
+        """Of the Fetch by which any replica's log can be read."""
         ...
 
 
