@@ -17,6 +17,9 @@
     [topics.t]                          # see `TopicSpec`
     [[plan]]                            # entries as in plan.json: id, fault, at_ms, duration_ms
 
+``chaos_s`` is the least that a run's chaos lasts: it goes on until every fault has been healed, and
+a story among them (faults/staged.py) takes the time that it takes.
+
 Faults are aimed at roles (faults/targets.py), never at a broker's number.
 """
 

@@ -43,6 +43,8 @@ _TIMEOUT_S: Final = 30.0
 _NO_PROGRESS_PAUSE_S: Final = 0.05
 _CATCH_UP_S: Final = 10.0
 """Twenty times what a follower's fetch may wait (``replica.fetch.wait.max.ms``)."""
+_STUCK_S: Final = 15.0
+"""Without a record of any partition: what is left is behind a high watermark that stands still."""
 _VALUE: Final = struct.Struct(">q")
 
 
@@ -167,10 +169,13 @@ def _read_node(
             replica.start = replica.position = offset
         for replica, offset in _offsets(connection, replicas, _LATEST):
             replica.end = offset
+        stuck = time.monotonic() + _STUCK_S
         while pending := [replica for replica in replicas if not replica.done]:
-            if time.monotonic() > deadline:
+            if time.monotonic() > min(deadline, stuck):
                 raise WireError("not read to its end in time")
-            if not _fetch(connection, node, pending, record, version):
+            if _fetch(connection, node, pending, record, version):
+                stuck = time.monotonic() + _STUCK_S
+            else:
                 time.sleep(_NO_PROGRESS_PAUSE_S)
     except (WireClientError, WireError, OSError) as e:
         for replica in replicas:
