@@ -22,12 +22,17 @@ from typing import Any, Final
 
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role
-from harness.sut.broker_properties import LISTENER_NAMES, broker_properties, render
+from harness.sut.broker_properties import (
+    LISTENER_NAMES,
+    broker_properties,
+    listener_list,
+    render,
+)
 from harness.sut.kafka_evidence import read_kraft_evidence
 from harness.sut.kafka_jars import KRAFT_LINE, find_jars, release_of
 from harness.sut.kafka_jvm import jvm_options
 from harness.sut.kafka_logging import detail_of, log4j2, log4j_kraft
-from harness.sut.kafka_versions import Mode, Version, logs_with_log4j2
+from harness.sut.kafka_versions import Mode, Version, advertises_controllers, logs_with_log4j2
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 
 _CLUSTER_ID: Final = "cluster_id"
@@ -101,7 +106,7 @@ class KafkaKraft:
             first=(*java, "kafka.tools.StorageTool", "format", cluster_id, "-c", properties),
             workdir=layout.dir,
             files={
-                "server.properties": render(_config(layout), own),
+                "server.properties": render(_config(layout, self._release.version), own),
                 f"{logging}.properties": text,
             },
             ports={link.value: address.port for link, address in layout.bind.items()},
@@ -123,8 +128,11 @@ class KafkaKraft:
         )
 
 
-def _config(layout: NodeLayout) -> dict[str, str]:
+def _config(layout: NodeLayout, version: Version) -> dict[str, str]:
     config = broker_properties(layout, Planes.DUAL)
+    if not advertises_controllers(version):
+        unnamed = {link: at for link, at in layout.advertised.items() if link is not Link.CONTROL}
+        config["advertised.listeners"] = listener_list(unnamed)
     for name in _ZOOKEEPER_ONLY:
         config.pop(name, None)
     voters = {node: links[Link.CONTROL] for node, links in sorted(layout.peers.items())}

@@ -10,6 +10,7 @@ brought it. Nothing else compares version numbers.
     2.6          state-change.log tells each partition's start; the network client tells each send
     2.8          the request log is JSON
     3.4          LeaderAndIsr 7, UpdateMetadata 8 and StopReplica 4, which our controller speaks
+    3.9          controllers among the advertised listeners (KIP-853)
     4.0          no ZooKeeper; log4j 2
 """
 
@@ -92,6 +93,12 @@ def has_start_lines(version: Version) -> bool:
     """``Leader T-P starts at leader epoch`` and ``Add N partitions ...`` in state-change.log, and
     the network client's ``Sending`` and ``Received``: 2.6."""
     return version >= (2, 6, 0)
+
+
+def advertises_controllers(version: Version) -> bool:
+    """A broker that is a controller, too, may name that listener in ``advertised.listeners``, and
+    earlier releases refuse to: 3.9 (KIP-853)."""
+    return version >= (3, 9, 0)
 
 
 def logs_with_log4j2(version: Version) -> bool:

@@ -12,6 +12,8 @@ from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
 from harness.sut.protocol import Planes
+from nodes.properties import parse_properties
+from tests.harness.sut.test_systems import layout
 
 
 def test_versions_are_numbers_not_texts() -> None:
@@ -105,3 +107,24 @@ def test_a_release_is_found_where_it_was_brought_and_nowhere_else(
     (libs / "kafka_2.12-2.8.1.jar").touch()
     assert libs_dir(release) == libs
     assert release.version == (2, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "named"), [("3.3.2", False), ("3.8.0", False), ("4.3.1", True)]
+)
+def test_a_controller_is_advertised_where_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, named: bool
+) -> None:
+    monkeypatch.setattr(kafka_jars, "home", lambda: tmp_path)
+    libs = tmp_path / f"kafka-{version}" / "libs"
+    libs.mkdir(parents=True)
+    (libs / f"kafka_2.13-{version}.jar").touch()
+    place = layout(tmp_path, Planes.DUAL)
+    spec = registry.get(f"kafka-kraft@{version}").node_spec(place, Planes.DUAL, {})
+    written = parse_properties(spec.files["server.properties"])
+    assert ("CONTROLLER" in written["advertised.listeners"]) is named
+    assert "CONTROLLER" in written["listeners"]
+    assert "REPLICATION" in written["advertised.listeners"]
+    logging = "log4j2.properties" if version.startswith("4") else "log4j.properties"
+    assert "BrokerMetadataPublisher" in spec.files[logging]
+    assert any(f"/{logging}" in word for word in spec.argv)
