@@ -29,7 +29,7 @@ from harness.sut.kafka_evidence.lines import Tally, read_lines
 from harness.sut.kafka_evidence.sends import Failure
 from harness.sut.kafka_evidence.stamps import Stamps
 
-_VERSION: Final = re.compile(r"Kafka version: (\S+)")
+_VERSION: Final = re.compile(r"Kafka version ?: (\S+)")
 _REGISTERED: Final = re.compile(r"Registered broker \d+ at path .* czxid \(broker epoch\): (\d+)")
 _TRUNCATING: Final = re.compile(
     r"\[(?:Unified)?Log partition=(\S+)-(\d+), [^\]]*\] Truncating to offset (\d+)"

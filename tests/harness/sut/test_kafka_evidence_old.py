@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from checkers.history import HistoryError
 from harness.sut.kafka_versions import Version
 from harness.sut.protocol import EVIDENCE_SUMMARY
 from tests.harness.sut.test_kafka_evidence import log, rows, write
@@ -176,6 +177,15 @@ def test_what_a_release_cannot_tell_is_said(
     began(tmp_path, version)
     rows(tmp_path, str(version), version)
     assert set(json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())["untold"]) == untold
+
+
+def test_2_1_writes_its_version_otherwise(tmp_path: Path) -> None:
+    line = log(2, "Kafka version : 2.1.1", "org.apache.kafka.common.utils.AppInfoParser")
+    write(tmp_path, "server.log", [log(1, "starting", SERVER), line])
+    rows(tmp_path, "2.1.1", Version(2, 1, 1))
+    assert json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())["version"] == "2.1.1"
+    with pytest.raises(HistoryError, match=r"written by Kafka 2\.1\.1; allowed: 2\.2\.0"):
+        rows(tmp_path, "2.2.0", Version(2, 2, 0))
 
 
 def test_lines_that_no_release_writes_are_counted(tmp_path: Path) -> None:
