@@ -38,7 +38,7 @@ lint: setup ## ruff, mypy --strict, import contracts
 check: lint test ## what CI runs
 
 kafka: setup ## bring Apache Kafka's jars from Maven Central, for SUT=kafka-zk and SUT=kafka-kraft
-	@$(BIN)/python -m harness.sut.kafka_jars
+	@$(BIN)/python -m harness.sut.kafka_jars --version="$(VERSION)"
 
 image: setup ## build what RUNTIME=docker needs; IMAGES=public or local: whose bases (default: what can be had)
 	@IMAGES="$(IMAGES)" $(BIN)/python -m harness.runtime.docker_images

@@ -44,6 +44,7 @@ class Capability(StrEnum):
     PACKET_CUTS = "packet-cuts"  # runtime: pairwise packet drops
     RESOURCE_LIMITS = "resource-limits"  # runtime: CPU and memory limits
     BOUNDED_DISK = "bounded-disk"  # runtime: a volume that can be filled
+    FRAMES = "frames"  # runtime: a proxy behind the links that knows Kafka's frames
 
 
 class Link(StrEnum):
@@ -130,6 +131,46 @@ class Links(Protocol):
     def address(self, node: int, link: Link, *, direct: bool = False) -> tuple[str, int]:
         """(host, port) of the proxy; with ``direct`` of the listener behind it."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameCount:
+    """What a rule of `Frames` did: frames that it meant, and those that it acted on."""
+
+    matched: int
+    applied: int
+
+
+class Frames(Protocol):
+    """Single requests and answers on their way to a listener. Capability FRAMES; there only when
+    the plan needs it."""
+
+    def add(
+        self,
+        rule_id: str,
+        *,
+        api: str,
+        action: str,
+        direction: str = "request",
+        node: int | None = None,
+        link: Link | None = None,
+        client: str | None = None,
+        skip: int = 0,
+        times: int = 0,
+        delay_ms: int = 0,
+        error: str | None = None,
+    ) -> None:
+        """``api``: Kafka's name for it (ALTER_PARTITION). ``node``, ``link``: of the listener;
+        none: any. ``client``: a regular expression for the client id. Of those that are meant the
+        first ``skip`` pass, and the next ``times`` (0: all) are held until the rule is removed, or
+        whatever the ``action`` says (harness/frames/rules.py)."""
+        ...
+
+    def remove(self, rule_id: str) -> FrameCount:
+        """What is held goes on. Idempotent."""
+        ...
+
+    def count(self, rule_id: str) -> FrameCount: ...
 
 
 class View(Protocol):
@@ -285,6 +326,7 @@ class Context(Protocol):
     admin: Admin
     control: ControlRequests
     machines: Machines
+    frames: Frames
     capabilities: frozenset[Capability]
     store: str
     """A folder of this trial for a fault's own live files (flood workers append there)."""

@@ -12,6 +12,7 @@ from faults.deletion import DeleteTopic
 from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
+from faults.diverging_fetch import DivergingFetch
 from faults.errors import PlanError
 from faults.failover import DoubleFailover
 from faults.flood.connections import ConnectionStorm, HeldConnections
@@ -19,19 +20,25 @@ from faults.flood.fetch import FetchFlood
 from faults.flood.metadata import MetadataFlood
 from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
+from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
 from faults.lagging import LaggedKill, LaggingFollower
+from faults.last_standing import LastStanding
+from faults.late_registration import LateRegistration
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
 from faults.oust_controller import OustController
+from faults.outdated_expansion import OutdatedExpansion
 from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
 from faults.reassignment import Reassign
+from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.torn_tail import TornTail
+from faults.unseen_bounce import UnseenBounce
 from faults.wiped_disk import WipeDisk
 from faults.zombie_controller import ZombieController
 
@@ -55,17 +62,24 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DoubleFailover,
         TornTail,
         WipeDisk,
+        OutdatedExpansion,
+        LastStanding,
+        DivergingFetch,
         PlaneUpgrade,
         MoveLeadership,
         IdleElections,
         Reassign,
+        Reorder,
         ZombieController,
         DeposeController,
         OustController,
+        LateRegistration,
+        UnseenBounce,
         ForgedRequests,
         Toxic,
         LinkDown,
         Isolate,
+        FramesFault,
         Disconnect,
         PacketCut,
         CpuLimit,

@@ -18,7 +18,7 @@ import typer
 if not __package__:  # run as a file: what lies beside it is no module of its own
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from harness import cli_history, cli_studies, interrupts
+from harness import cli_bugs, cli_history, cli_studies, interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -42,6 +42,7 @@ app = typer.Typer(
 
 cli_history.register(app)
 cli_studies.register(app)
+cli_bugs.register(app)
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
@@ -59,6 +60,9 @@ def run(
     rounds: Annotated[int | None, typer.Option(help="How often each arm is run")] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
     sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
+    kafka_version: Annotated[
+        str | None, typer.Option(help="A release of Kafka, such as 2.8.1 (see make kafka)")
+    ] = None,
     plan: Annotated[Path | None, typer.Option(help="Play this plan.json")] = None,
     mutants: Annotated[str, typer.Option(help="Planted bugs for the bundled server")] = "",
     kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
@@ -88,6 +92,7 @@ def run(
         rounds=rounds,
         runtime=runtime,
         sut=sut,
+        kafka_version=kafka_version,
         plan=plan,
         mutants=mutants,
         overrides=cli_history.pairs(config or [], "--config"),

@@ -95,8 +95,12 @@ class ToxiproxyLinks:
         proxies: Mapping[tuple[int, Link], tuple[Address, Address]],
         *,
         bind_host: str,
+        through: Mapping[tuple[int, Link], Address] | None = None,
     ) -> None:
+        """``through``: what stands between a proxy and the listener that it leads to, if anything
+        does."""
         self._api = _Api(api)
+        self._through = dict(through or {})
         self._proxies = dict(proxies)
         self._bind_host = bind_host
         self._handles: dict[tuple[int, Link], Any] = {}
@@ -110,7 +114,9 @@ class ToxiproxyLinks:
         """Make every proxy. The upstreams need not listen yet."""
         for (node, link), (listen, upstream) in self._proxies.items():
             self._handles[node, link] = self._create(
-                f"node-{node}-{link}", Address(self._bind_host, listen.port), upstream
+                f"node-{node}-{link}",
+                Address(self._bind_host, listen.port),
+                self._through.get((node, link), upstream),
             )
 
     def _create(self, name: str, listen: Address, upstream: Address) -> Any:

@@ -50,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-home", default=None, help="a Kafka distribution to be used, instead of make kafka"
     )
+    group.addoption("--kafka-version", default=None, help="a release of Kafka, such as 2.8.1")
     group.addoption("--plan", default=None, help="play this plan.json instead of the scenario's")
     group.addoption(
         "--mutants", default="", help="planted bugs for the bundled server, to be found"
@@ -99,6 +100,7 @@ def _settings(config: pytest.Config) -> Settings:
         store=config.invocation_params.dir / option("--store"),
         runtime=option("--runtime"),
         sut=option("--sut"),
+        kafka_version=option("--kafka-version"),
         planes=option("--planes"),
         time_limit_s=option("--time-limit"),
         rounds=option("--rounds"),
@@ -151,7 +153,7 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    from checkers.judging.verdict import EXIT_CRASH, EXIT_UNKNOWN, worst_exit_code
+    from checkers.judging.verdict import EXIT_CRASH, Verdict, worst_exit_code
 
     config = session.config
     outcomes, crashes = config.stash[_OUTCOMES], config.stash[_CRASHES]
@@ -159,7 +161,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus == BAD_ARGUMENTS:
         return  # whatever came of those before
     if exitstatus == pytest.ExitCode.INTERRUPTED:
-        codes.append(EXIT_UNKNOWN)  # what was not played is not known
+        codes.append(Verdict.UNKNOWN.exit_code)  # what was not played is not known
     if codes:  # else collection errors, usage errors, all skipped: pytest's own code says so
         session.exitstatus = worst_exit_code(codes)
 

@@ -16,13 +16,14 @@ def is_refusal(error: BaseException) -> bool:
     from checkers.history import HistoryError
     from checkers.spark import SparkFailed
     from faults.plan import PlanError
+    from harness.bugs.book import BugError
     from harness.runtime.protocol import SetupError
     from harness.runtime.select import UnknownRuntime
     from harness.settings import SettingsError
     from harness.sut.registry import UnknownSystem
 
     kinds = (
-        *(HistoryError, PlanError, SettingsError, SetupError, SparkFailed),
+        *(BugError, HistoryError, PlanError, SettingsError, SetupError, SparkFailed),
         *(UnknownRuntime, UnknownSystem),
     )
     return isinstance(error, kinds)

@@ -106,6 +106,7 @@ class Settings:
         mutants: str = "",
         overrides: dict[str, str] | None = None,
         keep_data: bool = False,
+        kafka_version: str | None = None,
     ) -> Settings:
         chosen = PROFILES.get(profile)
         if chosen is None:
@@ -129,7 +130,7 @@ class Settings:
             seed=seed,
             store=Path(store),
             runtime=runtime,
-            suts=_names(sut, "--sut"),
+            suts=_of_release(_names(sut, "--sut"), kafka_version),
             planes=_planes(planes),
             plan=None if plan is None else Path(plan),
             mutants=_names(mutants, "--mutants") if mutants else (),
@@ -150,6 +151,18 @@ def _names(text: str, option: str) -> tuple[str, ...]:
     if not names:
         raise SettingsError(f"{option}: {text!r}; allowed: names separated by commas")
     return names
+
+
+def _of_release(suts: tuple[str, ...], kafka_version: str | None) -> tuple[str, ...]:
+    """``kafka-zk`` with version 2.8.1 is ``kafka-zk@2.8.1``; what names a release keeps it."""
+    if kafka_version is None:
+        return suts
+    if not any(sut.startswith("kafka-") for sut in suts):
+        raise SettingsError("--kafka-version: allowed with --sut=kafka-zk or --sut=kafka-kraft")
+    return tuple(
+        f"{sut}@{kafka_version}" if sut.startswith("kafka-") and "@" not in sut else sut
+        for sut in suts
+    )
 
 
 def _planes(text: str | None) -> tuple[Planes, ...] | None:

@@ -98,6 +98,7 @@ class TrialRunner:
             session_timeout_ms=self.scenario.session_timeout_ms,
             disk_bytes=self._disk_bytes(),
             late_links=self.scenario.late_links,
+            frames=Capability.FRAMES in self.plan.needs(),
         )
         self.result.log_dirs = cluster.log_dirs
         try:

@@ -4,7 +4,8 @@ Spoken to the controller, past its proxy: a fault on a link is aimed at brokers 
 the harness. The controller may move at any moment, so NOT_CONTROLLER and lost connections are tried
 again until the deadline. After a lost answer an operation may have happened; therefore
 TOPIC_ALREADY_EXISTS on a second try of a creation, and UNKNOWN_TOPIC_OR_PARTITION on a second try
-of a deletion, count as done.
+of a deletion, count as done. Requests are of the oldest versions that say what is needed: they are
+asked of every release.
 
 Errors raise `FaultFailed` with Kafka's name for them, as `faults.protocol.Admin` asks.
 """
@@ -57,7 +58,7 @@ class ClusterAdmin:
         """Returns once every partition has a state in ZooKeeper."""
         entity = request(
             ApiKey.CREATE_TOPICS,
-            5,
+            3,
             topics=[
                 {
                     "name": topic,
@@ -88,8 +89,8 @@ class ClusterAdmin:
         """Returns once the controller has answered; a dead replica holds the deletion itself up."""
         self._operate(
             f"deleting topic {topic}",
-            request(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=10_000),
-            lambda answer: [(t.name, t.error_code, t.error_message) for t in answer.responses],
+            request(ApiKey.DELETE_TOPICS, 3, topic_names=[topic], timeout=10_000),
+            lambda answer: [(t.name, t.error_code, None) for t in answer.responses],
             accept={_REQUEST_TIMED_OUT},
             accept_again={_UNKNOWN_TOPIC_OR_PARTITION},
         )

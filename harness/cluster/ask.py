@@ -15,7 +15,8 @@ from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError, build
 
 CLIENT_ID: Final = "biplane-harness"
-_METADATA_VERSION: Final = 9
+METADATA_VERSION: Final = 7
+"""The first that tells leader epochs (Kafka 2.1)."""
 
 
 class NoAnswer(Exception):
@@ -54,7 +55,7 @@ def ask(address: tuple[str, int], entity: Any, timeout_s: float) -> Any:
 
 def cluster_idea(address: tuple[str, int], timeout_s: float) -> ClusterIdea:
     """What the broker at ``address`` tells clients about its peers."""
-    answer = ask(address, request(ApiKey.METADATA, _METADATA_VERSION, topics=[]), timeout_s)
+    answer = ask(address, request(ApiKey.METADATA, METADATA_VERSION, topics=[]), timeout_s)
     return ClusterIdea(
         controller=int(answer.controller_id),
         brokers=frozenset(int(broker.node_id) for broker in answer.brokers),

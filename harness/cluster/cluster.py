@@ -45,11 +45,20 @@ from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.cluster.zk_writes import record_writes
+from harness.cluster.znode_admin import ZnodeAdmin
 from harness.disk import SPARE_BYTES, free_bytes, in_words
+from harness.frames.client import NAME as FRAME_PROXY
+from harness.frames.client import FrameProxyClient, NoFrames
 from harness.links import ToxiproxyLinks
 from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime
 from harness.runtime.readiness import four_letter_word
-from harness.sut.protocol import NodeLayout, Planes, SupportLayout, SystemUnderTest
+from harness.sut.protocol import (
+    HasOldReleases,
+    NodeLayout,
+    Planes,
+    SupportLayout,
+    SystemUnderTest,
+)
 
 _FORMED_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 5.0
@@ -88,10 +97,12 @@ class Cluster:
         session_timeout_ms: int = 6000,
         disk_bytes: int | None = None,
         late_links: Collection[Link] = (),
+        frames: bool = False,
     ) -> None:
         """``disk_bytes``: each node's log directory gets a disk of that size, for faults that fill
         it; only in a runtime with BOUNDED_DISK. ``late_links``: those have their proxies, but no
-        listener behind them until a node is reconfigured (`faults.protocol.Nodes`)."""
+        listener behind them until a node is reconfigured (`faults.protocol.Nodes`). ``frames``:
+        single requests can be held up (`harness.frames`), where the runtime can do that."""
         self.runtime: Final = runtime
         self.sut: Final = sut
         self.planes: Final = Planes(planes)
@@ -120,10 +131,24 @@ class Cluster:
             session_timeout_ms=session_timeout_ms,
             extras=extras,
         )
+        self._frames: Final = (
+            FrameProxyClient(
+                runtime,
+                {
+                    (node, link): at
+                    for node, layout in self._layout.nodes.items()
+                    for link, at in layout.direct.items()
+                },
+                self.dir / FRAME_PROXY,
+            )
+            if frames and Capability.FRAMES in runtime.capabilities
+            else None
+        )
         self.links: Final = ToxiproxyLinks(
             self._layout.toxiproxy_api,
             self._layout.proxies,
             bind_host=runtime.bind_host(self._layout.toxiproxy.name),
+            through=self._frames.through if self._frames else {},
         )
         address = self._layout.zookeeper_address
         self._zookeeper: Final = (
@@ -139,8 +164,12 @@ class Cluster:
                 {n: at.direct[Link.CONTROL] for n, at in self._layout.nodes.items()},
             )
         )
-        self.admin: Final = ClusterAdmin(
-            self.view, self.links, self._zookeeper.client if self._zookeeper else None
+        client = self._zookeeper.client if self._zookeeper else None
+        by_znode = isinstance(sut, HasOldReleases) and sut.orders_by_znode
+        self.admin: Final = (
+            ZnodeAdmin(self.view, self.links, client)
+            if by_znode and client is not None
+            else ClusterAdmin(self.view, self.links, client)
         )
         self.control: Final = ControlClient(self.view, self.links)
         self.machines: Final = NodeMachines(
@@ -213,14 +242,17 @@ class Cluster:
         service = self._layout.zookeeper
         zookeeper = None if service is None else self.runtime.spawn(service)
         toxiproxy = self.runtime.spawn(self._layout.toxiproxy)
+        frames = None if self._frames is None else self.runtime.spawn(self._frames.spec)
         for handle in [self.runtime.spawn(spec) for spec in self._support]:
             handle.wait_ready()
         toxiproxy.wait_ready()
+        if frames is not None:
+            frames.wait_ready()
         self.links.open()
         if zookeeper is not None and self._zookeeper is not None:
             zookeeper.wait_ready()
             self._watch_zookeeper(self._zookeeper)
-        self._watch_health(zookeeper, toxiproxy)
+        self._watch_health(zookeeper, toxiproxy, frames)
         try:
             for node in self._ids:
                 self.nodes.start(node, wait_ready=False)
@@ -253,12 +285,16 @@ class Cluster:
             reason = f"its transaction log cannot be read: {e}"
             self.record("infra", component="zookeeper", reason=reason)
 
-    def _watch_health(self, zookeeper: Handle | None, toxiproxy: Handle) -> None:
+    def _watch_health(
+        self, zookeeper: Handle | None, toxiproxy: Handle, frames: Handle | None
+    ) -> None:
         watched = {
             "toxiproxy": Watched(toxiproxy, self.links.check),
             "runtime": Watched(None, self.runtime.check, tries=1),
             "disk": Watched(None, self._probe_disk, tries=1),
         }
+        if frames is not None and self._frames is not None:
+            watched[FRAME_PROXY] = Watched(frames, self._frames.check)
         if zookeeper is not None:
             watched["zookeeper"] = Watched(zookeeper, self._probe_zookeeper)
         self._health = HealthMonitor(watched, self.nodes.note_exits, self.record)
@@ -288,7 +324,8 @@ class Cluster:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The system's, the runtime's and the cluster's own."""
-        return self.sut.capabilities | self.runtime.capabilities | {Capability.LINKS}
+        given = self.sut.capabilities | self.runtime.capabilities | {Capability.LINKS}
+        return given if self._frames else given - {Capability.FRAMES}
 
     @property
     def node_ids(self) -> Sequence[int]:
@@ -323,6 +360,7 @@ class Cluster:
             admin=self.admin,
             control=self.control,
             machines=self.machines,
+            frames=self._frames or NoFrames(),
             capabilities=self.capabilities,
             store=str(store),
             recorder=self.record,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from faults.protocol import Admin, Capability, ControlRequests, Links, Machines, Nodes, View
+from faults.protocol import Admin, Capability, ControlRequests, Frames, Links, Machines, Nodes, View
 from harness.cluster.record import Record
+from harness.frames.client import NoFrames
 
 _SLICE_S: Final = 0.05
 
@@ -31,6 +32,7 @@ class ClusterContext:
     admin: Admin
     control: ControlRequests
     machines: Machines
+    frames: Frames = field(default_factory=NoFrames)
     capabilities: frozenset[Capability]
     store: str
     recorder: Record

@@ -3,7 +3,8 @@
 Each replica is read by itself, past every proxy, with Fetch 11 as the *debugging replica* (-2): the
 one reader that Kafka lets read any replica up to its log's end (a consumer sees a follower only up
 to its high watermark, and a follower id would count as replication progress). The log's own bounds
-come from ListOffsets in the same role.
+come from ListOffsets in the same role. Old releases are asked with what they have
+(`HasOldReleases`).
 
 Rows: ``log_read`` a record, ``log_end`` a replica, whose ``error`` says why it could not be read.
 Batches are fetched for all partitions of a node at once; a partition that yields nothing more
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from faults.protocol import Link, PartitionState
 from harness.cluster.ask import CLIENT_ID, error_name, request
 from harness.cluster.record import Record
+from harness.sut.protocol import HasOldReleases
 from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "final-read"
 _DEBUGGING_REPLICA: Final = -2
+_FETCH_VERSION: Final = 11
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _PARTITION_BYTES: Final = 4 << 20
@@ -41,6 +44,8 @@ _TIMEOUT_S: Final = 30.0
 _NO_PROGRESS_PAUSE_S: Final = 0.05
 _CATCH_UP_S: Final = 10.0
 """Twenty times what a follower's fetch may wait (``replica.fetch.wait.max.ms``)."""
+_STALL_S: Final = 20.0
+"""Without a record of any partition: what is left is behind a high watermark that stands still."""
 _VALUE: Final = struct.Struct(">q")
 
 
@@ -70,7 +75,7 @@ def final_read(
     *,
     record: Record | None = None,
     quiesce_timeout_s: float = 0.0,
-    stall_timeout_s: float = 60.0,
+    stall_timeout_s: float = _STALL_S,
     over: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Wait for full in-sync sets, then read; False when the sets did not fill up in time (what can
@@ -78,6 +83,7 @@ def final_read(
     nothing more comes for ``stall_timeout_s`` is given up. ``over``: whether there is nothing left
     to be waited for: then each replica is read as far as it goes at once."""
     sink = record or cluster.record
+    version = _fetch_version(cluster)
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
     read: dict[int, list[_Replica]] = {}
@@ -86,7 +92,7 @@ def final_read(
         if cluster.nodes.is_running(node):
             address = cluster.address(node, Link.CLIENT, direct=True)
             with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
-                _read_node(connection, node, replicas, sink, stall_timeout_s, over)
+                _read_node(connection, node, replicas, sink, stall_timeout_s, over, version=version)
         else:
             for replica in replicas:
                 replica.error = "the node does not run"
@@ -106,6 +112,7 @@ def _catch_up(
         (r.topic, r.partition): r.high_watermark for of in read.values() for r in of if r.is_leader
     }
     deadline = time.monotonic() + _CATCH_UP_S
+    version = _fetch_version(cluster)
     for node, replicas in read.items():
         behind = [r for r in replicas if _is_behind(r, leaders)]
         if not behind:
@@ -117,13 +124,17 @@ def _catch_up(
         ):
             while behind and time.monotonic() < deadline and not over():
                 time.sleep(_NO_PROGRESS_PAUSE_S)
-                _fetch(connection, node, behind, _forget)
+                _fetch(connection, node, behind, _forget, version)
                 behind = [r for r in behind if _is_behind(r, leaders)]
 
 
 def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None]) -> bool:
     own, leader = replica.high_watermark, leaders.get((replica.topic, replica.partition))
     return replica.error is None and own is not None and leader is not None and own < leader
+
+
+def _fetch_version(cluster: Cluster) -> int:
+    return cluster.sut.fetch_version if isinstance(cluster.sut, HasOldReleases) else _FETCH_VERSION
 
 
 def _forget(kind: str, /, **fields: Any) -> None:
@@ -158,6 +169,8 @@ def _read_node(
     stall_timeout_s: float,
     over: Callable[[], bool] = lambda: False,
     now_s: Callable[[], float] = time.monotonic,
+    *,
+    version: int = _FETCH_VERSION,
 ) -> None:
     try:
         for replica, offset in _offsets(connection, replicas, _EARLIEST):
@@ -166,7 +179,7 @@ def _read_node(
             replica.end = offset
         progress_s = now_s()
         while pending := [replica for replica in replicas if not replica.done]:
-            if _fetch(connection, node, pending, record):
+            if _fetch(connection, node, pending, record, version):
                 progress_s = now_s()
             elif over():
                 raise WireError("not read to its end: the trial was being ended")
@@ -206,12 +219,14 @@ def _offsets(
                 yield replica, p.offset
 
 
-def _fetch(connection: Connection, node: int, pending: Sequence[_Replica], record: Record) -> bool:
+def _fetch(
+    connection: Connection, node: int, pending: Sequence[_Replica], record: Record, version: int
+) -> bool:
     """One round for all; whether anything was read."""
     answer = connection.request(
         request(
             ApiKey.FETCH,
-            11,
+            version,
             replica_id=_DEBUGGING_REPLICA,
             max_wait=0,
             min_bytes=0,

@@ -27,7 +27,7 @@ from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse
 from kio.serial import entity_reader
 
 from faults.protocol import PartitionState
-from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request
+from harness.cluster.ask import CLIENT_ID, METADATA_VERSION, NoAnswer, ask, request
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.state import Registration, Topic
 from nodes.wire.apis import ApiKey
@@ -141,7 +141,9 @@ class QuorumView:
 
     def _metadata(self, topics: list[dict[str, Any]] | None) -> dict[int, Any]:
         """By node, the answers of those that gave one; `StateUnreadable` when nobody did."""
-        entity = request(ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+        entity = request(
+            ApiKey.METADATA, METADATA_VERSION, topics=topics, allow_auto_topic_creation=False
+        )
         why = "no node is known"
 
         def answer(address: tuple[str, int]) -> Any:

@@ -205,7 +205,7 @@ class ProcessRuntime:
     """See the module and `harness.runtime.protocol.Runtime`."""
 
     name: Final = "process"
-    capabilities: Final = frozenset({Capability.KILL, Capability.PAUSE})
+    capabilities: Final = frozenset({Capability.KILL, Capability.PAUSE, Capability.FRAMES})
 
     def __init__(self) -> None:
         self.registry: Final = Registry(registry_dir())

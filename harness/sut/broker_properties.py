@@ -26,8 +26,8 @@ def broker_properties(layout: NodeLayout, planes: Planes) -> dict[str, str]:
     links = [link for link in LISTENER_NAMES if link in layout.bind]
     config = {
         "broker.id": str(layout.node),
-        "listeners": _listeners(links, layout.bind),
-        "advertised.listeners": _listeners(links, layout.advertised),
+        "listeners": listener_list({link: layout.bind[link] for link in links}),
+        "advertised.listeners": listener_list({link: layout.advertised[link] for link in links}),
         "listener.security.protocol.map": ",".join(
             f"{LISTENER_NAMES[link]}:PLAINTEXT" for link in links
         ),
@@ -55,5 +55,6 @@ def render(config: Mapping[str, str], overrides: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in merged.items() if value != "")
 
 
-def _listeners(links: list[Link], addresses: Mapping[Link, Address]) -> str:
-    return ",".join(f"{LISTENER_NAMES[link]}://{addresses[link]}" for link in links)
+def listener_list(addresses: Mapping[Link, Address]) -> str:
+    """As ``listeners`` and ``advertised.listeners`` are written."""
+    return ",".join(f"{LISTENER_NAMES[link]}://{at}" for link, at in addresses.items())

@@ -5,12 +5,16 @@
     an image                  of the docker runtime (`kafka_images`)
     .biplane/kafka-<v>/libs   what ``make kafka`` brings from Maven Central
 
+Any other release (``make kafka VERSION=2.8.1``, ``--kafka-version=2.8.1``) is looked for in the
+last of these places, and KAFKA_HOME where it is exactly that one.
+
 A run never downloads: it names what would mend a lack. `python -m harness.sut.kafka_jars` is the
-download (``make kafka``). Every version is pinned here and nowhere else.
+download (``make kafka``). Every version is pinned here or in `kafka_versions`.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -23,6 +27,7 @@ from typing import Final
 
 from harness.runtime.paths import home
 from harness.runtime.protocol import Programs, SetupError, Software
+from harness.sut.kafka_versions import Mode, UnknownVersion, Version, needs_of, parse_version
 
 SOFTWARE: Final = "kafka"
 """What images that hold it are labelled (`harness.runtime.docker_software`)."""
@@ -40,10 +45,22 @@ class Release:
     pinned: str
     """What ``make kafka`` brings."""
     says: str
-    variable: str
+    variable: str | None
     """The environment variable that names a folder of jars."""
-    logging: Sequence[tuple[str, str, str]] = ()
+    beside: Sequence[tuple[str, str, str]] = ()
     """Coordinates beside Kafka's own: (group, artifact, version)."""
+    scala: str = "2.13"
+
+    @property
+    def version(self) -> Version:
+        """By which its capabilities are known."""
+        numbers = [int(n) for n in self.pinned.split(".")[:3]]
+        return Version(numbers[0], numbers[1], numbers[2])
+
+    @property
+    def brought_by(self) -> str:
+        """The command that brings its jars."""
+        return "make kafka" if self.variable else f"make kafka VERSION={self.pinned}"
 
 
 ZOOKEEPER_LINE: Final = Release(
@@ -51,16 +68,28 @@ ZOOKEEPER_LINE: Final = Release(
     pinned="3.9.2",  # the last line with ZooKeeper mode and control.plane.listener.name
     says="3.9 (ZooKeeper mode)",
     variable="BIPLANE_KAFKA_LIBS",
-    logging=(("org.slf4j", "slf4j-reload4j", "1.7.36"),),  # of slf4j-api's own line, or no log
+    beside=needs_of(Version(3, 9, 2)).beside,
 )
 KRAFT_LINE: Final = Release(
     line="4.",
     pinned="4.3.1",
     says="4 (KRaft mode)",
     variable="BIPLANE_KAFKA4_LIBS",
-    # slf4j 1.7 to log4j 2, of the version that Kafka brings: without it nothing is logged.
-    logging=(("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),),
+    beside=needs_of(Version(4, 3, 1)).beside,
 )
+
+
+def release_of(version: Version, mode: Mode) -> Release:
+    """One release alone, whatever else is on this machine."""
+    needs = needs_of(version)
+    return Release(
+        line=str(version),
+        pinned=str(version),
+        says=f"{version} ({'KRaft' if mode is Mode.KRAFT else 'ZooKeeper'} mode)",
+        variable=None,
+        beside=needs.beside,
+        scala=needs.scala,
+    )
 
 
 def libs_dir(release: Release) -> Path:
@@ -75,8 +104,8 @@ def libs_dir(release: Release) -> Path:
             refused.append(f"{name} names {folder}, which holds {what}")
     also = f" ({'; '.join(refused)})" if refused else ""
     raise SetupError(
-        f"Apache Kafka {release.says} is not on this machine{also}; bring it with: make kafka "
-        f"({_maven()}), {_OTHERWISE}"
+        f"Apache Kafka {release.says} is not on this machine{also}; bring it with: "
+        f"{release.brought_by} ({_maven()}), {_OTHERWISE}"
     )
 
 
@@ -140,7 +169,7 @@ def fetched_dir(release: Release) -> Path:
 
 def _places(release: Release) -> list[tuple[str | None, Path]]:
     places: list[tuple[str | None, Path]] = []
-    if libs := os.environ.get(release.variable):
+    if release.variable and (libs := os.environ.get(release.variable)):
         places.append((release.variable, Path(libs)))
     if distribution := os.environ.get("KAFKA_HOME"):
         places.append(("KAFKA_HOME", Path(distribution) / "libs"))
@@ -152,7 +181,7 @@ def _places(release: Release) -> list[tuple[str | None, Path]]:
 
 def pom(release: Release) -> str:
     """A Maven project whose runtime class path is the release."""
-    wanted = [("org.apache.kafka", "kafka_2.13", release.pinned), *release.logging]
+    wanted = [("org.apache.kafka", f"kafka_{release.scala}", release.pinned), *release.beside]
     dependencies = "".join(
         f"    <dependency><groupId>{g}</groupId><artifactId>{a}</artifactId>"
         f"<version>{v}</version></dependency>\n"
@@ -194,8 +223,26 @@ def fetch(release: Release) -> Path:
     return libs
 
 
+def _wanted(text: str) -> list[Release]:
+    """The two pinned ones, or those named. Raises `UnknownVersion`."""
+    releases: list[Release] = []
+    for name in re.split(r"[\s,]+", text.strip()) if text.strip() else []:
+        try:
+            releases.append(release_of(parse_version(name, Mode.ZOOKEEPER), Mode.ZOOKEEPER))
+        except UnknownVersion:
+            releases.append(release_of(parse_version(name, Mode.KRAFT), Mode.KRAFT))
+    return releases or [ZOOKEEPER_LINE, KRAFT_LINE]
+
+
 def main() -> int:
-    for release in (ZOOKEEPER_LINE, KRAFT_LINE):
+    parser = argparse.ArgumentParser(description="Bring Apache Kafka's jars from Maven Central.")
+    parser.add_argument("--version", default="", help="releases, such as 2.8.1 (default: pinned)")
+    try:
+        releases = _wanted(parser.parse_args().version)
+    except UnknownVersion as error:
+        print(f"kafka: {error}", file=sys.stderr)
+        return 254
+    for release in releases:
         try:
             print(f"Kafka {release.pinned}: {fetch(release)}")
         except SetupError as error:

@@ -1,4 +1,5 @@
-"""Apache Kafka 4 in KRaft mode: no ZooKeeper, no controller's requests to brokers.
+"""Apache Kafka in KRaft mode, 4 or any release from 3.3 on: no ZooKeeper, no controller's requests
+to brokers.
 
 Every node is broker and controller at once (``process.roles=broker,controller``), three voters in
 all, so that what happens to a node happens to a controller: killing, pausing or cutting off the
@@ -8,7 +9,7 @@ is one plane mode: metadata have had a listener of their own from the start.
 
 What it lacks, scenarios are told by its capabilities: no ZooKeeper, no requests of a controller to
 a broker. Leadership comes from the metadata log itself (`metadata_log`), truncations and the
-brokers' own idea from their log4j files, whose lines are those of Kafka 3.9.
+brokers' own idea from their log4j files.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from typing import Any, Final
 
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role
-from harness.sut.broker_properties import LISTENER_NAMES, broker_properties, render
+from harness.sut.broker_properties import (
+    LISTENER_NAMES,
+    broker_properties,
+    listener_list,
+    render,
+)
 from harness.sut.kafka_evidence import read_kraft_evidence
-from harness.sut.kafka_jars import KRAFT_LINE, find_jars
+from harness.sut.kafka_jars import KRAFT_LINE, find_jars, release_of
 from harness.sut.kafka_jvm import jvm_options
-from harness.sut.kafka_logging import detail_of, log4j2
+from harness.sut.kafka_logging import detail_of, log4j2, log4j_kraft
+from harness.sut.kafka_versions import Mode, Version, advertises_controllers, logs_with_log4j2
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 
 _CLUSTER_ID: Final = "cluster_id"
@@ -40,7 +47,8 @@ _ZOOKEEPER_ONLY: Final = (
 class KafkaKraft:
     """See the module and `harness.sut.protocol.SystemUnderTest`."""
 
-    name: Final = "kafka-kraft"
+    kind: Final = "kafka-kraft"
+    mode: Final = Mode.KRAFT
     capabilities: Final = frozenset(
         {
             Capability.CONTROLLED_STOP,
@@ -51,12 +59,17 @@ class KafkaKraft:
     )
     plane_modes: Final = frozenset({Planes.DUAL})
 
+    def __init__(self, version: Version | None = None) -> None:
+        """None: 4, as it was pinned or as it is on this machine."""
+        self._release = KRAFT_LINE if version is None else release_of(version, self.mode)
+        self.name: Final = self.kind if version is None else f"{self.kind}-{version}"
+
     def prepare(self, programs: Programs) -> None:
-        find_jars(KRAFT_LINE, programs)
+        find_jars(self._release, programs)
         jvm_options()
 
     def version(self, programs: Programs) -> str:
-        return find_jars(KRAFT_LINE, programs).version
+        return find_jars(self._release, programs).version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -69,12 +82,18 @@ class KafkaKraft:
         self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
     ) -> ProcessSpec:
         _, own = detail_of(overrides)
-        jars = find_jars(KRAFT_LINE, layout.programs)
+        jars = find_jars(self._release, layout.programs)
+        if logs_with_log4j2(self._release.version):
+            logging, text = "log4j2", log4j2()
+            option = f"-Dlog4j2.configurationFile=file:{layout.dir}/log4j2.properties"
+        else:
+            logging, text = "log4j", log4j_kraft()
+            option = f"-Dlog4j.configuration=file:{layout.dir}/log4j.properties"
         java = (
             layout.programs.java,
             *jvm_options(),
             f"-Dkafka.logs.dir={layout.dir}",
-            f"-Dlog4j2.configurationFile=file:{layout.dir}/log4j2.properties",
+            option,
             *("-cp", f"{jars.folder}/*"),
         )
         properties = str(layout.dir / "server.properties")
@@ -87,8 +106,8 @@ class KafkaKraft:
             first=(*java, "kafka.tools.StorageTool", "format", cluster_id, "-c", properties),
             workdir=layout.dir,
             files={
-                "server.properties": render(_config(layout), own),
-                "log4j2.properties": log4j2(),
+                "server.properties": render(_config(layout, self._release.version), own),
+                f"{logging}.properties": text,
             },
             ports={link.value: address.port for link, address in layout.bind.items()},
             ready=Ready(pattern=r"Kafka Server started \(kafka\.server\.KafkaRaft", timeout_s=60.0),
@@ -101,12 +120,21 @@ class KafkaKraft:
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
         return read_kraft_evidence(
-            layout, clock, line_of_kafka=KRAFT_LINE.line, data=self.log_dir(layout)
+            layout,
+            clock,
+            line_of_kafka=self._release.line,
+            version=self._release.version,
+            data=self.log_dir(layout),
         )
 
 
-def _config(layout: NodeLayout) -> dict[str, str]:
+def _config(layout: NodeLayout, version: Version) -> dict[str, str]:
     config = broker_properties(layout, Planes.DUAL)
+    if not advertises_controllers(version):
+        others = [link for link in layout.advertised if link is not Link.CONTROL]
+        config["advertised.listeners"] = listener_list(
+            {link: layout.advertised[link] for link in others}
+        )
     for name in _ZOOKEEPER_ONLY:
         config.pop(name, None)
     voters = {node: links[Link.CONTROL] for node, links in sorted(layout.peers.items())}

@@ -93,6 +93,21 @@ def log4j(detail: Detail) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def log4j_kraft() -> str:
+    """log4j 1 properties (Kafka 3 in KRaft mode): the files of `log4j2`."""
+    lines = [
+        "log4j.rootLogger=INFO, stdout, server",
+        "log4j.appender.stdout=org.apache.log4j.ConsoleAppender",
+        *_layout("stdout"),
+        *_file("server", SERVER),
+        *_file("state", STATE_CHANGE),
+        *_file("metadata", METADATA),
+        *_logger("state.change.logger", "TRACE", "state"),
+        *_logger("kafka.server.metadata.BrokerMetadataPublisher", "DEBUG", "metadata"),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def log4j2() -> str:
     """log4j 2 properties (Kafka 4). There are no control requests: three files say everything."""
     lines = ["status=error", "rootLogger.level=INFO"]

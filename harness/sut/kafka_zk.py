@@ -1,4 +1,5 @@
-"""Apache Kafka 3.9 in ZooKeeper mode, the last line that has it, with its own jars.
+"""Apache Kafka in ZooKeeper mode with its own jars: 3.9, the last line that has it, or any release
+from 2.1 on (``--kafka-version``). What a release cannot do: `kafka_versions`.
 
 With and without ``control.plane.listener.name``. Where the jars come from: `kafka_jars`. What its
 brokers write down: `kafka_logging`; how that becomes history rows: `kafka_evidence`.
@@ -14,34 +15,59 @@ from faults.protocol import Capability
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.kafka_evidence import read_evidence
-from harness.sut.kafka_jars import ZOOKEEPER_LINE, find_jars
+from harness.sut.kafka_jars import ZOOKEEPER_LINE, find_jars, release_of
 from harness.sut.kafka_jvm import jvm_options
-from harness.sut.kafka_logging import detail_of, log4j
+from harness.sut.kafka_logging import Detail, detail_of, log4j
+from harness.sut.kafka_versions import (
+    Mode,
+    Version,
+    has_control_plane,
+    has_request_log,
+    newest_plain_fetch,
+    takes_orders_by_request,
+    takes_our_control_requests,
+)
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 
 
 class KafkaZk:
     """See the module and `harness.sut.protocol.SystemUnderTest`."""
 
-    name: Final = "kafka-zk"
-    capabilities: Final = frozenset(
-        {
+    kind: Final = "kafka-zk"
+    mode: Final = Mode.ZOOKEEPER
+
+    def __init__(self, version: Version | None = None) -> None:
+        """None: 3.9, as it was pinned or as it is on this machine."""
+        self._release = ZOOKEEPER_LINE if version is None else release_of(version, self.mode)
+        self._version = self._release.version
+        self.name: Final = self.kind if version is None else f"{self.kind}-{version}"
+        able = {
             Capability.CONTROLLED_STOP,
             Capability.LINKS,
             Capability.ZOOKEEPER,
-            Capability.CONTROL_REQUESTS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
         }
-    )
-    plane_modes: Final = frozenset({Planes.SINGLE, Planes.DUAL})
+        if takes_our_control_requests(self._version):
+            able.add(Capability.CONTROL_REQUESTS)
+        self.capabilities: Final = frozenset(able)
+        dual = {Planes.DUAL} if has_control_plane(self._version) else set()
+        self.plane_modes: Final = frozenset({Planes.SINGLE} | dual)
+
+    @property
+    def orders_by_znode(self) -> bool:
+        return not takes_orders_by_request(self._version)
+
+    @property
+    def fetch_version(self) -> int:
+        return newest_plain_fetch(self._version)
 
     def prepare(self, programs: Programs) -> None:
-        find_jars(ZOOKEEPER_LINE, programs)
+        find_jars(self._release, programs)
         jvm_options()
 
     def version(self, programs: Programs) -> str:
-        return find_jars(ZOOKEEPER_LINE, programs).version
+        return find_jars(self._release, programs).version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -52,9 +78,11 @@ class KafkaZk:
         self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
     ) -> ProcessSpec:
         detail, own = detail_of(overrides)
+        if not has_request_log(self._version):
+            detail = Detail.QUIET
         config = broker_properties(layout, planes)
         config["log.cleaner.dedupe.buffer.size"] = "2097152"
-        jars = find_jars(ZOOKEEPER_LINE, layout.programs)
+        jars = find_jars(self._release, layout.programs)
         return ProcessSpec(
             name=layout.name,
             role=Role.NODE,
@@ -82,4 +110,4 @@ class KafkaZk:
         return layout.dir / "data"
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
-        return read_evidence(layout, clock, line_of_kafka=ZOOKEEPER_LINE.line)
+        return read_evidence(layout, clock, line_of_kafka=self._release.line, version=self._version)

@@ -135,6 +135,21 @@ class SystemUnderTest(Protocol):
 
 
 @runtime_checkable
+class HasOldReleases(Protocol):
+    """A system of which some releases are asked otherwise than those of today."""
+
+    @property
+    def orders_by_znode(self) -> bool:
+        """Elections and reassignments are ordered in ZooKeeper, not by request."""
+        ...
+
+    @property
+    def fetch_version(self) -> int:
+        """Of the Fetch by which any replica's log can be read."""
+        ...
+
+
+@runtime_checkable
 class HasPlantedBugs(Protocol):
     """A system that can be made wrong on purpose, so that checkers can be shown to find it."""
 

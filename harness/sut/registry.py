@@ -1,4 +1,4 @@
-"""Systems under test by name."""
+"""Systems under test by name: ``dualplane``, ``kafka-zk``, ``kafka-kraft@3.7.1``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Final
 
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_kraft import KafkaKraft
+from harness.sut.kafka_versions import ALLOWED, UnknownVersion, parse_version
 from harness.sut.kafka_zk import KafkaZk
 from harness.sut.protocol import SystemUnderTest
 
 SYSTEMS: Final[Mapping[str, Callable[[], SystemUnderTest]]] = {
     DualPlaneServer.name: DualPlaneServer,
-    KafkaZk.name: KafkaZk,
-    KafkaKraft.name: KafkaKraft,
+    KafkaZk.kind: KafkaZk,
+    KafkaKraft.kind: KafkaKraft,
 }
+BY_RELEASE: Final[Mapping[str, type[KafkaZk] | type[KafkaKraft]]] = {
+    kind.kind: kind for kind in (KafkaZk, KafkaKraft)
+}
+"""Those of which any release can be had: ``name@release``."""
 
 
 class UnknownSystem(ValueError):
@@ -22,8 +27,17 @@ class UnknownSystem(ValueError):
 
 
 def get(name: str) -> SystemUnderTest:
+    """Raises `UnknownSystem`."""
+    kind, at, release = name.partition("@")
+    if at and kind in BY_RELEASE:
+        chosen = BY_RELEASE[kind]
+        try:
+            return chosen(parse_version(release, chosen.mode))
+        except UnknownVersion as error:
+            raise UnknownSystem(f"{name}: {error}") from None
     try:
         return SYSTEMS[name]()
     except KeyError:
-        allowed = ", ".join(SYSTEMS)
+        of = "; ".join(f"{k}@RELEASE ({ALLOWED[s.mode]})" for k, s in BY_RELEASE.items())
+        allowed = f"{', '.join(SYSTEMS)}; {of}"
         raise UnknownSystem(f"unknown system under test {name!r}; allowed: {allowed}") from None

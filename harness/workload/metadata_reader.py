@@ -24,7 +24,7 @@ from harness.workload.spec import WorkloadError, WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
-VERSION: Final = 9  # leader epochs need 7; 9 is what 2.x and 3.x clients speak
+VERSION: Final = 7  # the first that tells leader epochs (Kafka 2.1)
 _CONNECT_S: Final = 20.0
 _TELLING: Final = (0, 5, 9, 72)
 

@@ -21,6 +21,7 @@ from faults.protocol import (
     ControlAnswer,
     Entry,
     FaultFailed,
+    FrameCount,
     Link,
     PartitionState,
 )
@@ -86,7 +87,7 @@ class FakeCluster:
 
     def remove_toxic(self, node: int, link: Link, *, name: str) -> None:
         self.calls.append(("remove_toxic", node, link, name))
-        del self.toxics[node, link, name]
+        self.toxics.pop((node, link, name), None)  # idempotent, as toxiproxy's is here
 
     def disable(self, node: int, link: Link) -> None:
         self.calls.append(("disable", node, link))
@@ -204,6 +205,26 @@ class FakeCluster:
         )
 
 
+class FakeFrames:
+    """Counts as told: ``met`` frames are met by every rule as soon as it is there."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, dict[str, Any]] = {}
+        self.removed: list[str] = []
+        self.met = 1
+
+    def add(self, rule_id: str, **fields: Any) -> None:
+        self.rules[rule_id] = fields
+
+    def count(self, rule_id: str) -> FrameCount:
+        return FrameCount(matched=self.met, applied=self.met)
+
+    def remove(self, rule_id: str) -> FrameCount:
+        self.removed.append(rule_id)
+        there = self.met if self.rules.pop(rule_id, None) else 0
+        return FrameCount(matched=there, applied=there)
+
+
 class FakeContext:
     """A `Context` over a `FakeCluster`; `sleep` really sleeps, but never long."""
 
@@ -211,6 +232,7 @@ class FakeContext:
         self.cluster = cluster
         self.rng = random.Random(1)
         self.nodes = self.links = self.view = self.admin = self.control = cluster
+        self.frames = FakeFrames()
         self.capabilities = frozenset(Capability)
         self.store = str(store)
         self.rows: list[dict[str, Any]] = []

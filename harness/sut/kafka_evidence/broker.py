@@ -3,9 +3,11 @@
     starting (kafka.server.KafkaServer)           a boot begins (its number is counted)
     Kafka version: 3.9.2                          of the line that these parsers are for
     Registered broker 1 ... (broker epoch): 71    which broker epoch it has from now on
-    [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none
+    [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none ([Log
+                                                  ...] before 3.1)
     Log for partition T-P is renamed to           when a StopReplica that deletes had been applied
-    [Partition ...] ISR updated to 1,3            isr_change
+    [Partition ...] ISR updated to 1,3            isr_change ([1,3] in 2.x)
+    [Partition ...] T-P starts at leader epoch    whom it leads from which offset on (until 2.5)
     1 successfully elected as the controller      controller, elected
     Resigned                                      controller, resigned
 
@@ -27,17 +29,22 @@ from harness.sut.kafka_evidence.lines import Tally, read_lines
 from harness.sut.kafka_evidence.sends import Failure
 from harness.sut.kafka_evidence.stamps import Stamps
 
-_VERSION: Final = re.compile(r"Kafka version: (\S+)")
+_VERSION: Final = re.compile(r"Kafka version ?: (\S+)")
 _REGISTERED: Final = re.compile(r"Registered broker \d+ at path .* czxid \(broker epoch\): (\d+)")
 _TRUNCATING: Final = re.compile(
-    r"\[UnifiedLog partition=(\S+)-(\d+), [^\]]*\] Truncating to offset (\d+)"
+    r"\[(?:Unified)?Log partition=(\S+)-(\d+), [^\]]*\] Truncating to offset (\d+)"
 )
 _TRUNCATE_FULLY: Final = re.compile(
-    r"\[UnifiedLog partition=(\S+)-(\d+), [^\]]*\] Truncate and start at offset (\d+)"
+    r"\[(?:Unified)?Log partition=(\S+)-(\d+), [^\]]*\] Truncate and start at offset (\d+)"
 )
 _RENAMED: Final = re.compile(r"Log for partition (\S+)-(\d+) is renamed to ")
 _ISR: Final = re.compile(
-    r"\[Partition (\S+)-(\d+) broker=\d+\] ISR updated to ([\d,]*) .*version updated to (\d+)"
+    r"\[Partition (\S+)-(\d+) broker=\d+\] ISR updated (?:from AlterIsr )?to \[?([\d,]*)\]? .*"
+    r"(?:zkV|v)ersion updated to \[?(\d+)\]?"
+)
+_STARTS: Final = re.compile(
+    r"\[Partition \S+ broker=\d+\] (\S+)-(\d+) starts at [Ll]eader [Ee]poch (\d+) from offset "
+    r"(\d+)(?: with high watermark (\d+))?\. "
 )
 _ELECTED: Final = re.compile(
     r"\[Controller id=\d+\] \d+ successfully elected as the controller\. Epoch incremented to (\d+)"
@@ -61,6 +68,9 @@ class ServerLog:
     isrs: list[tuple[int, str, int, list[int], int]] = field(default_factory=list)
     """(when, topic, partition, ISR, partition epoch)."""
     version: str | None = None
+    starts: dict[tuple[str, int, int], tuple[int, int | None]] = field(default_factory=dict)
+    """By topic, partition and leader epoch, its log's end and high watermark when it began to lead.
+    Releases up to 2.5 say so here, later ones in ``state-change.log``."""
 
 
 def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str) -> ServerLog:
@@ -75,7 +85,8 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
             log.version = found[1]
             if not found[1].startswith(line_of_kafka):
                 raise HistoryError(
-                    f"{path}: it was written by Kafka {found[1]}; allowed: {line_of_kafka}x"
+                    f"{path}: it was written by Kafka {found[1]}; allowed: "
+                    f"{line_of_kafka}{'x' * line_of_kafka.endswith('.')}"
                 )
         elif found := _REGISTERED.match(line.message):
             log.registered.append((line.wall_ms, int(found[1])))
@@ -86,6 +97,9 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
         elif found := _ISR.match(line.message):
             isr = [int(n) for n in found[3].split(",") if n]
             log.isrs.append((line.wall_ms, found[1], int(found[2]), isr, int(found[4])))
+        elif found := _STARTS.match(line.message):
+            mark = None if found[5] is None else int(found[5])
+            log.starts[found[1], int(found[2]), int(found[3])] = (int(found[4]), mark)
         else:
             known = "ignored"
         tally.count(path.name, known)

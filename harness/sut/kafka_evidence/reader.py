@@ -27,10 +27,12 @@ from harness.sut.kafka_evidence.requests import BrokerEpochs, read_receipts, rea
 from harness.sut.kafka_evidence.sends import read_sends
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.state_change import read_state_changes
+from harness.sut.kafka_versions import Version, has_request_log, has_start_lines
 from harness.sut.metadata_log import FOLDER as METADATA_FOLDER
 from harness.sut.metadata_log import Committed, Elected, read_metadata_log
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
+_UNTOLD: Final = "not told by this release"
 _KRAFT_START: Final = "Starting controller (kafka.server.ControllerServer)"
 _START: Final = "starting (kafka.server.KafkaServer)"
 _OUTPUT: Final = "output.log"
@@ -38,8 +40,12 @@ _OUTPUT: Final = "output.log"
 Row = dict[str, Any]
 
 
-def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) -> Iterator[Row]:
-    """History rows of one node over all of its boots. Raises `HistoryError`: see `lines`."""
+def read_evidence(
+    layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str, version: Version
+) -> Iterator[Row]:
+    """History rows of one node over all of its boots. Raises `HistoryError`: see `lines`.
+
+    ``version``: whose lines they are, as far as releases differ."""
     folder, tally = layout.dir, Tally()
     server = read_server_log(
         folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=_START
@@ -47,7 +53,10 @@ def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) ->
     stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
     changes: list[Row] = []
     stops: list[Row] = []
-    for row in read_state_changes(folder / files.STATE_CHANGE, stamps, tally):
+    starts = has_start_lines(version)
+    for row in read_state_changes(
+        folder / files.STATE_CHANGE, stamps, tally, start_lines=starts, starts=server.starts
+    ):
         if row["f"] == "leader_change":
             changes.append(row)
         if row["f"] == "replica_stop":
@@ -62,11 +71,13 @@ def read_evidence(layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str) ->
     receipts = read_receipts(folder / files.RECEIPTS, tally)
     epochs = BrokerEpochs(server.registered)
     yield from read_requests(folder / files.REQUESTS, stamps, tally, epochs, receipts)
-    _finish(layout, tally, server, clock, line_of_kafka)
+    untold = [] if starts else [files.SENDS]
+    untold += [] if has_request_log(version) else [files.REQUESTS]
+    _finish(layout, tally, server, clock, line_of_kafka, untold)
 
 
 def read_kraft_evidence(
-    layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str, data: Path
+    layout: NodeLayout, clock: ClockTie, *, line_of_kafka: str, version: Version, data: Path
 ) -> Iterator[Row]:
     """The same of a node without ZooKeeper: ``data`` holds its copy of the metadata log.
 
@@ -79,7 +90,13 @@ def read_kraft_evidence(
     stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
     changes = [
         row
-        for row in read_state_changes(folder / files.STATE_CHANGE, stamps, tally)
+        for row in read_state_changes(
+            folder / files.STATE_CHANGE,
+            stamps,
+            tally,
+            start_lines=has_start_lines(version),
+            starts=server.starts,
+        )
         if row["f"] == "leader_change"
     ]
     yield from changes
@@ -111,13 +128,18 @@ def read_kraft_evidence(
                 commit_ms=event.wall_ms,
                 incarnation=event.topic_id,
             )
-    _finish(layout, tally, server, clock, line_of_kafka)
+    _finish(layout, tally, server, clock, line_of_kafka, [])
 
 
 def _finish(
-    layout: NodeLayout, tally: Tally, server: ServerLog, clock: ClockTie, line_of_kafka: str
+    layout: NodeLayout,
+    tally: Tally,
+    server: ServerLog,
+    clock: ClockTie,
+    line_of_kafka: str,
+    untold: list[str],
 ) -> None:
-    """Refuse what was not understood, and say what was."""
+    """Refuse what was not understood, and say what was, and which files a release cannot fill."""
     folder = layout.dir
     tally.refuse_strangers(folder, line_of_kafka)
     if files.SERVER not in tally.counts and (folder / _OUTPUT).exists():
@@ -126,4 +148,5 @@ def _finish(
             f"(see {folder / _OUTPUT}); allowed: jars with log4j and its binding to slf4j"
         )
     summary = {"version": server.version, "clock_error_ns": clock.error_ns, **tally.to_dict()}
+    summary |= {"untold": dict.fromkeys(untold, _UNTOLD)}
     (folder / EVIDENCE_SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")

@@ -10,6 +10,10 @@ after it, so that the lines of one thread between two ``Handling`` lines belong 
     Received StopReplica request               replica_stop, unless an ``Ignoring`` line follows
                                                (one that deletes is dated by `broker.date_stops`)
 
+Releases before 2.6 say less. A ``Completed ... become-leader transition`` stands for the first two
+(a leader's log end is in ``server.log``, a follower's nowhere), an update's last ``Cached`` line
+for the line that ends it, and of a stop the epochs are not told: it makes no row.
+
 A controller's own lines (``Sending ...``, ``Changed state ...``) say what it decided. They are
 known and make no rows: when a request left is in ``control-sends.log``, what was committed in
 ZooKeeper.
@@ -18,7 +22,7 @@ ZooKeeper.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -36,12 +40,17 @@ _RECEIVED: Final = re.compile(
     r"epoch (-?\d+)$"
 )
 _LEADER: Final = re.compile(
-    r"Leader (\S+)-(\d+) with topic id .* starts at leader epoch (\d+) from offset (\d+) with "
-    r"partition epoch (\d+), high watermark (\d+), ISR \[([\d,]*)\]"
+    r"Leader (\S+)-(\d+)(?: with topic id .*)? starts at leader epoch (\d+) from offset (\d+) with "
+    r"(?:partition epoch (\d+),? )?(?:and )?high watermark (\d+),? ISR \[([\d,]*)\]"
 )
 _FOLLOWER: Final = re.compile(
-    r"Follower (\S+)-(\d+) starts at leader epoch (\d+) from offset (\d+) with partition epoch "
-    r"(\d+) and high watermark (\d+)\. Current leader is (-?\d+)\."
+    r"Follower (\S+)-(\d+) starts at leader epoch (\d+) from offset (\d+) with "
+    r"(?:partition epoch (\d+),? )?(?:and )?high watermark (\d+)\."
+    r"(?: Current leader is (-?\d+)\.)?"
+)
+_COMPLETED: Final = re.compile(
+    r"Completed LeaderAndIsr request correlationId (\d+) from controller -?\d+ epoch -?\d+ for the "
+    r"become-(leader|follower) transition for partition (\S+)-(\d+)"
 )
 _CACHED: Final = re.compile(
     r"Cached leader info (\w+\(.*\)) for partition (\S+)-(\d+) in response to UpdateMetadata "
@@ -70,25 +79,42 @@ _KNOWN: Final = re.compile(
     r"Updating PartitionFetchState|Sending |Sent |Received response|Changed |Initiated state|"
     r"Found deleted partitions|Started |Failed |Deleted \d|Error while|Not sending|"
     r"Leader not yet assigned|Received update metadata request with correlation id|Cannot |"
-    r"Transitioning \d|Creating new partition)"
+    r"Transitioning \d|Creating new partition|Truncated logs and|Finished handling stop)"
+)
+_OLD_RECEIVED: Final = re.compile(  # until 2.3; its lists have no brackets
+    r"Received LeaderAndIsr request PartitionState\(controllerEpoch=(-?\d+), leader=(-?\d+), "
+    r"leaderEpoch=(-?\d+), .*\) correlation id (\d+) from controller -?\d+ epoch -?\d+ "
+    r"for partition (\S+)-(\d+)$"
 )
 _DELETED_LEADER: Final = -2
+_NONE: Final[Mapping[tuple[str, int, int], tuple[int, int | None]]] = {}
 Row = dict[str, Any]
 
 
 @dataclass(slots=True)
 class _Handling:
-    """What one thread is doing. ``states``: controller epochs of the partitions of a LeaderAndIsr;
-    ``updates`` and ``stops`` wait for the line that confirms or takes them back."""
+    """What one thread is doing. ``states``: the partitions of a LeaderAndIsr as they were sent;
+    ``updates`` and ``stops`` wait for the line that confirms or takes them back; ``until_ms`` is
+    the time of the last update."""
 
     correlation_id: int | None = None
-    states: dict[tuple[str, int], int] = field(default_factory=dict)
+    states: dict[tuple[str, int], Row] = field(default_factory=dict)
+    until_ms: int = 0
     updates: list[Row] = field(default_factory=list)
     stops: dict[tuple[int, str, int], tuple[int, Row]] = field(default_factory=dict)
 
 
-def read_state_changes(path: Path, stamps: Stamps, tally: Tally) -> Iterator[Row]:
-    """Rows of one node, in the order of its lines but for those that wait (see the module)."""
+def read_state_changes(
+    path: Path,
+    stamps: Stamps,
+    tally: Tally,
+    *,
+    start_lines: bool = True,
+    starts: Mapping[tuple[str, int, int], tuple[int, int | None]] = _NONE,
+) -> Iterator[Row]:
+    """Rows of one node, in the order of its lines but for those that wait (see the module).
+
+    Without ``start_lines`` (releases before 2.6), ``starts`` is `broker.ServerLog.starts`."""
     threads: dict[str, _Handling] = {}
     for line in read_lines(path, tally):
         prefix = _BROKER.match(line.message)
@@ -99,7 +125,8 @@ def read_state_changes(path: Path, stamps: Stamps, tally: Tally) -> Iterator[Row
         handling = threads.setdefault(line.thread, _Handling())
         text = line.message[prefix.end() :]
         try:
-            rows = _broker_line(text, line, stamps, handling)
+            rows = None if start_lines else _older_line(text, line, stamps, handling, starts)
+            rows = _broker_line(text, line, stamps, handling) if rows is None else rows
         except (ValueError, KeyError, TypeError):
             rows = None
         if rows is not None:
@@ -109,6 +136,8 @@ def read_state_changes(path: Path, stamps: Stamps, tally: Tally) -> Iterator[Row
             _count(path, line, tally, "ignored" if _KNOWN.match(text) else "unknown")
     for handling in threads.values():
         yield from _stops(handling, stamps)
+        if not start_lines:
+            yield from _updates(handling, stamps)
 
 
 def _count(path: Path, line: LogLine, tally: Tally, what: str) -> None:
@@ -127,12 +156,14 @@ def _broker_line(text: str, line: LogLine, stamps: Stamps, now: _Handling) -> li
     if found := _RECEIVED.match(text):
         state = parse_data(found[1])
         at = (str(state["topicName"]), int(state["partitionIndex"]))
-        now.states[at] = int(state["controllerEpoch"])
+        now.states[at] = state
         return []
     if found := _LEADER.match(text):
         return [_led(found, stamps, line, now, "leader", stamps.node)]
     if found := _FOLLOWER.match(text):
-        return [_led(found, stamps, line, now, "follower", int(found[7]))]
+        sent = now.states.get((found[1], int(found[2])), {})
+        leader = int(found[7]) if found[7] else sent.get("leader")
+        return [_led(found, stamps, line, now, "follower", leader)]
     if found := _CACHED.match(text):
         state = parse_data(found[1])
         now.updates.append(
@@ -165,7 +196,12 @@ def _broker_line(text: str, line: LogLine, stamps: Stamps, now: _Handling) -> li
 
 
 def _led(
-    found: re.Match[str], stamps: Stamps, line: LogLine, now: _Handling, role: str, leader: int
+    found: re.Match[str],
+    stamps: Stamps,
+    line: LogLine,
+    now: _Handling,
+    role: str,
+    leader: int | None,
 ) -> Row:
     topic, partition = found[1], int(found[2])
     return stamps.row(
@@ -176,11 +212,62 @@ def _led(
         role=role,
         leader=leader,
         leader_epoch=int(found[3]),
-        controller_epoch=now.states.get((topic, partition)),
+        controller_epoch=now.states.get((topic, partition), {}).get("controllerEpoch"),
         correlation_id=now.correlation_id,
         log_end_offset=int(found[4]),
         high_watermark=int(found[6]),
     )
+
+
+def _older_line(
+    text: str,
+    line: LogLine,
+    stamps: Stamps,
+    now: _Handling,
+    starts: Mapping[tuple[str, int, int], tuple[int, int | None]],
+) -> list[Row] | None:
+    """What a release before 2.6 says in other words; None for all else."""
+    if found := _OLD_RECEIVED.match(text):
+        epochs = zip(("controllerEpoch", "leader", "leaderEpoch"), found.groups(), strict=False)
+        now.states[found[5], int(found[6])] = {name: int(value) for name, value in epochs}
+        return []
+    if found := _COMPLETED.match(text):
+        topic, partition = found[3], int(found[4])
+        state = now.states.get((topic, partition))
+        if state is None:
+            return []
+        leads = found[2] == "leader"
+        end, mark = starts.get((topic, partition, state["leaderEpoch"]), (None, None))
+        return [
+            stamps.row(
+                "leader_change",
+                line.wall_ms,
+                topic=topic,
+                partition=partition,
+                role=found[2],
+                leader=state["leader"],
+                leader_epoch=state["leaderEpoch"],
+                controller_epoch=state["controllerEpoch"],
+                correlation_id=int(found[1]),
+                log_end_offset=end if leads else None,
+                high_watermark=mark if leads else None,
+            )
+        ]
+    update = _CACHED.match(text) or _DELETED.match(text)
+    if update is None:
+        return None
+    correlation_id = int(update[update.re.groups])
+    before = [u for u in now.updates if u["correlation_id"] != correlation_id]
+    done = _updates(now, stamps) if before else []
+    now.until_ms = line.wall_ms
+    _broker_line(text, line, stamps, now)
+    return done
+
+
+def _updates(now: _Handling, stamps: Stamps) -> list[Row]:
+    """The update that has come to its end, dated by its last line."""
+    updates, now.updates = now.updates, []
+    return [stamps.row("metadata_update", now.until_ms, **update) for update in updates]
 
 
 def _stop_line(text: str, line: LogLine, now: _Handling) -> list[Row] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from harness.cluster.txn_log import complete, deletion_steps, record_deletions, 
 from harness.cluster.view import ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
 from harness.cluster.zk_writes import record_writes, writes_of_office
+from harness.cluster.znode_admin import ZnodeAdmin
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.readiness import four_letter_word
 
@@ -139,6 +141,35 @@ def test_the_view_reads_what_is_committed(world: World) -> None:
         (1, 2, 1),
     ]
     assert world.view.topic_id("t") == "mXSGRXN5QWaFIyLQGRDnyA"
+
+
+def test_orders_of_old_are_given_in_znodes_and_waited_for(world: World) -> None:
+    """What the controller of a release before 2.4 does with them, done by hand."""
+    world.create_topic("t", 2)
+    admin = ZnodeAdmin(world.view, None, world.watcher._client)  # type: ignore[arg-type]
+
+    def order(give: Callable[[], None], path: str, then: Callable[[], None]) -> Any:
+        giving = threading.Thread(target=give)
+        giving.start()
+        wait_for(lambda: world.writer.exists(f"{_ROOT}/admin/{path}") is not None)
+        content = json.loads(world.writer.get(f"{_ROOT}/admin/{path}")[0])
+        assert giving.is_alive(), "it is not done yet"
+        then()
+        world.writer.delete(f"{_ROOT}/admin/{path}")
+        giving.join(30)
+        assert not giving.is_alive()
+        return content["partitions"]
+
+    def move() -> None:
+        assignment = {"version": 1, "partitions": {"0": [2, 1], "1": [1, 2]}}
+        world.writer.set(f"{_ROOT}/brokers/topics/t", json.dumps(assignment).encode())
+
+    ordered = order(lambda: admin.reassign({("t", 0): [2, 1]}), "reassign_partitions", move)
+    assert ordered == [{"topic": "t", "partition": 0, "replicas": [2, 1]}]
+    elected = order(
+        lambda: admin.elect_preferred([("t", 0)]), "preferred_replica_election", lambda: None
+    )
+    assert elected == [{"topic": "t", "partition": 0}]
 
 
 def test_what_was_asked_for_and_has_not_ended(world: World) -> None:

@@ -18,12 +18,14 @@ from harness.sut.kafka_evidence.lines import Tally, read_lines
 from harness.sut.kafka_evidence.publishes import publish_rows
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.values import parse_data
+from harness.sut.kafka_versions import Version
 from harness.sut.metadata_log import Committed
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
 MS = 1_000_000
 NOON_MS = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
 CLOCK = ClockTie(monotonic_minus_wall_ns=-NOON_MS * MS, error_ns=MS)
+NEWEST = Version(3, 9, 2)
 HANDLER = "control-plane-kafka-request-handler-0"
 STATE = (
     "LeaderAndIsrPartitionState(topicName='a-b', partitionIndex=3, controllerEpoch=7, leader=2, "
@@ -61,8 +63,8 @@ def write(folder: Path, file: str, lines: Iterable[str]) -> None:
     (folder / file).write_text("".join(f"{line}\n" for line in lines))
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    found = list(read_evidence(layout(folder), CLOCK, line_of_kafka="3.9."))
+def rows(folder: Path, line: str = "3.9.", version: Version = NEWEST) -> list[dict[str, Any]]:
+    found = list(read_evidence(layout(folder), CLOCK, line_of_kafka=line, version=version))
     assert [problem_with(row) for row in found] == [None] * len(found)
     return found
 

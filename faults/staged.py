@@ -1,0 +1,80 @@
+"""Faults that are little stories: brokers die, single frames wait, each step when the one before it
+has come about. What is down is started and what is held is let go by heal, wherever it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from faults.base import BaseFault, wait_for
+from faults.params import Params
+from faults.protocol import Context, Entry, FaultFailed, PartitionState
+from faults.targets import parse_partition, partition_state
+
+_TIMEOUT_MS: Final = 60_000
+
+
+class Staged(BaseFault):
+    """Subclasses read their parameters, among them ``partition``, and tell the story in `apply`."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        partition = parse_partition(params.text("partition"))
+        if partition is None:
+            raise params.error("partition", "is not allowed; allowed: topic-partition")
+        self.partition = partition
+        self.read(params)
+        params.done()
+        self._down: list[int] = []
+        self._rules: list[str] = []
+
+    def read(self, params: Params) -> None:
+        """A story's own parameters."""
+
+    def undo(self, ctx: Context) -> None:
+        while self._rules:
+            self.release(ctx, self._rules[-1])
+        while self._down:
+            self.start(ctx, self._down[-1])
+
+    # -- steps ------------------------------------------------------------------------------------
+
+    def state(self, ctx: Context) -> PartitionState:
+        """Of the partition that it is about, as committed now."""
+        return partition_state(ctx.view, *self.partition)
+
+    def kill(self, ctx: Context, node: int) -> None:
+        """SIGKILL, and wait until the cluster knows."""
+        self._down.append(node)
+        ctx.nodes.kill(node)
+        self.wait(ctx, f"broker {node} is gone", lambda: node not in ctx.view.live_brokers())
+
+    def start(self, ctx: Context, node: int) -> None:
+        """Start it and wait until it serves."""
+        if not ctx.nodes.is_running(node):
+            ctx.nodes.start(node)
+        self._down = [other for other in self._down if other != node]
+
+    def hold(self, ctx: Context, name: str, api: str, **which: Any) -> str:
+        """Let frames wait (`faults.protocol.Frames.add`) until `release`; the rule's id."""
+        rule = f"{self.id}-{name}"
+        self._rules.append(rule)
+        ctx.frames.add(rule, api=api, action="hold", **which)
+        return rule
+
+    def release(self, ctx: Context, rule: str) -> None:
+        ctx.frames.remove(rule)
+        self._rules = [other for other in self._rules if other != rule]
+
+    def wait(self, ctx: Context, what: str, met: Callable[[], object]) -> None:
+        wait_for(ctx, lambda: bool(met()), timeout_ms=_TIMEOUT_MS, what=what)
+
+    def comes(self, ctx: Context, within_ms: int, met: Callable[[], object]) -> bool:
+        """Whether it came about in time: what a sound system never lets happen."""
+        try:
+            wait_for(ctx, lambda: bool(met()), timeout_ms=within_ms, what="it")
+        except FaultFailed:
+            return False
+        return True

@@ -1,0 +1,85 @@
+"""`biplane reproduce`: genuine bugs of genuine releases, by command. Part of `harness.cli`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(reproduce)
+    app.command(name="track-record")(track_record)
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Bugs, such as KAFKA-9839")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every bug in the folder")] = False,
+    tries: Annotated[
+        int, typer.Option(help="Runs of each release (default: until found, and one mended)", min=0)
+    ] = 0,
+    budget: Annotated[str, typer.Option(help="No run is begun after it")] = "24h",
+    bugs: Annotated[Path, typer.Option(help="Where the bugs' files are")] = Path("bugs"),
+    store: Annotated[Path, typer.Option(help="Where runs and the ledger are kept")] = Path("store"),
+    runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
+    keep_data: Annotated[
+        bool, typer.Option("--keep-data", help="Keep a valid run's log directories too")
+    ] = False,
+) -> None:
+    """Show a bug on the release that has it, and not on the one that mended it."""
+    from harness.bugs import play, record
+    from harness.bugs.book import load_all
+    from harness.progress import show_progress
+    from harness.run import Skipped
+    from harness.runtime.protocol import SetupError
+    from harness.studies.ledger import Budget, Ledger, seconds_of
+
+    book = load_all(bugs)
+    wanted = list(book) if every else list(names or [])
+    for name in wanted:
+        if name not in book:
+            raise typer.BadParameter(f"{name!r}; allowed: {', '.join(book)}")
+    if not wanted:
+        raise typer.BadParameter(f"no bug is named; allowed: --all, {', '.join(book)}")
+    try:
+        whole = Budget(seconds_of(budget))
+    except ValueError as error:
+        raise typer.BadParameter(f"--budget {error}") from None
+    ledger = Ledger(store / play.LEDGER)
+    missed = []
+    with show_progress(sys.stdout) as progress:
+        play_it = play.player(progress, store=store, runtime=runtime, keep_data=keep_data)
+        for name in wanted:
+            bug, done = book[name], []
+            own = Budget(bug.budget_s)
+            try:
+                for one in play.reproduce(bug, ledger, play_it, tries=tries, budget=whole, own=own):
+                    done.append(one)
+                    typer.echo(record.line(one))
+            except (SetupError, Skipped) as why:
+                if len(wanted) == 1 and isinstance(why, SetupError):
+                    raise
+                typer.echo(f"{name} cannot be played here: {why}")  # the others may
+            for text in record.story(bug, done):
+                typer.echo(text)
+            if not play.succeeded(done):
+                missed.append(name)
+    if missed:
+        typer.echo(f"not shown both ways: {', '.join(missed)}")
+    raise typer.Exit(2 if missed else 0)
+
+
+def track_record(
+    bugs: Annotated[Path, typer.Option(help="Where the bugs' files are")] = Path("bugs"),
+    store: Annotated[Path, typer.Option(help="Where the ledger is")] = Path("store"),
+    out: Annotated[Path, typer.Option(help="The page")] = Path("docs/track-record.md"),
+) -> None:
+    """Write the page of what was found, on which release, how often and how fast."""
+    from harness.bugs import play, record
+    from harness.bugs.book import load_all
+    from harness.studies.ledger import Ledger
+
+    entries = list(Ledger(store / play.LEDGER))
+    typer.echo(str(record.write(load_all(bugs), entries, out)))

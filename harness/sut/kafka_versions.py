@@ -1,0 +1,132 @@
+"""Releases of Apache Kafka by number: what each of them can do, and what it needs to be run.
+
+A *capability by version* is one function here, named for what Kafka gained, with the release that
+brought it. Nothing else compares version numbers.
+
+    2.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
+    2.1          leader epochs in Metadata (KIP-320): what came before cannot be judged
+    2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380)
+    2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
+    2.6          state-change.log tells each partition's start; the network client tells each send
+    2.8          the request log is JSON
+    3.4          LeaderAndIsr 7, UpdateMetadata 8 and StopReplica 4, which our controller speaks
+    3.9          controllers among the advertised listeners (KIP-853)
+    4.0          no ZooKeeper; log4j 2
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+_FORM: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?\Z")
+Coordinates = tuple[str, str, str]
+"""Of a jar in Maven's repositories: (group, artifact, version)."""
+
+
+class Version(NamedTuple):
+    """``2.8.1`` as numbers, so that 2.10 comes after 2.9."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+class Mode(StrEnum):
+    """Where a cluster keeps its metadata."""
+
+    ZOOKEEPER = "zookeeper"
+    KRAFT = "kraft"
+
+
+class UnknownVersion(ValueError):
+    """The message says which versions are allowed."""
+
+
+ALLOWED: Final = {Mode.ZOOKEEPER: "2.1.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
+_FIRST: Final = {Mode.ZOOKEEPER: Version(2, 1, 0), Mode.KRAFT: Version(3, 3, 0)}
+_AFTER: Final = {Mode.ZOOKEEPER: Version(4, 0, 0), Mode.KRAFT: Version(100, 0, 0)}
+
+
+def parse_version(text: str, mode: Mode) -> Version:
+    """Raises `UnknownVersion` for what is no version, or none that has the mode."""
+    found = _FORM.match(text)
+    if found:
+        version = Version(int(found[1]), int(found[2]), int(found[3]))
+        if _FIRST[mode] <= version < _AFTER[mode]:
+            return version
+    raise UnknownVersion(f"Kafka {text!r} in {mode} mode; allowed: {ALLOWED[mode]}")
+
+
+def has_control_plane(version: Version) -> bool:
+    """``control.plane.listener.name``: 2.2 (KIP-291)."""
+    return version >= (2, 2, 0)
+
+
+def newest_plain_fetch(version: Version) -> int:
+    """Fetch 11 came with 2.3 (KIP-392). From 2.4 on a follower answers nobody who asks with less;
+    until then it answers whoever calls itself a debugging replica."""
+    return 11 if version >= (2, 3, 0) else 10
+
+
+def takes_orders_by_request(version: Version) -> bool:
+    """ElectLeaders 2 and AlterPartitionReassignments: 2.4 (KIP-460, KIP-455)."""
+    return version >= (2, 4, 0)
+
+
+def takes_our_control_requests(version: Version) -> bool:
+    """The versions in which `harness.cluster.control_requests` speaks came with 3.4 (KIP-866)."""
+    return version >= (3, 4, 0)
+
+
+def has_request_log(version: Version) -> bool:
+    """``kafka.request.logger`` writes JSON: 2.8 (KAFKA-10525)."""
+    return version >= (2, 8, 0)
+
+
+def has_start_lines(version: Version) -> bool:
+    """``Leader T-P starts at leader epoch`` and ``Add N partitions ...`` in state-change.log, and
+    the network client's ``Sending`` and ``Received``: 2.6."""
+    return version >= (2, 6, 0)
+
+
+def advertises_controllers(version: Version) -> bool:
+    """A broker that is a controller, too, may name that listener in ``advertised.listeners``, and
+    earlier releases refuse to: 3.9 (KIP-853)."""
+    return version >= (3, 9, 0)
+
+
+def logs_with_log4j2(version: Version) -> bool:
+    return version >= (4, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What is brought from Maven Central for one release."""
+
+    scala: str
+    beside: tuple[Coordinates, ...]
+    """Jars beside Kafka's own; one of the same group and artifact takes the place of Kafka's."""
+
+
+def needs_of(version: Version) -> Needs:
+    """A binding for logs (without it nothing is logged; of slf4j-api's own line), and for releases
+    before 2.4 a ZooKeeper client that can read addresses on JDK 14 and later."""
+    beside: list[Coordinates] = []
+    if logs_with_log4j2(version):
+        beside.append(("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))
+    elif version >= (3, 2, 0):
+        beside.append(("org.slf4j", "slf4j-reload4j", "1.7.36"))
+    else:
+        beside.append(("org.slf4j", "slf4j-log4j12", "1.7.30"))
+    if version < (2, 4, 0):
+        beside += [
+            ("org.apache.zookeeper", "zookeeper", "3.5.7"),
+            ("org.apache.zookeeper", "zookeeper-jute", "3.5.7"),
+        ]
+    return Needs(scala="2.13" if version >= (2, 6, 0) else "2.12", beside=tuple(beside))

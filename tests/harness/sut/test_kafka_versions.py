@@ -1,0 +1,130 @@
+"""Any release of Kafka by number: what is brought for it, and what it can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from faults.protocol import Capability
+from harness.settings import Settings, SettingsError
+from harness.sut import kafka_jars, registry
+from harness.sut.kafka_jars import libs_dir, pom, release_of
+from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
+from harness.sut.protocol import Planes
+from nodes.properties import parse_properties
+from tests.harness.sut.test_systems import layout
+
+
+def test_versions_are_numbers_not_texts() -> None:
+    assert parse_version("3.10.1", Mode.KRAFT) > parse_version("3.9.2", Mode.KRAFT)
+    assert str(parse_version("2.8.0", Mode.ZOOKEEPER)) == "2.8.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("4.0.0", Mode.ZOOKEEPER),  # gone
+        ("3.2.3", Mode.KRAFT),  # a preview
+        ("2.0.1", Mode.ZOOKEEPER),  # it tells clients of no leader epoch
+        ("2.8", Mode.ZOOKEEPER),
+        ("latest", Mode.KRAFT),
+        ("2.8.0/../x", Mode.ZOOKEEPER),
+    ],
+)
+def test_what_is_no_release_of_a_mode_is_refused(text: str, mode: Mode) -> None:
+    with pytest.raises(UnknownVersion, match=f"in {mode} mode; allowed: "):
+        parse_version(text, mode)
+
+
+@pytest.mark.parametrize(
+    ("name", "control_requests", "planes"),
+    [
+        ("kafka-zk@2.1.1", False, {Planes.SINGLE}),
+        ("kafka-zk@2.4.1", False, {Planes.SINGLE, Planes.DUAL}),
+        ("kafka-zk@3.3.2", False, {Planes.SINGLE, Planes.DUAL}),
+        ("kafka-zk@3.4.0", True, {Planes.SINGLE, Planes.DUAL}),
+        ("kafka-zk@3.9.2", True, {Planes.SINGLE, Planes.DUAL}),
+        ("kafka-kraft@3.3.2", False, {Planes.DUAL}),
+        ("kafka-kraft@4.3.1", False, {Planes.DUAL}),
+    ],
+)
+def test_what_a_release_can_do(name: str, control_requests: bool, planes: set[Planes]) -> None:
+    sut = registry.get(name)
+    assert (Capability.CONTROL_REQUESTS in sut.capabilities) is control_requests
+    assert sut.plane_modes == planes
+    assert sut.name == name.replace("@", "-")
+
+
+def test_without_a_release_a_system_is_what_it_was() -> None:
+    assert registry.get("kafka-zk").name == "kafka-zk"
+    assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities
+    assert registry.get("kafka-kraft").plane_modes == {Planes.DUAL}
+
+
+@pytest.mark.parametrize("name", ["kafka-zk@4.0.0", "kafka-zk@", "dualplane@3.9.2", "rabbit@1.0.0"])
+def test_a_system_of_no_release_is_named_with_what_is_allowed(name: str) -> None:
+    with pytest.raises(registry.UnknownSystem, match=f"{name}.*allowed"):
+        registry.get(name)
+
+
+def test_one_option_names_the_release_of_each_system_of_kafkas() -> None:
+    suts = Settings.of(sut="dualplane,kafka-zk,kafka-zk@2.8.0", kafka_version="2.8.1").suts
+    assert suts == ("dualplane", "kafka-zk@2.8.1", "kafka-zk@2.8.0")
+    with pytest.raises(SettingsError, match="--kafka-version: allowed with"):
+        Settings.of(kafka_version="2.8.1")
+
+
+def coordinates(version: str) -> str:
+    return pom(release_of(parse_version(version, Mode.ZOOKEEPER), Mode.ZOOKEEPER))
+
+
+def test_each_release_is_brought_with_what_it_needs() -> None:
+    assert "<artifactId>kafka_2.12</artifactId><version>2.5.0<" in coordinates("2.5.0")
+    assert "slf4j-log4j12" in coordinates("2.8.1")
+    assert "slf4j-reload4j" in coordinates("3.6.2")
+    old = pom(release_of(Version(2, 1, 1), Mode.ZOOKEEPER))
+    assert "<artifactId>zookeeper</artifactId><version>3.5.7<" in old
+    assert "zookeeper</artifactId>" not in coordinates("2.8.1")
+    kraft = pom(release_of(parse_version("4.0.0", Mode.KRAFT), Mode.KRAFT))
+    assert "log4j-slf4j-impl" in kraft
+
+
+def test_a_release_is_found_where_it_was_brought_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_jars, "home", lambda: tmp_path)
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
+    pinned = tmp_path / "other"
+    pinned.mkdir()
+    (pinned / "kafka_2.13-3.9.2.jar").touch()
+    monkeypatch.setenv("BIPLANE_KAFKA_LIBS", str(pinned))
+    release = release_of(Version(2, 8, 1), Mode.ZOOKEEPER)
+    with pytest.raises(kafka_jars.SetupError, match=r"make kafka VERSION=2\.8\.1"):
+        libs_dir(release)
+    libs = tmp_path / "kafka-2.8.1" / "libs"
+    libs.mkdir(parents=True)
+    (libs / "kafka_2.12-2.8.1.jar").touch()
+    assert libs_dir(release) == libs
+    assert release.version == (2, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "named"), [("3.3.2", False), ("3.8.0", False), ("4.3.1", True)]
+)
+def test_a_controller_is_advertised_where_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, named: bool
+) -> None:
+    monkeypatch.setattr(kafka_jars, "home", lambda: tmp_path)
+    libs = tmp_path / f"kafka-{version}" / "libs"
+    libs.mkdir(parents=True)
+    (libs / f"kafka_2.13-{version}.jar").touch()
+    place = layout(tmp_path, Planes.DUAL)
+    spec = registry.get(f"kafka-kraft@{version}").node_spec(place, Planes.DUAL, {})
+    written = parse_properties(spec.files["server.properties"])
+    assert ("CONTROLLER" in written["advertised.listeners"]) is named
+    assert "CONTROLLER" in written["listeners"]
+    assert "REPLICATION" in written["advertised.listeners"]
+    logging = "log4j2.properties" if version.startswith("4") else "log4j.properties"
+    assert "BrokerMetadataPublisher" in spec.files[logging]
+    assert any(f"/{logging}" in word for word in spec.argv)
