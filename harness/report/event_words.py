@@ -176,7 +176,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "channel_queue": lambda e: (
         f"controller {e.node}'s metrics of its queue to node {e.to}: QueueSize {e.size}, {e.taken} "
-        f"taken so far, the slowest of late after {e.queue_time_max_us / 1000:.1f} ms"
+        f"taken so far, the slowest of late after {e.queue_time_max_us} us"
     ),
     "control_response": lambda e: (
         f"node {e.to} to controller {e.node}, {e.api} no. {e.correlation_id}: "
