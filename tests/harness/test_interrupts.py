@@ -20,7 +20,7 @@ NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 @pytest.fixture(autouse=True)
 def installed() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in NUMBERS}
     interrupts.install()
     yield
     interrupts.uninstall()

@@ -55,11 +55,15 @@ PLAN = Plan.of(
         Entry(id="f", fault="flood-heavy-produce", at_ms=100, duration_ms=2000, params=_FEW),
     ],
 )
-_TAKE_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+_BEGIN = """
+import fcntl, os, signal, sys, termios
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+if os.isatty(0):
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
+"""A shell's background job, which this may be part of, ignores some of them."""
 Id = tuple[int, int]
 """A process: pid and start time, which nobody has after it."""
 
@@ -147,13 +151,13 @@ class Run:
         PLAN.save(folder / "plan.json")
         options = ["--planes=dual", "--time-limit=3", f"--plan={folder / 'plan.json'}"]
         options.append(f"--store={self.store}")
-        first = [] if stream is None else [sys.executable, "-c", _TAKE_TERMINAL]
+        first = [sys.executable, "-c", _BEGIN]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [*first, sys.executable, *_COMMANDS[command], *options],
                 cwd=ROOT,
                 env={**os.environ, "BIPLANE_HOME": str(self.home), "PYTHONUNBUFFERED": "1"},
-                stdin=stream,
+                stdin=subprocess.DEVNULL if stream is None else stream,
                 stdout=output if stream is None else stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
