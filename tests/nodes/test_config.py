@@ -44,6 +44,21 @@ def test_dual_plane_follows_from_the_control_listener_in_any_case() -> None:
     assert config.controller_listener_name == "CONTROLLER"
 
 
+def test_a_pool_that_holds_one_request_will_do() -> None:
+    sizes = {"queued.max.request.bytes": "1048576", "socket.request.max.bytes": "1048576"}
+    assert make(**sizes).queued_max_request_bytes == 1_048_576
+    with pytest.raises(ConfigError, match=r"queued\.max\.request\.bytes"):
+        make(**{**sizes, "queued.max.request.bytes": "1048575"})
+
+
+@pytest.mark.parametrize("bound", ["replica.socket.timeout.ms", "replica.lag.time.max.ms"])
+def test_a_followers_fetch_may_not_wait_longer_than_it_is_given(bound: str) -> None:
+    wait = {"replica.fetch.wait.max.ms": "700"}
+    make(**wait, **{bound: "700"})
+    with pytest.raises(ConfigError, match=r"replica\.fetch\.wait\.max\.ms"):
+        make(**wait, **{bound: "699"})
+
+
 def test_priority_is_a_mode_of_one_plane() -> None:
     assert make(**{"biplane.plane.mode": "priority"}).plane_mode == "priority"
 

@@ -1,0 +1,180 @@
+"""The controller's channels (Kafka's ControllerChannelManager) without a controller: which endpoint
+each dials, with which timeouts, and what the metrics say of its queue."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from nodes.config import BrokerConfig
+from nodes.controller.channel_manager import ControllerChannelManager, EndPointNotAvailable
+from nodes.controller.connection import BrokerConnection
+from nodes.controller.send_thread import QueueItem
+from nodes.core.brokers import Broker, EndPoint
+from nodes.metrics import Metrics
+from nodes.trace import Trace
+from tests.kip291.control_listener import ControlListener
+from tests.kip291.kafka import free_port
+from tests.kip291.parts import eventually
+from tests.kip291.requests import update_metadata
+
+CHANNELS = "kafka.controller:type=ControllerChannelManager,name="
+Listen = Callable[[], ControlListener]
+
+
+class Channels:
+    """A manager with its metrics; `ask` counts the answers."""
+
+    def __init__(self, **properties: str) -> None:
+        self.metrics = Metrics()
+        config = BrokerConfig.from_properties(
+            {
+                "broker.id": "1",
+                "zookeeper.connect": "unused:1",
+                "listeners": "REPLICATION://:1,CONTROLLER://:2",
+                "listener.security.protocol.map": "REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "inter.broker.listener.name": "REPLICATION",
+                "control.plane.listener.name": "CONTROLLER",
+                **{name.replace("_", "."): value for name, value in properties.items()},
+            }
+        )
+        self.manager = ControllerChannelManager(
+            config, Trace(None, 1, 1), self.metrics, now_ns=time.monotonic_ns
+        )
+        self.answers: list[int] = []
+
+    def ask(self, broker_id: int, count: int = 1) -> None:
+        for _ in range(count):
+            item = QueueItem(
+                update_metadata({}),
+                lambda _: self.answers.append(broker_id),
+                time.monotonic_ns(),
+                [],
+            )
+            self.manager.send(broker_id, item)
+
+    def value(self, name: str) -> float:
+        return self.metrics.value(CHANNELS + name)
+
+    def times(self, broker_id: int) -> dict[str, float]:
+        name = f"{CHANNELS}RequestRateAndQueueTimeMs,broker-id={broker_id}"
+        return self.metrics.by_mbean()[name]
+
+
+@pytest.fixture
+def channels() -> Iterator[Callable[..., Channels]]:
+    made: list[Channels] = []
+
+    def make(**properties: str) -> Channels:
+        made.append(Channels(**properties))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.manager.shutdown()
+
+
+def broker(broker_id: int, **ports: int) -> Broker:
+    endpoints = [EndPoint(name, "PLAINTEXT", "127.0.0.1", port) for name, port in ports.items()]
+    return Broker(broker_id, tuple(endpoints))
+
+
+def test_a_broker_without_the_listener_is_an_error(
+    channels: Callable[..., Channels], listener: Listen
+) -> None:
+    """BrokerEndPointNotAvailableException: of several brokers those before it have a channel."""
+    made = channels()
+    control = listener()
+    with pytest.raises(EndPointNotAvailable, match="CONTROLLER not found for broker 3"):
+        made.manager.startup([broker(2, CONTROLLER=control.port), broker(3, REPLICATION=9)])
+    made.ask(2)
+    eventually(lambda: made.answers == [2])
+    with pytest.raises(EndPointNotAvailable):
+        made.manager.add_broker(broker(3, REPLICATION=9))
+    made.manager.add_broker(broker(2, REPLICATION=9))  # it has one: nobody looks at its endpoints
+    made.manager.remove_broker(3)
+
+
+def test_the_total_is_of_all_queues(channels: Callable[..., Channels], listener: Listen) -> None:
+    made = channels()
+    controls = {broker_id: listener() for broker_id in (2, 3, 4)}
+    for broker_id, control in controls.items():
+        control.flowing.clear()
+        made.manager.add_broker(broker(broker_id, CONTROLLER=control.port))
+        made.ask(broker_id, 1 + broker_id)
+    for broker_id in controls:  # one is in flight, the others wait
+        eventually(lambda b=broker_id: made.value(f"QueueSize,broker-id={b}") == b)
+    assert made.value("TotalQueueSize") == 2 + 3 + 4
+    made.manager.remove_broker(4)
+    assert made.value("TotalQueueSize") == 2 + 3
+    names = made.metrics.by_mbean()
+    assert not [name for name in names if name.endswith("broker-id=4")]
+    for control in controls.values():
+        control.flowing.set()
+    eventually(lambda: len(made.answers) == 3 + 4)
+    assert made.value("TotalQueueSize") == 0
+
+
+def test_time_in_the_queue_ends_when_the_request_is_taken(
+    channels: Callable[..., Channels], listener: Listen
+) -> None:
+    """How long the broker takes to answer is not in it, nor are repetitions."""
+    made = channels()
+    control = listener()
+    failures = [1, 1]
+    control.answer_with = lambda _, frame: None if failures and failures.pop() else frame
+    made.manager.add_broker(broker(2, CONTROLLER=control.port))
+    start_ns = time.monotonic_ns()
+    made.ask(2)
+    eventually(lambda: made.answers == [2])
+    took_ms = (time.monotonic_ns() - start_ns) / 1e6
+    assert took_ms >= 200, "it was sent three times, a tenth of a second apart"
+    times = made.times(2)
+    assert times["Count"] == 1
+    assert times["Max"] <= took_ms - 199
+
+
+@pytest.mark.parametrize("dials", [True, False])
+def test_each_timeout_is_for_its_own(
+    channels: Callable[..., Channels],
+    listener: Listen,
+    monkeypatch: pytest.MonkeyPatch,
+    dials: bool,
+) -> None:
+    """A dial may take ``controller.socket.timeout.ms``, an answer ``request.timeout.ms``."""
+    seen: list[int] = []
+    name = "connect" if dials else "exchange"
+    real = getattr(BrokerConnection, name)
+
+    def noted(self: BrokerConnection, *args: Any) -> Any:
+        seen.append(args[-1])
+        return real(self, *args)
+
+    monkeypatch.setattr(BrokerConnection, name, noted)
+    made = channels(controller_socket_timeout_ms="41000", request_timeout_ms="52000")
+    made.manager.add_broker(broker(2, CONTROLLER=listener().port))
+    made.ask(2)
+    eventually(lambda: made.answers == [2])
+    assert seen == [41_000 if dials else 52_000]
+
+
+def test_whoever_does_not_listen_is_dialled_at_most_ten_times_a_second(
+    channels: Callable[..., Channels], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dials: list[int] = []
+
+    def refused(self: BrokerConnection, timeout_ms: int) -> None:
+        dials.append(time.monotonic_ns())
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(BrokerConnection, "connect", refused)
+    made = channels()
+    made.manager.add_broker(broker(2, CONTROLLER=free_port()))
+    made.ask(2)
+    eventually(lambda: len(dials) >= 6)
+    gaps_ms = [(b - a) / 1e6 for a, b in itertools.pairwise(dials)]
+    assert min(gaps_ms) >= 99
