@@ -163,8 +163,11 @@ def _known(root: Path) -> frozenset[str]:
 
 
 def digest(root: Path, rooms: Sequence[str] = ROOMS) -> str:
-    """Changes with any source that mutants are drawn from."""
-    texts = b"".join((root / path).read_bytes() for path in _files(root, rooms))
+    """Changes with any source that mutants are drawn from, and with what draws them."""
+    tools = (Path(__file__).parent / name for name in ("operators.py", "overlay.py", "purity.py"))
+    texts = b"".join(
+        path.read_bytes() for path in (*tools, *(root / p for p in _files(root, rooms)))
+    )
     return hashlib.sha256(texts).hexdigest()[:12]
 
 

@@ -32,6 +32,9 @@ _CONSUMING: Final = _words("""
     all any dict enumerate filter frozenset list map max min reversed set sorted sum tuple zip
 """)
 """They read an argument to its end: an iterator would be empty the second time."""
+_CONTAINERS: Final = _words("""
+    Collection Mapping Sequence Set dict frozenset list set str tuple bytes
+""")
 _METHODS: Final = _words("""
     bit_length casefold count decode difference encode endswith find fullmatch get index
     intersection is_alive is_set isalnum isascii isdecimal isdigit isdisjoint issubset issuperset
@@ -47,24 +50,37 @@ _IMPURE_OWNERS: Final = ("queue", "session", "client", "zk")
 _ASKING: Final = ast.Return | ast.If | ast.For | ast.Pass | ast.Assert | ast.Raise
 
 
-def is_pure(node: ast.AST, known: frozenset[str] = NOTHING) -> bool:
-    """Whether evaluating it twice is like evaluating it once. ``known``: see `pure_names`."""
-    return not any(_has_effect(inner, known) for inner in ast.walk(node))
+def is_pure(
+    node: ast.AST, known: frozenset[str] = NOTHING, again: frozenset[str] = NOTHING
+) -> bool:
+    """Whether evaluating it twice is like evaluating it once. ``known``: see `pure_names`;
+    ``again``: local names of what can be read again, see `read_again`."""
+    return not any(_has_effect(inner, known, again) for inner in ast.walk(node))
 
 
-def _has_effect(node: ast.AST, known: frozenset[str]) -> bool:
+def read_again(function: ast.FunctionDef) -> frozenset[str]:
+    """The parameters that are containers by their annotations, not iterators."""
+    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return frozenset(
+        p.arg
+        for p in parameters
+        if p.annotation and ast.unparse(p.annotation).partition("[")[0] in _CONTAINERS
+    )
+
+
+def _has_effect(node: ast.AST, known: frozenset[str], again: frozenset[str]) -> bool:
     if isinstance(node, ast.Call):
-        return not _is_pure_call(node, known)
+        return not _is_pure_call(node, known, again)
     return isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr)
 
 
-def _is_pure_call(call: ast.Call, known: frozenset[str]) -> bool:
+def _is_pure_call(call: ast.Call, known: frozenset[str], again: frozenset[str]) -> bool:
     function = call.func
     if isinstance(function, ast.Name):
         if function.id in ("max", "min") and len(call.args) > 1:
             return True  # of values, not of what one of them yields
         if function.id in _CONSUMING:
-            return all(_is_read_again(argument) for argument in call.args)
+            return all(_is_read_again(argument, again) for argument in call.args)
         return function.id in _FUNCTIONS or function.id in known
     if not isinstance(function, ast.Attribute):
         return False
@@ -73,13 +89,15 @@ def _is_pure_call(call: ast.Call, known: frozenset[str]) -> bool:
     return function.attr in known
 
 
-def _is_read_again(argument: ast.expr) -> bool:
+def _is_read_again(argument: ast.expr, again: frozenset[str]) -> bool:
     """Whether it yields the same when it is evaluated and read a second time. A bare name may be
     an iterator that was made before."""
     if isinstance(argument, ast.GeneratorExp):
         first = argument.generators[0].iter
-        return _is_read_again(first) or isinstance(first, ast.Name)
-    return not isinstance(argument, ast.Name | ast.Starred)
+        return _is_read_again(first, again)
+    if isinstance(argument, ast.Name):
+        return argument.id in again
+    return not isinstance(argument, ast.Starred)
 
 
 def _is_impure_owner(owner: ast.expr) -> bool:
@@ -149,7 +167,8 @@ def _is_local(target: ast.expr) -> bool:
 
 
 def _calls_only(function: ast.FunctionDef, known: frozenset[str]) -> bool:
-    return not any(_has_effect(node, known) for node in _body(function))
+    again = read_again(function)
+    return not any(_has_effect(node, known, again) for node in _body(function))
 
 
 def _body(function: ast.FunctionDef) -> Iterator[ast.AST]:

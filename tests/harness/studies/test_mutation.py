@@ -23,7 +23,7 @@ from harness.studies.mutation.operators import Site, mutate, sites
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.page import page, reasons
 from harness.studies.mutation.power import Attempts, fate, hunt, order
-from harness.studies.mutation.purity import is_pure, pure_names
+from harness.studies.mutation.purity import is_pure, pure_names, read_again
 from harness.studies.mutation.survey import survey_of
 from harness.studies.playing import Desk
 
@@ -299,12 +299,23 @@ def test_a_function_is_pure_when_all_of_its_name_only_ask(tmp_path: Path) -> Non
         ("any(row > 1 for row in rows())", False),
         ("any(row > 1 for row in self.rows)", True),
         ("sorted(set(self.rows) - self.gone)", True),
+        ("set(held) <= set(held)", True),
+        ("set(held) <= set(rows)", False),
+        ("all(row > 1 for row in held)", True),
+        ("all(row > 1 for row in rows)", False),
         ("(n := 1) > 0", False),
         ("callbacks[0]()", False),
     ],
 )
 def test_what_can_be_evaluated_twice(text: str, pure: bool) -> None:
-    assert is_pure(ast.parse(text), frozenset({"known"})) == pure
+    assert is_pure(ast.parse(text), frozenset({"known"}), frozenset({"held"})) == pure
+
+
+def test_a_parameter_is_read_again_when_it_is_no_iterator() -> None:
+    source = "def f(a: Sequence[int], b: Iterable[int], c, *, d: dict[str, int], e: Iterator): ..."
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    assert read_again(function) == {"a", "d"}
 
 
 # -- survey, hunt, fates ---------------------------------------------------------------------------
