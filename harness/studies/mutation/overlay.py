@@ -10,6 +10,7 @@ Brokers take their sources from the folder that ``BIPLANE_NODES`` names (`harnes
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import importlib.util
 import os
@@ -208,7 +209,7 @@ def lay(root: Path, one: Generated, folder: Path) -> Path:
     target = folder / one.path
     known = _known(root)
     target.write_text(mutate(target.read_text(), one.site.operator, one.site.number, known))
-    return folder
+    return _compiled(folder)
 
 
 def lay_watched(root: Path, folder: Path, rooms: Sequence[str] = ROOMS) -> Path:
@@ -219,13 +220,19 @@ def lay_watched(root: Path, folder: Path, rooms: Sequence[str] = ROOMS) -> Path:
         (folder / path).write_text(
             watch(source, lambda site, path=path: Generated(path, site).name, _known(root))  # type: ignore[misc]
         )
-    return folder
+    return _compiled(folder)
 
 
 def _copy(root: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(root / "nodes", folder / "nodes", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(root / "nodes", folder / "nodes")  # with what is compiled, and times kept
     (folder / "nodes" / "_mutation.py").write_text(_REPORTS)
+
+
+def _compiled(folder: Path) -> Path:
+    """Compile what changed, once: three brokers that start together would each do it."""
+    compileall.compile_dir(folder / "nodes", quiet=2)
+    return folder
 
 
 @contextmanager
