@@ -26,7 +26,12 @@ from harness.studies.mutation.operators import Site, mutate, sites, watch
 from harness.studies.mutation.purity import pure_names
 
 SOURCES: Final = "BIPLANE_NODES"
-ROOMS: Final = ("nodes/core", "nodes/replication", "nodes/controller", "nodes/log")
+ROOMS: Final = tuple(
+    f"nodes/{room}"
+    for room in ("core", "replication", "controller", "log", "groups", "coordination", "api")
+)
+"""What a broker decides and keeps. Left out: the protocol and the network, in which most changes
+make a broker that cannot be started or talked to."""
 _REPORTS: Final = '''"""Where mutated and watched places tell that they were reached.
 
     reached, differed              of the one change that this package has

@@ -169,6 +169,20 @@ def test_a_watched_package_tells_the_same_of_every_place_and_does_what_it_did(
     assert f"differed {boundary.name}" in overlay.told(folder)
 
 
+def test_the_broker_passes_its_own_tests_while_every_place_is_watched(
+    tmp_path: Path, root: Path
+) -> None:
+    """What is evaluated twice had no effect. (The other rooms' tests pass as well; they take
+    longer.)"""
+    folder = overlay.lay_watched(root, tmp_path / "watched")
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+    tests = [root / "tests/nodes/core", root / "tests/nodes/api/test_administration.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, tests)]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert len(overlay.told(folder)) > 800
+
+
 PLACES = """
 def place(self, a, rows, send):
     if a is not None and a.x > 3:
@@ -303,6 +317,8 @@ def test_a_function_is_pure_when_all_of_its_name_only_ask(tmp_path: Path) -> Non
         ("set(held) <= set(rows)", False),
         ("all(row > 1 for row in held)", True),
         ("all(row > 1 for row in rows)", False),
+        ("[row for row in held]", True),
+        ("{row: 1 for row in rows}", False),
         ("(n := 1) > 0", False),
         ("callbacks[0]()", False),
     ],
@@ -311,11 +327,24 @@ def test_what_can_be_evaluated_twice(text: str, pure: bool) -> None:
     assert is_pure(ast.parse(text), frozenset({"known"}), frozenset({"held"})) == pure
 
 
-def test_a_parameter_is_read_again_when_it_is_no_iterator() -> None:
-    source = "def f(a: Sequence[int], b: Iterable[int], c, *, d: dict[str, int], e: Iterator): ..."
-    (function,) = ast.parse(source).body
+HELD = """
+def f(a: Sequence[int], b: Iterable[int], c, *, d: dict[str, int], e: Iterator, again: list[int]):
+    made = [1 for _ in b]
+    made = sorted(made)
+    told: set[int] = set(made)
+    later = (1 for _ in b)
+    later = list(later)
+    for one in a:
+        pass
+    again = iter(again)
+    other = self.rows
+"""
+
+
+def test_what_is_known_to_be_no_iterator_can_be_read_again() -> None:
+    (function,) = ast.parse(HELD).body
     assert isinstance(function, ast.FunctionDef)
-    assert read_again(function) == {"a", "d"}
+    assert read_again(function) == {"a", "d", "made", "told"}
 
 
 # -- survey, hunt, fates ---------------------------------------------------------------------------
