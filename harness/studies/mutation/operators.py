@@ -31,9 +31,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from harness.studies.mutation.purity import NOTHING, is_pure
+from harness.studies.mutation.purity import NOTHING, is_pure, read_again
 
 FLIPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.GtE,
@@ -56,6 +57,7 @@ BOUNDARY: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 _HARMLESS: Final = frozenset({"debug", "info", "warning", "error", "exception", "log"})
 """What is said to a log is no effect that a broker's promises rest on."""
 _Put = Callable[[ast.expr], None]
+_IsPure = Callable[[ast.expr], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +142,17 @@ def _changes(tree: ast.Module, known: frozenset[str]) -> Iterator[tuple[Site, _F
 
 def _of_function(function: ast.FunctionDef, known: frozenset[str]) -> Iterator[_Found]:
     conditions = _conditions(function)
+    pure = partial(is_pure, known=known, again=read_again(function))
     for holder in _own_nodes(function):
         for name, value in ast.iter_fields(holder):
             if isinstance(value, list):
                 for index, item in enumerate(value):
-                    yield from _of_place(item, _setter_at(value, index), conditions, known)
+                    yield from _of_place(item, _setter_at(value, index), conditions, pure)
                 if name in ("body", "orelse", "finalbody"):
                     made_only = holder is function and function.name == "__init__"
-                    yield from _of_block(value, known, made_only)
+                    yield from _of_block(value, pure, made_only)
             else:
-                yield from _of_place(value, _setter(holder, name), conditions, known)
+                yield from _of_place(value, _setter(holder, name), conditions, pure)
 
 
 def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -230,13 +233,11 @@ class _Expression:
         return ast.Tuple([ast.Constant(name), ast.Constant(self.kind), _later(new)], ast.Load())
 
 
-def _of_place(
-    node: object, put: _Put, conditions: set[int], known: frozenset[str]
-) -> Iterator[_Found]:
+def _of_place(node: object, put: _Put, conditions: set[int], pure: _IsPure) -> Iterator[_Found]:
     def expression(operator: str, old: ast.expr, new: ast.expr, put: _Put) -> _Expression:
         is_truth = isinstance(old, ast.Compare) or id(old) in conditions
-        kind, pure = "truth" if is_truth else "value", is_pure(old, known)
-        return _Expression(operator, old, new, put, kind, not pure)
+        kind = "truth" if is_truth else "value"
+        return _Expression(operator, old, new, put, kind, not pure(old))
 
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         for operator, new in _compare(node):
@@ -296,16 +297,14 @@ class _Statement:
         return ast.Expr(_report(report, *arguments, *map(_later, sides)))
 
 
-def _of_block(
-    block: list[ast.stmt], known: frozenset[str], made_only: bool = False
-) -> Iterator[_Found]:
+def _of_block(block: list[ast.stmt], pure: _IsPure, made_only: bool = False) -> Iterator[_Found]:
     """``made_only``: what the block writes is seen by nobody before its end."""
     for index, statement in enumerate(block):
         if _is_effect(statement):
             operator = "call-omitted" if isinstance(statement, ast.Expr) else "write-omitted"
             says = f"{_short(statement)}  ->  (nothing)"
             sides = _sides(statement)
-            blind = not sides or not all(is_pure(side, known) for side in sides)
+            blind = not sides or not all(pure(side) for side in sides)
             yield _Statement(operator, statement, says, block, 1, (), blind)
         following = block[index + 1] if index + 1 < len(block) else None
         if following is None or (made_only and _are_apart(statement, following)):

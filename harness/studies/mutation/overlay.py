@@ -10,6 +10,7 @@ Brokers take their sources from the folder that ``BIPLANE_NODES`` names (`harnes
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import importlib.util
 import os
@@ -25,7 +26,12 @@ from harness.studies.mutation.operators import Site, mutate, sites, watch
 from harness.studies.mutation.purity import pure_names
 
 SOURCES: Final = "BIPLANE_NODES"
-ROOMS: Final = ("nodes/core", "nodes/replication", "nodes/controller", "nodes/log")
+ROOMS: Final = tuple(
+    f"nodes/{room}"
+    for room in ("core", "replication", "controller", "log", "groups", "coordination", "api")
+)
+"""What a broker decides and keeps. Left out: the protocol and the network, in which most changes
+make a broker that cannot be started or talked to."""
 _REPORTS: Final = '''"""Where mutated and watched places tell that they were reached.
 
     reached, differed              of the one change that this package has
@@ -163,8 +169,11 @@ def _known(root: Path) -> frozenset[str]:
 
 
 def digest(root: Path, rooms: Sequence[str] = ROOMS) -> str:
-    """Changes with any source that mutants are drawn from."""
-    texts = b"".join((root / path).read_bytes() for path in _files(root, rooms))
+    """Changes with any source that mutants are drawn from, and with what draws them."""
+    tools = (Path(__file__).parent / name for name in ("operators.py", "overlay.py", "purity.py"))
+    texts = b"".join(
+        path.read_bytes() for path in (*tools, *(root / p for p in _files(root, rooms)))
+    )
     return hashlib.sha256(texts).hexdigest()[:12]
 
 
@@ -205,7 +214,7 @@ def lay(root: Path, one: Generated, folder: Path) -> Path:
     target = folder / one.path
     known = _known(root)
     target.write_text(mutate(target.read_text(), one.site.operator, one.site.number, known))
-    return folder
+    return _compiled(folder)
 
 
 def lay_watched(root: Path, folder: Path, rooms: Sequence[str] = ROOMS) -> Path:
@@ -216,13 +225,19 @@ def lay_watched(root: Path, folder: Path, rooms: Sequence[str] = ROOMS) -> Path:
         (folder / path).write_text(
             watch(source, lambda site, path=path: Generated(path, site).name, _known(root))  # type: ignore[misc]
         )
-    return folder
+    return _compiled(folder)
 
 
 def _copy(root: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(root / "nodes", folder / "nodes", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(root / "nodes", folder / "nodes")  # with what is compiled, and times kept
     (folder / "nodes" / "_mutation.py").write_text(_REPORTS)
+
+
+def _compiled(folder: Path) -> Path:
+    """Compile what changed, once: three brokers that start together would each do it."""
+    compileall.compile_dir(folder / "nodes", quiet=2)
+    return folder
 
 
 @contextmanager

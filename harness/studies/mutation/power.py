@@ -41,14 +41,11 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "nodes/replication": ("broker-restart", "leader-handover", "returning-follower"),
     "nodes/controller": ("broker-restart", "controller-pause", "topic-deletion"),
     "nodes/log": ("log-recovery", "broker-restart", "leader-handover"),
+    "nodes/groups": ("group-rebalance", "broker-restart"),
+    "nodes/coordination": ("zombie-broker", "controller-pause", "broker-restart"),
+    "nodes/api": ("broker-restart", "group-rebalance", "leader-handover"),
 }
 """By room, the scenarios that are likeliest to notice as long as no run has shown it."""
-_UNIT: Final[Mapping[str, str]] = {
-    "nodes/core": "tests/nodes/core",
-    "nodes/replication": "tests/nodes/replication",
-    "nodes/controller": "tests/nodes/controller",
-    "nodes/log": "tests/nodes/log",
-}
 _UNIT_TIMEOUT_S: Final = 300
 _STOPPED_AFTER: Final = 3
 """So many runs that are all `unknown` say enough: the cluster does not work with this mutant."""
@@ -191,7 +188,7 @@ def _unit_tests(root: Path, folder: Path, one: Generated) -> str | None:
     if not tests.exists():
         tests.symlink_to(root / "tests", target_is_directory=True)
     shutil.copy(root / "pyproject.toml", folder / "pyproject.toml")
-    where = _UNIT[one.room]
+    where = f"tests/{one.room}"
     command = [sys.executable, "-m", "pytest", where, "-x", "-q", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(

@@ -5,13 +5,14 @@ only looks at a clock or a file, and those of the broker's own functions whose b
 ask and compute. The last are found by reading the package: a name is pure when every function of
 that name is, whoever's method it is. Names are all that is known, so what cannot be told is impure.
 
-Not pure though it looks like it: what uses up an iterator (``any(rows)``) unless its argument is
-known to be read again, and ``queue.get``.
+Not pure though it looks like it: ``queue.get``, and what uses up an iterator (``any(rows)``,
+``[r for r in rows]``) unless that is known to be a container, which can be read again.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,9 @@ _CONSUMING: Final = _words("""
     all any dict enumerate filter frozenset list map max min reversed set sorted sum tuple zip
 """)
 """They read an argument to its end: an iterator would be empty the second time."""
+_CONTAINERS: Final = _words("""
+    Collection Mapping Sequence Set dict frozenset list set str tuple bytes
+""")
 _METHODS: Final = _words("""
     bit_length casefold count decode difference encode endswith find fullmatch get index
     intersection is_alive is_set isalnum isascii isdecimal isdigit isdisjoint issubset issuperset
@@ -47,24 +51,62 @@ _IMPURE_OWNERS: Final = ("queue", "session", "client", "zk")
 _ASKING: Final = ast.Return | ast.If | ast.For | ast.Pass | ast.Assert | ast.Raise
 
 
-def is_pure(node: ast.AST, known: frozenset[str] = NOTHING) -> bool:
-    """Whether evaluating it twice is like evaluating it once. ``known``: see `pure_names`."""
-    return not any(_has_effect(inner, known) for inner in ast.walk(node))
+def is_pure(
+    node: ast.AST, known: frozenset[str] = NOTHING, again: frozenset[str] = NOTHING
+) -> bool:
+    """Whether evaluating it twice is like evaluating it once. ``known``: see `pure_names`;
+    ``again``: local names of what can be read again, see `read_again`."""
+    return not any(_has_effect(inner, known, again) for inner in ast.walk(node))
 
 
-def _has_effect(node: ast.AST, known: frozenset[str]) -> bool:
+def read_again(function: ast.FunctionDef) -> frozenset[str]:
+    """The local names of containers: by their annotations, or made as such wherever they are
+    assigned. Any other may be an iterator."""
+    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    containers = {p.arg for p in parameters if p.annotation and _is_container(p.annotation)}
+    stored: Counter[str] = Counter()
+    made: Counter[str] = Counter()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored[node.id] += 1
+        elif isinstance(node, ast.AnnAssign) and _is_container(node.annotation):
+            made.update(_names([node.target]))
+        elif isinstance(node, ast.Assign) and _makes_container(node.value):
+            made.update(_names(node.targets))
+    once = {name for name in containers if not stored[name]}
+    return frozenset(once | {n for n in made if made[n] == stored[n] and n not in containers})
+
+
+def _names(targets: list[ast.expr]) -> list[str]:
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _is_container(annotation: ast.expr) -> bool:
+    return ast.unparse(annotation).partition("[")[0] in _CONTAINERS
+
+
+def _makes_container(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        return value.func.id in ("dict", "frozenset", "list", "set", "sorted", "tuple")
+    made = ast.List | ast.Dict | ast.Set | ast.Tuple | ast.ListComp | ast.DictComp | ast.SetComp
+    return isinstance(value, made)
+
+
+def _has_effect(node: ast.AST, known: frozenset[str], again: frozenset[str]) -> bool:
     if isinstance(node, ast.Call):
-        return not _is_pure_call(node, known)
+        return not _is_pure_call(node, known, again)
+    if isinstance(node, ast.comprehension):
+        return not _is_read_again(node.iter, again)
     return isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr)
 
 
-def _is_pure_call(call: ast.Call, known: frozenset[str]) -> bool:
+def _is_pure_call(call: ast.Call, known: frozenset[str], again: frozenset[str]) -> bool:
     function = call.func
     if isinstance(function, ast.Name):
         if function.id in ("max", "min") and len(call.args) > 1:
             return True  # of values, not of what one of them yields
         if function.id in _CONSUMING:
-            return all(_is_read_again(argument) for argument in call.args)
+            return all(_is_read_again(argument, again) for argument in call.args)
         return function.id in _FUNCTIONS or function.id in known
     if not isinstance(function, ast.Attribute):
         return False
@@ -73,13 +115,12 @@ def _is_pure_call(call: ast.Call, known: frozenset[str]) -> bool:
     return function.attr in known
 
 
-def _is_read_again(argument: ast.expr) -> bool:
+def _is_read_again(argument: ast.expr, again: frozenset[str]) -> bool:
     """Whether it yields the same when it is evaluated and read a second time. A bare name may be
     an iterator that was made before."""
-    if isinstance(argument, ast.GeneratorExp):
-        first = argument.generators[0].iter
-        return _is_read_again(first) or isinstance(first, ast.Name)
-    return not isinstance(argument, ast.Name | ast.Starred)
+    if isinstance(argument, ast.Name):
+        return argument.id in again
+    return not isinstance(argument, ast.Starred)
 
 
 def _is_impure_owner(owner: ast.expr) -> bool:
@@ -149,7 +190,8 @@ def _is_local(target: ast.expr) -> bool:
 
 
 def _calls_only(function: ast.FunctionDef, known: frozenset[str]) -> bool:
-    return not any(_has_effect(node, known) for node in _body(function))
+    again = read_again(function)
+    return not any(_has_effect(node, known, again) for node in _body(function))
 
 
 def _body(function: ast.FunctionDef) -> Iterator[ast.AST]:

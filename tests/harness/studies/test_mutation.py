@@ -23,7 +23,7 @@ from harness.studies.mutation.operators import Site, mutate, sites
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.page import page, reasons
 from harness.studies.mutation.power import Attempts, fate, hunt, order
-from harness.studies.mutation.purity import is_pure, pure_names
+from harness.studies.mutation.purity import is_pure, pure_names, read_again
 from harness.studies.mutation.survey import survey_of
 from harness.studies.playing import Desk
 
@@ -169,6 +169,20 @@ def test_a_watched_package_tells_the_same_of_every_place_and_does_what_it_did(
     assert f"differed {boundary.name}" in overlay.told(folder)
 
 
+def test_the_broker_passes_its_own_tests_while_every_place_is_watched(
+    tmp_path: Path, root: Path
+) -> None:
+    """What is evaluated twice had no effect. (The other rooms' tests pass as well; they take
+    longer.)"""
+    folder = overlay.lay_watched(root, tmp_path / "watched")
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+    tests = [root / "tests/nodes/core", root / "tests/nodes/api/test_administration.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, tests)]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert len(overlay.told(folder)) > 800
+
+
 PLACES = """
 def place(self, a, rows, send):
     if a is not None and a.x > 3:
@@ -299,12 +313,38 @@ def test_a_function_is_pure_when_all_of_its_name_only_ask(tmp_path: Path) -> Non
         ("any(row > 1 for row in rows())", False),
         ("any(row > 1 for row in self.rows)", True),
         ("sorted(set(self.rows) - self.gone)", True),
+        ("set(held) <= set(held)", True),
+        ("set(held) <= set(rows)", False),
+        ("all(row > 1 for row in held)", True),
+        ("all(row > 1 for row in rows)", False),
+        ("[row for row in held]", True),
+        ("{row: 1 for row in rows}", False),
         ("(n := 1) > 0", False),
         ("callbacks[0]()", False),
     ],
 )
 def test_what_can_be_evaluated_twice(text: str, pure: bool) -> None:
-    assert is_pure(ast.parse(text), frozenset({"known"})) == pure
+    assert is_pure(ast.parse(text), frozenset({"known"}), frozenset({"held"})) == pure
+
+
+HELD = """
+def f(a: Sequence[int], b: Iterable[int], c, *, d: dict[str, int], e: Iterator, again: list[int]):
+    made = [1 for _ in b]
+    made = sorted(made)
+    told: set[int] = set(made)
+    later = (1 for _ in b)
+    later = list(later)
+    for one in a:
+        pass
+    again = iter(again)
+    other = self.rows
+"""
+
+
+def test_what_is_known_to_be_no_iterator_can_be_read_again() -> None:
+    (function,) = ast.parse(HELD).body
+    assert isinstance(function, ast.FunctionDef)
+    assert read_again(function) == {"a", "d", "made", "told"}
 
 
 # -- survey, hunt, fates ---------------------------------------------------------------------------
