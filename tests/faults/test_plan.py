@@ -106,11 +106,15 @@ def test_what_a_system_lacks_is_left_out_with_the_reason() -> None:
     assert [(e.id, why) for e, why in skipped] == [("z", "needs zookeeper")]
 
 
+NEEDY = {"toxic", "lagged-kill", "unanswered-kill", "lagging-follower", "isr-lag"}
+NEEDY |= {"last-in-sync", "double-failover"}
+
+
 def test_every_fault_builds_from_its_defaults_or_says_what_it_wants() -> None:
     for name, kind in FAULTS.items():
         assert kind.name == name
         entry = Entry(id="x", fault=name, at_ms=0, duration_ms=1, params={})
-        if name in ("toxic", "lagged-kill", "lagging-follower", "isr-lag", "double-failover"):
+        if name in NEEDY:
             with pytest.raises(PlanError, match="is required"):
                 build(entry)
         else:
