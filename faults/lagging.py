@@ -5,6 +5,9 @@ it is killed. One entry, because two ("its link", "its death") that name a leade
 brokers when the leader changes in between. Late answers would not do: a follower that was answered
 a moment before the death has it all.
 
+``unanswered-kill``: a leader's answers no longer reach its clients, and when its followers have
+what it took since then it is killed. Clients send that again, to its successor, which has it.
+
 ``lagging-follower``: one in-sync follower is behind another when their leader dies. Proxies stand
 before listeners and delay either both followers of a leader or none; so the laggard is stopped
 (SIGSTOP), for less time than its session and its place in the in-sync set last, and goes on when
@@ -13,7 +16,7 @@ the leader is dead: from then on nobody can send it what it lacks.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from faults.base import BaseFault, wait_for
 from faults.observing import await_full_isr, log_end, next_in_line, read_partition
@@ -26,28 +29,33 @@ _LOOK_S: Final = 0.05
 _SETTLED_S: Final = 0.15
 
 
-class LaggedKill(BaseFault):
-    """Parameters: partition, whose leader it is; records: by how many each live in-sync follower
-    must be behind before the leader is killed; in_sync_ms and lag_ms: how long to wait for such a
-    follower and for the lag.
+class _HeldKill(BaseFault):
+    """A leader's answers on one link are thrown away until what is waited for has come about, then
+    it is killed. The connections go with the toxic. heal starts it again.
 
-    Took hold: after the leader's death its log went on behind the end of every one of theirs. heal
-    starts it again.
+    Parameters: partition, whose leader it is; records, see the kinds; in_sync_ms: how long to wait
+    for a live in-sync follower; lag_ms: and for those records.
     """
 
-    name = "lagged-kill"
-    needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
+    link: ClassVar[Link]
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry)
         params = Params(entry)
         self.topic, self.partition = read_partition(params)
-        self.records = params.integer("records", 10, low=1)
+        self.records = params.integer("records", self.default_records, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 5000, low=1)
         params.done()
         self._held: int | None = None
         self._down: int | None = None
+
+    default_records: ClassVar[int] = 10
+
+    def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
+        """How many records there are of what is waited for; ``at_first``: where the leader's log
+        ended when its answers began to be held."""
+        raise NotImplementedError
 
     def apply(self, ctx: Context) -> None:
         wait_for(
@@ -62,29 +70,34 @@ class LaggedKill(BaseFault):
         self.nodes = [leader]
         self.detail["controller"] = ctx.view.controller()
         self._held = leader
-        # What it answers is thrown away until the toxic goes, and the connections go with it.
         ctx.links.add_toxic(
             leader,
-            Link.INTER_BROKER,
+            self.link,
             name=self.id,
             kind="timeout",
             stream="downstream",
             toxicity=1.0,
             attributes={"timeout": 0},
         )
+        at_first = self.end(ctx, leader)
         wait_for(
             ctx,
-            lambda: self._lead(ctx, leader, followers) >= self.records,
+            lambda: self.come_about(ctx, leader, followers, at_first) >= self.records,
             timeout_ms=self.lag_ms,
-            what=f"broker {leader} is {self.records} records ahead of {followers}",
+            what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,
         )
         self._down = leader
         ctx.nodes.kill(leader)
-        ahead = self._lead(ctx, leader, followers)
-        self.detail |= {"followers": followers, "ahead_records": ahead}
-        self.took_hold = ahead > 0 and not ctx.nodes.is_running(leader)
+        found = self.come_about(ctx, leader, followers, at_first)
+        self.detail |= {"followers": followers, "records": found}
+        self.took_hold = found > 0 and not ctx.nodes.is_running(leader)
         self._let_go(ctx)  # who dials it when it is back is answered at once
+
+    waits_for: ClassVar[str]
+
+    def end(self, ctx: Context, node: int) -> int:
+        return log_end(ctx, node, self.topic, self.partition)
 
     def _state(self, ctx: Context) -> PartitionState:
         return partition_state(ctx.view, self.topic, self.partition)
@@ -95,14 +108,9 @@ class LaggedKill(BaseFault):
         live = set(ctx.view.live_brokers())
         return [r for r in state.isr if r != state.leader and r in live]
 
-    def _lead(self, ctx: Context, leader: int, followers: list[int]) -> int:
-        """By how many records the leader's log is longer than the longest of theirs."""
-        ends = [log_end(ctx, node, self.topic, self.partition) for node in followers]
-        return log_end(ctx, leader, self.topic, self.partition) - max(ends)
-
     def _let_go(self, ctx: Context) -> None:
         if self._held is not None:
-            ctx.links.remove_toxic(self._held, Link.INTER_BROKER, name=self.id)
+            ctx.links.remove_toxic(self._held, self.link, name=self.id)
             self._held = None
 
     def undo(self, ctx: Context) -> None:
@@ -111,6 +119,33 @@ class LaggedKill(BaseFault):
             if not ctx.nodes.is_running(self._down):
                 ctx.nodes.start(self._down)
             self._down = None
+
+
+class LaggedKill(_HeldKill):
+    """Its followers are not answered; records: by how many its log is longer than the longest of
+    theirs. Took hold: it was so after its death."""
+
+    name = "lagged-kill"
+    needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
+    link = Link.INTER_BROKER
+    waits_for = "that are not with"
+
+    def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
+        return self.end(ctx, leader) - max(self.end(ctx, node) for node in followers)
+
+
+class UnansweredKill(_HeldKill):
+    """Its clients are not answered; records: how many of those that it took since then each in-sync
+    follower has. Took hold: it died with such records."""
+
+    name = "unanswered-kill"
+    needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
+    link = Link.CLIENT
+    waits_for = "that were not answered and are with"
+    default_records = 3
+
+    def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
+        return min(self.end(ctx, node) for node in followers) - at_first
 
 
 class LaggingFollower(BaseFault):

@@ -8,7 +8,7 @@ from typing import Final
 from faults.base import BaseFault
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
 from faults.cpu_limit import CpuLimit
-from faults.deletion import DeleteTopic
+from faults.deletion import DeleteTopic, DeleteTopicAway
 from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
@@ -23,7 +23,8 @@ from faults.forged_requests import ForgedRequests
 from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
-from faults.lagging import LaggedKill, LaggingFollower
+from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill
+from faults.last_in_sync import LastInSync
 from faults.last_standing import LastStanding
 from faults.late_registration import LateRegistration
 from faults.leadership import MoveLeadership
@@ -57,8 +58,10 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         RollingRestart,
         RepeatedKill,
         LaggedKill,
+        UnansweredKill,
         LaggingFollower,
         IsrLag,
+        LastInSync,
         DoubleFailover,
         TornTail,
         WipeDisk,
@@ -87,6 +90,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DiskFull,
         TopicChurn,
         DeleteTopic,
+        DeleteTopicAway,
         LeadershipChurn,
         ControllerChurn,
     )

@@ -8,6 +8,7 @@ heal only starts what is still down.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from faults.base import BaseFault, wait_for
@@ -16,13 +17,27 @@ from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import aim, read_targets
 
 _UNREGISTER_MS: Final = 60_000
+_REPLACE_MS: Final = 20_000
+"""A session's end and what a controller does then; longer than it may take by far."""
+
+
+def named(ctx: Context, nodes: Collection[int]) -> list[str]:
+    """The partitions that are led by one of these, or have one in sync, though another broker that
+    lives is in sync."""
+    live = set(ctx.view.live_brokers()) - set(nodes)
+    return [
+        f"{s.topic}-{s.partition}"
+        for s in ctx.view.partitions()
+        if {s.leader, *s.isr} & set(nodes) and live & set(s.isr)
+    ]
 
 
 class _NodesDown(BaseFault):
     """The targets are taken down at inject and brought back at heal.
 
     ``until_unregistered`` makes inject wait until ZooKeeper has dropped the brokers, that is, until
-    the controller can know (after kill -9 and pause that takes the session timeout).
+    the controller can know (after kill -9 and pause that takes the session timeout);
+    ``until_replaced``, until they lead nothing and are in no in-sync set that others are in.
     """
 
     default_unregistered = False
@@ -32,6 +47,7 @@ class _NodesDown(BaseFault):
         params = Params(entry)
         self.targets = read_targets(params)
         self.until_unregistered = params.flag("until_unregistered", self.default_unregistered)
+        self.until_replaced = params.flag("until_replaced", False)
         params.done()
         self._down: list[int] = []
 
@@ -48,6 +64,13 @@ class _NodesDown(BaseFault):
                 lambda: not set(self.nodes) & set(ctx.view.live_brokers()),
                 timeout_ms=_UNREGISTER_MS,
                 what=f"brokers {self.nodes} are out of /brokers/ids",
+            )
+        if self.until_replaced:
+            wait_for(
+                ctx,
+                lambda: not named(ctx, self.nodes),
+                timeout_ms=_REPLACE_MS,
+                what=f"others lead and are in sync without brokers {self.nodes}",
             )
         self.took_hold = self.is_down(ctx)
 

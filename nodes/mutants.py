@@ -99,6 +99,17 @@ def _nobody_may_join(_follower_end: int, _high_watermark: int, _epoch_start: int
     return False
 
 
+def _unclean(
+    state: LeaderAndIsr,
+    assignment: Sequence[int],
+    live_replicas: Collection[int],
+    *,
+    unclean_allowed: bool,
+) -> LeaderAndIsr | None:
+    del unclean_allowed
+    return RULES.elect_for_offline(state, assignment, live_replicas, unclean_allowed=True)
+
+
 def _always_inter_broker(inter_broker: str, _control_plane: str | None) -> str:
     return inter_broker
 
@@ -449,6 +460,15 @@ _ALL: Final = (
         found_by="truncation-loss",
         rule="acked-below-min-isr",
         breaks={"effective_min_isr": _one_is_enough},
+    ),
+    Mutant(
+        name="elect-when-none-is-in-sync",
+        says="where nobody in sync lives, whoever lives is elected",
+        stands_for="KIP-106: unclean leader elections are off unless a topic allows them",
+        scenario="last-in-sync",
+        found_by="epochs",
+        rule="unclean-election",
+        breaks={"elect_for_offline": _unclean},
     ),
 )
 

@@ -65,6 +65,8 @@ class AfterHealing:
     replicas: dict[tuple[int, str, int], Row] = field(default_factory=dict)
     others: list[Row] = field(default_factory=list)
     exited: frozenset[int] = frozenset()
+    was_away: frozenset[int] = frozenset()
+    """Nodes that the harness ended or paused at any time."""
 
     @property
     def looked_ns(self) -> int:
@@ -118,7 +120,10 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
     known = [r for r in mine("fault") if r["phase"] == "healed"]
     since_t = max(healed[-1], *(r["t"] for r in known), 0) if known else healed[-1]
     exited = {r["node"] for r in mine("node_event") if r["event"] == "exited"}
-    found = AfterHealing(key, since_t, max(looked), opened, exited=frozenset(exited))
+    away = {r["node"] for r in mine("node_event") if r["event"] in ("kill", "stop", "pause")}
+    found = AfterHealing(
+        *(key, since_t, max(looked), opened), exited=frozenset(exited), was_away=frozenset(away)
+    )
     for row in mine("final_state"):
         match row["what"]:
             case "node":

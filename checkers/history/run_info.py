@@ -38,6 +38,8 @@ class TopicFacts:
     compacted: bool = False
     expires: bool = False
     """Whether retention may take records within a run: then logs may begin later than at 0."""
+    assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """The replicas that it was to be made with, in their order, by partition; empty: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class Workload:
     ``nodes``: whom it asks each by itself; ``acks``: of a producer, None when it is none;
     ``delivery``: once, it sends a record at most once; once-a-leader, again when the leader said
     that it is none; idempotent, again, and is promised that it lands once; None: it may send again,
-    or nobody knows."""
+    or nobody knows; ``begins``: a consumer at its partitions' "start" or "end"; None: elsewhere, or
+    nobody knows."""
 
     process: str
     role: str
@@ -54,6 +57,7 @@ class Workload:
     nodes: tuple[int, ...] = ()
     acks: int | None = None
     delivery: str | None = None
+    begins: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +261,7 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
         nodes=read.integers(body.get("nodes", []), f"{name}.nodes"),
         acks=None if acks is None else read.integer(acks, f"{name}.acks"),
         delivery=None if body.get("delivery") is None else str(body["delivery"]),
+        begins=None if body.get("begins") is None else str(body["begins"]),
     )
 
 
@@ -315,7 +320,17 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         min_insync_replicas=min_isr,
         compacted=compacted,
         expires=_expires(configs, brokers),
+        assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
     )
+
+
+def _assignment(read: _Reader, facts: Any, name: str) -> dict[int, tuple[int, ...]]:
+    try:
+        return {int(p): tuple(map(int, r)) for p, r in read.mapping(facts, name).items()}
+    except (TypeError, ValueError) as error:
+        raise HistoryError(
+            f"{read.where}: field '{name}': {error}; allowed: brokers by partition"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     shown-metadata       are leaders and in-sync sets shown as they were committed?
     whole-metadata       does every broker answer, and name what exists, and the controller?
     epochs               do epochs only rise, and does each have one holder?
+    departures           is a broker that is gone replaced by those who live?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
     controller-queues    do the controller's metrics tell what its queues were like?
@@ -41,6 +42,7 @@ NAMES: Final = (
     "shown-metadata",
     "whole-metadata",
     "epochs",
+    "departures",
     "truncation-loss",
     "controller-latency",
     "controller-queues",

@@ -22,7 +22,9 @@ PartitionChangeBuilder):
 Of each state: ``leader-not-in-sync`` (the leader is in its own in-sync set), ``isr-empty`` (never:
 the last member stays when it dies; without ZooKeeper KIP-966 lets it), ``not-a-replica`` (leader
 and in-sync set were assigned at some time), ``partition-made-twice`` (its znode was made twice in
-one life of the topic, which forgets every epoch).
+one life of the topic, which forgets every epoch). Of a topic of the run's own,
+``assigned-otherwise``: it was made with other replicas, or in another order of preference, than
+were asked for.
 
 Of those who act on decisions: ``led-by-another`` (a broker leads, or follows, in a leader epoch
 that was committed for another), ``served-by-another`` (an acknowledged produce, sent to a broker as
@@ -68,7 +70,12 @@ def check(history: History) -> Outcome:
         for life in of:
             for finding in _life(life, zookeeper=zookeeper, unclean=unclean):
                 outcome.add(finding)
-    for finding in (*_made_twice(history), *_roles(history, outcome), *_acks(history, outcome)):
+    for finding in (
+        *_made_twice(history),
+        *_assigned(history),
+        *_roles(history, outcome),
+        *_acks(history, outcome),
+    ):
         outcome.add(finding)
     for arm, trial in sorted(in_zookeeper(history) - from_log(history)):
         del trial
@@ -169,6 +176,27 @@ def _made_twice(history: History) -> Iterator[Finding]:
                     (written(made[key]), written(row)),
                 )
             made[key] = row
+
+
+def _assigned(history: History) -> Iterator[Finding]:
+    """Whether topics were made as was asked for. What they are made into later is another thing."""
+    seen: set[Key] = set()
+    for row in in_order(history):
+        if row["what"] != "topic" or row["step"] != "created" or row["partition"] is None:
+            continue
+        key = key_of(row)
+        wanted = history.run.topic(*key[:3]).assignment.get(key[3])
+        if wanted is None or key in seen:
+            continue
+        seen.add(key)
+        if tuple(row["replicas"] or ()) != wanted:
+            yield Finding(
+                "assigned-otherwise",
+                f"{key[2]}-{key[3]} was made with replicas {list(row['replicas'] or ())}; "
+                f"{list(wanted)} were asked for",
+                *key[:2],
+                (written(row),),
+            )
 
 
 # -- those who act on it --------------------------------------------------------------------------
@@ -289,6 +317,7 @@ PROMISE: Final = Promise(
         "leader-not-in-sync": "A leader is in its own in-sync set.",
         "isr-empty": "An in-sync set keeps its last member.",
         "not-a-replica": "Leaders and in-sync sets are assigned replicas.",
+        "assigned-otherwise": "A topic is made with the replicas that were asked for.",
         "partition-made-twice": "A partition's state is made once in a topic's life.",
         "led-by-another": "Brokers lead and follow as was committed in that leader epoch.",
         "served-by-another": "Only the leader of a leader epoch acknowledges in it.",

@@ -10,11 +10,15 @@ Violations:
 - ``committed-offset-lost``: asked at the end, the coordinator has an older offset than one that it
   acknowledged, or none;
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
-  final log and was given to none of them.
+  final log and was given to none of them;
+- ``committed-by-two``: while one member has a partition and commits for it, another commits for it
+  as well, again and again (`_OFTEN`): both were given it, or a past generation is obeyed.
 
 Lawful and alike: records that were given and not committed are given again; a commit of which
 nobody knows the end may be kept or not; a member whose position was reset (`polls.RESET_ERRORS`)
-begins where it was sent; who is thrown out may commit no more, and its commits fail.
+begins where it was sent; who is thrown out may commit no more, and its commits fail. A client may
+commit once what it had polled before a rebalance, in the generation after it: the coordinator does
+not look at partitions, so once proves nothing.
 Unknown: a group whose members were never given a partition, or never committed anything.
 """
 
@@ -42,6 +46,7 @@ COMMITS: Final = "acknowledged commits"
 KEPT: Final = "kept offsets asked for"
 _TP: Final = ["arm", "trial", "topic", "partition"]
 _SUSPECTS: Final = 1_000
+_OFTEN: Final = 3
 
 
 def check(history: History) -> Outcome:
@@ -58,6 +63,8 @@ def check(history: History) -> Outcome:
     for row in _skipped(history):
         outcome.add(_skip(row))
         outcome.counts["group-skipped"] += row["n"] - 1
+    for row in _by_two(history, commits):
+        outcome.add(_two(row))
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:
             outcome.unknown(arm, trial, "no member of a group was given a partition and read it")
@@ -198,6 +205,53 @@ def _skipped(history: History) -> list[dict[str, Any]]:
     return list(found.limit(_SUSPECTS).toArrow().to_pylist())
 
 
+def _by_two(history: History, commits: DataFrame) -> list[dict[str, Any]]:
+    """Pairs of members that committed for one partition in turn, each in a term of its own.
+
+    A member's term begins when it was given the partition. What the other one began to commit after
+    that, and had acknowledged before the member committed again in the same term, it committed for
+    what was not its own.
+    """
+    begun = history.frame("assignment").where("event = 'assigned'")
+    begun = begun.select(*_TP, "process", "group", "t", F.lit(None).cast("long").alias("invoke_t"))
+    done = commits.select(*_TP, "process", "group", "t", "invoke_t")
+    order = Window.partitionBy(*_TP, "group", "process").orderBy(F.coalesce("invoke_t", "t"))
+    last = F.last(F.when(F.col("invoke_t").isNull(), F.col("t")), ignorenulls=True)
+    kept = begun.unionByName(done).withColumn("term_t", last.over(order))
+    kept = kept.where("invoke_t is not null and term_t is not null")
+    terms = kept.groupBy(*_TP, "group", "process", "term_t").agg(
+        F.max("invoke_t").alias("last_invoke_t")
+    )
+    same = (F.col("o.process") != F.col("m.process")) & (F.col("o.invoke_t") > F.col("m.term_t"))
+    same = same & (F.col("o.t") < F.col("m.last_invoke_t"))
+    for name in (*_TP, "group"):
+        same = same & (F.col(f"o.{name}") == F.col(f"m.{name}"))
+    joined = kept.alias("o").join(F.broadcast(terms).alias("m"), same)
+    found = joined.groupBy(
+        *(F.col(f"m.{name}").alias(name) for name in (*_TP, "group", "process", "term_t")),
+        F.col("o.process").alias("other"),
+        F.col("o.term_t").alias("other_term_t"),
+    ).agg(F.count("*").alias("n"), F.min("o.t").alias("t"))
+    return list(found.where(F.col("n") >= _OFTEN).limit(_SUSPECTS).toArrow().to_pylist())
+
+
+def _two(row: dict[str, Any]) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    own, other = {**at, "process": row["process"]}, {**at, "process": row["other"]}
+    return Finding(
+        "committed-by-two",
+        f"{row['other']} committed {row['n']} times for {row['topic']}-{row['partition']} while "
+        f"{row['process']} of group {row['group']} had it and committed as well",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("assignment", {**own, "t": row["term_t"]}, rows=1),
+            Pick("commit", {**other, "t": row["t"]}, rows=1),
+            Pick("commit", {**own, "type": "ok"}, from_t=row["t"], rows=1),
+        ),
+    )
+
+
 def _skip(row: dict[str, Any]) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     return Finding(
@@ -223,6 +277,7 @@ PROMISE: Final = Promise(
         "group-offset-went-back": "Who is given a partition goes on from the kept offset.",
         "committed-offset-lost": "An acknowledged offset is kept.",
         "group-skipped": "Together a group's members are given every record.",
+        "committed-by-two": "A partition is one member's at a time.",
     },
     evidence={
         BEGINNINGS: "by assignment",
@@ -230,6 +285,9 @@ PROMISE: Final = Promise(
         KEPT: "at the end, by its members",
     },
     unknown_when=("no member was given a partition, or none committed",),
-    blind=("records given twice", "groups whose members use no subscription"),
+    blind=(
+        "records given twice by turns of less than three commits",
+        "groups whose members use no subscription",
+    ),
     check=check,
 )

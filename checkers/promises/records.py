@@ -19,7 +19,9 @@ Violations:
 - ``duplicate-append``: a record that was sent once is in the final log more than once;
 - ``idempotent-duplicate``, ``idempotent-reordered``: of an idempotent producer;
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
-- ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a).
+- ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a);
+- ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
+  time at which it was sent (`checkers.facts.append_times`).
 
 A definite failure is an answer after which nothing can have been appended; what is not, is not
 believed (`checkers.facts.accounts.INDEFINITE_ERRORS`). Lawful and alike: an operation that nobody
@@ -37,6 +39,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import DELIVERIES, accounts, leaders_table
+from checkers.facts.append_times import mistimed
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 OFFERED: Final = "records offered"
 FOUND: Final = "records of the final logs"
 ORDERED: Final = "records in an idempotent producer's order"
+TIMED: Final = "append times held against the answer"
 
 
 def check(history: History) -> Outcome:
@@ -61,6 +65,11 @@ def check(history: History) -> Outcome:
     for finding, n in _reordered(history, outcome):
         outcome.add(finding)
         outcome.counts[finding.rule] += n - 1
+    for row in mistimed(history):
+        outcome.saw(row["arm"], row["trial"], TIMED, row["compared"])
+        if row["wrong"]:
+            outcome.add(_mistimed(row))
+            outcome.counts["append-time-wrong"] += row["wrong"] - 1
     return outcome
 
 
@@ -152,6 +161,22 @@ def _reordering(row: Any) -> Finding:
     return Finding("idempotent-reordered", says, row["arm"], row["trial"], picks)
 
 
+def _mistimed(row: dict[str, Any]) -> Finding:
+    one, at = row["example"], {"topic": row["topic"], "partition": row["partition"]}
+    return Finding(
+        "append-time-wrong",
+        f"value {one['value']} at offset {one['offset']} of {row['topic']}-{row['partition']} has "
+        f"the append time {one['stored_ms']}; its producer was told {one['told_ms']}, and sent and "
+        "heard of it at another time than that",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("produce", {**at, "value": one["value"], "t": one["t"]}, rows=1),
+            Pick("log_read", {**at, "offset": one["offset"]}, rows=3),
+        ),
+    )
+
+
 PROMISE: Final = Promise(
     name="records",
     says="In the log is what was sent, as often as it may be, and nothing that certainly failed.",
@@ -162,11 +187,13 @@ PROMISE: Final = Promise(
         "idempotent-reordered": "An idempotent producer's records stand in the order of sending.",
         "failed-write-visible": "A record whose write certainly failed is not in the log.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
+        "append-time-wrong": "A record's append time is when it was appended, and as was told.",
     },
     evidence={
         OFFERED: "by producers, whatever came of it",
         FOUND: "of the final leaders",
         ORDERED: "where there is such a producer",
+        TIMED: "of acknowledged records, on topics with LogAppendTime",
     },
     unknown_when=("no final log was read",),
     blind=("duplicates of a producer that may retry and took long", "duplicates with acks=0"),

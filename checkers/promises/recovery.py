@@ -7,7 +7,8 @@ From the end of healing to the end of the load, which goes on for that: each for
     producer       each partition that it writes to takes a record, with its acks
     consumer       each partition that has new records gives one
     reader, prober each broker that it asks answers it
-    administration every deletion and reassignment ends; no log of a deleted topic is left behind
+    administration every deletion and reassignment ends; no log of a deleted topic is left behind,
+                   and none on a broker that it was moved off
 
 The cluster's own state is read past every proxy when the load ends (kind ``final_state``); where
 something has not recovered by then, the harness goes on looking and the load goes on. What still
@@ -25,6 +26,8 @@ Lawful, and looks similar:
 - acks=all while the in-sync set is not full: NOT_ENOUGH_REPLICAS is lawful. The in-sync set itself
   is judged;
 - a client that hardly tried, because the machine was busy: `unknown`;
+- a log that was moved off a broker which was away at some time: nobody tells that one, when it is
+  back, to delete it (Kafka's stray logs);
 - acks=0: nobody answers.
 
 Blind: systems and scenarios without a client of that kind; a client that cannot find a leader to
@@ -154,7 +157,7 @@ def _partitions(outcome: Outcome, seen: AfterHealing) -> None:
 _ADMINISTRATION: Final = {
     "deletion": "the deletion of {topic} never ended",
     "reassignment": "the reassignment of {topic} never ended",
-    "leftover": "{topic} is deleted, and node {node} still has the log of partition {partition}",
+    "leftover": "node {node} still has the log of {topic}-{partition}, which is deleted or moved",
 }
 
 
@@ -165,6 +168,10 @@ def _others(outcome: Outcome, seen: AfterHealing) -> None:
             continue
         outcome.saw(*seen.key, "administration under way")
         says = _ADMINISTRATION[row["what"]].format(**row)
+        at_home = (row["topic"], row["partition"]) in seen.partitions
+        if row["what"] == "leftover" and at_home and row["node"] in seen.was_away:
+            outcome.unjudged(seen.key[0], "logs that moved off brokers which were away")
+            continue
         # Any broker may hold it up: it waits for each replica.
         why = seen.cannot_serve(seen.nodes)
         if why is not None:
@@ -371,7 +378,7 @@ PROMISE: Final = Promise(
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
         "never-ended": "Deletions and reassignments end.",
-        "left-behind": "The logs of a deleted topic are gone.",
+        "left-behind": "The logs of topics that are deleted, and of replicas that moved, are gone.",
     },
     evidence={
         "nodes": "brokers whose state was read in the end",

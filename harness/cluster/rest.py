@@ -1,7 +1,8 @@
 """Whether a cluster has come to rest, and what of it has not: asked past every proxy.
 
 At rest: every node runs, is registered and answers; every partition is led, its in-sync set full;
-no deletion and no reassignment is under way; no log of a deleted topic lies about. What a reading
+no deletion and no reassignment is under way; no log lies about that is of a deleted topic, or on a
+broker that is no replica of it any more. What a reading
 found becomes rows of kind ``final_state``, judged by the promise `recovery`; a reading that waited
 in vain says of each lack for how long it was there without a break (``lasting_ns``), and of a
 replica that is out of sync where its log ended then and now: one that moves is only slow.
@@ -111,7 +112,7 @@ class Rest:
         rows += [{"what": what, "topic": topic} for what, topic in view.pending()]
         rows += [self._node(node, node in registered) for node in cluster.node_ids]
         if Capability.LOG_FILES in cluster.capabilities:
-            rows += self._left_behind({state.topic for state in partitions})
+            rows += self._left_behind({(s.topic, s.partition): s.replicas for s in partitions})
         return rows
 
     def _node(self, node: int, registered: bool) -> Row:
@@ -125,7 +126,8 @@ class Rest:
             return {**row, "answers": False, "failure": str(error)}
         return {**row, "answers": True}
 
-    def _left_behind(self, topics: set[str]) -> Iterable[Row]:
+    def _left_behind(self, replicas: Mapping[tuple[str, int], Sequence[int]]) -> Iterable[Row]:
+        topics = {topic for topic, _ in replicas}
         for node in self._cluster.node_ids:
             try:
                 names = sorted(p.name for p in Path(self._cluster.nodes.log_dir(node)).iterdir())
@@ -133,12 +135,16 @@ class Rest:
                 continue  # not there (yet), or not to be read from here
             for name in names:
                 match = _LOG_FOLDER.fullmatch(name)
-                if match and match["topic"] not in topics and not name.startswith("__"):
+                if match is None or name.startswith("__"):
+                    continue
+                topic, partition = match["topic"], int(match["partition"])
+                moved = node not in replicas.get((topic, partition), (node,))
+                if moved or topic not in topics:
                     yield {
                         "what": "leftover",
                         "node": node,
-                        "topic": match["topic"],
-                        "partition": int(match["partition"]),
+                        "topic": topic,
+                        "partition": partition,
                     }
 
     def _follow_replicas(self, lacks: Iterable[Row]) -> None:

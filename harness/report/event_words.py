@@ -257,7 +257,7 @@ def _final_state(e: _Fields) -> str:
             how = f"is not: {', '.join(lacks)}" if lacks else "runs, is registered and answers"
             return f"node {e.node} {how}"
         case "leftover":
-            return f"node {e.node} still has a log of {e.place}, which is deleted"
+            return f"node {e.node} still has a log of {e.place}, which is deleted or moved"
         case "unread":
             return f"the state could not be read: {e.failure}"
     return f"the {e.what} of {e.topic} is still under way"

@@ -13,6 +13,7 @@ from harness.scenarios.group_rebalance import GROUP_REBALANCE
 from harness.scenarios.idle_elections import IDLE_ELECTIONS
 from harness.scenarios.isr_by_lag import ISR_BY_LAG
 from harness.scenarios.lagging_follower import LAGGING_FOLLOWER
+from harness.scenarios.last_in_sync import LAST_IN_SYNC
 from harness.scenarios.leader_handover import LEADER_HANDOVER
 from harness.scenarios.leader_unavailability import LEADER_UNAVAILABILITY
 from harness.scenarios.log_recovery import LOG_RECOVERY
@@ -42,6 +43,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         LOG_RECOVERY,
         LAGGING_FOLLOWER,
         ISR_BY_LAG,
+        LAST_IN_SYNC,
         DOUBLE_FAILOVER,
         GROUP_REBALANCE,
         ROLLING_UPGRADE,

@@ -95,7 +95,7 @@ _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
 EVERYWHERE: Final[tuple[str, ...]] = (
     *("recovery", "evidence"),  # what was healed comes back; nothing is lost in silence
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
-    *("epochs", "succession"),  # what was decided may be decided, and by whom
+    *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
     *("shown-metadata", "whole-metadata"),  # clients are told what was
     *("replicas", "records"),  # logs agree with each other, and with what was sent
 )
@@ -106,6 +106,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "controller-queues": frozenset({Capability.CHANNEL_METRICS}),
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
+    "departures": frozenset({Capability.ZOOKEEPER}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
@@ -166,19 +167,23 @@ def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.
     ]
 
 
-def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> Role:
-    """A producer that retries whatever happens, and is promised each record once, in order."""
-    return Role(
-        role="producer",
-        process="producer-idempotent",
-        params={
-            "topics": {topic: partitions},
-            "acks": -1,
-            "rate_per_s": per_s,
-            "first_value": 2_000_000_000,
-            "idempotent": True,
-        },
-    )
+def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> list[Role]:
+    """Producers that retry whatever happens, and are promised each record once, in order. Two, at
+    half the rate each: of one alone nobody sees whether its producer id is its own."""
+    return [
+        Role(
+            role="producer",
+            process=f"producer-idempotent-{number}",
+            params={
+                "topics": {topic: partitions},
+                "acks": -1,
+                "rate_per_s": per_s / 2,
+                "first_value": (number + 1) * 1_000_000_000,
+                "idempotent": True,
+            },
+        )
+        for number in (1, 2)
+    ]
 
 
 def tail_reader(topic: str, partitions: int, *, late_ms: int = 3000) -> Role:

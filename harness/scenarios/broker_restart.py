@@ -55,7 +55,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "first_value": 1_000_000_000,
             },
         ),
-        idempotent_load(TOPIC, PARTITIONS),
+        *idempotent_load(TOPIC, PARTITIONS),
         Role(role="consumer", process="consumer", params={"topics": topics}),
         Role(
             role="metadata-reader",

@@ -30,6 +30,7 @@ from harness.scenarios.base import (
     spread,
     tail_reader,
 )
+from harness.scenarios.returning_follower import silent_death
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -38,8 +39,6 @@ PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 9700
 AWAY_MS = SESSION_TIMEOUT_MS + 1500
-RETURN_MS = 2500
-"""After its start begins: it registers, is told whom to follow, and has asked its leader."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -59,7 +58,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         role = ("successor", "leader")[turn % 2]
         entries.append(_wipe(turn, at_ms, f"{role}:{partition}"))
         if role == "successor":
-            entries += _silent_death(turn, at_ms + AWAY_MS, f"leader:{partition}")
+            entries += silent_death(turn, at_ms + AWAY_MS, f"leader:{partition}")
     return Plan.of(rng.getrandbits(31), entries)
 
 
@@ -71,32 +70,6 @@ def _wipe(turn: int, at_ms: int, target: str) -> Entry:
         duration_ms=AWAY_MS,
         params={"target": target},
     )
-
-
-def _silent_death(turn: int, back_ms: int, leader: str) -> list[Entry]:
-    """The leader answers nobody who follows it from before the wiped broker is back, and dies when
-    that one has asked it."""
-    return [
-        Entry(
-            id=f"silent-{turn}",
-            fault="toxic",
-            at_ms=back_ms - 300,
-            duration_ms=RETURN_MS + SESSION_TIMEOUT_MS + 1000,
-            params={
-                "target": leader,
-                "link": "inter-broker",
-                "kind": "timeout",
-                "attributes": {"timeout": 0},
-            },
-        ),
-        Entry(
-            id=f"gone-{turn}",
-            fault="kill",
-            at_ms=back_ms + RETURN_MS,
-            duration_ms=SESSION_TIMEOUT_MS + 1000,
-            params={"target": leader},
-        ),
-    ]
 
 
 DISK_LOST = Scenario(

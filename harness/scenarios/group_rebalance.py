@@ -68,7 +68,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         for number, rejoin_ms in enumerate(REJOIN_MS, start=1)
     ]
     return [
-        idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
+        *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
         *members,
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
     ]

@@ -52,7 +52,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return [*replicated_load(TOPIC, PARTITIONS), idempotent_load(TOPIC, PARTITIONS)]
+    return [*replicated_load(TOPIC, PARTITIONS), *idempotent_load(TOPIC, PARTITIONS)]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:

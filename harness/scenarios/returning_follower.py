@@ -55,17 +55,19 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 
 
 def _round(turn: int, at_ms: int) -> list[Entry]:
-    leader = f"leader:{TOPIC}-0"
-    back_ms = at_ms + AWAY_MS
-    gone_ms = back_ms + RETURN_MS
+    away = Entry(
+        id=f"away-{turn}",
+        fault="kill",
+        at_ms=at_ms,
+        duration_ms=AWAY_MS,
+        params={"target": f"successor:{TOPIC}-0", "until_replaced": True},
+    )
+    return [away, *silent_death(turn, at_ms + AWAY_MS, f"leader:{TOPIC}-0")]
+
+
+def silent_death(turn: int, back_ms: int, leader: str) -> list[Entry]:
+    """Who returns at ``back_ms`` is heard by the leader, gets nothing from it, and sees it die."""
     return [
-        Entry(
-            id=f"away-{turn}",
-            fault="kill",
-            at_ms=at_ms,
-            duration_ms=AWAY_MS,
-            params={"target": f"successor:{TOPIC}-0"},
-        ),
         Entry(
             id=f"silent-{turn}",
             fault="toxic",
@@ -81,7 +83,7 @@ def _round(turn: int, at_ms: int) -> list[Entry]:
         Entry(
             id=f"gone-{turn}",
             fault="kill",
-            at_ms=gone_ms,
+            at_ms=back_ms + RETURN_MS,
             duration_ms=SESSION_TIMEOUT_MS + 1200,
             params={"target": leader},
         ),

@@ -16,7 +16,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
     itself; of a producer ``acks``, and ``delivery``: "once", it sends a record at most once;
     "once-a-leader", again only when the leader said that it is none (librdkafka does, however few
     retries it is allowed: its rd_kafka_handle_Produce_error counts that as none); "idempotent",
-    again and again, and is promised that it lands once; absent, nothing of that."""
+    again and again, and is promised that it lands once; absent, nothing of that; of a consumer
+    ``begins``: at the "start" of its partitions, or at their "end"."""
     params = spec.params
     record: dict[str, Any] = {"process": spec.process, "role": spec.role}
     if spec.role == "direct-producer":
@@ -25,6 +26,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["topics"] = {topic: [] for topic in params["topics"]}
     elif spec.role in ("producer", "consumer"):
         record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
+        if spec.role == "consumer":
+            record["begins"] = "start" if params.get("late_ms") is None else "end"
     elif spec.role == "metadata-reader":
         record["topics"] = {topic: [] for topic in params["topics"]}
         record["nodes"] = sorted(spec.bootstrap)

@@ -527,6 +527,39 @@ def test_a_topic_of_its_own_is_made_before_and_deleted(ctx: Any, entry: Any) -> 
     assert [c[0] for c in ctx.cluster.calls] == ["create_topic", "delete_topic"]
 
 
+def test_a_deletion_waits_for_a_broker_that_is_away(ctx: Any, entry: Any) -> None:
+    deleted: list[str] = []
+    start, delete = ctx.cluster.start, ctx.cluster.delete_topic
+
+    def come_back(node: int, **how: Any) -> None:
+        start(node, **how)
+        delete(deleted[0])
+
+    ctx.cluster.start, ctx.cluster.delete_topic = come_back, deleted.append
+    under_test = build(entry("delete-topic-away", partitions=1, target="2", away_ms=1))
+    under_test.prepare(ctx)
+    under_test.inject(ctx)
+    assert deleted == [under_test.topic]
+    assert [c[0] for c in ctx.cluster.calls] == ["create_topic", "stop", "start", "delete_topic"]
+    assert (under_test.detail["away"], under_test.detail["gone_meanwhile"]) == (2, False)
+    assert under_test.took_hold is True
+    under_test.heal(ctx)
+    assert len(ctx.cluster.calls) == 4
+
+
+def test_a_topic_that_is_gone_too_early_is_told_and_the_broker_started(
+    ctx: Any, entry: Any
+) -> None:
+    under_test = build(entry("delete-topic-away", target="2", away_ms=1))
+    under_test.inject(ctx)
+    assert under_test.detail["gone_meanwhile"] is True
+    assert ctx.cluster.running[2]
+    stranger = build(entry("delete-topic-away", replicas=1, partitions=1, target="3"))
+    with pytest.raises(FaultFailed, match="broker 3 has no replica"):
+        stranger.inject(ctx)
+    assert ctx.cluster.running[3]
+
+
 def test_a_topic_that_stays_is_no_deletion(
     ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

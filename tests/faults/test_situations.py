@@ -89,7 +89,7 @@ def test_who_is_made_to_lag_is_who_is_killed(ctx: Any, entry: Any, logs: Any) ->
     ]
     assert fault.took_hold is True
     assert fault.nodes == [1]
-    assert (fault.detail["followers"], fault.detail["ahead_records"]) == ([2, 3], 15)
+    assert (fault.detail["followers"], fault.detail["records"]) == ([2, 3], 15)
     fault.heal(ctx)
     fault.heal(ctx)
     assert ctx.cluster.calls[3:] == [("start", 1)]
@@ -100,7 +100,7 @@ def test_a_leader_that_is_not_ahead_of_all_is_not_killed(ctx: Any, entry: Any, l
     logs(1, "t-0", 30)
     logs(2, "t-0", 30)
     fault = build(entry("lagged-kill", partition="t-0", lag_ms=30))
-    with pytest.raises(FaultFailed, match=r"broker 1 is 10 records ahead of \[2, 3\]"):
+    with pytest.raises(FaultFailed, match=r"broker 1 has 10 records that are not with \[2, 3\]"):
         fault.inject(ctx)
     assert ctx.cluster.running[1]
     fault.heal(ctx)
@@ -119,6 +119,49 @@ def test_a_follower_that_is_dead_or_out_of_sync_lags_anyhow(
     elect(ctx.cluster, ("t", 0), 1, isr=(1, 3))
     with pytest.raises(FaultFailed, match="has a live follower in sync"):
         build(entry("lagged-kill", partition="t-0", in_sync_ms=20)).inject(ctx)
+
+
+def test_who_is_killed_unanswered_has_given_its_followers_all(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    real = ctx.cluster.add_toxic
+
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        real(node, link, **toxic)
+        logs(1, "t-0", 9)
+        logs(2, "t-0", 9)
+
+    def log_dir(node: int) -> str:
+        """The other follower gets it somewhat later."""
+        nonlocal looks
+        looks += 1
+        if looks == 20:
+            logs(3, "t-0", 13)
+            logs(2, "t-0", 13)
+        return str(home(node))
+
+    looks, home = 0, ctx.cluster.log_dir
+    ctx.cluster.add_toxic, ctx.cluster.log_dir = add_toxic, log_dir
+    fault = build(entry("unanswered-kill", partition="t-0"))
+    fault.inject(ctx)
+    assert [c[:3] for c in ctx.cluster.calls] == [
+        ("add_toxic", 1, Link.CLIENT),
+        ("kill", 1),
+        ("remove_toxic", 1, Link.CLIENT),
+    ]
+    assert (fault.took_hold, fault.detail["records"]) == (True, 4)
+    fault.heal(ctx)
+    assert ctx.cluster.running[1]
+
+
+def test_without_what_was_not_answered_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
+    logs(2, "t-0", 30)
+    fault = build(entry("unanswered-kill", partition="t-0", lag_ms=30))
+    with pytest.raises(FaultFailed, match="not answered and are with"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert ctx.cluster.running[1]
+    assert not ctx.cluster.toxics
 
 
 def test_a_lagged_kill_that_fails_takes_its_toxic_back(ctx: Any, entry: Any, logs: Any) -> None:
@@ -299,6 +342,80 @@ def test_who_died_did_not_only_lag(ctx: Any, entry: Any) -> None:
         build(entry("isr-lag", partition="t-0", hold_ms=1)).inject(ctx)
 
 
+# ---- the last one in sync ------------------------------------------------------------------------
+
+
+def goes_on_alone(ctx: Any, logs: Any) -> None:
+    """A leader that is cut off drops everybody, and takes more records."""
+    following_the_links(ctx)
+    real = ctx.cluster.disable
+
+    def disable(node: int, link: Link) -> None:
+        real(node, link)
+        logs(node, "t-0", 30)
+
+    ctx.cluster.disable = disable
+
+
+def test_who_is_alone_in_sync_dies_and_nobody_may_lead(ctx: Any, entry: Any, logs: Any) -> None:
+    goes_on_alone(ctx, logs)
+    real = ctx.cluster.kill
+
+    def kill(node: int) -> None:
+        real(node)
+        elect(ctx.cluster, ("t", 0), -1, isr=(1,))
+
+    def elect_preferred(partitions: Any) -> None:
+        assert partitions == [("t", 0)]
+        raise FaultFailed("PREFERRED_LEADER_NOT_AVAILABLE")
+
+    ctx.cluster.kill, ctx.cluster.elect_preferred = kill, elect_preferred
+    fault = build(entry("last-in-sync", partition="t-0", alone_ms=1))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [
+        ("disable", 1, Link.INTER_BROKER),
+        ("kill", 1),
+        ("enable", 1, Link.INTER_BROKER),
+    ]
+    assert fault.took_hold is True
+    assert fault.nodes == [1]
+    found = {name: fault.detail[name] for name in ("led_by", "ahead_records", "refused")}
+    assert found == {
+        "led_by": -1,
+        "ahead_records": 25,
+        "refused": "PREFERRED_LEADER_NOT_AVAILABLE",
+    }
+    fault.heal(ctx)
+    fault.heal(ctx)
+    assert ctx.cluster.calls[3:] == [("start", 1)]
+
+
+def test_an_election_that_should_have_been_refused_is_told(ctx: Any, entry: Any, logs: Any) -> None:
+    """Not judged here: who decided what is in the history."""
+    goes_on_alone(ctx, logs)
+    ctx.cluster.elect_preferred = lambda partitions: elect(ctx.cluster, ("t", 0), 1)
+    fault = build(entry("last-in-sync", partition="t-0", alone_ms=1))
+    fault.inject(ctx)
+    assert (fault.detail["refused"], fault.detail["led_by"]) == (None, 1)
+    assert fault.took_hold is True
+
+
+@pytest.mark.parametrize(
+    ("why", "says"), [("not dropped", "all of the in-sync set"), ("not ahead", "10 records ahead")]
+)
+def test_who_is_not_alone_or_not_ahead_is_not_killed(
+    ctx: Any, entry: Any, logs: Any, why: str, says: str
+) -> None:
+    if why == "not ahead":
+        following_the_links(ctx)
+    fault = build(entry("last-in-sync", partition="t-0", in_sync_ms=40, lead_ms=40))
+    with pytest.raises(FaultFailed, match=says):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert ctx.cluster.running[1]
+    assert not ctx.cluster.cut
+
+
 # ---- two deaths ----------------------------------------------------------------------------------
 
 
@@ -361,6 +478,36 @@ def test_without_a_successor_nobody_else_dies(ctx: Any, entry: Any) -> None:
     assert ctx.cluster.calls == [("kill", 1)]
     fault.heal(ctx)
     assert all(ctx.cluster.running.values())
+
+
+# ---- a death that others answer ------------------------------------------------------------------
+
+
+def test_a_kill_may_last_until_others_have_replaced_who_is_gone(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, looks, real = ctx.cluster, 0, ctx.cluster.partitions
+
+    def partitions(topic: str | None = None) -> list[PartitionState]:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            elect(cluster, ("t", 0), 2, isr=(2, 3))
+        if looks == 9:
+            elect(cluster, ("t", 1), 2, isr=(2, 3))
+            cluster.states["t", 2] = replace(cluster.states["t", 1], leader=1, isr=(1,))
+        return list(real(topic))
+
+    cluster.partitions = partitions
+    fault = build(entry("kill", target="1", until_replaced=True))
+    fault.inject(ctx)
+    assert looks == 9  # in which 1 is all of a set: there nobody can replace it
+    assert fault.took_hold is True
+    fault.heal(ctx)
+    monkeypatch.setattr("faults.restart._REPLACE_MS", 30)
+    elect(cluster, ("t", 0), 3, isr=(1, 3))
+    with pytest.raises(FaultFailed, match=r"others lead and are in sync without brokers \[1\]"):
+        build(entry("kill", target="1", until_replaced=True)).inject(ctx)
 
 
 # ---- a lost disk ---------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
     assert len({(r.process, r.params["rejoin_ms"]) for r in members}) == 2
-    assert [r.params["idempotent"] for r in roles if r.role == "producer"] == [True]
+    assert [r.params["idempotent"] for r in roles if r.role == "producer"] == [True, True]
     assert "groups" in scenario.checks
     assert "polls" not in scenario.checks  # no consumer without a group is there
 
@@ -265,7 +265,7 @@ def test_the_flooded_broker_is_the_controller() -> None:
 @pytest.mark.parametrize("name", ["broker-restart", "mixture", "group-rebalance"])
 def test_idempotent_producers_have_values_of_their_own(name: str) -> None:
     producers = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "producer"]
-    assert sum(bool(r.params.get("idempotent")) for r in producers) == 1
+    assert sum(bool(r.params.get("idempotent")) for r in producers) == 2
     assert len({r.params.get("first_value", 0) for r in producers}) == len(producers)
 
 

@@ -91,6 +91,9 @@ def test_every_scenarios_workloads_can_be_told(name: str, tmp_path: Path) -> Non
         produces = workload.role in ("producer", "direct-producer")
         assert (workload.acks is not None) == produces
         assert bool(workload.nodes) == (workload.role in ("metadata-reader", "prober"))
+        assert (workload.begins is not None) == (workload.role == "consumer")
+        late = workload.process == "tail-reader"
+        assert workload.begins in (None, "end" if late else "start")
         if produces or workload.role == "consumer":
             assert all(workload.topics.values())
     assert Served(tmp_path, records).waiting()

@@ -280,3 +280,18 @@ def test_an_acknowledgement_from_another(story: Any, spark: Any) -> None:
     lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "error": 0}
     story.add("forged", 12, node=1, leader=3, leader_epoch=1, **lie)  # who may have told the client
     assert not judged(story, spark).counts
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"), [((1, 2, 3), False), ((2, 1, 3), True), ((1, 2), True), ((1, 2, 4), True)]
+)
+def test_a_topic_is_made_as_was_asked_for(
+    story: Any, spark: Any, made: tuple[int, ...], wrong: bool
+) -> None:
+    story.run["topics"] = {"t": {"assignment": {"0": [1, 2, 3]}}}
+    log = Log(story)
+    log.topic(*made)
+    log.states((1, 0, (1, 2)))
+    log.topic(3, 1, step="set")  # it is moved: what was asked for then is another thing
+    log.topic(1, topic="another")
+    assert judged(story, spark).counts == ({"assigned-otherwise": 1} if wrong else {})

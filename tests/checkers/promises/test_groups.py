@@ -138,3 +138,41 @@ def test_members_are_not_held_to_their_polls(story: Any, spark: Any) -> None:
     given(story, 80, "a")
     poll(story, 85, "a", 0, 1, 5)
     assert not polls.check(story.history(spark)).counts
+
+
+# ---- two at once ---------------------------------------------------------------------------------
+
+
+def in_turn(story: Any, *, times: int) -> None:
+    """Members a and b both have the partition, and commit by turns."""
+    story.final_log({v: v for v in range(100)})
+    given(story, 10, "a")
+    given(story, 12, "b")
+    poll(story, 20, "a", *range(50))
+    poll(story, 20, "b", *range(50))
+    for n in range(times):
+        commit(story, 100 + 20 * n, "a", n + 1)
+        commit(story, 110 + 20 * n, "b", n + 1)
+    commit(story, 100 + 20 * times, "a", times + 1)
+
+
+def test_two_members_that_commit_for_one_partition(story: Any, spark: Any) -> None:
+    in_turn(story, times=3)
+    found = judged(story, spark)
+    assert found.counts == {"committed-by-two": 2}  # each of them in the other's term
+    says = sorted(finding.says for finding in found.findings)
+    assert "b committed 3 times for t-0 while a of group g had it" in says[1]
+
+
+@pytest.mark.parametrize("why", ["twice only", "refused", "given again", "another"])
+def test_one_member_at_a_time(story: Any, spark: Any, why: str) -> None:
+    in_turn(story, times=2 if why == "twice only" else 5)
+    for row in story.rows["commit"]:
+        if row["process"] == "b":
+            if why == "refused":
+                row["type"] = "fail"
+            if why == "another":
+                row["group"] = "h"
+        elif why == "given again":
+            given(story, row["t"] / 1_000_000 - 5, "a")
+    assert judged(story, spark).counts == {}

@@ -173,3 +173,43 @@ def test_nobodys_records_are_counted(story: Any, spark: Any) -> None:
     found = judged(story, spark)
     assert not found.counts
     assert found.arms[story.arm]["foreign_records"] == 1
+
+
+# ---- append times --------------------------------------------------------------------------------
+
+
+def stamped(story: Any, *, told_ms: int, stored_ms: int) -> None:
+    """A record that was offered from 4000 to 4010 ms. The wall clock is a million ms ahead."""
+    story.run["clock"]["monotonic_minus_wall_ns"] = -1_000_000 * 1_000_000
+    story.produce(
+        4010, 7, 0, acks=-1, invoke_t=4000, log_append_time_ms=told_ms, topic="t", partition=0
+    )
+    story.final_log({0: 7})
+    story.rows["log_read"][-1]["append_time_ms"] = stored_ms
+
+
+SENT_MS = 1_004_005
+
+
+@pytest.mark.parametrize(
+    ("told_ms", "stored_ms", "wrong"),
+    [
+        (SENT_MS, SENT_MS, False),
+        (SENT_MS - 900, SENT_MS - 900, False),  # clocks may be off by that
+        (SENT_MS, SENT_MS + 1, True),
+        (SENT_MS - 60_000, SENT_MS - 60_000, True),
+        (SENT_MS + 60_000, SENT_MS + 60_000, True),
+        (-1, SENT_MS + 60_000, False),  # nobody was told: not of that kind
+        (SENT_MS, -1, False),
+    ],
+)
+def test_append_times(story: Any, spark: Any, told_ms: int, stored_ms: int, wrong: bool) -> None:
+    stamped(story, told_ms=told_ms, stored_ms=stored_ms)
+    found = judged(story, spark)
+    assert found.counts == ({"append-time-wrong": 1} if wrong else {})
+
+
+def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any, spark: Any) -> None:
+    stamped(story, told_ms=SENT_MS + 60_000, stored_ms=SENT_MS + 60_000)
+    del story.run["clock"]
+    assert judged(story, spark).counts == {}

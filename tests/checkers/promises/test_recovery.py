@@ -411,6 +411,17 @@ def test_what_never_ends(
         assert (verdict, counts) == ("unknown", {})
 
 
+@pytest.mark.parametrize("was_away", [False, True])
+def test_a_log_on_a_broker_that_its_partition_was_moved_off(trial: Trial, was_away: bool) -> None:
+    trial.partition(0, isr=[1, 2], replicas=[1, 2])
+    trial.state("leftover", 20_000, topic="t", partition=0, node=3)
+    if was_away:
+        trial.story.add("node_event", 4000, node=3, event="kill")
+    verdict, counts, _ = trial.judge()
+    expected = ("valid", {}) if was_away else ("invalid", {"left-behind": 1})
+    assert (verdict, counts) == expected
+
+
 def test_a_deletion_that_waits_for_a_broker_that_was_not_brought_back(trial: Trial) -> None:
     trial.fault("inject", "injected", "heal", "failed")
     trial.state("deletion", 20_000, topic="d")

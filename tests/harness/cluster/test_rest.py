@@ -31,6 +31,7 @@ class World:
         self.silent: set[int] = set()
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.leader = 1
+        self.replicas: tuple[int, ...] = (1, 2, 3)
         self.waiting: list[tuple[str, str]] = []
         self.unreadable = False
         self.ends = {1: 100, 2: 100, 3: 100}
@@ -59,9 +60,12 @@ class World:
         return [
             PartitionState(
                 topic="t", partition=0, leader=self.leader, leader_epoch=4, isr=self.isr,
-                replicas=(1, 2, 3), controller_epoch=1, partition_epoch=9,
+                replicas=self.replicas, controller_epoch=1, partition_epoch=9,
             )
         ]  # fmt: skip
+
+    def move_to(self, *nodes: int) -> None:
+        self.isr = self.replicas = nodes
 
     def address(self, node: int, _link: Any, *, direct: bool) -> int:
         assert direct
@@ -107,6 +111,7 @@ LACKS: list[tuple[Callable[[World], None], str]] = [
     (lambda w: w.waiting.append(("deletion", "d")), "the deletion of d is under way"),
     (lambda w: w.waiting.append(("reassignment", "t")), "the reassignment of t is under way"),
     (lambda w: folder(w, "d.e-12"), "node 3 still has d.e-12"),
+    (lambda w: w.move_to(1, 2), "node 3 still has t-0"),
     (lambda w: setattr(w, "unreadable", True), "ZooKeeper did not answer"),
 ]
 

@@ -106,6 +106,10 @@ def test_elections() -> None:
     wrong = rules_with(["elect-outside-isr"]).elect_for_offline
     assert wrong(state, (1, 2, 3), (2, 3), **kept) == LeaderAndIsr(2, (2, 3), leader_epoch=5)
     assert wrong(state, (1, 2, 3), (), **kept) is None
+    unclean = rules_with(["elect-when-none-is-in-sync"]).elect_for_offline
+    assert unclean(state, (1, 2, 3), (2, 3), **kept) == elected
+    assert RULES.elect_for_offline(state, (1, 2, 3), (2,), **kept) is None
+    assert unclean(state, (1, 2, 3), (2,), **kept) is not None
     assert RULES.elected_leader_epoch(4, 5) == 5
     assert rules_with(["reuse-leader-epoch"]).elected_leader_epoch(4, 5) == 4
 

@@ -1,0 +1,208 @@
+"""Departures, both ways: who is gone is replaced, by a controller that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.judging.verdict import Verdict
+from checkers.promises.departures import ELECTED, REPLACED, check
+from tests.checkers.conftest import ARM, Story, judged_together
+
+pytestmark = pytest.mark.spark
+
+
+class Zoo(Story):
+    """ZooKeeper's log of three brokers; broker 3 is the controller, and 1 leads t-0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._zxid = 0
+        for node in (1, 2, 3):
+            self.broker(100, node)
+        self.write(200, "controller", "created", node=3)
+        self.state(300, 1, [1, 2, 3])
+        self.phase(60_000)
+
+    def phase(self, t: float) -> None:
+        self.rows["phase"] = []
+        self.add("phase", t, name="settle", event="end")
+
+    def write(self, t: float, what: str, step: str, **more: Any) -> None:
+        self._zxid += 1
+        place = {"topic": None, "partition": None}
+        self.add("zk_write", t, zxid=self._zxid, what=what, step=step, **{**place, **more})
+
+    def broker(self, t: float, node: int, step: str = "created") -> None:
+        self.write(t, "broker", step, node=node)
+
+    def gone(self, t: float, node: int) -> None:
+        self.broker(t, node, "removed")
+
+    def state(self, t: float, leader: int, isr: list[int], **more: Any) -> None:
+        fields = {"topic": "t", "partition": 0, "leader_epoch": 1, "partition_epoch": 1, **more}
+        self.write(t, "state", "set", leader=leader, isr=isr, **fields)
+
+    def fault(self, from_t: float, to_t: float | None, *nodes: int) -> None:
+        for t, phase in ((from_t, "inject"), (from_t + 5, "injected"), (to_t, "healed")):
+            if t is not None:
+                named = list(nodes) if phase != "inject" else []  # known only once it took aim
+                self.add("fault", t, id="f", fault="x", phase=phase, nodes=named)
+
+
+def left_alone() -> Zoo:
+    """Broker 1 goes, and nobody does anything about it for long."""
+    story = Zoo()
+    story.gone(1000, 1)
+    story.state(20_000, 2, [2, 3])
+    return story
+
+
+def follower_stays() -> Zoo:
+    story = Zoo()
+    story.gone(1000, 2)
+    story.state(1100, 1, [1, 2, 3])
+    story.broker(9000, 2)
+    return story
+
+
+def never_ends() -> Zoo:
+    story = Zoo()
+    story.gone(1000, 1)
+    return story
+
+
+def new_controller_forgets() -> Zoo:
+    story = Zoo()
+    story.gone(1000, 1)
+    story.write(1500, "controller", "removed", node=3)
+    story.gone(1500, 3)
+    story.write(1600, "controller", "created", node=2)
+    story.broker(9000, 3)
+    return story
+
+
+def dead_elected(t: float = 3500) -> Zoo:
+    """Broker 1 was all of the set: nobody is there to lead, and it least of all."""
+    story = Zoo()
+    story.state(500, 1, [1])
+    story.gone(1000, 1)
+    story.state(1100, -1, [1])
+    story.state(t, 1, [1])
+    return story
+
+
+def dead_elected_by_a_new_one() -> Zoo:
+    story = dead_elected()
+    story.write(2500, "controller", "removed", node=3)
+    story.write(2600, "controller", "created", node=2)
+    return story
+
+
+BROKEN: dict[str, tuple[Callable[[], Zoo], dict[str, int]]] = {
+    "left alone": (left_alone, {"dead-leads": 1}),
+    "a follower stays in sync": (follower_stays, {"dead-in-sync": 1}),
+    "until the end": (never_ends, {"dead-leads": 1}),
+    "a new controller forgets": (
+        new_controller_forgets,
+        {"dead-leads": 1, "dead-in-sync": 1},  # its predecessor as well
+    ),
+    "the dead are elected": (dead_elected, {"dead-elected": 1}),
+}
+
+
+def replaced() -> Zoo:
+    story = Zoo()
+    story.gone(1000, 1)
+    story.state(1200, 2, [2, 3])
+    return story
+
+
+def back_soon() -> Zoo:
+    story = Zoo()
+    story.gone(1000, 1)
+    story.broker(5500, 1)
+    return story
+
+
+def last_member() -> Zoo:
+    story = Zoo()
+    story.state(500, 1, [1])
+    story.gone(1000, 1)
+    return story
+
+
+def no_controller() -> Zoo:
+    """Each successor is in office for a short while."""
+    story = Zoo()
+    story.gone(1000, 1)
+    for n, node in enumerate((2, 3, 2, 3)):
+        story.write(3000 * n + 2000, "controller", "removed", node=node)
+        story.write(3000 * n + 2500, "controller", "created", node=node)
+    story.state(13_000, 2, [2, 3])
+    return story
+
+
+def troubled(*nodes: int) -> Callable[[], Zoo]:
+    def made() -> Zoo:
+        story = Zoo()
+        story.gone(1000, 1)
+        story.fault(900, 9000, *nodes)
+        story.state(12_000, 2, [2, 3])
+        return story
+
+    return made
+
+
+def dying() -> Zoo:
+    story = Zoo()
+    story.add("topic_deletion", 900, topic="t", step="requested")
+    story.gone(1000, 1)
+    return story
+
+
+def all_stopped_in_the_end() -> Zoo:
+    story = Zoo()
+    story.phase(5000)
+    story.gone(5100, 1)
+    story.gone(20_000, 2)
+    return story
+
+
+LAWFUL: dict[str, Callable[[], Zoo]] = {
+    "replaced": replaced,
+    "back soon": back_soon,
+    "the last member": last_member,
+    "no controller for long": no_controller,
+    "a fault at the controller": troubled(3),
+    "a fault that names nobody": troubled(),
+    "a topic that is deleted": dying,
+    "stopped for good": all_stopped_in_the_end,
+    "elected before that is known": lambda: dead_elected(2500),
+    "elected by one who is new in office": dead_elected_by_a_new_one,
+}
+
+
+def test_who_is_gone_is_replaced(spark: Any) -> None:
+    stories = {name: made() for name, (made, _) in BROKEN.items()}
+    stories |= {name: made() for name, made in LAWFUL.items()}
+    # A fault that names only others keeps nobody from deciding.
+    stories["a fault elsewhere"] = troubled(2)()
+    found = judged_together(spark, check, stories)
+    assert {name: rules for name, (rules, _) in found.items() if rules} == {
+        **{name: rules for name, (_, rules) in BROKEN.items()},
+        "a fault elsewhere": {"dead-leads": 1},
+    }
+
+
+def test_what_was_judged_counts(spark: Any) -> None:
+    outcome = check(replaced().history(spark))
+    assert outcome.verdict([(ARM, 0)]) == (Verdict.VALID, [])
+    assert outcome.evidence[ARM, 0, REPLACED] == 1
+    assert outcome.evidence[ARM, 0, ELECTED] == 2
+    assert check(back_soon().history(spark)).evidence[ARM, 0, REPLACED] == 0
+    with_nobody = Story()
+    with_nobody.commit(1000, 1, 0)
+    assert check(with_nobody.history(spark)).not_judged
