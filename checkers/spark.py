@@ -86,13 +86,14 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers judge with this code
     builder = SparkSession.builder.appName("biplane-checkers")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master or os.environ.get("BIPLANE_SPARK_MASTER")
     chosen = chosen or (None if submitted else f"local[{cores()}]")
     if chosen:
         builder = builder.master(chosen)
+    if chosen and chosen.startswith("local"):  # Python workers judge with the code that runs here
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = _static(chosen or "", memory or DEFAULT_MEMORY, small)
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)

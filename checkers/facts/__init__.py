@@ -11,6 +11,7 @@ its rows or columns mean. A fact judges nothing.
     propagation  from the commit of a leader epoch until each broker had it
     lives        a broker's lives: what it knew ends with its process
     timeline     what held when: spans of time looked up for every row of a load
+    trials       a trial's own rows
     segments     a trial's time cut where a fault begins or ends
     floods       on whom each flood lay, from when to when, and whether it lasted
     cuts         truncations, each with the demotion that led to it

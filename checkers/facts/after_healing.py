@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from checkers.facts.segments import fallen
+from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -34,6 +35,11 @@ class LeftOpen:
 
 def left_open(history: History) -> dict[tuple[str, int], LeftOpen]:
     """By (arm, trial); absent where every fault was healed."""
+    found: dict[Trial, LeftOpen] = history.memo("left open", lambda: _left_open(history))
+    return found
+
+
+def _left_open(history: History) -> dict[Trial, LeftOpen]:
     nodes: dict[tuple[str, int, str], set[int]] = {}
     healed: set[tuple[str, int, str]] = set()
     for row in history.rows("fault"):
@@ -107,7 +113,7 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
     """What is known of that trial since its faults were healed, or why nothing is."""
 
     def mine(kind: str) -> list[dict[str, Any]]:
-        return [row for row in history.rows(kind) if (row["arm"], row["trial"]) == key]
+        return rows_of(history, kind, key)
 
     if key in fallen(history):
         return fallen(history)[key]

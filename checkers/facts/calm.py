@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.forgeries import Forgeries, forgeries
 from checkers.facts.segments import fallen, settled, windows
+from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -63,9 +64,8 @@ def calm(history: History) -> dict[tuple[str, int], Calm]:
 def _ends(history: History, trial: tuple[str, int]) -> Iterable[Mapping[str, Any]]:
     """The last row of each fault."""
     last: dict[str, Mapping[str, Any]] = {}
-    for row in history.rows("fault"):
-        if (row["arm"], row["trial"]) == trial:
-            last[row["id"] or row["fault"] or "?"] = row
+    for row in rows_of(history, "fault", trial):
+        last[row["id"] or row["fault"] or "?"] = row
     return last.values()
 
 
@@ -136,8 +136,8 @@ def _standing(history: History, node: Node, at_t: int) -> Standing:
     must be up (what nobody spoke of counts as up)."""
     up: dict[bool, bool] = {}
     since_t = 0
-    for row in history.rows("node_event"):
-        if (row["arm"], row["trial"], row["node"]) != node or row["t"] > at_t:
+    for row in rows_of(history, "node_event", node[:2]):
+        if row["node"] != node[2] or row["t"] > at_t:
             continue
         of_registration = row["event"] in ("registered", "unregistered")
         if row["event"] in _UP:

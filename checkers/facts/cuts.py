@@ -36,6 +36,7 @@ from pyspark.sql import functions as F
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
     TP,
+    Epoch,
     Key,
     Leadership,
     key_of,
@@ -106,9 +107,10 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
     if not bare:
         return {}
     watched, hosts = last_sighting(history), replicas(history)
+    others = {key: Others(of) for key, of in leadership(history).items() if key in bare}
     found: dict[Key, list[Cut]] = {}
     for key, dated in _dated(history, bare):
-        of = leadership(history).get(key)
+        of = others.get(key)
         wrong = None
         if dated.whole and not dated.by_fault:
             wrong = _wrong_removal(dated.node, hosts.get(key, set()))
@@ -126,7 +128,7 @@ def replicas(history: History) -> dict[Key, set[int]]:
     return found
 
 
-def wrong_truncation(cut: Cut, of: Leadership | None, watched_until: int) -> str | None:
+def wrong_truncation(cut: Cut, of: Others | None, watched_until: int) -> str | None:
     """What ZooKeeper has against a truncation; None where it has nothing, or was not watched.
 
     Lawful, and similar: a broker that reports its cut only when it was told to lead already; so a
@@ -134,23 +136,48 @@ def wrong_truncation(cut: Cut, of: Leadership | None, watched_until: int) -> str
     """
     if of is None:
         return None
-    others = [e for e in of.commits if e.leader != cut.node]
-    earlier = [e for e in others if e.earliest_t is not None and e.earliest_t <= cut.cut_t]
     if cut.cut_epoch is None:
-        return None if earlier else "no other leader had been committed"
-    same = [e for e in of.epochs if e.leader_epoch == cut.cut_epoch]
-    if not same:
+        return None if of.led_by(cut) else "no other leader had been committed"
+    same = of.epochs.get(cut.cut_epoch)
+    if same is None:
         seen = cut.cut_epoch < 0 or cut.cut_t + SEEN_WITHIN_NS < watched_until
         return f"leader epoch {cut.cut_epoch} was never committed" if seen else None
-    if any(e.committed_t is None or e in earlier for e in same):
+    if any(e.committed_t is None or of.led(e, cut) for e in same):
         return None
     own = [e for e in same if e.leader == cut.node]
     if not own:
         return f"leader epoch {cut.cut_epoch} was committed only later"
     begun = max(e.committed_t for e in own if e.committed_t is not None)
-    if cut.cut_t <= begun + SEEN_WITHIN_NS and any(e.leader_epoch < cut.cut_epoch for e in earlier):
+    if cut.cut_t <= begun + SEEN_WITHIN_NS and of.led_by(cut, below=cut.cut_epoch):
         return None
     return f"it led in leader epoch {cut.cut_epoch} itself"
+
+
+class Others:
+    """A partition's epochs, asked whether somebody else than who cut led by then. One thread."""
+
+    def __init__(self, of: Leadership) -> None:
+        self.epochs: dict[int, list[Epoch]] = {}
+        for epoch in of.epochs:
+            self.epochs.setdefault(epoch.leader_epoch, []).append(epoch)
+        self._commits = sorted(of.commits, key=lambda e: e.leader_epoch)
+        self._first: dict[int, tuple[list[int], list[int]]] = {}
+
+    def led(self, epoch: Epoch, cut: Cut) -> bool:
+        """Whether that epoch is another's, and can have been committed by then."""
+        other = epoch.leader != cut.node and epoch.earliest_t is not None
+        return other and (epoch.earliest_t or 0) <= cut.cut_t
+
+    def led_by(self, cut: Cut, below: int = 2**31) -> bool:
+        """Whether any epoch below is."""
+        if cut.node not in self._first:
+            others = [e for e in self._commits if e.leader != cut.node]
+            dated = [(e.leader_epoch, e.earliest_t) for e in others if e.earliest_t is not None]
+            first = list(accumulate((t for _, t in dated), min))
+            self._first[cut.node] = ([epoch for epoch, _ in dated], first)
+        numbers, first = self._first[cut.node]
+        place = bisect_left(numbers, below)
+        return place > 0 and first[place - 1] <= cut.cut_t
 
 
 def _wrong_removal(node: int, hosts: set[int]) -> str | None:

@@ -29,6 +29,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.timeline import FROM, TO, Timeline, merged
+from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -202,10 +203,7 @@ def _detail(text: str | None) -> dict[str, Any]:
 def _end(history: History, key: tuple[str, int, str]) -> int:
     """Of a flood that was never healed: the trial's last milestone."""
     times: list[int] = [
-        row["t"]
-        for kind in ("phase", "fault", "flood")
-        for row in history.rows(kind)
-        if (row["arm"], row["trial"]) == key[:2]
+        row["t"] for kind in ("phase", "fault", "flood") for row in rows_of(history, kind, key[:2])
     ]
     return max(times)
 
@@ -333,8 +331,8 @@ def _excused(history: History, flood: Flood) -> list[Span]:
     here = (flood.arm, flood.trial)
     found: list[Span] = []
     down_t: int | None = None
-    for row in history.rows("node_event"):
-        if (row["arm"], row["trial"], row["node"]) != (*here, flood.node):
+    for row in rows_of(history, "node_event", here):
+        if row["node"] != flood.node:
             continue
         if row["event"] in _DOWN and down_t is None:
             down_t = row["t"]
@@ -345,8 +343,8 @@ def _excused(history: History, flood: Flood) -> list[Span]:
         found.append((down_t, _FOREVER))
     hindering = _CUT_OFF | (_ON_PROXIES if flood.proxied else frozenset())
     others: dict[str, list[dict[str, Any]]] = {}
-    for row in history.rows("fault"):
-        if (row["arm"], row["trial"]) == here and row["fault"] in hindering:
+    for row in rows_of(history, "fault", here):
+        if row["fault"] in hindering:
             others.setdefault(row["id"] or row["fault"], []).append(row)
     for rows in others.values():
         if any(flood.node in (r["nodes"] or ()) for r in rows):

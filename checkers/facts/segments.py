@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
+from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,7 +48,12 @@ class Window:
 
 
 def windows(history: History) -> dict[Trial, list[Window]]:
-    """Every fault that took place, by (arm, trial)."""
+    """Every fault that took place, by (arm, trial); gathered once a history."""
+    found: dict[Trial, list[Window]] = history.memo("fault windows", lambda: _windows(history))
+    return found
+
+
+def _windows(history: History) -> dict[Trial, list[Window]]:
     opened: dict[tuple[str, int, str], dict[str, Any]] = {}
     found: dict[Trial, list[Window]] = {}
     for row in history.rows("fault"):
@@ -187,7 +193,7 @@ def settled_at(
     faults = unsettled(history).get((arm, trial), [])
     if any(one.to_t == FOREVER and one.concerns(node) for one in faults):
         return None
-    phases = [r for r in history.rows("phase") if (r["arm"], r["trial"]) == (arm, trial)]
+    phases = rows_of(history, "phase", (arm, trial))
     quiesced = [r["event"] for r in phases if r["name"] == "quiesce"]
     quiet = "end" in quiesced and "timeout" not in quiesced
     chaos = [r["t"] for r in phases if r["name"] in ("chaos", "heal") and r["event"] == "end"]

@@ -21,13 +21,14 @@ excuse of its own. Pure: no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import accumulate, islice, takewhile
 from typing import Final
 
 from checkers.facts.cuts import Cut
-from checkers.facts.leadership import Epoch, Leadership
+from checkers.facts.leadership import ALWAYS, Epoch, Leadership
 
 CUT: Final = "cut"
 UNEXPLAINED: Final = "unexplained"
@@ -76,6 +77,45 @@ class Partition:
     ends: Mapping[int, int] = field(default_factory=dict)
     replicas: Mapping[int, str] = field(default_factory=dict)
     traced: bool = True
+    order: _Order | None = field(default=None, init=False, repr=False, compare=False)
+    """Of its epochs and roles, made when first asked for."""
+
+
+class _Order:
+    """A partition's epochs in this life of its topic, and its brokers' roles, so that a record is
+    held against those of its time only."""
+
+    def __init__(self, known: Leadership, roles: Mapping[int, Sequence[Role]]) -> None:
+        self.epochs = [e for e in known.epochs if e.incarnation == known.incarnations - 1]
+        self.numbers = [e.leader_epoch for e in self.epochs]
+        begun = (ALWAYS if e.earliest_t is None else e.earliest_t for e in reversed(self.epochs))
+        self.soonest_t = list(accumulate(begun, min))[::-1]
+        """By epoch, when that or a higher one can have begun first."""
+        # What brokers said of their roles does not say in which life of the topic that was.
+        one_life = known.incarnations == 1
+        self._roles = {
+            (node, leads): self._newest([role for role in of if role.leads == leads])
+            for node, of in (roles.items() if one_life else ())
+            for leads in (True, False)
+        }
+
+    @staticmethod
+    def _newest(roles: Sequence[Role]) -> tuple[list[int], list[int]]:
+        """By the last moment that it can mean, the newest epoch told by then."""
+        told = sorted((role.latest_t, role.leader_epoch) for role in roles)
+        return [t for t, _ in told], list(accumulate((epoch for _, epoch in told), max))
+
+    def led(self, node: int, by_t: int) -> int:
+        """The newest epoch that it certainly said to lead in by then (ns); -1: none."""
+        times, epochs = self._roles.get((node, True), ([], []))
+        place = bisect_right(times, by_t)
+        return epochs[place - 1] if place else -1
+
+    def heard(self, node: int, before_t: int) -> int:
+        """The newest epoch that it certainly followed in before."""
+        times, epochs = self._roles.get((node, False), ([], []))
+        place = bisect_left(times, before_t)
+        return epochs[place - 1] if place else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +134,9 @@ def fate(lost: Lost, of: Partition) -> Fate:
         return Fate(UNDECIDED)
     led_by = {e.leader for e in of.leadership.commits if e.leader is not None and e.leader >= 0}
     nodes = sorted(led_by) if lost.node is None else [lost.node]
-    found = [_at(node, lost, of, of.leadership) for node in nodes]
+    if of.order is None:
+        of.order = _Order(of.leadership, of.roles)
+    found = [_at(node, lost, of, of.order) for node in nodes]
     explained = [one for one in found if one.name in _BEST_FIRST]
     if explained:
         return min(
@@ -105,12 +147,12 @@ def fate(lost: Lost, of: Partition) -> Fate:
     return Fate(UNEXPLAINED, None, "; ".join(reasons) or _NO_LEADER)
 
 
-def _at(node: int, lost: Lost, of: Partition, known: Leadership) -> Fate:
+def _at(node: int, lost: Lost, of: Partition, order: _Order) -> Fate:
     """Its fate, if that node acknowledged it."""
-    may_lead = _may_have_led(node, lost, known, of.roles.get(node, ()))
+    may_lead = _may_have_led(node, lost, order)
     if not may_lead or node in lost.away:
         return Fate(UNEXPLAINED, None, _NO_LEADER)
-    against = _against(node, lost, of, known, may_lead)
+    against = _against(node, lost, of, order, may_lead)
     if against is not None:
         return Fate(UNEXPLAINED, None, against)
     cuts = [cut for cut in of.cuts if cut.node == node and _takes(cut, lost)]
@@ -136,14 +178,18 @@ def _at(node: int, lost: Lost, of: Partition, known: Leadership) -> Fate:
 
 
 def _against(
-    node: int, lost: Lost, of: Partition, known: Leadership, may_lead: Sequence[Epoch]
+    node: int, lost: Lost, of: Partition, order: _Order, may_lead: Sequence[Epoch]
 ) -> str | None:
     """What ZooKeeper and the final log say against its having gone with that node's leadership."""
     first, last = may_lead[0].leader_epoch, may_lead[-1].leader_epoch
-    later = [e for e in _of_this_life(known) if e.leader_epoch >= first]
-    if not any(e.leader not in (None, node) and (e.leader or 0) >= 0 for e in later):
+    begin = bisect_left(order.numbers, first)
+
+    def later() -> Iterator[Epoch]:
+        return islice(order.epochs, begin, None)
+
+    if not any(e.leader not in (None, node) and (e.leader or 0) >= 0 for e in later()):
         return f"no other leader was committed after node {node}"
-    reign = [e.leader_epoch for e in takewhile(lambda e: e.leader == node, later)]
+    reign = [e.leader_epoch for e in takewhile(lambda e: e.leader == node, later())]
     if last not in reign or lost.offset is None:
         return None
     ends = {epoch: of.ends[epoch] for epoch in reign if epoch in of.ends}
@@ -156,29 +202,20 @@ def _against(
     )
 
 
-def _of_this_life(known: Leadership) -> list[Epoch]:
-    return [e for e in known.epochs if e.incarnation == known.incarnations - 1]
-
-
 def _takes(cut: Cut, lost: Lost) -> bool:
     covers = lost.offset is None or cut.to_offset <= lost.offset < cut.from_offset
     return covers and cut.cut_t >= lost.append_from
 
 
-def _may_have_led(node: int, lost: Lost, known: Leadership, roles: Sequence[Role]) -> list[Epoch]:
-    """The epochs in which that node may have appended it, ascending. What brokers said of their
-    roles does not say in which life of the topic that was."""
-    if known.incarnations > 1:
-        roles = ()
-    following = [r for r in roles if not r.leads and r.latest_t < lost.append_from]
-    heard = max((r.leader_epoch for r in following), default=-1)
-    leading = [r for r in roles if r.leads and r.latest_t <= lost.append_from]
-    led = max((r.leader_epoch for r in leading), default=-1)
+def _may_have_led(node: int, lost: Lost, order: _Order) -> list[Epoch]:
+    """The epochs in which that node may have appended it, ascending."""
+    newest = max(order.led(node, lost.append_from), order.heard(node, lost.append_from) + 1)
     found = []
-    for epoch in _of_this_life(known):
-        implied = epoch.leader is None
+    for number in range(bisect_left(order.numbers, newest), len(order.numbers)):
+        if order.soonest_t[number] > lost.append_to:
+            break
+        epoch = order.epochs[number]
         begun = epoch.earliest_t is None or epoch.earliest_t <= lost.append_to
-        ours = (epoch.leader == node or implied) and begun
-        if ours and epoch.leader_epoch >= led and epoch.leader_epoch > heard:
+        if begun and epoch.leader in (node, None):
             found.append(epoch)
     return found

@@ -20,12 +20,13 @@ from checkers.judging.witness import Finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.judging.outcome import Outcome
 
 ON_THE_DRIVER: Final = 2_000
 """So many suspects are brought to the driver at most."""
+RULE: Final = "_rule"
 Row = Mapping[str, Any]
 Order = tuple[Any, ...]
 
@@ -112,6 +113,14 @@ def tally(frame: DataFrame, n: int | None, judge: Judge) -> Tally:
     for part in frame.mapInArrow(each, "tally binary").collect():
         whole.merge(pickle.loads(part["tally"]))
     return whole
+
+
+def by_rule(frame: DataFrame, broken: Mapping[str, Column]) -> DataFrame:
+    """Each row once for every rule that it may break, named in `RULE`: one job for them all."""
+    from pyspark.sql import functions as F
+
+    rules = [F.when(condition, F.lit(rule)) for rule, condition in broken.items()]
+    return frame.withColumn(RULE, F.explode(F.array_compact(F.array(*rules))))
 
 
 def one_of_each(frame: DataFrame, by: Sequence[str], order: Sequence[str]) -> DataFrame:

@@ -117,8 +117,11 @@ def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list
 def _clients(history: History, outcome: Outcome, trials: list[Trial], found: list[Sum]) -> None:
     """Every client for itself; where nobody says who was launched: every kind of operation."""
     succeeding = {each.kind for each in found if each.delivered}
+    by_trial: dict[Trial, list[Sum]] = {}
+    for each in found:
+        by_trial.setdefault(each.key, []).append(each)
     for key in trials:
-        mine = [each for each in found if each.key == key]
+        mine = by_trial.get(key, [])
         workloads = history.run.workloads.get(key)
         if workloads is None:
             seen = {each.kind for each in mine if each.delivered}
@@ -202,8 +205,11 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
         elif "failed" in phases:
             outcome.unknowns.append(f"{where}: fault {entry} ({name}) failed on the way")
     may_collide = history.run.faults_may_collide
+    known: dict[Trial, Counter[str]] = {}
+    for (arm, trial, _), rows in steps.items():
+        known.setdefault((arm, trial), Counter())[rows[0]["fault"]] += 1
     for (arm, trial), says_of in lacking.items():
-        planned = sum((a, t) == (arm, trial) for a, t, _ in steps)
+        planned = known[arm, trial].total()
         if not may_collide or 2 * len(says_of) > planned:
             outcome.unknowns += says_of
         else:
@@ -216,9 +222,8 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
                 outcome.unknown(*key, f"fault {which} was never played")
         if may_collide or key in history.run.planned:
             continue
-        known = {rows[0]["fault"] for (a, t, _), rows in steps.items() if (a, t) == key}
         for name in history.run.faults_of(*key):
-            if name not in known:
+            if name not in known.get(key, ()):
                 outcome.unknown(*key, f"fault {name} never came")
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 
@@ -109,9 +110,7 @@ def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[
     ]
     nodes = {row["node"] for row in sources if row["node"] is not None and row["rows"]}
     started = {
-        row["node"]
-        for row in history.rows("node_event")
-        if (row["arm"], row["trial"]) == key and row["event"] == "ready"
+        row["node"] for row in rows_of(history, "node_event", key) if row["event"] == "ready"
     }
     if nodes:  # a system that writes no trace of its own has none to lose
         found += [f"node {n}: it was ready, and left no row" for n in sorted(started - nodes)]

@@ -32,7 +32,7 @@ from checkers.facts.segments import fallen
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
-from checkers.judging.tally import Sort, add, tally
+from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ RESET_ERRORS: Final = (1, -139, -140)
 """OFFSET_OUT_OF_RANGE and librdkafka's _LOG_TRUNCATION and _AUTO_OFFSET_RESET: the consumer's
 position was moved, and it said so."""
 DELIVERED: Final = "records delivered"
+_SKIPPED: Final = "poll-skipped"
 _LONG_ENOUGH_NS: Final = 5_000_000_000
 """For a consumer to be given what was there when the last fault was healed."""
 Row = Mapping[str, Any]
@@ -133,16 +134,18 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     gap_between = ~F.col("_free") & F.coalesce(F.col("first") > F.col("_before") + 1, F.lit(False))
     gap_within = F.col("distinct") < F.col("last") - F.col("first") + 1
     judged = whole.withColumn("back", back).withColumn("skip", gap_between | gap_within)
-    again = tally(judged.where("back"), None, partial(_poll, known, "poll-went-back"))
-    add(outcome, again, _went_back)
-    skips = judged.where("skip")
-    found = tally(skips, None, partial(_poll, known, "poll-skipped"))
-    if found.broken:
-        missed = _missed(history, skips)
-        add(outcome, tally(missed, None, partial(_poll, known, "poll-skipped")), _skipped)
+    odd = by_rule(judged, {"poll-went-back": F.col("back"), _SKIPPED: F.col("skip")})
+    found = tally(odd, None, partial(_poll, known))
+    may_skip = found.broken.pop(_SKIPPED, 0)
+    found.firsts.pop(_SKIPPED, None)
+    add(outcome, found, _went_back)
+    if may_skip:
+        missed = _missed(history, judged.where("skip")).withColumn(RULE, F.lit(_SKIPPED))
+        add(outcome, tally(missed, None, partial(_poll, known)), _skipped)
 
 
-def _poll(known: Excuses, rule: str, row: Row) -> Sort:
+def _poll(known: Excuses, row: Row) -> Sort:
+    rule = row[RULE]
     place = key_of(row)
     excuse = known.of(*place, row["t"])
     return Sort((excuse,), (row["t"], *place, row["process"]), rule if excuse is None else None)

@@ -37,7 +37,7 @@ from checkers.facts.committed import Committed, committed
 from checkers.facts.leadership import TP, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
-from checkers.judging.tally import Sort, add, tally
+from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -120,17 +120,13 @@ def _at_any_time(outcome: Outcome, rows: DataFrame) -> None:
     own = F.concat(F.lit("["), F.concat_ws(",", F.col("isr").cast("array<string>")), F.lit("]"))
     never = F.col("isr").isNotNull() & (F.coalesce("isrs", F.lit("")) != "")
     never = never & ~F.coalesce(F.col("isrs").contains(own), F.lit(False))
-    for rule, broken in (
-        ("metadata-wrong-leader", wrong),
-        ("metadata-isr-never-committed", never),
-    ):
-        found = tally(rows.where(broken), None, partial(_sort, rule))
-        add(outcome, found, _at_any_time_finding)
+    odd = by_rule(rows, {"metadata-wrong-leader": wrong, "metadata-isr-never-committed": never})
+    add(outcome, tally(odd, None, _sort), _at_any_time_finding)
 
 
-def _sort(rule: str, row: Row) -> Sort:
+def _sort(row: Row) -> Sort:
     order = (*key_of(row), row["node"], row["first_t"], row["leader_epoch"])
-    return Sort((), order, rule)
+    return Sort((), order, row[RULE])
 
 
 def _at_any_time_finding(rule: str, row: Row) -> Finding:
@@ -210,23 +206,21 @@ def _against_the_last(
     late = rows.join(F.broadcast(table), [*TP, "node", "leader_epoch"])
     late = late.where("last_invoke_t > owed_t")
     own = F.concat_ws(",", F.col("isr").cast("array<string>"))
-    for rule, broken in (
-        ("metadata-no-leader", (F.col("leader") == NO_LEADER) & F.col("leads").isNotNull()),
-        ("metadata-isr-behind", F.col("isr").isNotNull() & (own != F.col("last_isr"))),
-    ):
-        deaf = partial(_late_sort, rule, debts.deafness)
-        found = tally(late.where(broken), None, deaf)
-        add(outcome, found, _late_finding)
-        for (arm, trial, excused), n in found.in_order():
-            if excused:
-                outcome.excuse(arm, trial, rule, "forged", of=_PAIRS, n=n)
+    none = (F.col("leader") == NO_LEADER) & F.col("leads").isNotNull()
+    behind = F.col("isr").isNotNull() & (own != F.col("last_isr"))
+    odd = by_rule(late, {"metadata-no-leader": none, "metadata-isr-behind": behind})
+    found = tally(odd, None, partial(_late_sort, debts.deafness))
+    add(outcome, found, _late_finding)
+    for (arm, trial, rule, excused), n in found.in_order():
+        if excused:
+            outcome.excuse(arm, trial, rule, "forged", of=_PAIRS, n=n)
 
 
-def _late_sort(rule: str, deaf: Callable[[Node, int], bool], row: Row) -> Sort:
-    key = key_of(row)
+def _late_sort(deaf: Callable[[Node, int], bool], row: Row) -> Sort:
+    key, rule = key_of(row), row[RULE]
     excused = deaf((*key[:2], row["node"]), row["last_invoke_t"])
     order = (*key, row["node"], row["first_t"])
-    return Sort((*key[:2], excused), order, None if excused else rule)
+    return Sort((*key[:2], rule, excused), order, None if excused else rule)
 
 
 def _late_finding(rule: str, row: Row) -> Finding:

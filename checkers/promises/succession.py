@@ -29,8 +29,9 @@ Blind: states that do not say under which controller epoch they were made.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.decisions import Decision, Life, content_of, from_log, lives
@@ -111,20 +112,16 @@ def _in_a_row(life: Life) -> Iterator[Finding]:
 
 
 def _too_late(history: History, life: Life, elected: Sequence[Row]) -> Iterator[Finding]:
+    """``elected``: in order of their epochs."""
+    epochs = [row["controller_epoch"] for row in elected]
+    # By election, when it or a later one was first over: most decisions are cleared by that.
+    soonest = list(accumulate((_over_t(row) for row in reversed(elected)), min))[::-1]
     for decision in life:
         written_t = _written_t(history, decision)
-        over = next(
-            (
-                row
-                for row in elected
-                if written_t is not None
-                and row["controller_epoch"] > _epoch(decision)
-                and _over_t(row) < written_t
-            ),
-            None,
-        )
-        if over is None or written_t is None:
+        newer = bisect_right(epochs, _epoch(decision))
+        if written_t is None or newer == len(epochs) or soonest[newer] >= written_t:
             continue
+        over = next(row for row in elected[newer:] if _over_t(row) < written_t)
         late_ms = (written_t - _over_t(over)) / _MS
         of = (_epoch(decision), over["controller_epoch"])
         yield _finding(

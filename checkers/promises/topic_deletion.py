@@ -65,8 +65,11 @@ class Deletion:
 def check(history: History) -> Outcome:
     outcome = Outcome()
     found = deletions(history)
+    by_trial: dict[tuple[str, int], list[Deletion]] = {}
+    for one in found:
+        by_trial.setdefault((one.arm, one.trial), []).append(one)
     for arm, trial in sorted(set(history.trials) | set(history.run.trials)):
-        mine = [d for d in found if (d.arm, d.trial) == (arm, trial)]
+        mine = by_trial.get((arm, trial), [])
         done = [d for d in mine if d.gone is not None]
         outcome.saw(arm, trial, "deletions", len(done))
         if not mine:

@@ -222,11 +222,10 @@ class _Judge:
     def _cluster(self) -> dict[tuple[str, int], set[int]]:
         """The brokers of each trial in which anybody read."""
         known = brokers(self._history)
-        return {
-            trial: known.get(trial, set())
-            | {one.node for one in self._told if one.topic[:2] == trial}
-            for trial in self._end
-        }
+        found = {trial: set(known.get(trial, ())) for trial in self._end}
+        for one in self._told:
+            found[one.topic[:2]].add(one.node)
+        return found
 
     def _silent(self, broker: Node, heard_t: int) -> Iterator[Finding]:
         calm, now = self._debts.calm(broker[:2]), self._debts.standing(broker)

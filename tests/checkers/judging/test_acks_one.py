@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checkers.facts.cuts import Cut, wrong_truncation
+from checkers.facts.cuts import Cut, Others, wrong_truncation
 from checkers.facts.leadership import Epoch, Leadership
 from checkers.judging.acks_one import Lost, Partition, Role, fate
 
@@ -192,23 +192,23 @@ def test_a_follower_cuts_for_a_committed_leader(
     cut_ms: float, epoch: int | None, wrong: str | None
 ) -> None:
     cut = replace(CUT, cut_t=int(cut_ms * MS), cut_epoch=epoch)
-    found = wrong_truncation(cut, led(1, 2), 10_000 * MS)
+    found = wrong_truncation(cut, Others(led(1, 2)), 10_000 * MS)
     assert (found is None) == (wrong is None)
     assert wrong is None or wrong in str(found)
 
 
 def test_an_epoch_that_the_watch_did_not_live_to_see_is_not_held_against_it() -> None:
-    assert wrong_truncation(replace(CUT, cut_epoch=5), led(1, 2), 300 * MS) is None
+    assert wrong_truncation(replace(CUT, cut_epoch=5), Others(led(1, 2)), 300 * MS) is None
 
 
 def test_a_cut_may_be_reported_just_after_its_broker_was_told_to_lead() -> None:
     known = led(2, 1)
-    assert wrong_truncation(replace(CUT, cut_t=150 * MS), known, 0) is None
-    assert wrong_truncation(replace(CUT, cut_t=1200 * MS), known, 0) is not None
+    assert wrong_truncation(replace(CUT, cut_t=150 * MS), Others(known), 0) is None
+    assert wrong_truncation(replace(CUT, cut_t=1200 * MS), Others(known), 0) is not None
 
 
 def test_an_epoch_that_was_missed_may_have_had_any_leader() -> None:
     known = led(1, 1)
     known.epochs[1] = replace(known.epochs[1], committed_t=None, earliest_t=None, leader=None)
-    assert wrong_truncation(CUT, known, 10_000 * MS) is None
+    assert wrong_truncation(CUT, Others(known), 10_000 * MS) is None
     assert wrong_truncation(CUT, None, 10_000 * MS) is None
