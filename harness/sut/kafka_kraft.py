@@ -131,8 +131,9 @@ class KafkaKraft:
 def _config(layout: NodeLayout, version: Version) -> dict[str, str]:
     config = broker_properties(layout, Planes.DUAL)
     if not advertises_controllers(version):
-        unnamed = {link: at for link, at in layout.advertised.items() if link is not Link.CONTROL}
-        config["advertised.listeners"] = listener_list(unnamed)
+        advertised = dict(layout.advertised)
+        advertised.pop(Link.CONTROL, None)
+        config["advertised.listeners"] = listener_list(advertised)
     for name in _ZOOKEEPER_ONLY:
         config.pop(name, None)
     voters = {node: links[Link.CONTROL] for node, links in sorted(layout.peers.items())}

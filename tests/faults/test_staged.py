@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from faults import PlanError, build
+from faults.frames import client_of
 from faults.outdated_expansion import lose_disk
 from faults.protocol import FaultFailed
 
@@ -22,6 +23,7 @@ class Told:
     def __init__(self, ctx: Any, replicas: tuple[int, ...], bad: bool) -> None:
         self.ctx, self.cluster, self.bad = ctx, ctx.cluster, bad
         self.steps: list[tuple[Any, ...]] = []
+        self.held: dict[str, dict[str, Any]] = {}
         self.cluster.the_controller = 3
         self.set(leader=replicas[0], isr=replicas, replicas=replicas)
         self._kill, self._start = self.cluster.kill, self.cluster.start
@@ -54,6 +56,7 @@ class Told:
     def add(self, rule: str, **fields: Any) -> None:
         self.steps.append(("hold", rule.removeprefix("e1-"), fields["api"]))
         self._add(rule, **fields)
+        self.held[rule] = fields
         if rule == "e1-answer" and self.bad:  # it will be counted as soon as it asks
             self.set(isr=(*self.state.isr, 1))
         if rule == "e1-alone" and len(self.state.replicas) == 3 and fields.get("node") == 1:
@@ -105,6 +108,9 @@ def test_a_leader_of_before_asks_its_successor(ctx: Any, entry: Any, bad: bool) 
         *(("hold", "alone"), ("hold", "few-2"), ("hold", "few-3")),
         *(("kill", 1), ("release", "alone"), ("hold", "answer"), ("start", 1), ("kill", 2)),
     ]
+    held = told.held["e1-answer"]
+    assert (held["direction"], held["client"]) == ("response", client_of(1)), "to whom it led"
+    assert held["node"] == 2
     assert fault.took_hold
     assert (fault.detail["counted"], fault.detail["led"]) == (bad, bad)
     fault.heal(ctx)
