@@ -37,6 +37,7 @@ class DualPlaneServer:
             Capability.CONTROL_REQUESTS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
+            Capability.ALTER_PARTITION,
         }
     )
     plane_modes: Final = frozenset(Planes)

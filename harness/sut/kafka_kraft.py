@@ -55,6 +55,7 @@ class KafkaKraft:
             Capability.LINKS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
+            Capability.ALTER_PARTITION,
         }
     )
     plane_modes: Final = frozenset({Planes.DUAL})

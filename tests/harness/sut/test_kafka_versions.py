@@ -67,6 +67,19 @@ def test_old_releases_are_asked_in_their_own_way(version: str, by_znode: bool, f
     assert not isinstance(registry.get("dualplane"), HasOldReleases)
 
 
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        ("kafka-zk@2.6.3", False),
+        ("kafka-zk@2.7.0", True),
+        ("kafka-kraft@3.3.2", True),
+        ("dualplane", True),
+    ],
+)
+def test_who_asks_the_controller_for_in_sync_sets(name: str, has: bool) -> None:
+    assert (Capability.ALTER_PARTITION in registry.get(name).capabilities) is has
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities
