@@ -25,6 +25,7 @@ from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
 from faults.lagging import LaggedKill, LaggingFollower
 from faults.last_standing import LastStanding
+from faults.late_epoch_answer import LateEpochAnswer
 from faults.late_registration import LateRegistration
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
@@ -64,6 +65,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         WipeDisk,
         OutdatedExpansion,
         LastStanding,
+        LateEpochAnswer,
         DivergingFetch,
         PlaneUpgrade,
         MoveLeadership,

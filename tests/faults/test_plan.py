@@ -108,7 +108,7 @@ def test_what_a_system_lacks_is_left_out_with_the_reason() -> None:
 
 WITHOUT_DEFAULTS = (
     *("toxic", "frames", "lagging-follower", "isr-lag", "double-failover"),
-    *("outdated-expansion", "diverging-fetch", "last-standing"),
+    *("outdated-expansion", "diverging-fetch", "last-standing", "late-epoch-answer"),
 )
 
 

@@ -134,6 +134,33 @@ def test_the_last_of_a_set_loses_its_disk(
     fault.heal(ctx)
 
 
+def test_a_question_of_the_last_epoch_but_one_is_answered_late(ctx: Any, entry: Any) -> None:
+    told = Told(ctx, (1, 2, 3), False)
+    reassign = ctx.cluster.reassign
+
+    def as_kafka_does(assignment: Any) -> None:
+        told.steps.append(("reassign", told.state.leader_epoch + 1))
+        reassign(assignment)
+        told.set(leader_epoch=told.state.leader_epoch + 1)
+
+    ctx.cluster.reassign = as_kafka_does
+    fault = build(entry("late-epoch-answer", partition="t-0"))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "question"), ("reassign", 3)),
+        *(("hold", "told-1"), ("hold", "told-2"), ("reassign", 4), ("release", "question")),
+    ]
+    held = told.held["e1-question"]
+    assert (held["node"], held["client"]) == (1, client_of(2)), (
+        "asked of the leader, by one of them"
+    )
+    assert told.held["e1-told-2"]["action"] == "delay", "what is only counted passes"
+    assert fault.detail["epochs"] == [2, 3, 4]
+    assert fault.took_hold
+    fault.heal(ctx)
+    assert not ctx.frames.rules
+
+
 @pytest.mark.parametrize(
     ("name", "replicas"),
     [
@@ -142,6 +169,7 @@ def test_the_last_of_a_set_loses_its_disk(
         ("diverging-fetch", (1, 2)),
         ("last-standing", (1, 2)),
         ("last-standing", (3, 1, 2)),
+        ("late-epoch-answer", (1,)),
     ],
 )
 def test_a_partition_that_does_not_fit_is_refused_before_anything_dies(
