@@ -83,8 +83,8 @@ class FramesFault(BaseFault):
         senders = aim(ctx, self.sender) if self.sender else []
         self.detail |= {"targets": self.targets, "sender": senders, "api": self.api}
         client = "|".join(client_of(node) for node in senders) or None
-        nodes: list[int | None] = [*self.nodes] or [None]
-        for node in nodes:
+        listeners: list[int | None] = [*self.nodes] or [None]
+        for node in listeners:
             rule = self.id if node is None else f"{self.id}-{node}"
             self._placed.append(rule)
             ctx.frames.add(

@@ -36,7 +36,9 @@ class OutdatedExpansion(Staged):
     """
 
     name = "outdated-expansion"
-    needs = frozenset({Capability.KILL, Capability.LOG_FILES, Capability.FRAMES})
+    needs = frozenset(
+        {Capability.KILL, Capability.LOG_FILES, Capability.FRAMES, Capability.ALTER_PARTITION}
+    )
 
     def read(self, params: Params) -> None:
         self.obeyed_ms = params.integer("obeyed_ms", 6_000, low=1)

@@ -40,6 +40,7 @@ class Capability(StrEnum):
     CHANNEL_METRICS = "channel-metrics"  # writes down what its controller's metrics say
     LOG_FILES = "log-files"  # its log directory can be reached (torn tails)
     ELECT_LEADERS = "elect-leaders"
+    ALTER_PARTITION = "alter-partition"  # in-sync sets change through the controller (KIP-497)
     NETWORK_DETACH = "network-detach"  # runtime: off the network, and on it again
     PACKET_CUTS = "packet-cuts"  # runtime: pairwise packet drops
     RESOURCE_LIMITS = "resource-limits"  # runtime: CPU and memory limits

@@ -26,6 +26,7 @@ from faults.isr_lag import IsrLag
 from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill
 from faults.last_in_sync import LastInSync
 from faults.last_standing import LastStanding
+from faults.late_epoch_answer import LateEpochAnswer
 from faults.late_registration import LateRegistration
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
@@ -67,6 +68,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         WipeDisk,
         OutdatedExpansion,
         LastStanding,
+        LateEpochAnswer,
         DivergingFetch,
         PlaneUpgrade,
         MoveLeadership,

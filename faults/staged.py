@@ -64,6 +64,13 @@ class Staged(BaseFault):
         ctx.frames.add(rule, api=api, action="hold", **which)
         return rule
 
+    def watch(self, ctx: Context, name: str, api: str, **which: Any) -> str:
+        """Count frames that pass; the rule's id."""
+        rule = f"{self.id}-{name}"
+        self._rules.append(rule)
+        ctx.frames.add(rule, api=api, action="delay", delay_ms=1, **which)
+        return rule
+
     def release(self, ctx: Context, rule: str) -> None:
         ctx.frames.remove(rule)
         self._rules = [other for other in self._rules if other != rule]

@@ -197,7 +197,6 @@ class FrameProxy:
         if rule.action is Action.ERROR:
             answer = error_answer(head, rule.error_code)
             if answer is not None:
-                connection.owed.pop(head.correlation_id, None)
                 connection.client[1].write(answer)
                 await connection.client[1].drain()
                 return

@@ -38,6 +38,7 @@ class DualPlaneServer:
             Capability.CHANNEL_METRICS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
+            Capability.ALTER_PARTITION,
         }
     )
     plane_modes: Final = frozenset(Planes)

@@ -55,6 +55,7 @@ class KafkaKraft:
             Capability.LINKS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
+            Capability.ALTER_PARTITION,
         }
     )
     plane_modes: Final = frozenset({Planes.DUAL})
@@ -131,10 +132,9 @@ class KafkaKraft:
 def _config(layout: NodeLayout, version: Version) -> dict[str, str]:
     config = broker_properties(layout, Planes.DUAL)
     if not advertises_controllers(version):
-        others = [link for link in layout.advertised if link is not Link.CONTROL]
-        config["advertised.listeners"] = listener_list(
-            {link: layout.advertised[link] for link in others}
-        )
+        advertised = dict(layout.advertised)
+        advertised.pop(Link.CONTROL, None)
+        config["advertised.listeners"] = listener_list(advertised)
     for name in _ZOOKEEPER_ONLY:
         config.pop(name, None)
     voters = {node: links[Link.CONTROL] for node, links in sorted(layout.peers.items())}

@@ -8,6 +8,7 @@ brought it. Nothing else compares version numbers.
     2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380)
     2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
     2.6          state-change.log tells each partition's start; the network client tells each send
+    2.7          AlterPartition (KIP-497)
     2.8          the request log is JSON
     3.4          LeaderAndIsr 7, UpdateMetadata 8 and StopReplica 4, which our controller speaks
     3.9          controllers among the advertised listeners (KIP-853)
@@ -82,6 +83,11 @@ def takes_orders_by_request(version: Version) -> bool:
 def takes_our_control_requests(version: Version) -> bool:
     """The versions in which `harness.cluster.control_requests` speaks came with 3.4 (KIP-866)."""
     return version >= (3, 4, 0)
+
+
+def has_alter_partition(version: Version) -> bool:
+    """Leaders ask the controller for another in-sync set: 2.7 (KIP-497)."""
+    return version >= (2, 7, 0)
 
 
 def has_request_log(version: Version) -> bool:

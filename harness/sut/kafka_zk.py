@@ -21,6 +21,7 @@ from harness.sut.kafka_logging import Detail, detail_of, log4j
 from harness.sut.kafka_versions import (
     Mode,
     Version,
+    has_alter_partition,
     has_control_plane,
     has_request_log,
     newest_plain_fetch,
@@ -50,6 +51,8 @@ class KafkaZk:
         }
         if takes_our_control_requests(self._version):
             able.add(Capability.CONTROL_REQUESTS)
+        if has_alter_partition(self._version):
+            able.add(Capability.ALTER_PARTITION)
         self.capabilities: Final = frozenset(able)
         dual = {Planes.DUAL} if has_control_plane(self._version) else set()
         self.plane_modes: Final = frozenset({Planes.SINGLE} | dual)

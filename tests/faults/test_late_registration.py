@@ -16,7 +16,7 @@ def test_it_is_told_late_what_is_so_already(ctx: Any, entry: Any) -> None:
     enable = cluster.enable
 
     def register(node: int, link: Link) -> None:
-        toxics_at.extend(cluster.toxics)
+        toxics_at.extend((*at, toxic["stream"]) for at, toxic in cluster.toxics.items())
         enable(node, link)
         cluster.epochs[node] += 50
 
@@ -27,7 +27,9 @@ def test_it_is_told_late_what_is_so_already(ctx: Any, entry: Any) -> None:
     assert fault.took_hold
     assert fault.nodes == [2]
     assert fault.detail["broker_epoch"] == before < fault.detail["new_broker_epoch"]
-    assert toxics_at == [(2, Link.ZOOKEEPER, "e1-late")], "the delay is there before the way is"
+    assert toxics_at == [(2, Link.ZOOKEEPER, "e1-late", "downstream")], (
+        "the delay is there before the way is"
+    )
     fault.heal(ctx)
     fault.heal(ctx)
     assert not cluster.toxics

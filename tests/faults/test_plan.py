@@ -109,7 +109,7 @@ def test_what_a_system_lacks_is_left_out_with_the_reason() -> None:
 WITHOUT_DEFAULTS = (
     *("toxic", "frames", "lagged-kill", "unanswered-kill", "lagging-follower", "isr-lag"),
     *("double-failover", "outdated-expansion", "diverging-fetch"),
-    *("last-standing", "last-in-sync"),
+    *("last-standing", "last-in-sync", "late-epoch-answer"),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from faults import PlanError, build
+from faults.frames import client_of
 from faults.outdated_expansion import lose_disk
 from faults.protocol import FaultFailed
 
@@ -22,6 +23,7 @@ class Told:
     def __init__(self, ctx: Any, replicas: tuple[int, ...], bad: bool) -> None:
         self.ctx, self.cluster, self.bad = ctx, ctx.cluster, bad
         self.steps: list[tuple[Any, ...]] = []
+        self.held: dict[str, dict[str, Any]] = {}
         self.cluster.the_controller = 3
         self.set(leader=replicas[0], isr=replicas, replicas=replicas)
         self._kill, self._start = self.cluster.kill, self.cluster.start
@@ -54,6 +56,7 @@ class Told:
     def add(self, rule: str, **fields: Any) -> None:
         self.steps.append(("hold", rule.removeprefix("e1-"), fields["api"]))
         self._add(rule, **fields)
+        self.held[rule] = fields
         if rule == "e1-answer" and self.bad:  # it will be counted as soon as it asks
             self.set(isr=(*self.state.isr, 1))
         if rule == "e1-alone" and len(self.state.replicas) == 3 and fields.get("node") == 1:
@@ -105,6 +108,9 @@ def test_a_leader_of_before_asks_its_successor(ctx: Any, entry: Any, bad: bool) 
         *(("hold", "alone"), ("hold", "few-2"), ("hold", "few-3")),
         *(("kill", 1), ("release", "alone"), ("hold", "answer"), ("start", 1), ("kill", 2)),
     ]
+    held = told.held["e1-answer"]
+    assert (held["direction"], held["client"]) == ("response", client_of(1)), "to whom it led"
+    assert held["node"] == 2
     assert fault.took_hold
     assert (fault.detail["counted"], fault.detail["led"]) == (bad, bad)
     fault.heal(ctx)
@@ -128,6 +134,33 @@ def test_the_last_of_a_set_loses_its_disk(
     fault.heal(ctx)
 
 
+def test_a_question_of_the_last_epoch_but_one_is_answered_late(ctx: Any, entry: Any) -> None:
+    told = Told(ctx, (1, 2, 3), False)
+    reassign = ctx.cluster.reassign
+
+    def as_kafka_does(assignment: Any) -> None:
+        told.steps.append(("reassign", told.state.leader_epoch + 1))
+        reassign(assignment)
+        told.set(leader_epoch=told.state.leader_epoch + 1)
+
+    ctx.cluster.reassign = as_kafka_does
+    fault = build(entry("late-epoch-answer", partition="t-0"))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "question"), ("reassign", 3)),
+        *(("hold", "told-1"), ("hold", "told-2"), ("reassign", 4), ("release", "question")),
+    ]
+    held = told.held["e1-question"]
+    assert (held["node"], held["client"]) == (1, client_of(2)), (
+        "asked of the leader, by one of them"
+    )
+    assert told.held["e1-told-2"]["action"] == "delay", "what is only counted passes"
+    assert fault.detail["epochs"] == [2, 3, 4]
+    assert fault.took_hold
+    fault.heal(ctx)
+    assert not ctx.frames.rules
+
+
 @pytest.mark.parametrize(
     ("name", "replicas"),
     [
@@ -136,6 +169,7 @@ def test_the_last_of_a_set_loses_its_disk(
         ("diverging-fetch", (1, 2)),
         ("last-standing", (1, 2)),
         ("last-standing", (3, 1, 2)),
+        ("late-epoch-answer", (1,)),
     ],
 )
 def test_a_partition_that_does_not_fit_is_refused_before_anything_dies(

@@ -50,6 +50,22 @@ def test_a_controller_that_lost_its_session_saw_it(ctx: Any, entry: Any, asleep:
     assert not asleep.paused
 
 
+def test_it_waits_for_the_new_registration_not_for_the_old(
+    ctx: Any, entry: Any, asleep: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def epoch(node: int) -> int:
+        nonlocal looks
+        looks += 1
+        return 102 if looks < 5 else 250
+
+    monkeypatch.setattr(asleep, "broker_epoch", epoch)
+    fault = build(entry("unseen-bounce", target="2"))
+    fault.inject(ctx)
+    assert fault.detail["new_broker_epoch"] == 250
+
+
 def test_the_controller_itself_is_not_bounced(ctx: Any, entry: Any, asleep: Any) -> None:
     fault = build(entry("unseen-bounce", target="controller"))
     with pytest.raises(FaultFailed, match="allowed: another broker"):

@@ -236,7 +236,6 @@ def _older_line(
         state = now.states.get((topic, partition))
         if state is None:
             return []
-        leads = found[2] == "leader"
         end, mark = starts.get((topic, partition, state["leaderEpoch"]), (None, None))
         return [
             stamps.row(
@@ -249,8 +248,8 @@ def _older_line(
                 leader_epoch=state["leaderEpoch"],
                 controller_epoch=state["controllerEpoch"],
                 correlation_id=int(found[1]),
-                log_end_offset=end if leads else None,
-                high_watermark=mark if leads else None,
+                log_end_offset=end,
+                high_watermark=mark,
             )
         ]
     update = _CACHED.match(text) or _DELETED.match(text)

@@ -74,14 +74,18 @@ def test_a_file_is_a_bug(tmp_path: Path) -> None:
 
 
 def test_a_bug_is_a_scenario_of_roles(tmp_path: Path) -> None:
-    bug = load(written(tmp_path, GOOD))
+    text = GOOD.replace('topic = "t"', 'topic = "t"\nacks_one_per_s = 7')
+    text = text.replace("[load]", '[config]\n"num.io.threads" = "2"\n[load]')
+    bug = load(written(tmp_path, text))
     scenario = scenario_of(bug, {"a.b": "c"})
     stage = Stage(nodes=(1, 2, 3), controller=3, victim=1, profile=profile_of(bug))
     (topic,) = scenario.topics(stage)
     assert topic.assignment == {0: [1, 2, 3], 1: [1, 3, 2]}
-    assert scenario.overrides == {"a.b": "c"}
+    assert scenario.overrides == {"a.b": "c", "num.io.threads": "2"}
     assert scenario.plan(random.Random(0), stage.profile) == bug.plan
     roles = scenario.workloads(stage)
+    rates = {r.params["acks"]: r.params["rate_per_s"] for r in roles if r.role == "producer"}
+    assert rates == {-1: 300.0, 1: 7}
     assert {"producer", "consumer", "metadata-reader"} <= {role.role for role in roles}
 
 

@@ -153,6 +153,19 @@ def test_what_was_held_is_delivered_though_its_sender_is_gone() -> None:
     play(story)
 
 
+def test_who_has_said_all_is_answered_all_the_same() -> None:
+    async def story(at: Setup) -> None:
+        at.proxy.obey(rule(direction="response"))
+        at.send(request(1))
+        at.writer.write_eof()
+        await at.until(lambda: at.applied() == 1)
+        at.proxy.obey({"remove": "r"})
+        assert await at.answered() == 1
+        assert await at.reader.read() == b""
+
+    play(story)
+
+
 @pytest.mark.parametrize(
     ("fields", "got", "answers"),
     [

@@ -11,7 +11,7 @@ from harness.settings import Settings, SettingsError
 from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
-from harness.sut.protocol import Planes
+from harness.sut.protocol import HasOldReleases, Planes
 from nodes.properties import parse_properties
 from tests.harness.sut.test_systems import layout
 
@@ -56,6 +56,30 @@ def test_what_a_release_can_do(name: str, control_requests: bool, planes: set[Pl
     assert sut.name == name.replace("@", "-")
 
 
+@pytest.mark.parametrize(
+    ("version", "by_znode", "fetch"),
+    [("2.1.1", True, 10), ("2.3.1", True, 11), ("2.4.0", False, 11), ("3.9.2", False, 11)],
+)
+def test_old_releases_are_asked_in_their_own_way(version: str, by_znode: bool, fetch: int) -> None:
+    sut = registry.get(f"kafka-zk@{version}")
+    assert isinstance(sut, HasOldReleases)
+    assert (sut.orders_by_znode, sut.fetch_version) == (by_znode, fetch)
+    assert not isinstance(registry.get("dualplane"), HasOldReleases)
+
+
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        ("kafka-zk@2.6.3", False),
+        ("kafka-zk@2.7.0", True),
+        ("kafka-kraft@3.3.2", True),
+        ("dualplane", True),
+    ],
+)
+def test_who_asks_the_controller_for_in_sync_sets(name: str, has: bool) -> None:
+    assert (Capability.ALTER_PARTITION in registry.get(name).capabilities) is has
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities
@@ -83,8 +107,8 @@ def test_each_release_is_brought_with_what_it_needs() -> None:
     assert "<artifactId>kafka_2.12</artifactId><version>2.5.0<" in coordinates("2.5.0")
     assert "slf4j-log4j12" in coordinates("2.8.1")
     assert "slf4j-reload4j" in coordinates("3.6.2")
-    old = pom(release_of(Version(2, 1, 1), Mode.ZOOKEEPER))
-    assert "<artifactId>zookeeper</artifactId><version>3.5.7<" in old
+    for old in ("2.1.1", "2.3.1"):
+        assert "<artifactId>zookeeper</artifactId><version>3.5.7<" in coordinates(old)
     assert "zookeeper</artifactId>" not in coordinates("2.8.1")
     kraft = pom(release_of(parse_version("4.0.0", Mode.KRAFT), Mode.KRAFT))
     assert "log4j-slf4j-impl" in kraft
