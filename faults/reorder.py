@@ -43,5 +43,6 @@ class Reorder(BaseFault):
             for (topic, partition), state in after.items()
         }
         self.took_hold = is_reordered(ctx, chosen) and all(
-            state.leader == chosen[tp][0].leader and True for tp, state in after.items()
+            state.leader == chosen[tp][0].leader and state.leader_epoch > chosen[tp][0].leader_epoch
+            for tp, state in after.items()
         )

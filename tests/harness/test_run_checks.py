@@ -45,7 +45,8 @@ def test_what_every_scenario_is_judged_by_it_can_show(name: str) -> None:
     assert ("polls" in SCENARIOS[name].checks) == ("consumer" in roles)
     for check in EVERYWHERE:
         assert promise(check).name == check
-    unseen = {"planes", "refusals"}  # where no broker takes a controller's requests
+    # Where no broker takes a controller's requests, and no ZooKeeper tells who is there.
+    unseen = {"planes", "refusals", "departures"}
     assert checks_for(EVERYWHERE, [OURS]) == [*EVERYWHERE]
     assert set(checks_for(EVERYWHERE, [KRAFT])) == set(EVERYWHERE) - unseen
 
