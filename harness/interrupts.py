@@ -6,7 +6,16 @@ and a second exception would only cut off what ends it. (`kill -9` remains; then
 closed pipes end what runs, see `harness.runtime.process`.)
 
 What must not be done by half (a process is started and its handle kept; a history is finished) is
-`uninterrupted`: a signal that comes meanwhile is obeyed at its end.
+`uninterrupted`: a signal that comes meanwhile is obeyed at its end. What has something to undo at
+its own end is `uninterrupted` as a whole, and `interruptible` within: then there is no moment
+between the two.
+
+    with uninterrupted():
+        try:
+            with interruptible():
+                work()
+        finally:
+            undo()
 """
 
 from __future__ import annotations
@@ -86,6 +95,20 @@ def uninterrupted() -> Iterator[None]:
     finally:
         _state.depth -= 1
         _obey()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside an `uninterrupted` block: a signal, also one that came before, is obeyed at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    depth, _state.depth = _state.depth, 0
+    try:
+        _obey()
+        yield
+    finally:
+        _state.depth = depth
 
 
 def _on_signal(number: int, _frame: FrameType | None) -> None:
