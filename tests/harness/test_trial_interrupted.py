@@ -36,7 +36,7 @@ def handlers() -> Iterator[None]:
     before = {n: signal.signal(n, signal.SIG_DFL) for n in interrupts.SIGNALS}
     interrupts.install()
     yield
-    interrupts.uninstall()
+    interrupts.forget()
     for number, handler in before.items():
         signal.signal(number, handler)
 
