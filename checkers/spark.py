@@ -118,7 +118,9 @@ def _signals_later() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in _ENDING}
+    before: dict[int, Any] = {
+        n: signal.signal(n, lambda number, _: came.append(number)) for n in _ENDING
+    }
     try:
         yield
     finally:

@@ -6,20 +6,31 @@ and a second exception would only cut off what ends it. (`kill -9` remains; then
 closed pipes end what runs, see `harness.runtime.process`.)
 
 What must not be done by half (a process is started and its handle kept; a history is finished) is
-`uninterrupted`: a signal that comes meanwhile is obeyed at its end.
+`uninterrupted`: a signal that comes meanwhile is obeyed at its end. What has something to undo at
+its own end is `uninterrupted` as a whole, and `interruptible` within: then there is no moment
+between the two.
+
+    with uninterrupted():
+        try:
+            with interruptible():
+                work()
+        finally:
+            undo()
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
 
 
 class _State:
@@ -60,16 +71,14 @@ def check() -> None:
 
 
 def settle() -> None:
-    """The outcome is known and being told: signals that come from now on change nothing."""
-    _state.came, _state.obeyed = _state.came or 0, True
-
-
-def uninstall() -> None:
-    """Python's own ways again. For tests, which go on living."""
+    """The outcome is known and being told: signals that come from now on change nothing, to the
+    very end of the process (Python gives handlers of its own up before that)."""
     for number in SIGNALS:
-        if signal.getsignal(number) is _on_signal:
-            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-            signal.signal(number, default)
+        signal.signal(number, signal.SIG_IGN)
+
+
+def forget() -> None:
+    """What came. For tests, which go on living."""
     _state.__init__()  # type: ignore[misc]
 
 
@@ -88,23 +97,44 @@ def uninterrupted() -> Iterator[None]:
         _obey()
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside an `uninterrupted` block: a signal, also one that came before, is obeyed at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    depth, _state.depth = _state.depth, 0
+    try:
+        _obey()
+        yield
+    finally:
+        _state.depth = depth
+
+
 def _on_signal(number: int, _frame: FrameType | None) -> None:
     if _state.came is None:
         _state.came = number
         name = signal.Signals(number).name
         text = f"\nbiplane: {name}: healing, ending what runs, keeping what was recorded\n"
-        try:
+        if number == signal.SIGHUP:
+            _let_go_of_terminals()
+        with suppress(OSError):
             os.write(2, text.encode())  # no lock is taken: the frame below may hold it
-        except OSError:
-            _tell_nobody()
     _obey()
 
 
-def _tell_nobody() -> None:
-    """The terminal is gone: whoever prints on the way out is not to fail by it."""
+def _let_go_of_terminals() -> None:
+    """Of those that are gone: whoever prints on the way out is not to fail by it. pytest keeps
+    more descriptors of one than 1 and 2."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (1, 2):
-        os.dup2(nowhere, stream)
+    gone = select.poll()
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith(_TERMINALS):
+                gone.register(descriptor, select.POLLHUP)
+    for descriptor, events in gone.poll(0):
+        if events & select.POLLHUP:
+            os.dup2(nowhere, descriptor, inheritable=descriptor <= 2)
     os.close(nowhere)
 
 

@@ -33,7 +33,7 @@ from faults.plan import Plan
 from harness.clock import tie_clocks, widen
 from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
-from harness.interrupts import check, uninterrupted
+from harness.interrupts import check, interruptible, uninterrupted
 from harness.progress import tolerant
 from harness.runtime import tools
 from harness.runtime.protocol import Programs, RuntimeFailed
@@ -115,11 +115,13 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
 
     trials: list[TrialResult] = []
     try:
-        try:
-            _play(trials, scenario, settings, arms, plan, folder, progress)
-        except KeyboardInterrupt:
-            record["interrupted"] = True
-        with uninterrupted():  # whatever ended it: what was recorded becomes a history
+        with uninterrupted():
+            try:
+                with interruptible():
+                    _play(trials, scenario, settings, arms, plan, folder, progress)
+            except KeyboardInterrupt:
+                record["interrupted"] = True
+            # Whatever ended it: what was recorded becomes a history.
             tie = widen(first_tie, tie_clocks())
             record["trials"] = [_trial_record(t) for t in trials]
             _save_record(folder, record, first_tie, tie)
@@ -289,11 +291,12 @@ def _plan(scenario: Scenario, settings: Settings) -> Plan:
 @contextmanager
 def _runtime(settings: Settings, run_id: str) -> Iterator[Any]:
     runtime = get_runtime(settings.runtime, run_id)
-    runtime.prepare()
-    try:
-        yield runtime
-    finally:
-        with uninterrupted():
+    with uninterrupted():
+        try:
+            with interruptible():
+                runtime.prepare()
+                yield runtime
+        finally:
             runtime.close()
 
 

@@ -32,7 +32,7 @@ from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
 from harness.disk import remove_flood_logs
 from harness.history.served import Served
-from harness.interrupts import check, pending, uninterrupted
+from harness.interrupts import check, interruptible, pending, uninterrupted
 from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
@@ -101,15 +101,16 @@ class TrialRunner:
             frames=Capability.FRAMES in self.plan.needs(),
         )
         self.result.log_dirs = cluster.log_dirs
-        try:
-            self._live(cluster, recorder)
-        except Exception as error:
-            self.result.failure = f"{type(error).__name__}: {error}"
-            self.refusal = error if isinstance(error, SetupError) else None
-            recorder.event("infra", component="runtime", reason=self.result.failure)
-            (self.result.folder / "failure.txt").write_text(traceback.format_exc())
-        finally:
-            with uninterrupted():
+        with uninterrupted():
+            try:
+                with interruptible():
+                    self._live(cluster, recorder)
+            except Exception as error:
+                self.result.failure = f"{type(error).__name__}: {error}"
+                self.refusal = error if isinstance(error, SetupError) else None
+                recorder.event("infra", component="runtime", reason=self.result.failure)
+                (self.result.folder / "failure.txt").write_text(traceback.format_exc())
+            finally:
                 self._end(cluster, recorder, first_tie)
         return self.result
 
@@ -145,29 +146,41 @@ class TrialRunner:
             stage = self._stage(cluster)
             self._create_topics(cluster, stage)
         schedule = self._schedule(cluster, recorder)
-        with ExitStack() as stack:
+        with uninterrupted(), ExitStack() as stack:
             stack.callback(schedule.heal_all)
-            workloads = self._launch(cluster, stage, stack)
-            # On Ctrl-C this comes first: no fault may begin while the load is being ended.
-            stack.callback(self._wind_up, cluster, schedule, workloads)
-            with self._phase(recorder, "warmup"):
-                self.progress("warm-up")
-                self._over.wait(self.settings.profile.warmup_s)
-                if not self._over.is_set():
-                    with uninterrupted():  # floods start their processes here, see `_schedule`
-                        schedule.prepare()
-            with self._phase(recorder, "chaos"):
-                self._chaos(schedule, workloads)
-            if self._over.is_set():
-                cluster.wind_up()
-            with self._phase(recorder, "heal"):
-                self.progress("healing")
-                schedule.heal_all()
-            self._come_to_rest(cluster, recorder)
-            self._stop_workloads(workloads, recorder)
+            with interruptible():
+                self._under_load(cluster, stage, schedule, recorder, stack)
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
             final_read(cluster, sorted(self.result.topics), over=self._over.is_set)
+
+    def _under_load(
+        self,
+        cluster: Cluster,
+        stage: Stage,
+        schedule: Schedule,
+        recorder: LiveRecorder,
+        stack: ExitStack,
+    ) -> None:
+        """``stack``: takes what is to be ended afterwards, however this ends."""
+        workloads = self._launch(cluster, stage, stack)
+        # On Ctrl-C this comes first: no fault may begin while the load is being ended.
+        stack.push(lambda kind, *_: self._wind_up(kind, cluster, schedule, workloads))
+        with self._phase(recorder, "warmup"):
+            self.progress("warm-up")
+            self._over.wait(self.settings.profile.warmup_s)
+            if not self._over.is_set():
+                with uninterrupted():  # floods start their processes here, see `_schedule`
+                    schedule.prepare()
+        with self._phase(recorder, "chaos"):
+            self._chaos(schedule, workloads)
+        if self._over.is_set():
+            cluster.wind_up()
+        with self._phase(recorder, "heal"):
+            self.progress("healing")
+            schedule.heal_all()
+        self._come_to_rest(cluster, recorder)
+        self._stop_workloads(workloads, recorder)
 
     def _come_to_rest(self, cluster: Cluster, recorder: LiveRecorder) -> None:
         served = Served(self.live, self.result.workloads or [])
@@ -187,11 +200,15 @@ class TrialRunner:
         rest.record()
 
     @staticmethod
-    def _wind_up(cluster: Cluster, schedule: Schedule, workloads: list[WorkloadProcess]) -> None:
+    def _wind_up(
+        kind: object, cluster: Cluster, schedule: Schedule, workloads: list[WorkloadProcess]
+    ) -> None:
+        """``kind``: of the exception that ended the load, if one did: then nobody waits."""
         schedule.stop()
-        cluster.wind_up()
-        for process in workloads:
-            process.tell_to_end()
+        if kind is not None:
+            cluster.wind_up()
+            for process in workloads:
+                process.tell_to_end()
 
     def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder) -> None:
         """End at once when all is at rest and every client was served. Else there may be something

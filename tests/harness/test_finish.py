@@ -210,6 +210,7 @@ def test_a_full_disk_leaves_the_history_as_it_was(
     assert len(stored(out, "produce")) == 501
 
 
+@pytest.mark.processes
 def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
     """Ten times the rows, the same peak but for a little."""
     peaks = []

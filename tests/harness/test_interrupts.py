@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def installed() -> Iterator[None]:
     before = {number: signal.signal(number, signal.SIG_DFL) for number in NUMBERS}
     interrupts.install()
     yield
-    interrupts.uninstall()
+    interrupts.forget()
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -143,19 +144,20 @@ def test_nohup_is_respected(ignored: bool) -> None:
 
 
 def test_a_terminal_that_is_gone_is_no_reason_to_fail() -> None:
-    """Of what comes next: what is printed goes nowhere."""
-    kept = [os.dup(stream) for stream in (1, 2)]
+    """Of what comes next: what is printed goes nowhere, through whatever descriptor. Others, and
+    terminals that are there, are left alone."""
+    (lost, its_end), (kept, other_end) = pty.openpty(), pty.openpty()
+    again = os.dup(its_end)
     read, write = os.pipe()
-    os.close(read)
-    for stream in (1, 2):
-        os.dup2(write, stream)
+    os.close(lost)
     try:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGHUP)
-        written = [os.write(stream, b"stopped") for stream in (1, 2)]
+        assert [os.write(end, b"stopped") for end in (its_end, again)] == [7, 7]
+        os.write(other_end, b"here")
+        assert os.read(kept, 10) == b"here"
+        os.write(write, b"here")
+        assert os.read(read, 10) == b"here"
     finally:
-        for stream, old in zip((1, 2), kept, strict=True):
-            os.dup2(old, stream)
-            os.close(old)
-        os.close(write)
-    assert written == [7, 7]
+        for descriptor in (its_end, again, kept, other_end, read, write):
+            os.close(descriptor)

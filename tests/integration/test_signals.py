@@ -243,6 +243,7 @@ def test_nothing_outlives_a_harness_that_is_killed(
 ) -> None:
     running = run("biplane run")
     running.reach(step, wait_until)
+    wait_until(lambda: descendants(running.process.pid))
     ran = running.end(signal.SIGKILL, None)
     assert ran
     wait_until(lambda: not [one for one in ran if start_ticks(one[0]) == one[1]])

@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -155,8 +156,14 @@ def source_root() -> Path:
 def everything(root: Path, rooms: Sequence[str] = ROOMS) -> Iterator[Generated]:
     """Every mutant that the rooms have, in a fixed order."""
     for path in _files(root, rooms):
-        for site in sites((root / path).read_text(), _known(root)):
+        for site in _sites((root / path).read_text(), _known(root)):
             yield Generated(path, site)
+
+
+@cache
+def _sites(text: str, known: frozenset[str]) -> tuple[Site, ...]:
+    """A study asks for them over and over; all rooms take seconds."""
+    return tuple(sites(text, known))
 
 
 def _files(root: Path, rooms: Sequence[str]) -> Iterator[str]:

@@ -169,6 +169,7 @@ def test_a_watched_package_tells_the_same_of_every_place_and_does_what_it_did(
     assert f"differed {boundary.name}" in overlay.told(folder)
 
 
+@pytest.mark.processes
 def test_the_broker_passes_its_own_tests_while_every_place_is_watched(
     tmp_path: Path, root: Path
 ) -> None:

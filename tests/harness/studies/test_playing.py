@@ -15,6 +15,8 @@ from harness.settings import Settings
 from harness.studies import playing
 from harness.studies.ledger import Play
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_run_is_judged_in_a_process_of_its_own(tmp_path: Path) -> None:
     with playing.judges() as judge:
