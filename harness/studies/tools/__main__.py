@@ -59,7 +59,7 @@ class Tools:
     def look(self, step: Step) -> Seen:
         for attempt in range(_TRIES):
             seen = self._run(step)
-            if seen.works:
+            if seen.works or not step.waits:
                 break
             time.sleep(attempt)
         return seen
@@ -103,13 +103,14 @@ class Tools:
         }
 
     def _find(self, pattern: str) -> Path:
-        """The largest file of that name in any node's logs."""
+        """The first segment of that name in any node's logs, of several the largest."""
         found = [
             path
             for node in self._cluster.node_ids
             for path in self._cluster.layout(node).dir.rglob(pattern)
         ]
-        return max(found, key=lambda path: path.stat().st_size, default=Path("none.log"))
+        found.sort(key=lambda path: (path.name, -path.stat().st_size))
+        return found[0] if found else Path("none.log")
 
 
 @contextmanager
