@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 TOPIC: Final = "tools"
 GROUP: Final = "readers"
@@ -41,6 +41,8 @@ class Step:
     says: str
     """A regular expression, found anywhere in what the tool prints."""
     exit: int = 0
+    lacks: str = ""
+    """What this broker is known not to have, where the step needs it."""
 
     @property
     def waits(self) -> bool:
@@ -102,7 +104,9 @@ _TOPICS: Final[Sequence[tuple[str, str, int]]] = (
     ),
     ("--describe --under-replicated-partitions", r"^\s*$", 0),
 )
-_CONFIGS: Final[Sequence[tuple[str, str, int]]] = (
+_DYNAMIC: Final = "configs of a broker, other than throttles, that change while it runs"
+_QUOTAS: Final = "quotas of clients"
+_CONFIGS: Final[Sequence[tuple[Any, ...]]] = (
     (
         f"--describe --entity-type topics --entity-name {TOPIC}",
         r"min\.insync\.replicas=2 sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:min",
@@ -135,11 +139,13 @@ _CONFIGS: Final[Sequence[tuple[str, str, int]]] = (
         "--alter --entity-type brokers --entity-name 1 --add-config log.retention.ms=200000000",
         r"Completed updating config for broker 1\.",
         0,
+        _DYNAMIC,
     ),
     (
         "--describe --entity-type brokers --entity-name 1",
         r"log\.retention\.ms=200000000 sensitive=false",
         0,
+        _DYNAMIC,
     ),
     (
         "--alter --entity-type brokers --entity-name 1 --add-config"
@@ -147,15 +153,21 @@ _CONFIGS: Final[Sequence[tuple[str, str, int]]] = (
         r"Cannot update these configs dynamically: Set\(control\.plane\.listener\.name\)",
         1,
     ),
-    ("--describe --entity-type broker-loggers --entity-name 1", r"kafka\.\S+=[A-Z]+", 0),
+    (
+        "--describe --entity-type broker-loggers --entity-name 1",
+        r"kafka\.\S+=[A-Z]+",
+        0,
+        "levels of loggers that are shown and changed while a broker runs",
+    ),
     (
         "--alter --entity-type clients --entity-name c --add-config producer_byte_rate=100000",
         r"Completed updating config for client c\.",
         0,
+        _QUOTAS,
     ),
-    ("--describe --entity-type clients --entity-name c", r"producer_byte_rate=100000", 0),
+    ("--describe --entity-type clients --entity-name c", "producer_byte_rate=100000", 0, _QUOTAS),
 )
-_LOAD: Final[Sequence[tuple[str, str, str, int]]] = (
+_LOAD: Final[Sequence[tuple[Any, ...]]] = (
     (
         "kafka-producer-perf-test",
         f"--topic {TOPIC} --num-records {RECORDS} --record-size 100 --throughput -1"
@@ -177,6 +189,7 @@ _LOAD: Final[Sequence[tuple[str, str, str, int]]] = (
         " --transaction-duration-ms 100",
         "10 records sent",
         0,
+        "transactions",
     ),
     (
         "kafka-console-consumer",
