@@ -88,8 +88,7 @@ class Tools:
             return Seen(-1, f"no end within {_DEADLINE_S} s", works=False)
         lines = [line for line in done.stdout.splitlines() if not _NOISE.search(line)]
         said = "\n".join(lines)
-        works = done.returncode == step.exit and re.search(step.says, said) is not None
-        return Seen(done.returncode, said[:4000], works)
+        return Seen(done.returncode, said[:4000], step.works(done.returncode, said))
 
     def _places(self) -> dict[str, object]:
         addresses = self._cluster.bootstrap(direct=True)
@@ -145,6 +144,15 @@ def look(system: str, libs: Path, steps: Sequence[Step]) -> dict[str, Seen]:
             print(f"{system}: {step.tool} {step.arguments}: {word}", flush=True)
             found[key(step)] = seen
     return found
+
+
+def kept(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Seen]:
+    """What was seen of today's steps, judged as they are today."""
+    return {
+        key(step): Seen(row["exit"], row["said"], step.works(row["exit"], row["said"]))
+        for step in STEPS
+        if (row := rows.get(key(step))) is not None
+    }
 
 
 def key(step: Step) -> str:
@@ -236,8 +244,7 @@ def main() -> int:
             text = json.dumps({key: asdict(seen) for key, seen in rows.items()}, indent=1)
             (given.keep / f"{name}.json").write_text(text)
         for path in given.keep.glob("*.json"):
-            rows = {k: Seen(**v) for k, v in json.loads(path.read_text()).items()}
-            found.setdefault(path.stem, rows)
+            found.setdefault(path.stem, kept(json.loads(path.read_text())))
     if given.write is not None:
         given.write.write_text(page(found, version_in(libs) or "unknown"))
     ours = found.get(OURS, {})

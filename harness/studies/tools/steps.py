@@ -7,6 +7,7 @@ here, too, with its refusal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +44,10 @@ class Step:
     exit: int = 0
     lacks: str = ""
     """What this broker is known not to have, where the step needs it."""
+
+    def works(self, code: int, said: str) -> bool:
+        """Whether it ended and said as a right answer does."""
+        return code == self.exit and re.search(self.says, said) is not None
 
     @property
     def waits(self) -> bool:
@@ -318,7 +323,8 @@ _MOVES: Final[Sequence[tuple[str, str, str, int]]] = (
     (
         "kafka-leader-election",
         "--election-type preferred --path-to-json-file {folder}/election.json",
-        rf"Successfully completed leader election \(PREFERRED\) for partitions {TOPIC}-0",
+        rf"(Successfully completed leader election \(PREFERRED\)|Valid replica already elected) for"
+        rf" partitions {TOPIC}-0",
         0,
     ),
     (
