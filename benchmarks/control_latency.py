@@ -16,6 +16,11 @@ does not hold up the others either. States of the data plane:
 
 Single and dual plane take turns in each state, round by round; the ratios are what to trust. The
 floods step back as those of the harness do, and the prober has the priority that it has there.
+
+Beside each row: how much of it passed inside the broker, from the request read whole to its answer
+sent (by its own trace), and in which stage. The rest is the wire, the prober, and the wait of a
+network thread for a core and for the interpreter before it reads. On a machine that others use,
+too, that rest grows: whoever holds the interpreter may be put off its core, priorities or not.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
+
+import orjson
 
 from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
@@ -47,6 +54,7 @@ _CONNECTIONS: Final = 16
 _INTERVAL_NS: Final = 25_000_000
 _PARTITIONS: Final = 20
 _ALL: Final = tuple(range(_PARTITIONS))
+_TRACE: Final = "trace.jsonl"
 _STORED: Final = "stored"
 """The topic to fetch from; nothing else is written to it, so that nothing of it is removed."""
 
@@ -198,6 +206,34 @@ def measure(broker: OneBroker, state: str, seconds: float) -> tuple[list[int], s
         return found, took
 
 
+_STAGES: Final = (
+    ("queue", "receive_t", "dequeue_t"),
+    ("handler", "dequeue_t", "handled_t"),
+    ("answer", "handled_t", "t"),
+)
+
+
+def inside(broker: OneBroker, since_ns: int) -> str:
+    """What the broker says of the probes that it has answered since then."""
+    rows = [
+        row
+        for row in map(orjson.loads, (broker.folder / _TRACE).read_bytes().splitlines())
+        if row["f"] == "control_request"
+        and row["receive_t"] >= since_ns
+        and row["client_id"] == "bench"
+    ]
+    if not rows:
+        return ""
+    p99 = {
+        name: quantile_ms([row[end] - row[start] for row in rows], 0.99)
+        for name, start, end in (*_STAGES, ("in all", "receive_t", "t"))
+    }
+    total = p99.pop("in all")
+    return (
+        f"in the broker p99 {total:6.2f} ms ({', '.join(f'{n} {v:.2f}' for n, v in p99.items())})"
+    )
+
+
 def quantile_ms(values: list[int], q: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))] / 1e6
@@ -221,7 +257,10 @@ def main() -> None:
         brokers = {
             name: stack.enter_context(
                 one_broker(
-                    dual=name == "dual", partitions=_PARTITIONS, overrides=_SMALL_LOGS | configs
+                    dual=name == "dual",
+                    partitions=_PARTITIONS,
+                    overrides=_SMALL_LOGS | configs,
+                    trace=_TRACE,
                 )
             )
             for name in planes
@@ -231,11 +270,13 @@ def main() -> None:
         for _ in range(chosen.rounds):
             for state in states:
                 for name, broker in brokers.items():
+                    since_ns = time.monotonic_ns()
                     with canary() as machine:
                         values, took = measure(broker, state, chosen.seconds)
                     found.setdefault((name, state), []).extend(values)
                     print(
-                        f"{name:6} {state:9} {_row(values)}   load {took}   {machine}",
+                        f"{name:6} {state:11} {_row(values)}   {inside(broker, since_ns)}   "
+                        f"load {took}   {machine}",
                         flush=True,
                     )
     print("all rounds:")

@@ -81,11 +81,13 @@ def one_broker(
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     kafka: Path | None = None,
+    trace: str = "",
 ) -> Iterator[OneBroker]:
     """A broker with a topic of `partitions` partitions, ready for load.
 
     `environment` is added to the broker's. `kafka`: a folder with the jars of an Apache Kafka in
     ZooKeeper mode, which is then what runs, with the same configs and its own heap and compiler.
+    `trace`: a file in the broker's folder for its trace.
     """
     processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="biplane-bench-") as scratch:
@@ -94,9 +96,12 @@ def one_broker(
             zk_port = free_port()
             processes.append(_start_zookeeper(folder, zk_port))
             _wait(lambda: b"Mode" in _srvr(zk_port), "ZooKeeper")
+            settings = dict(overrides or {})
+            if trace:
+                settings["biplane.trace.path"] = str(folder / trace)
             command = [sys.executable, "-m", "nodes"] if kafka is None else _kafka(folder, kafka)
             ports = _start_broker(
-                folder, zk_port, dual, overrides or {}, command, environment or {}, processes
+                folder, zk_port, dual, settings, command, environment or {}, processes
             )
             with Connection("127.0.0.1", ports["CLIENT"], "bench", 10.0) as client:
                 create_topic(client, partitions)

@@ -49,6 +49,8 @@ class Release:
     """The environment variable that names a folder of jars."""
     beside: Sequence[tuple[str, str, str]] = ()
     """Coordinates beside Kafka's own: (group, artifact, version)."""
+    alone: Sequence[tuple[str, str, str]] = ()
+    """The same, of which only the jar itself is wanted: nothing that it depends on."""
     scala: str = "2.13"
 
     @property
@@ -69,6 +71,7 @@ ZOOKEEPER_LINE: Final = Release(
     says="3.9 (ZooKeeper mode)",
     variable="BIPLANE_KAFKA_LIBS",
     beside=needs_of(Version(3, 9, 2)).beside,
+    alone=(("org.apache.kafka", "kafka-tools", "3.9.2"),),  # kafka-topics and its like
 )
 KRAFT_LINE: Final = Release(
     line="4.",
@@ -182,10 +185,15 @@ def _places(release: Release) -> list[tuple[str | None, Path]]:
 def pom(release: Release) -> str:
     """A Maven project whose runtime class path is the release."""
     wanted = [("org.apache.kafka", f"kafka_{release.scala}", release.pinned), *release.beside]
+    nothing_else = (
+        "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+        "</exclusions>"
+    )
     dependencies = "".join(
         f"    <dependency><groupId>{g}</groupId><artifactId>{a}</artifactId>"
-        f"<version>{v}</version></dependency>\n"
-        for g, a, v in wanted
+        f"<version>{v}</version>{without}</dependency>\n"
+        for rows, without in ((wanted, ""), (release.alone, nothing_else))
+        for g, a, v in rows
     )
     return (
         "<project><modelVersion>4.0.0</modelVersion>\n"
@@ -198,7 +206,9 @@ def pom(release: Release) -> str:
 def fetch(release: Release) -> Path:
     """Bring the pinned jars. Raises `SetupError` with one line of what would mend it."""
     libs = fetched_dir(release)
-    if version_in(libs) == release.pinned:
+    if version_in(libs) == release.pinned and all(
+        (libs / f"{artifact}-{version}.jar").exists() for _, artifact, version in release.alone
+    ):
         return libs
     maven = shutil.which("mvn")
     if maven is None:

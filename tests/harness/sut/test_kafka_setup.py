@@ -86,6 +86,21 @@ def test_versions_are_pinned_in_the_project_that_maven_gets() -> None:
     text = pom(ZOOKEEPER_LINE)
     assert f"<version>{ZOOKEEPER_LINE.pinned}</version>" in text
     assert "slf4j-reload4j" in text
+    (tools,) = [line for line in text.splitlines() if "kafka-tools<" in line]
+    assert f"<version>{ZOOKEEPER_LINE.pinned}</version><exclusions>" in tools
+    assert text.count("<exclusions>") == 1
+
+
+def test_what_lacks_kafkas_tools_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libs = kafka(tmp_path / "libs", ZOOKEEPER_LINE.pinned)
+    monkeypatch.setattr(kafka_jars, "fetched_dir", lambda _: libs)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(SetupError, match="no Maven"):
+        kafka_jars.fetch(ZOOKEEPER_LINE)
+    (libs / f"kafka-tools-{ZOOKEEPER_LINE.pinned}.jar").touch()
+    assert kafka_jars.fetch(ZOOKEEPER_LINE) == libs
 
 
 def test_the_detail_is_an_override_that_the_broker_never_sees() -> None:

@@ -42,7 +42,7 @@ class TestCreateTopics:
     def test_is_released_by_the_update_that_shows_it(self, node: Any) -> None:
         node.admin.propagates = False
         reply = node.send(
-            ApiKey.CREATE_TOPICS, 2, timeout=30_000, topics=[{"name": "new", "num_partitions": 1}]
+            ApiKey.CREATE_TOPICS, 2, timeout=600_000, topics=[{"name": "new", "num_partitions": 1}]
         )
         node.lead("other")
         assert not reply.is_done
@@ -130,7 +130,7 @@ class TestElections:
         answer = node.call(ApiKey.ELECT_LEADERS, 2, timeout=20, **fields)
         (topic,) = answer.replica_election_results
         assert topic.partition_result[0].error_code == Errors.REQUEST_TIMED_OUT
-        reply = node.send(ApiKey.ELECT_LEADERS, 2, timeout=30_000, **fields)
+        reply = node.send(ApiKey.ELECT_LEADERS, 2, timeout=600_000, **fields)
         assert not reply.is_done
         node.lead("a", leader=1, leader_epoch=1)
         assert reply.wait()

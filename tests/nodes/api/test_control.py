@@ -9,6 +9,7 @@ import pytest
 
 from checkers.history import problem_with
 from nodes.core.errors import Errors
+from nodes.groups.store import OFFSETS_TOPIC
 from nodes.wire.apis import ApiKey
 
 STALE_BROKER = Errors.STALE_BROKER_EPOCH
@@ -103,6 +104,22 @@ class TestStopReplica:
         assert answer.error_code == 0
         assert [int(p.error_code) for p in answer.partition_errors] == [error]
 
+    @pytest.mark.parametrize(("leader_epoch", "code"), [(5, Errors.NOT_COORDINATOR), (4, 0)])
+    def test_who_loses_the_groups_partition_coordinates_no_more(
+        self, node: Any, wait_until: Any, leader_epoch: int, code: int
+    ) -> None:
+        """Unless the order is stale."""
+        node.lead(OFFSETS_TOPIC, leader_epoch=5)
+        coordinates = {"group_id": "g", "topics": None}
+
+        def error() -> int:
+            return int(node.call(ApiKey.OFFSET_FETCH, 5, **coordinates).error_code)
+
+        wait_until(lambda: error() == 0)
+        rows = [{"partition_index": 0, "leader_epoch": leader_epoch, "delete_partition": False}]
+        self.stop(node, topic_states=[{"topic_name": OFFSETS_TOPIC, "partition_states": rows}])
+        assert error() == code
+
     @pytest.mark.parametrize(
         ("changes", "error"),
         [({"controller_epoch": 0}, STALE_CONTROLLER), ({"broker_epoch": 99}, STALE_BROKER)],
@@ -137,7 +154,7 @@ class TestTrace:
         rows = node.trace("control_request")
         for row in rows:
             assert problem_with(row) is None
-            assert row["receive_t"] <= row["handled_t"] <= row["t"]
+            assert row["receive_t"] <= row["handled_t"] < row["t"]
             assert row["own_broker_epoch"] == 100
         _, applied, told, refused, stopped = rows
         assert [r["api"] for r in rows] == [
@@ -155,6 +172,10 @@ class TestTrace:
         assert stopped["partitions"][0]["error"] == Errors.FENCED_LEADER_EPOCH
         assert applied["client_id"] == "tester"
         assert (applied["plane"], applied["listener"]) == ("data", "PLAINTEXT")
+
+    def test_it_is_the_listener_that_it_came_in_on(self, node: Any) -> None:
+        TestStopReplica.stop(node, listener="CONTROLLER")
+        assert node.trace("control_request")[-1]["listener"] == "CONTROLLER"
 
 
 class TestToTheController:

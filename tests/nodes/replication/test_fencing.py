@@ -246,6 +246,21 @@ def test_a_new_leader_does_not_answer_with_an_old_end(cluster: MemoryCluster) ->
     assert manager.list_offset(TP, LATEST_TIMESTAMP, 3, 0, 1) == (0, -1, 1, 3)
 
 
+def test_a_leader_that_is_not_alive_is_not_followed(cluster: MemoryCluster) -> None:
+    """ReplicaManager.makeFollowers: the answer is "no error", and the partition stays what it was
+    until a leader is named that the broker knows to be there."""
+    partition = cluster.brokers[1].partition()
+    assert partition.is_leader
+    before = partition.leader_epoch
+    cluster.alive.discard(2)
+    cluster.controller.elect(TP, 2)
+    assert cluster.controller.tell(1) == 0
+    assert (partition.is_leader, partition.leader_epoch) == (True, before)
+    cluster.alive.add(2)
+    assert cluster.controller.tell(1) == 0
+    assert (partition.leader_id, partition.leader_epoch) == (2, before + 1)
+
+
 def test_metadata_updates_are_traced(cluster: MemoryCluster) -> None:
     row = cluster.brokers[1].trace("metadata_update")[-1]
     assert (row["leader"], row["leader_epoch"], row["controller_epoch"]) == (1, 2, 5)
