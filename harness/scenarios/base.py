@@ -96,6 +96,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("recovery", "evidence"),  # what was healed comes back; nothing is lost in silence
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
     *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
+    "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was
     *("replicas", "records"),  # logs agree with each other, and with what was sent
 )
@@ -107,6 +108,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
     "departures": frozenset({Capability.ZOOKEEPER}),
+    "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
