@@ -169,9 +169,14 @@ def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.
     ]
 
 
+_GATHERED_MS: Final = 500.0
+"""At 50 records a second over six partitions: four a batch."""
+
+
 def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> list[Role]:
     """Producers that retry whatever happens, and are promised each record once, in order. Two, at
-    half the rate each: of one alone nobody sees whether its producer id is its own."""
+    half the rate each: of one alone nobody sees whether its producer id is its own. The second
+    gathers what it sends: batches of several records, whose times are apart."""
     return [
         Role(
             role="producer",
@@ -182,9 +187,10 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> lis
                 "rate_per_s": per_s / 2,
                 "first_value": (number + 1) * 1_000_000_000,
                 "idempotent": True,
+                "linger_ms": linger_ms,
             },
         )
-        for number in (1, 2)
+        for number, linger_ms in ((1, 0.0), (2, _GATHERED_MS))
     ]
 
 
