@@ -17,6 +17,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     fencing              was anything accepted from a controller or leader of the past?
     refusals             were stale requests, and only they, refused with Kafka's error?
     succession           did only the newest controller decide?
+    handing-over         did who was stopped in order let others lead first?
     availability         how long was a partition without a leader that serves?
     topic-deletion       were topics deleted, and none before its replicas stopped?
     replicas             do all logs of a partition say the same?
@@ -50,6 +51,7 @@ NAMES: Final = (
     "fencing",
     "refusals",
     "succession",
+    "handing-over",
     "availability",
     "topic-deletion",
     "replicas",

@@ -14,9 +14,9 @@ And at once: ``dead-elected``, a broker was elected whose registration had been 
 `KNOWN_NS`, by a controller that was in office all the while.
 
 Lawful, and similar: the last member of a set stays in it (it may come back with everything); topics
-that are being deleted are left as they are; a controller that a fault names, or that is just being
-replaced, decides when it can. All of it is read from ZooKeeper's own log; its times are used only
-as distances of seconds.
+that are being deleted are left as they are; a controller that a fault names, that is paused, or
+that is just being replaced, decides when it can. All of it is read from ZooKeeper's own log; its
+times are used only as distances of seconds.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ def _end(history: History, trial: Trial) -> int | None:
 
 
 def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
-    """Faults, from their beginning until they were healed, by the brokers that they ever name; and
-    deletions that were asked for."""
+    """Faults, from their beginning until they were healed, by the brokers that they ever name;
+    pauses, whether a fault names whom it paused or not; and deletions that were asked for."""
     nodes: dict[str, set[int]] = {}
     spans: dict[str, list[tuple[int, str]]] = {}
     for row in history.rows("fault"):
@@ -227,6 +227,16 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
         healed = [t for t, phase in steps if phase == "healed"]
         if healed:
             yield max(healed), "over", named
+    paused: set[int] = set()
+    for row in sorted(history.rows("node_event"), key=lambda row: row["t"]):
+        if (row["arm"], row["trial"]) != trial or row["node"] is None:
+            continue
+        if row["event"] == "pause" and row["node"] not in paused:
+            paused.add(row["node"])
+            yield row["t"], "begun", [row["node"]]
+        elif row["event"] in ("resume", "kill", "exited") and row["node"] in paused:
+            paused.discard(row["node"])
+            yield row["t"], "over", [row["node"]]
     for row in history.rows("topic_deletion"):
         if (row["arm"], row["trial"]) == trial and row["step"] == "requested":
             yield row["t"], "dying", row["topic"]

@@ -13,10 +13,13 @@ Layout (big-endian; org.apache.zookeeper.server.persistence.FileTxnLog)::
     set     path, data, version i32                                        (type 5)
     delete  path                                                           (types 2, 20)
     multi   count i32, then each: type i32, record as a buffer             (type 14)
+    close   count i32, then each: path of an ephemeral znode that goes     (type -11)
     string / buffer: length i32 and bytes; length -1: null
 
 The server is still running while it is read: what is torn at the end is left out. Which entries a
-topic's recreation belongs to is kept by the zxid of its creation, which is the znode's czxid.
+topic's recreation belongs to is kept by the zxid of its creation, which is the znode's czxid. A
+session that ends takes its ephemeral znodes along in the one entry of its close, which names them
+since ZooKeeper 3.6 (``zookeeper.closeSessionTxn.enabled``).
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _I32: Final = struct.Struct(">i")
 CREATE: Final = frozenset({1, 15, 19, 21})
 DELETE: Final = frozenset({2, 20})
 SET_DATA: Final = 5
+_DELETED: Final = 2
 _MULTI: Final = 14
+_CLOSE: Final = -11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +164,13 @@ def _single(
             (inner,) = _I32.unpack_from(record, at)
             part, at = buffer(record, at + _I32.size)
             yield from _single(zxid, time_ms, inner, part)
+    elif kind == _CLOSE and len(record) >= _I32.size:
+        (count,) = _I32.unpack_from(record)
+        at = _I32.size
+        for _ in range(count):
+            start = at
+            _, at = buffer(record, start)
+            yield zxid, time_ms, _DELETED, record[start:at]
     elif kind in CREATE or kind in DELETE or kind == SET_DATA:
         yield zxid, time_ms, kind, record
 

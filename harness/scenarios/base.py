@@ -96,6 +96,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("recovery", "evidence"),  # what was healed comes back; nothing is lost in silence
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
     *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
+    "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was
     *("replicas", "records"),  # logs agree with each other, and with what was sent
 )
@@ -107,6 +108,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
     "departures": frozenset({Capability.ZOOKEEPER}),
+    "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
@@ -167,9 +169,14 @@ def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.
     ]
 
 
+_GATHERED_MS: Final = 500.0
+"""At 50 records a second over six partitions: four a batch."""
+
+
 def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> list[Role]:
     """Producers that retry whatever happens, and are promised each record once, in order. Two, at
-    half the rate each: of one alone nobody sees whether its producer id is its own."""
+    half the rate each: of one alone nobody sees whether its producer id is its own. The second
+    gathers what it sends: batches of several records, whose times are apart."""
     return [
         Role(
             role="producer",
@@ -180,9 +187,10 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> lis
                 "rate_per_s": per_s / 2,
                 "first_value": (number + 1) * 1_000_000_000,
                 "idempotent": True,
+                "linger_ms": linger_ms,
             },
         )
-        for number in (1, 2)
+        for number, linger_ms in ((1, 0.0), (2, _GATHERED_MS))
     ]
 
 

@@ -266,6 +266,7 @@ def test_the_flooded_broker_is_the_controller() -> None:
 def test_idempotent_producers_have_values_of_their_own(name: str) -> None:
     producers = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "producer"]
     assert sum(bool(r.params.get("idempotent")) for r in producers) == 2
+    assert sorted(r.params["linger_ms"] for r in producers if r.params.get("idempotent"))[1] > 100
     assert len({r.params.get("first_value", 0) for r in producers}) == len(producers)
 
 

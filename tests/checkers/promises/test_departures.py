@@ -156,6 +156,21 @@ def troubled(*nodes: int) -> Callable[[], Zoo]:
     return made
 
 
+def paused(node: int, until: float = 9000) -> Callable[[], Zoo]:
+    """By a fault that names only whom it was aimed at (`faults.unseen_bounce`)."""
+
+    def made() -> Zoo:
+        story = Zoo()
+        story.fault(800, 10_000, 1)
+        story.add("node_event", 900, node=node, event="pause")
+        story.gone(1000, 1)
+        story.add("node_event", until, node=node, event="resume")
+        story.state(12_000, 2, [2, 3])
+        return story
+
+    return made
+
+
 def dying() -> Zoo:
     story = Zoo()
     story.add("topic_deletion", 900, topic="t", step="requested")
@@ -178,6 +193,7 @@ LAWFUL: dict[str, Callable[[], Zoo]] = {
     "no controller for long": no_controller,
     "a fault at the controller": troubled(3),
     "a fault that names nobody": troubled(),
+    "a controller that is paused": paused(3),
     "a topic that is deleted": dying,
     "stopped for good": all_stopped_in_the_end,
     "elected before that is known": lambda: dead_elected(2500),
@@ -190,10 +206,14 @@ def test_who_is_gone_is_replaced(spark: Any) -> None:
     stories |= {name: made() for name, made in LAWFUL.items()}
     # A fault that names only others keeps nobody from deciding.
     stories["a fault elsewhere"] = troubled(2)()
+    stories["another is paused"] = paused(2)()
+    stories["the controller was paused for a moment"] = paused(3, 1100)()
     found = judged_together(spark, check, stories)
     assert {name: rules for name, (rules, _) in found.items() if rules} == {
         **{name: rules for name, (_, rules) in BROKEN.items()},
         "a fault elsewhere": {"dead-leads": 1},
+        "another is paused": {"dead-leads": 1},
+        "the controller was paused for a moment": {"dead-leads": 1},
     }
 
 

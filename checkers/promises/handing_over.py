@@ -1,0 +1,254 @@
+"""Handing over: does a broker that is stopped in order let others lead before it goes?
+
+Guarantee: a broker that is asked to stop asks the controller first (ControlledShutdown), which
+elects another in-sync replica for all that it leads; only then does it close its session
+(KafkaServer.controlledShutdown, KafkaController.doControlledShutdown). Without it those partitions
+have no leader until the controller has seen the broker vanish: no record is lost by that, and every
+client waits.
+
+Violation, for a stop that ended in order:
+- ``left-leading``: when the broker's registration went it was the leader of a partition that it
+  had led when its stop began, although another registered broker that was not being stopped was in
+  sync then and now.
+
+Lawful, and similar: a broker that is killed or was too slow to stop hands nothing over; so does one
+whose followers lag. A controller that changes, or that a fault disturbs, meanwhile may not have
+heard of it: a stop is judged where no other fault was in place, all other brokers ran and the
+office did not change hands, from `SETTLED_NS` before its beginning to `ASKED_NS` after it, or to
+its end. What is not judged is named.
+With ``controlled.shutdown.enable=false`` nobody is asked: not for scenarios that set it.
+
+Who led what and who was registered is read from ZooKeeper's own log, in its own order; only the
+stop's beginning is held against its times, which are widened by their error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.leadership import Key, key_of
+from checkers.facts.office import in_order, written
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+SETTLED_NS: Final = 2_000_000_000
+"""So long after an election, or after a fault was healed, brokers know their controller."""
+ASKED_NS: Final = 2_000_000_000
+"""So long after it was told to stop a broker has asked for the first time, and been answered."""
+HANDED: Final = "partitions led by a broker that was stopped in order"
+STOPS: Final = "stops in order"
+REGISTERED: Final = "registrations of brokers"
+Row = Mapping[str, Any]
+Trial = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """``gone``: the row by which its registration went."""
+
+    node: int
+    began_t: int
+    ended_t: int
+    gone: Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """From when until when (ns; None: for ever) there was something the matter."""
+
+    of: Any
+    from_t: int
+    to_t: int | None
+
+    def meets(self, from_t: int, to_t: int) -> bool:
+        return self.from_t < to_t and (self.to_t is None or self.to_t > from_t)
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    written_by: dict[Trial, list[Row]] = {}
+    for row in in_order(history):
+        written_by.setdefault((row["arm"], row["trial"]), []).append(row)
+    events, faults = _by_trial(history, "node_event"), _by_trial(history, "fault")
+    deletions = _by_trial(history, "topic_deletion")
+    for trial, rows in written_by.items():
+        outcome.saw(*trial, REGISTERED, sum(_is_registration(row) for row in rows))
+        down = _down(events.get(trial, ()))
+        dying = {row["topic"] for row in deletions.get(trial, ())}
+        for stop in _stops(events.get(trial, ()), rows):
+            outcome.saw(*trial, STOPS)
+            why = _unfit(stop, rows, _spans(faults.get(trial, ())), down)
+            if why is not None:
+                outcome.unjudged(trial[0], f"a stop in order {why}")
+                continue
+            for key, now in _led(stop, rows, down, dying):
+                outcome.saw(*trial, HANDED)
+                if now["leader"] == stop.node:
+                    outcome.add(_finding(trial, key, stop, now))
+    for arm, _ in sorted(set(history.trials) - set(written_by)):
+        outcome.unjudged(arm, "without ZooKeeper's own log: who led what when it was stopped")
+    return outcome
+
+
+def _is_registration(row: Row) -> bool:
+    return (row["what"], row["step"]) == ("broker", "created")
+
+
+def _by_trial(history: History, kind: str) -> dict[Trial, list[Row]]:
+    found: dict[Trial, list[Row]] = {}
+    for row in sorted(history.rows(kind), key=lambda row: row["t"]):
+        found.setdefault((row["arm"], row["trial"]), []).append(row)
+    return found
+
+
+def _stops(events: Sequence[Row], rows: Sequence[Row]) -> Iterator[_Stop]:
+    """Each that the broker ended by itself and that took its registration, while the run went on:
+    at its end all are stopped, and nobody is left to take over."""
+    began: dict[int, int] = {}
+    last_start = max((row["t"] for row in events if row["event"] == "start"), default=0)
+    for row in events:
+        if row["event"] == "stop":
+            began[row["node"]] = row["t"]
+        elif row["event"] == "stopped" and row["node"] in began:
+            began_t = began.pop(row["node"])
+            if row["t"] > last_start or not json.loads(row["detail"] or "{}").get("graceful", True):
+                continue
+            for gone in rows:
+                mine = (gone["what"], gone["step"], gone["node"]) == (
+                    "broker",
+                    "removed",
+                    row["node"],
+                )
+                if (
+                    mine
+                    and began_t <= gone["t"] + _error(gone)
+                    and gone["t"] <= row["t"] + SETTLED_NS
+                ):
+                    yield _Stop(row["node"], began_t, row["t"], gone)
+                    break
+
+
+def _down(events: Sequence[Row]) -> list[_Span]:
+    """Where brokers were being stopped, paused or not running."""
+    found: list[_Span] = []
+    since: dict[int, int] = {}
+    for row in events:
+        if row["event"] in ("stop", "kill", "exited", "pause"):
+            since.setdefault(row["node"], row["t"])
+        elif row["event"] in ("start", "resume") and row["node"] in since:
+            found.append(_Span(row["node"], since.pop(row["node"]), row["t"]))
+    return found + [_Span(node, t, None) for node, t in since.items()]
+
+
+def _spans(faults: Sequence[Row]) -> list[_Span]:
+    """Each fault from its beginning until it was healed."""
+    began: dict[str, tuple[str, int]] = {}
+    over: dict[str, int] = {}
+    for row in faults:
+        one = row["id"] or row["fault"] or "?"
+        began.setdefault(one, (row["fault"] or "?", row["t"]))
+        if row["phase"] == "healed":
+            over[one] = row["t"]
+    return [_Span(name, t, over.get(one)) for one, (name, t) in began.items()]
+
+
+def _unfit(
+    stop: _Stop, rows: Sequence[Row], faults: Sequence[_Span], down: Sequence[_Span]
+) -> str | None:
+    """Why it cannot be said what should have come of a stop; None: it can. Its own fault is the one
+    that began last before it."""
+    from_t, to_t = stop.began_t - SETTLED_NS, min(stop.ended_t, stop.began_t + ASKED_NS)
+    near = [span for span in faults if span.meets(from_t, to_t)]
+    own = max((s.from_t for s in near if s.from_t <= stop.began_t), default=None)
+    for span in near:
+        if span.from_t != own:
+            return f"while {span.of} was in place, or had just been"
+    if any(span.of != stop.node and span.meets(from_t, to_t) for span in down):
+        return "while another broker was away, or had just been"
+    for row in rows:
+        if row["zxid"] >= stop.gone["zxid"]:
+            break
+        if row["what"] == "controller" and from_t < row["t"] + _error(row) < to_t:
+            return "while the office of controller changed hands"
+    return None
+
+
+def _led(
+    stop: _Stop, rows: Sequence[Row], down: Sequence[_Span], dying: Container[str]
+) -> Iterator[tuple[Key, Row]]:
+    """What the broker led when its stop began and another, in sync all the time, could have led
+    instead: the partition, and its state when the broker's registration went."""
+    then: dict[Key, Row] = {}
+    now: dict[Key, Row] = {}
+    registered: set[int] = set()
+    for row in rows:
+        if row["zxid"] >= stop.gone["zxid"]:
+            break
+        before = row["t"] + _error(row) < stop.began_t
+        if row["what"] == "broker":
+            if row["step"] == "removed":
+                registered.discard(row["node"])
+            elif before:
+                registered.add(row["node"])
+        elif row["what"] == "state" and row["topic"] is not None:
+            for states in (now, then) if before else (now,):
+                if row["step"] == "removed":
+                    states.pop(key_of(row), None)
+                else:
+                    states[key_of(row)] = row
+    gone_t = stop.gone["t"] + _error(stop.gone)
+    away = {span.of for span in down if span.meets(stop.began_t - SETTLED_NS, gone_t)}
+    able = registered - away - {stop.node}
+    for key, row in then.items():
+        if row["leader"] != stop.node or key not in now or key[2] in dying:
+            continue
+        if able & set(row["isr"] or ()) & set(now[key]["isr"] or ()):
+            yield key, now[key]
+
+
+def _error(row: Row) -> int:
+    return int(row["error_ns"] or 0)
+
+
+def _finding(trial: Trial, key: Key, stop: _Stop, row: Row) -> Finding:
+    took_s = (stop.gone["t"] - stop.began_t) / 1e9
+    return Finding(
+        "left-leading",
+        f"node {stop.node} was stopped in order and went {took_s:.1f} s later, still the leader of "
+        f"{key[2]}-{key[3]}, with {list(row['isr'])} in sync",
+        *trial,
+        (
+            written(row),
+            Pick("node_event", {"node": stop.node, "event": "stop"}),
+            written(stop.gone),
+        ),
+    )
+
+
+PROMISE: Final = Promise(
+    name="handing-over",
+    says="A broker that is stopped in order lets others lead before it goes.",
+    source="KafkaServer.controlledShutdown, KafkaController.doControlledShutdown",
+    rules={
+        "left-leading": "A partition that a stopped broker led, and another could lead, is given "
+        "to that other before the broker goes.",
+    },
+    evidence={
+        REGISTERED: "all that there were: no stop in between is missed",
+        STOPS: "by broker and stop; the one at the run's end is none",
+        HANDED: "by partition, where somebody else could lead it",
+    },
+    blind=(
+        "a stop beside another fault, or beside an election of a controller",
+        "how long a stop takes",
+        "without ZooKeeper: all of it",
+    ),
+    check=check,
+)

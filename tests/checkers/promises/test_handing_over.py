@@ -1,0 +1,206 @@
+"""Handing over, both ways: broker 1 leads a partition and is stopped at 10 s."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from checkers.promises.handing_over import HANDED, REGISTERED, STOPS, check
+from tests.checkers.conftest import ARM, Story, judged_together
+
+pytestmark = pytest.mark.spark
+S = 1000.0
+
+
+class Cluster(Story):
+    """Three registered brokers, 3 the controller, partition t-0 led by 1; times in ms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._zxid = 0
+        for node in (1, 2, 3):
+            self.node(0, node, "start")
+            self.zk(100, "broker", "created", node=node)
+        self.zk(200, "controller", "created", node=3)
+        self.lead(300, 1)
+
+    def zk(self, t: float, what: str, step: str, **fields: Any) -> None:
+        self._zxid += 1
+        fields = {"error_ns": 1_500_000, "zxid": self._zxid, "what": what, "step": step} | fields
+        if what not in ("state", "topic"):
+            fields = {"topic": None, "partition": None} | fields
+        self.add("zk_write", t, **fields)
+
+    def lead(self, t: float, leader: int, *isr: int, step: str = "set") -> None:
+        self.zk(t, "state", step, leader=leader, isr=list(isr or (1, 2, 3)))
+
+    def node(self, t: float, node: int, event: str, **detail: Any) -> None:
+        self.add("node_event", t, node=node, event=event, detail=json.dumps(detail))
+
+    def fault(self, name: str, from_t: float, to_t: float | None = None) -> None:
+        for t, phase in ((from_t, "inject"), (from_t + 50, "injected"), (to_t, "healed")):
+            if t is not None:
+                self.add("fault", t, fault=name, id=name, phase=phase)
+
+    def stop(self, *, handed: bool, graceful: bool = True, back: float | None = 14 * S) -> Cluster:
+        """Broker 1 is stopped by a fault at 10 s and gone at 12."""
+        self.fault("stop", 9.9 * S, back)
+        self.node(10 * S, 1, "stop")
+        if handed:
+            self.lead(10.1 * S, 2, 2, 3)
+        self.zk(12 * S, "broker", "removed", node=1)
+        self.node(12.1 * S, 1, "stopped", graceful=graceful)
+        if back:
+            self.node(back, 1, "start")
+        return self
+
+
+def paused() -> Cluster:
+    cluster = Cluster()
+    cluster.node(9.5 * S, 3, "pause")
+    cluster.stop(handed=False)
+    cluster.node(12.5 * S, 3, "resume")
+    return cluster
+
+
+def with_fault(from_t: float, to_t: float | None) -> Cluster:
+    cluster = Cluster()
+    cluster.fault("flood", from_t, to_t)
+    return cluster.stop(handed=False)
+
+
+def with_office(t: float) -> Cluster:
+    cluster = Cluster()
+    cluster.zk(t, "controller", "created", node=2)
+    return cluster.stop(handed=False)
+
+
+def slow(what: str, t: float, *isr: int) -> Cluster:
+    """Broker 1 takes 8 s to go; meanwhile something else happens."""
+    cluster = Cluster()
+    cluster.lead(400, 1, *isr)
+    cluster.fault("stop", 9.9 * S, 20 * S)
+    cluster.node(10 * S, 1, "stop")
+    if what == "fault":
+        cluster.fault("kill", t, 19 * S)
+        cluster.node(t, 2, "kill")
+        if not isr:
+            cluster.lead(t + S, 1, 1, 3)
+    else:
+        cluster.zk(t, "controller", "created", node=2)
+    cluster.zk(18 * S, "broker", "removed", node=1)
+    cluster.node(18.1 * S, 1, "stopped", graceful=True)
+    cluster.node(20 * S, 1, "start")
+    return cluster
+
+
+def led(t: float, leader: int, *isr: int, step: str = "set") -> Cluster:
+    cluster = Cluster()
+    cluster.lead(t, leader, *isr, step=step)
+    return cluster.stop(handed=False)
+
+
+def meanwhile(leader: int, isr: list[int], then: int, then_isr: list[int]) -> Cluster:
+    """What was so before the stop, and what was written while it lasted."""
+    cluster = Cluster()
+    cluster.lead(1 * S, leader, *isr)
+    cluster.fault("stop", 9.9 * S, 14 * S)
+    cluster.node(10 * S, 1, "stop")
+    cluster.lead(11 * S, then, *then_isr)
+    cluster.zk(12 * S, "broker", "removed", node=1)
+    cluster.node(12.1 * S, 1, "stopped", graceful=True)
+    cluster.node(14 * S, 1, "start")
+    return cluster
+
+
+def too_late() -> Cluster:
+    cluster = Cluster().stop(handed=False)
+    cluster.lead(12.05 * S, 2, 2, 3)
+    return cluster
+
+
+def dying() -> Cluster:
+    cluster = Cluster()
+    cluster.add("topic_deletion", 9 * S, step="requested")
+    return cluster.stop(handed=False)
+
+
+def heir_gone() -> Cluster:
+    cluster = led(1 * S, 1, 1, 2)
+    cluster.rows["zk_write"].sort(key=lambda row: row["t"])
+    cluster.zk(5 * S, "broker", "removed", node=2)
+    for zxid, row in enumerate(sorted(cluster.rows["zk_write"], key=lambda r: r["t"]), start=1):
+        row["zxid"] = zxid
+    return cluster
+
+
+def by_the_controller() -> Cluster:
+    """It is the controller that is stopped: its office goes with its session."""
+    cluster = Cluster()
+    cluster.lead(400, 3)
+    cluster.fault("stop", 9.9 * S, 14 * S)
+    cluster.node(10 * S, 3, "stop")
+    cluster.zk(12 * S, "controller", "removed", node=3)
+    cluster.zk(12 * S, "broker", "removed", node=3, zxid=cluster._zxid)
+    cluster.node(12.1 * S, 3, "stopped", graceful=True)
+    cluster.node(14 * S, 3, "start")
+    return cluster
+
+
+BROKEN = {
+    "nobody else was given it": Cluster().stop(handed=False),
+    "another fault was over long before": with_fault(2 * S, 7 * S),
+    "the office changed hands long before": with_office(5 * S),
+    "one other is in sync": led(1 * S, 1, 1, 2),
+    "the controller itself": by_the_controller(),
+    "another was elected when it had gone": too_late(),
+    "another fault when it was long asked": slow("fault", 13 * S),
+    "a new controller when it was long asked": slow("office", 13 * S),
+}
+LAWFUL = {
+    "handed over": Cluster().stop(handed=True),
+    "killed in the end": Cluster().stop(handed=False, graceful=False),
+    "the end of the run": Cluster().stop(handed=False, back=None),
+    "another fault": with_fault(8 * S, 11 * S),
+    "another fault, for ever": with_fault(2 * S, None),
+    "a new controller": with_office(9 * S),
+    "another fault when it was just asked": slow("fault", 11 * S),
+    "a new controller when it was just asked": slow("office", 11 * S),
+    "a controller that is paused": paused(),
+    "nobody else in sync": led(1 * S, 1, 1),
+    "another leads": led(1 * S, 2, 1, 2, 3),
+    "the topic is being deleted": dying(),
+    "the only one in sync died meanwhile": slow("fault", 13 * S, 1, 2),
+    "another came into the in-sync set meanwhile": meanwhile(1, [1], 1, [1, 2]),
+    "the others left the in-sync set meanwhile": meanwhile(1, [1, 2], 1, [1, 3]),
+    "it was given the lead meanwhile": meanwhile(2, [1, 2], 1, [1, 2]),
+    "who is in sync is not registered": heir_gone(),
+    "the topic was removed": led(1 * S, 1, 1, 2, step="removed"),
+}
+
+
+def test_what_is_found_and_what_is_not(spark: Any) -> None:
+    found = judged_together(spark, check, {**BROKEN, **LAWFUL})
+    assert {name: rules for name, (rules, _) in found.items()} == {
+        **{name: {"left-leading": 1} for name in BROKEN},
+        **{name: {} for name in LAWFUL},
+    }
+
+
+def test_what_was_judged_is_counted_and_the_rest_is_named(spark: Any) -> None:
+    outcome = check(Cluster().stop(handed=True).history(spark))
+    assert outcome.evidence == {
+        (ARM, 0, REGISTERED): 3,
+        (ARM, 0, STOPS): 1,
+        (ARM, 0, HANDED): 1,
+    }
+    assert outcome.not_judged == []
+    outcome = check(with_fault(8 * S, 11 * S).history(spark))
+    assert outcome.evidence == {(ARM, 0, REGISTERED): 3, (ARM, 0, STOPS): 1}
+    assert "while flood was in place" in outcome.not_judged[0]
+    story = Story()
+    story.add("node_event", 1, node=1, event="start", detail="{}")
+    outcome = check(story.history(spark))
+    assert "without ZooKeeper's own log" in outcome.not_judged[0]
