@@ -30,7 +30,8 @@ _LISTENS_MS: Final = 10_000
 
 class PlaneUpgrade(Restarts):
     """Parameters: listener: its name; wrong_order, dynamic: try what must be refused, too;
-    wait_in_sync_ms after each restart. The brokers must have begun without the listener.
+    wait_in_sync_ms after each restart; straggle_ms: how much longer than the others the last one of
+    each round goes without. The brokers must have begun without the listener.
 
     Took hold: no broker's control link led to a listener before round 1, each did after it, and
     every broker was restarted twice. Nothing to heal but a broker that is down.
@@ -46,6 +47,7 @@ class PlaneUpgrade(Restarts):
         self.wrong_order = params.flag("wrong_order", False)
         self.dynamic = params.flag("dynamic", False)
         self.in_sync_ms = params.integer("wait_in_sync_ms", 30_000, low=1)
+        self.straggle_ms = params.integer("straggle_ms", 0)
         params.done()
 
     def apply(self, ctx: Context) -> None:
@@ -63,6 +65,8 @@ class PlaneUpgrade(Restarts):
         self.detail["round_ends_ns"] = ends_ns
         for named in ("", self.listener):
             for node in order:
+                if node == order[-1]:
+                    ctx.sleep(self.straggle_ms / 1000)
                 ctx.nodes.reconfigure(node, {NAME: named})
                 self.restart(ctx, node, kill=False, down_ms=0)
                 self.wait_in_sync(ctx, node, self.in_sync_ms)

@@ -12,6 +12,8 @@ Violations, at the final read, when the cluster has come to rest:
   was given or that acks=all acknowledged;
 - ``high-watermark-behind``: an in-sync follower's high watermark stays behind the leader's although
   nothing more is written: its consumers, and its own election, would lack committed records;
+- ``log-went-back``: a broker's log ended earlier than it had, with no truncation in between
+  (`checkers.facts.kept_logs`);
 - ``epochs-out-of-order``: of one log, a later record has an older leader epoch (KIP-101's cache
   would then lead a follower to cut at the wrong place).
 
@@ -31,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from checkers.facts.kept_logs import Shrunk, kept_logs
 from checkers.facts.leadership import TP, key_of
 from checkers.facts.replicas import Replica, compared, proved, replicas
 from checkers.facts.segments import fallen
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 COMPARED: Final = "records compared with another replica"
 FOLLOWERS: Final = "followers' logs"
+ENDS: Final = "ends of logs held against earlier ones"
 _FIRST: Final = 100
 """So many of a kind are looked at one by one, by place; the rest is in the counts."""
 Place = tuple[str, int, str, int]
@@ -58,6 +62,11 @@ def check(history: History) -> Outcome:
     _unreadable(history, outcome)
     for finding in _watermarks(history, outcome):
         _add(history, outcome, finding, 1)
+    kept = kept_logs(history)
+    for (arm, trial), n in kept.compared.items():
+        outcome.saw(arm, trial, ENDS, n)
+    for one in kept.shrunk:
+        outcome.add(_went_back(one))
     for finding, n in (*_differences(history, outcome), *_holes(history), *_disorder(history)):
         _add(history, outcome, finding, n)
     return outcome
@@ -81,6 +90,28 @@ class _Found:
 
     def __init__(self, key: Place, finding: Finding, since_t: int = 0) -> None:
         self.key, self.finding, self.since_t = key, finding, since_t
+
+
+def _proof(one: Shrunk) -> Pick:
+    at = {"topic": one.key[2], "partition": one.key[3], "t": one.had["t"]}
+    own = {"node": one.node} if one.had_kind == "leader_change" else {"value": one.had["value"]}
+    return Pick(one.had_kind, {**at, **own}, rows=1)
+
+
+def _went_back(one: Shrunk) -> Finding:
+    arm, trial, topic, partition = one.key
+    at = {"topic": topic, "partition": partition, "node": one.node}
+    return Finding(
+        "log-went-back",
+        f"node {one.node}'s log of {topic}-{partition} had all below {one.before}, and later ended "
+        f"at {one.after}; it had told of no truncation",
+        arm,
+        trial,
+        (
+            _proof(one),
+            Pick(one.has_kind, {**at, "t": one.has["t"]}, rows=1),
+        ),
+    )
 
 
 def _unreadable(history: History, outcome: Outcome) -> None:
@@ -288,12 +319,14 @@ PROMISE: Final = Promise(
         "replica-hole": "A replica lacks nothing below the high watermark.",
         "high-watermark-went-back": "The high watermark stays above what was read or promised.",
         "high-watermark-behind": "At rest, an in-sync follower's high watermark is its leader's.",
+        "log-went-back": "A log keeps what it has, but for truncations that its broker tells of.",
         "epochs-out-of-order": "Along a log leader epochs only grow.",
     },
     evidence={
         COMPARED: "at offsets of which two replicas have one",
         FOLLOWERS: "read to their ends",
         "offsets": "below what was committed, in any log",
+        ENDS: "as brokers took up roles, and in the end",
     },
     unknown_when=("a replica could not be read although its node ran", "no follower was read"),
     blind=("what differed and agreed again before the end", "what a record holds but its value"),

@@ -18,6 +18,7 @@ replicas that say nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,7 +78,7 @@ def check(history: History) -> Outcome:
         for one in mine:
             if one.gone is None:
                 outcome.unknown(arm, trial, f"the deletion of {one.topic} was not finished")
-    _figures(outcome, found)
+    _figures(outcome, found, _hindrances(history))
     for finding in _violations(found):
         outcome.add(finding)
     return outcome
@@ -110,16 +111,44 @@ def _error(*rows: Row) -> int:
     return sum(row["error_ns"] or 0 for row in rows)
 
 
-def _figures(outcome: Outcome, found: list[Deletion]) -> None:
-    """Per arm: both spans and how many; the points themselves as a small table."""
+def _hindrances(history: History) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """By trial, when (ns) faults other than floods and deletions were at work."""
+    spans: dict[tuple[str, int, str], list[int]] = {}
+    for row in history.rows("fault"):
+        name = row["fault"] or ""
+        if not name.startswith("flood") and name != "delete-topic":
+            key = (row["arm"], row["trial"], row["id"] or name)
+            spans.setdefault(key, []).append(row["t"])
+    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for key, times in spans.items():
+        found.setdefault(key[:2], []).append((min(times), max(times)))
+    return found
+
+
+def _figures(
+    outcome: Outcome,
+    found: list[Deletion],
+    hindrances: Mapping[tuple[str, int], list[tuple[int, int]]],
+) -> None:
+    """Per arm: both spans and how many; the points themselves as a small table. Times are of those
+    deletions that nothing hindered but a flood: others measure the hindrance."""
+
+    def free(one: Deletion) -> bool:
+        end = one.gone["t"] if one.gone is not None else one.requested["t"]
+        return not any(
+            begin <= end and one.requested["t"] <= over
+            for begin, over in hindrances.get((one.arm, one.trial), [])
+        )
+
     for arm in sorted({d.arm for d in found}):
         mine = [d for d in found if d.arm == arm]
         figures = outcome.arm(arm)
         figures["requested"] = len(mine)
         figures["unfinished"] = sum(d.gone is None for d in mine)
+        timed = [d for d in mine if free(d)]
         for name, spans in (
-            ("deletion", [d.took_ns for d in mine]),
-            ("stopped", [d.stopped_ns for d in mine if d.gone is not None]),
+            ("deletion", [d.took_ns for d in timed]),
+            ("stopped", [d.stopped_ns for d in timed if d.gone is not None]),
         ):
             histogram = Histogram()
             for span in spans:

@@ -32,6 +32,8 @@ from harness.sut.protocol import Planes
 TOPIC = "upgraded"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 6000
+STRAGGLE_MS = 2000
+ROOMY_MS = 60_000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -53,7 +55,12 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         fault="plane-upgrade",
         at_ms=rng.randint(200, 500),
         duration_ms=chaos_ms - 1000,
-        params={"wrong_order": wrong[0], "dynamic": wrong[1]},
+        params={
+            "wrong_order": wrong[0],
+            "dynamic": wrong[1],
+            # Where there is time: the last of a round goes without for longer than the others.
+            "straggle_ms": rng.choice((0, STRAGGLE_MS)) if chaos_ms >= ROOMY_MS else 0,
+        },
     )
     moves_ms = chaos_ms * 6 // 10
     moves = Entry(

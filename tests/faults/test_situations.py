@@ -708,6 +708,22 @@ def test_two_rounds_first_the_listener_then_its_name(ctx: Any, entry: Any, upgra
         build(entry("plane-upgrade")).inject(ctx)
 
 
+def test_the_last_of_each_round_may_straggle(ctx: Any, entry: Any, upgradable: Any) -> None:
+    slept: list[float] = []
+    ctx.sleep = slept.append
+    fault = build(entry("plane-upgrade", straggle_ms=1500))
+    real = upgradable.reconfigure
+
+    def reconfigure(node: int, *how: Any, **more: Any) -> None:
+        assert (1.5 in slept) is (node == fault.detail["order"][-1])
+        slept.clear()
+        real(node, *how, **more)
+
+    upgradable.reconfigure = reconfigure
+    fault.inject(ctx)
+    assert fault.took_hold is True
+
+
 def test_what_must_be_refused_is_tried_first(ctx: Any, entry: Any, upgradable: Any) -> None:
     fault = build(entry("plane-upgrade", wrong_order=True, dynamic=True))
     fault.inject(ctx)

@@ -40,6 +40,18 @@ def test_figures_of_deletions(story: Any, spark: Any) -> None:
     assert (figures["requested"], figures["unfinished"]) == (2, 0)
 
 
+def test_what_a_fault_hinders_is_not_timed(story: Any, spark: Any) -> None:
+    for t, phase in ((900, "inject"), (2000, "healed")):
+        story.add("fault", t, id="slow", fault="toxic", phase=phase, nodes=[1])
+        story.add("fault", t + 2000, id="f", fault="flood-produce", phase=phase, nodes=[1])
+    for name, t in (("hindered", 1000), ("flooded", 3000)):
+        step(story, t, "requested", name)
+        stop(story, t + 100, 1, name)
+        step(story, t + 400, "gone", name)
+    figures = topic_deletion.check(story.history(spark)).arms[story.arm]
+    assert (figures["deletion"]["count"], figures["requested"]) == (1, 2)
+
+
 def test_gone_before_a_replica_stopped(story: Any, spark: Any) -> None:
     step(story, 1000, "requested")
     stop(story, 1100, 1)

@@ -1,0 +1,215 @@
+"""Where a replica's log ended before, and where it ends now: what a broker lost without a word.
+
+A broker says where its log ends whenever it takes up a role (`leader_change`), and the final read
+finds where it ends at last. Before that it certainly had
+
+    what it said itself       the end at an earlier role
+    what acks=all promised    any record acknowledged while it was in the committed in-sync set
+
+In between a log grows, or is cut, which its broker tells (`truncation`), or is deleted
+(`replica_stop`), or the topic is. A process that is killed loses nothing that it had written: the
+operating system still has it.
+
+So a log that ends earlier than it did, with no cut in between that went so far down, was lost: a
+controlled shutdown that deletes, a recovery that cuts too much, a role that begins with an emptied
+log. A shrunken log is fetched again soon, and agrees with the others; who looks only at the end
+sees nothing of it, but while it lasts a record is on fewer disks than was promised.
+
+Lawful, and similar: a cut whose report comes just after the role that was taken up meanwhile
+(`_REPORTED_NS`); faults that take from a log (``wipe-disk``, ``torn-tail``): nothing that was known
+of any log of that broker holds after one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.leadership import Key, key_of, leadership
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Row = Mapping[str, Any]
+Replica = tuple[Key, int]
+_REPORTED_NS: Final = 5_000_000_000
+"""So late a broker may say that it has cut its log."""
+_MARGIN_NS: Final = 100_000_000
+"""What is acknowledged so shortly before a set changes, or a role begins, proves nothing."""
+_TAKERS: Final = frozenset({"wipe-disk", "torn-tail"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """``node``'s log of a partition had the offsets below ``before``, and later ended at ``after``.
+    ``had``, of ``had_kind``, proves the one (a `leader_change`, or a `produce`), ``has`` the other
+    (a `leader_change` or a `log_end`)."""
+
+    key: Key
+    node: int
+    before: int
+    after: int
+    had_kind: str
+    had: Row
+    has_kind: str
+    has: Row
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLogs:
+    """``compared``: by trial, how many ends were held against an earlier one."""
+
+    compared: Mapping[tuple[str, int], int]
+    shrunk: list[Shrunk]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """From ``t`` on (ns) a log certainly had the offsets below ``end``."""
+
+    t: int
+    end: int
+    kind: str
+    row: Row
+
+
+def kept_logs(history: History) -> KeptLogs:
+    """Every log that ended earlier than before without a cut."""
+    ends: dict[Replica, list[tuple[int, str, Row]]] = {}
+    for kind in ("leader_change", "log_end"):
+        for row in history.rows(kind):
+            if row["log_end_offset"] is not None and row["log_end_offset"] >= 0:
+                of = ends.setdefault((key_of(row), row["node"]), [])
+                of.append((row["t"], kind, row))
+    for of in ends.values():
+        of.sort(key=lambda end: end[0])
+    cut, forgotten, promised = _cuts(history), _forgotten(history), _promised(history, ends)
+    compared: dict[tuple[str, int], int] = {}
+    found: list[Shrunk] = []
+    for replica, of in sorted(ends.items(), key=lambda item: item[0]):
+        (arm, trial, topic, _), node = replica
+        gone = [
+            *forgotten.get((arm, trial, None, node), []),
+            *forgotten.get((arm, trial, topic, None), []),
+            *forgotten.get(replica, []),
+        ]
+        said: _Known | None = None
+        for t, kind, end in of:
+            proofs = (said, promised.get((replica, t)))
+            if kind == "leader_change":
+                said = _Known(t, end["log_end_offset"], kind, end)
+            for known in proofs:
+                if known is None or any(known.t <= at <= t for at in gone):
+                    continue
+                compared[arm, trial] = compared.get((arm, trial), 0) + 1
+                if not _explained(known, t, end["log_end_offset"], cut.get(replica, [])):
+                    found.append(_shrunk(replica, known, kind, end))
+                    break
+    return KeptLogs(compared, found)
+
+
+def _explained(known: _Known, t: int, end: int, cuts: list[tuple[int, int]]) -> bool:
+    """Whether a log that had ``known`` may end at ``end`` at ``t``."""
+    return end >= known.end or any(
+        known.t <= at <= t + _REPORTED_NS and to_offset <= end for at, to_offset in cuts
+    )
+
+
+def _shrunk(replica: Replica, known: _Known, kind: str, row: Row) -> Shrunk:
+    return Shrunk(
+        key=replica[0],
+        node=replica[1],
+        before=known.end,
+        after=row["log_end_offset"],
+        had_kind=known.kind,
+        had=known.row,
+        has_kind=kind,
+        has=row,
+    )
+
+
+def _promised(
+    history: History, ends: Mapping[Replica, list[tuple[int, str, Row]]]
+) -> dict[tuple[Replica, int], _Known]:
+    """By replica and the moment at which its log's end is known: the newest record that acks=all
+    had promised while it was in sync, the last time before that."""
+    from pyspark.sql import functions as F
+
+    marks: list[tuple[Replica, int]] = []
+    rows = []
+    for replica, of in ends.items():
+        spans = _in_sync(history, *replica)
+        for t, _, _ in of:
+            before = [span for span in spans if span[0] < t]
+            if before:
+                begin, over = before[-1]
+                names = dict(zip(("arm", "trial", "topic", "partition"), replica[0], strict=True))
+                until_t = min(over, t) - _MARGIN_NS
+                rows.append({**names, "mark": len(marks), "from_t": begin, "until_t": until_t})
+                marks.append((replica, t))
+    if not rows or not history.has("produce"):
+        return {}
+    keys = ["arm", "trial", "topic", "partition"]
+    table = history.table(
+        rows,
+        "arm string, trial int, topic string, partition int, mark int, from_t bigint, "
+        "until_t bigint",
+    )
+    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    acked = acked.select(*keys, "invoke_t", "t", "offset", "value")
+    found = acked.join(F.broadcast(table), keys).where("invoke_t > from_t and t < until_t")
+    found = found.groupBy("mark", *keys).agg(F.max(F.struct("offset", "t", "value")).alias("last"))
+    known: dict[tuple[Replica, int], _Known] = {}
+    for one in found.toArrow().to_pylist():
+        last = one["last"]
+        known[marks[one["mark"]]] = _Known(last["t"], last["offset"] + 1, "produce", last)
+    return known
+
+
+def _in_sync(history: History, key: Key, node: int) -> list[tuple[int, int]]:
+    """When (ns) that broker was certainly in the committed in-sync set: [from, until)."""
+    of = leadership(history).get(key)
+    spans: list[tuple[int, int]] = []
+    for life in of.states if of is not None else ():
+        for state, after in pairwise([*life, None]):
+            assert state is not None
+            if node not in (state["isr"] or ()):
+                continue
+            until_t = 2**62 if after is None else after["earliest_t"]
+            if spans and spans[-1][1] is not None and spans[-1][1] == state["earliest_t"]:
+                spans[-1] = (spans[-1][0], until_t)
+            else:
+                spans.append((state["t"], until_t))
+    return spans
+
+
+def _cuts(history: History) -> dict[Replica, list[tuple[int, int]]]:
+    """When (ns, with what its clock may be off) a replica was cut, and down to where."""
+    found: dict[Replica, list[tuple[int, int]]] = {}
+    for row in history.rows("truncation"):
+        at = (row["t"] + (row["error_ns"] or 0), row["to_offset"])
+        found.setdefault((key_of(row), row["node"]), []).append(at)
+    return found
+
+
+def _forgotten(history: History) -> dict[Any, list[int]]:
+    """When what was known of a log ceased to hold: of one replica, of all logs of a broker (arm,
+    trial, None, node), or of all of a topic's (arm, trial, topic, None)."""
+    found: dict[Any, list[int]] = {}
+    for key, t in _losses(history):
+        found.setdefault(key, []).append(t)
+    return found
+
+
+def _losses(history: History) -> Iterator[tuple[Any, int]]:
+    for row in history.rows("replica_stop"):
+        if row["delete"]:
+            yield (key_of(row), row["node"]), row["t"]
+    for row in history.rows("topic_deletion"):
+        yield (row["arm"], row["trial"], row["topic"], None), row["t"]
+    for row in history.rows("fault"):
+        if row["fault"] in _TAKERS:
+            for node in row["nodes"] or ():
+                yield (row["arm"], row["trial"], None, node), row["t"]
