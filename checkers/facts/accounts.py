@@ -177,6 +177,11 @@ def _told(rows: DataFrame, **known: Column) -> DataFrame:
 
 
 def _by_value(history: History) -> DataFrame:
+    found: DataFrame = history.memo("by value", lambda: _gathered(history))
+    return found
+
+
+def _gathered(history: History) -> DataFrame:
     place = F.xxhash64("topic", "partition")
     leaders = leaders_table(history)
     values = _offers(history, place).unionAll(_finals(history, leaders, place))
@@ -208,14 +213,15 @@ def _by_value(history: History) -> DataFrame:
     many = F.col("found") > 1
     home = F.col("_home")
     strayed = (F.col("_place_min") != home) | (F.col("_place_max") != home)
-    return (
-        known.withColumn("class", _class())
-        .withColumn("offered", F.col("failed").isNotNull())
-        .withColumn("copies", F.least("found", F.lit(2)))
-        .withColumn("given", F.coalesce("_read", F.lit(0)))
-        .withColumn("again", F.col("_offers") > 1)
-        .withColumn("strayed", F.coalesce(strayed, F.lit(False)))
-        .withColumn("apart", many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1))
+    return known.select(
+        "*",
+        _class().alias("class"),
+        F.col("failed").isNotNull().alias("offered"),
+        F.least("found", F.lit(2)).alias("copies"),
+        F.coalesce("_read", F.lit(0)).alias("given"),
+        (F.col("_offers") > 1).alias("again"),
+        F.coalesce(strayed, F.lit(False)).alias("strayed"),
+        (many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1)).alias("apart"),
     )
 
 

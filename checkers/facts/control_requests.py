@@ -29,6 +29,11 @@ PLACE: Final = [*ID, "topic", "partition"]
 
 def requests(history: History) -> DataFrame:
     """Control requests as brokers handled them and as forgers had them answered."""
+    found: DataFrame = history.memo("control requests", lambda: _requests(history))
+    return found
+
+
+def _requests(history: History) -> DataFrame:
     lived = (
         history.frame("control_request")
         .where(F.col("api").isin(*CONTROL_APIS))
@@ -92,6 +97,11 @@ def accepted_leader_epochs(history: History) -> DataFrame:
 def answered_leader_epochs(history: History) -> DataFrame:
     """Partitions of LeaderAndIsr and StopReplica requests that were accepted as a whole, one row
     each, with the partition's own ``error``."""
+    found: DataFrame = history.memo("answered leader epochs", lambda: _answered(history))
+    return found
+
+
+def _answered(history: History) -> DataFrame:
     rows = history.frame("control_request").where("error = 0 and api != 'UPDATE_METADATA'")
     lived = rows.select(
         *("arm", "trial", "node", *REQUEST[:3]),

@@ -53,6 +53,11 @@ def disputed(history: History, *classes: str) -> tuple[DataFrame, int]:
 
 
 def _by_offset(history: History) -> DataFrame:
+    found: DataFrame = history.memo("by offset", lambda: _gathered(history))
+    return found
+
+
+def _gathered(history: History) -> DataFrame:
     nothing = F.lit(None).cast("long")
     value = F.coalesce(F.col("value"), F.lit(NO_VALUE))
     leaders = F.broadcast(leaders_table(history))

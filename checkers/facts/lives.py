@@ -113,7 +113,7 @@ def with_life(history: History, frame: DataFrame, begin: Column, end: Column) ->
     timeline: Timeline = history.memo("lives", make)
     if not timeline.rows:
         return frame.withColumn("life", F.lit(0))
-    joined = timeline.at(history, frame.withColumn("_ends", end), begin)
+    joined = timeline.at(history, frame.select("*", end.alias("_ends")), begin)
     # A node that nobody ended or began has one life, whatever its number.
     life = F.when(F.col(FROM).isNull(), F.lit(0))
     life = life.when(F.col("_ends").between(F.col(FROM), F.col(TO) - 1), F.col("_life"))

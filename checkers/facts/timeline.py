@@ -48,10 +48,10 @@ class Timeline:
         from pyspark.sql import functions as F
 
         width, slots = self._slots()
-        rows = frame.withColumn("_at", t)
-        rows = rows.withColumn(_SLOT, F.pmod(_number("_at", width), F.lit(slots)).cast("int"))
+        slot = F.pmod(_number(t, width), F.lit(slots)).cast("int")
+        rows = frame.select("*", t.alias("_at"), slot.alias(_SLOT))
         within = (F.col("l._at") >= F.col(f"r.{FROM}")) & (F.col("l._at") < F.col(f"r.{TO}"))
-        return self._joined(history, rows, within, how).drop("_at", _SLOT)
+        return self._joined(history, rows, within, how).drop("_at", *self._mine())
 
     def during(self, history: History, frame: DataFrame, begin: Column, end: Column) -> DataFrame:
         """Pair each row with every span that begins by ``end`` and ends after ``begin``, adding
@@ -59,26 +59,28 @@ class Timeline:
         from pyspark.sql import functions as F
 
         width, slots = self._slots()
-        rows = frame.withColumn("_begin", begin).withColumn("_end", end)
-        rows = rows.where("_begin <= _end")
-        each = F.sequence(_number("_begin", width), _number("_end", width))
-        rows = rows.withColumn("_number", F.explode(each))
-        rows = rows.withColumn(_SLOT, F.pmod("_number", F.lit(slots)).cast("int"))
+        numbers = F.sequence(_number(begin, width), _number(end, width))
+        rows = frame.where(begin <= end).select(
+            "*", begin.alias("_begin"), end.alias("_end"), F.explode(numbers).alias("_in")
+        )
+        rows = rows.withColumn(_SLOT, F.pmod("_in", F.lit(slots)).cast("int"))
         meets = (F.col("l._end") >= F.col(f"r.{FROM}")) & (F.col("l._begin") < F.col(f"r.{TO}"))
         # A pair meets in many slots and counts in the first of them.
-        first = _number(f"greatest(l._begin, r.{FROM})", width) == F.col("l._number")
+        first = _number(F.greatest("l._begin", f"r.{FROM}"), width) == F.col("l._in")
         joined = self._joined(history, rows, meets & first, "inner")
-        return joined.drop("_begin", "_end", "_number", _SLOT)
+        return joined.drop("_begin", "_end", "_in", *self._mine())
 
     def _joined(self, history: History, rows: DataFrame, within: Column, how: str) -> DataFrame:
         from pyspark.sql import functions as F
 
-        table = self._table(history)
         same = within
         for name in (*self.keys, _SLOT):
             same = same & (F.col(f"l.{name}") == F.col(f"r.{_own(name)}"))
-        joined = rows.alias("l").join(F.broadcast(table).alias("r"), same, how)
-        return joined.drop(*(_own(name) for name in (*self.keys, _SLOT)))
+        return rows.alias("l").join(F.broadcast(self._table(history)).alias("r"), same, how)
+
+    def _mine(self) -> list[str]:
+        """The columns that a join leaves behind."""
+        return [_SLOT, *(_own(name) for name in (*self.keys, _SLOT))]
 
     def _slots(self) -> tuple[int, int]:
         """How wide a slot is (ns), and how many there are."""
@@ -117,11 +119,12 @@ class Timeline:
         return history.table(list(self.listed()), ", ".join(fields))
 
 
-def _number(t: str, width: int) -> Column:
+def _number(t: Column, width: int) -> Column:
     """The slot's number, rounded down, also before 0."""
     from pyspark.sql import functions as F
 
-    return F.expr(f"({t} - pmod({t}, {width}L)) div {width}L")
+    wide = F.lit(width).cast("long")
+    return F.call_function("div", t - F.pmod(t, wide), wide)
 
 
 def _own(name: str) -> str:

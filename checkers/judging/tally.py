@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.judging.witness import Finding
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from checkers.judging.outcome import Outcome
@@ -101,17 +100,12 @@ def tally(frame: DataFrame, n: int | None, judge: Judge) -> Tally:
     elif n <= ON_THE_DRIVER:
         return judged(frame.toArrow().to_pylist(), judge)
 
-    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        own = Tally()
-        for batch in batches:
-            own.merge(judged(batch.to_pylist(), judge))
-        yield pa.RecordBatch.from_pydict({"tally": [pickle.dumps(own)]})
+    def each(rows: Iterable[Any]) -> Iterator[bytes]:
+        yield pickle.dumps(judged((row.asDict(recursive=True) for row in rows), judge))
 
     whole = Tally()
-    for part in frame.mapInArrow(each, "tally binary").collect():
-        whole.merge(pickle.loads(part["tally"]))
+    for part in frame.rdd.mapPartitions(each).collect():
+        whole.merge(pickle.loads(part))
     return whole
 
 
