@@ -6,7 +6,7 @@
     sut = "kafka-zk"                    # or kafka-kraft
     releases = "2.2.0 to 2.5.0"         # that have it, for people
     broken = "2.5.0"                    # the one it is shown on
-    mended = "2.5.1"                    # the one it is shown to be gone from
+    mended = "2.5.1"                    # the one it is shown to be gone from; none: still open
     planes = "single"
     leader_changes = true               # whether the plan moves leaders
     found_by = ["recovery: stuck"]      # one of these must be broken: "promise: rule"
@@ -84,7 +84,7 @@ class Bug:
     sut: str
     releases: str
     broken: str
-    mended: str
+    mended: str | None
     planes: Planes
     found_by: tuple[str, ...]
     budget_s: float
@@ -143,9 +143,8 @@ def _bug(data: dict[str, Any]) -> Bug:
     entries = rest.pop("plan", [])
     topics = {name: _make(TopicSpec, spec, f"topics.{name}") for name, spec in _topics(rest)}
     load_ = _make(Load, rest.pop("load", {}), "load")
-    texts = {
-        name: _text(rest, name) for name in ("id", "title", "says", "releases", "broken", "mended")
-    }
+    texts = {name: _text(rest, name) for name in ("id", "title", "says", "releases", "broken")}
+    mended = _text(rest, "mended") if "mended" in rest else None
     found_by = rest.pop("found_by", None)
     if not isinstance(found_by, list) or not found_by or not all(map(_is_rule, found_by)):
         raise BugError('found_by: allowed: a list of "promise: rule"')
@@ -170,6 +169,7 @@ def _bug(data: dict[str, Any]) -> Bug:
         raise BugError(f"budget_s: {budget_s!r}; allowed: seconds")
     return Bug(
         **texts,
+        mended=mended,
         digest=_digest(data),
         leader_changes=leader_changes,
         sut=sut,
