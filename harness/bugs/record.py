@@ -81,7 +81,7 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry]) -> Iterator[str]:
     yield ""
     yield (
         "Genuine bugs of Apache Kafka, each found on a genuine release that has it and absent from "
-        "one in which it is mended, if any is. Rates are of whole runs, with their 95% intervals; a "
+        "one in which it is mended, if any is. Rates are of whole runs, with 95% intervals; a "
         "try is found when the rule was broken. Made by `biplane track-record` from what "
         "`biplane reproduce ID --tries N` kept."
     )
