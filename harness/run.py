@@ -22,7 +22,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
 from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder
 from harness.settings import Settings, SettingsError
-from harness.sut.protocol import ClockTie, HasPlantedBugs, SystemUnderTest
+from harness.sut.protocol import ClockTie, HasOldReleases, HasPlantedBugs, SystemUnderTest
 from harness.sut.registry import get as get_sut
 from harness.trial import TrialRunner
 from harness.trial_result import Arm, TrialResult
@@ -97,6 +97,7 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
     programs = get_runtime(settings.runtime).programs
     for arm in arms:
         arm.sut.prepare(programs)  # what is missing is said before anything is made
+    settings = replace(settings, profile=settings.profile.patient(settled_s(arms)))
     plan = _plan(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
@@ -264,6 +265,13 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     if not arms:
         raise Skipped(f"{scenario.name}: {'; '.join(lacking)}")
     return arms
+
+
+def settled_s(arms: list[Arm]) -> float:
+    """What the slowest of the systems needs; 0 where none says."""
+    return max(
+        (arm.sut.settled_s for arm in arms if isinstance(arm.sut, HasOldReleases)), default=0.0
+    )
 
 
 def _check_mutants(settings: Settings, sut: SystemUnderTest) -> None:

@@ -17,6 +17,8 @@ class SettingsError(ValueError):
 
 _SETTLED_S: Final = 5.0
 """Ample for a healthy cluster, which takes milliseconds; short enough to be waited for."""
+_AFTER_S: Final = 4.0
+"""How long brokers are asked after a system's own long time, as `ci` does."""
 _MARGIN_S: Final = 0.5
 """Of reads after that moment, so that several brokers are asked, several times."""
 
@@ -31,17 +33,27 @@ class Profile:
     rounds: int
     """How often each arm is run; rounds are interleaved (single, dual, single, dual, ...)."""
     says: str
+    settled_s: float = _SETTLED_S
+    """How long after healing brokers may still show old leaders and in-sync sets, where that can be
+    waited for."""
     settle_s: float = 0.0
     """How long the load (readers of metadata above all) goes on after all faults were healed and
     all replicas had caught up: what never recovers can only be seen by those who still look."""
 
     @property
     def settling_ms(self) -> int | None:
-        """How long after healing brokers may still show old leaders: `_SETTLED_S`, or as much less
+        """How long after healing brokers may still show old leaders: ``settled_s``, or as much less
         as this profile can see to the end of. None: it does not look on."""
         if self.settle_s <= _MARGIN_S:
             return None
-        return int(1000 * min(_SETTLED_S, self.settle_s - _MARGIN_S))
+        return int(1000 * min(self.settled_s, self.settle_s - _MARGIN_S))
+
+    def patient(self, settled_s: float) -> Profile:
+        """For systems that need so long: what they need is also looked on for."""
+        if settled_s <= self.settled_s:
+            return self
+        longer = max(self.settle_s, settled_s + _AFTER_S)
+        return dataclasses.replace(self, settled_s=settled_s, settle_s=longer)
 
 
 PROFILES: Final = {

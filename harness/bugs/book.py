@@ -6,8 +6,9 @@
     sut = "kafka-zk"                    # or kafka-kraft
     releases = "2.2.0 to 2.5.0"         # that have it, for people
     broken = "2.5.0"                    # the one it is shown on
-    mended = "2.5.1"                    # the one it is shown to be gone from
+    mended = "2.5.1"                    # the one it is shown to be gone from; none: still open
     planes = "single"
+    leader_changes = true               # whether the plan moves leaders
     found_by = ["recovery: stuck"]      # one of these must be broken: "promise: rule"
     budget_s = 600                      # for finding it on the broken release
 
@@ -26,6 +27,7 @@ Faults are aimed at roles (faults/targets.py), never at a broker's number.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -39,6 +41,7 @@ from harness.sut.protocol import Planes
 FOLDER: Final = Path("bugs")
 _NAME: Final = re.compile(r"[A-Z]+-\d+[a-z]?\Z")
 _FOUND_BY: Final = re.compile(r"[a-z-]+: \S.*\Z")
+_WORDS: Final = ("title", "says", "releases", "found_by", "budget_s")
 LEADERS: Final = ("spread", "victim", "controller")
 
 
@@ -64,6 +67,7 @@ class Load:
     topic: str
     acks_all_per_s: float = 300.0
     acks_one_per_s: float = 75.0
+    """0: nobody writes with acks=1, whose records may be lost lawfully."""
     chaos_s: float = 20.0
     settle_s: float = 9.0
     quiesce_s: float = 20.0
@@ -80,7 +84,7 @@ class Bug:
     sut: str
     releases: str
     broken: str
-    mended: str
+    mended: str | None
     planes: Planes
     found_by: tuple[str, ...]
     budget_s: float
@@ -88,7 +92,8 @@ class Bug:
     topics: Mapping[str, TopicSpec]
     plan: Plan
     digest: str
-    """Of the file: what was played by another text of it says nothing of this one."""
+    """Of all that is played: what was played by another file says nothing of this one."""
+    leader_changes: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     mended_config: Mapping[str, str] = field(default_factory=dict)
 
@@ -108,12 +113,11 @@ def load_all(folder: Path = FOLDER) -> dict[str, Bug]:
 
 def load(path: Path) -> Bug:
     try:
-        text = path.read_text()
-        data = tomllib.loads(text)
+        data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise BugError(f"{path}: {error}") from None
     try:
-        bug = _bug(data, hashlib.sha256(text.encode()).hexdigest()[:12])
+        bug = _bug(data)
     except BugError as error:
         raise BugError(f"{path}: {error}") from None
     except PlanError as error:
@@ -128,18 +132,26 @@ def _order(stem: str) -> tuple[str, int]:
     return project, int(re.sub(r"\D", "", number) or 0)
 
 
-def _bug(data: dict[str, Any], digest: str) -> Bug:
+def _digest(data: Mapping[str, Any]) -> str:
+    """Of what is played; not of what is said of it, or looked for."""
+    played = {name: value for name, value in data.items() if name not in _WORDS}
+    return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _bug(data: dict[str, Any]) -> Bug:
     rest = dict(data)
     entries = rest.pop("plan", [])
     topics = {name: _make(TopicSpec, spec, f"topics.{name}") for name, spec in _topics(rest)}
     load_ = _make(Load, rest.pop("load", {}), "load")
-    texts = {
-        name: _text(rest, name) for name in ("id", "title", "says", "releases", "broken", "mended")
-    }
+    texts = {name: _text(rest, name) for name in ("id", "title", "says", "releases", "broken")}
+    mended = _text(rest, "mended") if "mended" in rest else None
     found_by = rest.pop("found_by", None)
     if not isinstance(found_by, list) or not found_by or not all(map(_is_rule, found_by)):
         raise BugError('found_by: allowed: a list of "promise: rule"')
     configs = {name: _config(rest.pop(name, {}), name) for name in ("config", "mended_config")}
+    leader_changes = rest.pop("leader_changes", True)
+    if not isinstance(leader_changes, bool):
+        raise BugError(f"leader_changes: {leader_changes!r}; allowed: true, false")
     planes, budget_s = rest.pop("planes", "single"), rest.pop("budget_s", 600)
     sut = _text(rest, "sut")
     if rest:
@@ -157,7 +169,9 @@ def _bug(data: dict[str, Any], digest: str) -> Bug:
         raise BugError(f"budget_s: {budget_s!r}; allowed: seconds")
     return Bug(
         **texts,
-        digest=digest,
+        mended=mended,
+        digest=_digest(data),
+        leader_changes=leader_changes,
         sut=sut,
         planes=Planes(planes),
         found_by=tuple(found_by),
@@ -191,7 +205,9 @@ def _make(kind: Any, values: Any, where: str) -> Any:
             if not isinstance(value, str) or (name == "leader" and value not in LEADERS):
                 allowed = ", ".join(LEADERS) if name == "leader" else "a topic's name"
                 raise BugError(f"{where}.{name}: {value!r}; allowed: {allowed}")
-        elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise BugError(f"{where}.{name}: {value!r}; allowed: a number")
+        elif value == 0 and name != "acks_one_per_s":
             raise BugError(f"{where}.{name}: {value!r}; allowed: a number above 0")
     try:
         return kind(**values)

@@ -54,7 +54,7 @@ def is_of(bug: Bug, entry: Entry) -> bool:
 
 
 def play_of(bug: Bug, side: str, number: int) -> Play:
-    release = bug.broken if side == BROKEN else bug.mended
+    release = bug.broken if side == BROKEN or bug.mended is None else bug.mended
     return Play(
         scenario=bug.id,
         seed=number,
@@ -68,7 +68,8 @@ def reproduce(
     bug: Bug, ledger: Ledger, play: PlayIt, *, tries: int, budget: Budget, own: Budget
 ) -> Iterator[Try]:
     """``tries`` on the broken release, all of them, or without a number (0) until it is found or
-    ``own``, the bug's budget, is spent; then as many on the mended one, once if it was 0."""
+    ``own``, the bug's budget, is spent; then as many on the mended one, once if it was 0. Of a bug
+    that is still open there is none."""
     number = 0
     while not budget.is_spent and (number < tries if tries else not own.is_spent):
         number += 1
@@ -76,7 +77,7 @@ def reproduce(
         yield done
         if done.found and not tries:
             break
-    for number in range(1, max(tries, 1) + 1):
+    for number in range(1, max(tries, 1) + 1 if bug.mended else 1):
         if budget.is_spent:
             return
         yield _once(bug, ledger, play, MENDED, number)
@@ -113,11 +114,13 @@ def player(progress: Progress, *, store: Path, runtime: str, keep_data: bool = F
 
 
 def succeeded(tries: Sequence[Try]) -> bool:
-    """Found wherever it was looked for until the end, valid wherever it was mended."""
+    """Found at last on the release that has it, valid wherever it is mended."""
     broken = [t for t in tries if t.side == BROKEN]
     mended = [t for t in tries if t.side == MENDED]
     found = bool(broken) and broken[-1].found
-    return found and bool(mended) and all(t.entry.verdict == Verdict.VALID for t in mended)
+    still_open = bool(broken) and broken[-1].bug.mended is None
+    valid = all(t.entry.verdict == Verdict.VALID for t in mended)
+    return found and (still_open or bool(mended)) and valid
 
 
 def witness_of(bug: Bug, results: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:

@@ -36,7 +36,10 @@ def story(bug: Bug, tries: Sequence[Try]) -> Iterator[str]:
     yield f"{bug.id}: {bug.title}"
     yield f"  {bug.broken} has it: found in {sum(t.found for t in broken)} of {len(broken)} tries"
     sound = sum(t.entry.verdict == Verdict.VALID for t in mended)
-    yield f"  {bug.mended} mended it: valid in {sound} of {len(mended)} tries"
+    if bug.mended:
+        yield f"  {bug.mended} mended it: valid in {sound} of {len(mended)} tries"
+    else:
+        yield "  it is open: no mended release is played"
     yield "  plan:"
     for entry in bug.plan.entries:
         params = json.dumps(dict(entry.params))
@@ -78,8 +81,8 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry]) -> Iterator[str]:
     yield ""
     yield (
         "Genuine bugs of Apache Kafka, each found on a genuine release that has it and absent from "
-        "one in which it is mended. Rates are of whole runs, with their 95% intervals; a try is "
-        "found when the rule was broken. Made by `biplane track-record` from what "
+        "one in which it is mended, if any is. Rates are of whole runs, with 95% intervals; a "
+        "try is found when the rule was broken. Made by `biplane track-record` from what "
         "`biplane reproduce ID --tries N` kept."
     )
     yield ""
@@ -112,7 +115,7 @@ def _row(bug: Bug, entries: Sequence[Entry]) -> str:
         "; ".join(fired),
         rate(len(found), len(broken)),
         seconds,
-        bug.mended + (" with " + _settings(bug) if bug.mended_config else ""),
+        (bug.mended or "open") + (" with " + _settings(bug) if bug.mended_config else ""),
         rate(sound, len(mended)),
         f"`{_COMMAND} {bug.id}`",
     )

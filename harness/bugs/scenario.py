@@ -32,7 +32,7 @@ def scenario_of(bug: Bug, extra: Mapping[str, str]) -> Scenario:
         workloads=partial(_workloads, bug),
         plan=lambda _rng, _profile: bug.plan,
         checks=("truncation-loss", "stale-metadata", "polls", *bug.checks),
-        leader_changes=True,
+        leader_changes=bug.leader_changes,
         overrides={**bug.config, **extra},
         session_timeout_ms=bug.load.session_timeout_ms,
         quiesce_s=bug.load.quiesce_s,
@@ -87,9 +87,11 @@ def _workloads(bug: Bug, _stage: Stage) -> Sequence[Role]:
     topic = bug.load.topic
     partitions = bug.topics[topic].partitions
     rates = {-1: bug.load.acks_all_per_s, 1: bug.load.acks_one_per_s}
-    return [
-        replace(role, params={**role.params, "rate_per_s": rates[role.params["acks"]]})
-        if role.role == "producer"
-        else role
-        for role in replicated_load(topic, partitions)
-    ]
+    roles = []
+    for role in replicated_load(topic, partitions):
+        if role.role != "producer":
+            roles.append(role)
+        elif rates[role.params["acks"]]:
+            params = {**role.params, "rate_per_s": rates[role.params["acks"]]}
+            roles.append(replace(role, params=params))
+    return roles

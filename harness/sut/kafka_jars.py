@@ -239,8 +239,11 @@ def _wanted(text: str) -> list[Release]:
     for name in re.split(r"[\s,]+", text.strip()) if text.strip() else []:
         try:
             releases.append(release_of(parse_version(name, Mode.ZOOKEEPER), Mode.ZOOKEEPER))
-        except UnknownVersion:
-            releases.append(release_of(parse_version(name, Mode.KRAFT), Mode.KRAFT))
+        except UnknownVersion as zookeeper:
+            try:
+                releases.append(release_of(parse_version(name, Mode.KRAFT), Mode.KRAFT))
+            except UnknownVersion as kraft:
+                raise UnknownVersion(f"{zookeeper}; {kraft}") from None
     return releases or [ZOOKEEPER_LINE, KRAFT_LINE]
 
 

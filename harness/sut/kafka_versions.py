@@ -90,6 +90,13 @@ def has_alter_partition(version: Version) -> bool:
     return version >= (2, 7, 0)
 
 
+def in_sync_sets_told_s(version: Version) -> float:
+    """Where leaders write in-sync sets themselves, they tell the controller of it only when they
+    have let 5 s pass without another change, and look every 2.5 s (ReplicaManager's
+    IsrChangePropagationBlackOut and -Interval)."""
+    return 5.0 if has_alter_partition(version) else 10.0
+
+
 def has_request_log(version: Version) -> bool:
     """``kafka.request.logger`` writes JSON: 2.8 (KAFKA-10525)."""
     return version >= (2, 8, 0)

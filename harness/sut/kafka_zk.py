@@ -24,6 +24,7 @@ from harness.sut.kafka_versions import (
     has_alter_partition,
     has_control_plane,
     has_request_log,
+    in_sync_sets_told_s,
     newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
@@ -60,6 +61,10 @@ class KafkaZk:
     @property
     def orders_by_znode(self) -> bool:
         return not takes_orders_by_request(self._version)
+
+    @property
+    def settled_s(self) -> float:
+        return in_sync_sets_told_s(self._version)
 
     @property
     def fetch_version(self) -> int:

@@ -144,6 +144,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def settled_s(self) -> float:
+        """How long a sound cluster of it may take to tell all brokers of an in-sync set."""
+        ...
+
+    @property
     def fetch_version(self) -> int:
         """Of the Fetch by which any replica's log can be read."""
         ...

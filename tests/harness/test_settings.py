@@ -47,3 +47,14 @@ def test_a_run_asks_for_no_more_settling_than_it_looks_on_for() -> None:
         assert settling_ms < 1000 * profile.settle_s
     assert PROFILES["nightly"].settling_ms == 5000
     assert replace(PROFILES["ci"], settle_s=0.0).settling_ms is None
+
+
+def test_a_slow_system_is_given_its_time_and_looked_at_after_it() -> None:
+    smoke = PROFILES["smoke"]
+    assert smoke.patient(0.0) is smoke
+    assert smoke.patient(5.0) is smoke
+    assert smoke.settling_ms == 2000
+    slow = smoke.patient(10.0)
+    assert (slow.settling_ms, slow.settle_s) == (10_000, 14.0)
+    assert PROFILES["nightly"].patient(10.0).settle_s == 14.0
+    assert slow.patient(2.0) is slow

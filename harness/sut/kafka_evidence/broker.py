@@ -13,7 +13,8 @@
 
 A truncation's line tells where to, not where from: the log's end is taken from the broker's last
 ``leader_change`` for that partition (it appends nothing between following and truncating), and
-after a first cut from that one's own end.
+after a first cut from that one's own end. Releases before 2.6 do not tell a follower's end: such a
+cut reaches to `BEYOND`, for it takes whatever lies there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ _ELECTED: Final = re.compile(
 )
 _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 _FAILS: Final = re.compile(r".* fails to send request .* to broker \S+ \(id: (\d+) ")
+BEYOND: Final = 2**61
+"""More than the end of any log."""
 Row = dict[str, Any]
 
 
@@ -123,8 +126,11 @@ def date_stops(log: ServerLog, stamps: Stamps, stops: Iterable[Row]) -> list[Row
     return ordered
 
 
-def log_rows(log: ServerLog, stamps: Stamps, changes: Iterable[Row]) -> Iterator[Row]:
-    """`truncation` and `isr_change` rows; ``changes`` are the node's own ``leader_change`` rows."""
+def log_rows(
+    log: ServerLog, stamps: Stamps, changes: Iterable[Row], *, start_lines: bool = True
+) -> Iterator[Row]:
+    """`truncation` and `isr_change` rows; ``changes`` are the node's own ``leader_change`` rows,
+    which tell a follower's end where there are ``start_lines``."""
     by_partition: dict[tuple[str, int], list[Row]] = {}
     for row in changes:
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
@@ -132,6 +138,7 @@ def log_rows(log: ServerLog, stamps: Stamps, changes: Iterable[Row]) -> Iterator
     for wall_ms, topic, partition, to_offset, thread in log.cuts:
         change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
         end = change["log_end_offset"] if change else None
+        end = BEYOND if end is None and not start_lines else end
         key = (topic, partition, change["t"] if change else 0)
         yield stamps.row(
             "truncation",

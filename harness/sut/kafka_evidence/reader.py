@@ -64,7 +64,7 @@ def read_evidence(
         else:
             yield row
     yield from date_stops(server, stamps, stops)
-    yield from log_rows(server, stamps, changes)
+    yield from log_rows(server, stamps, changes, start_lines=starts)
     controller, failures = read_controller_log(folder / files.CONTROLLER, stamps, tally)
     yield from controller
     yield from read_sends(folder / files.SENDS, stamps, tally, failures)

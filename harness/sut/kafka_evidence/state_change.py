@@ -87,6 +87,8 @@ _OLD_RECEIVED: Final = re.compile(  # until 2.3; its lists have no brackets
     r"for partition (\S+)-(\d+)$"
 )
 _DELETED_LEADER: Final = -2
+_UPDATE_MS: Final = 1000
+"""Between two lines of one update lies no more."""
 _NONE: Final[Mapping[tuple[str, int, int], tuple[int, int | None]]] = {}
 Row = dict[str, Any]
 
@@ -256,8 +258,10 @@ def _older_line(
     if update is None:
         return None
     correlation_id = int(update[update.re.groups])
-    before = [u for u in now.updates if u["correlation_id"] != correlation_id]
-    done = _updates(now, stamps) if before else []
+    # A new connection counts its requests from 0 again: the same number may be another request.
+    long_ago = line.wall_ms - now.until_ms > _UPDATE_MS
+    ended = long_ago or any(u["correlation_id"] != correlation_id for u in now.updates)
+    done = _updates(now, stamps) if ended else []
     now.until_ms = line.wall_ms
     _broker_line(text, line, stamps, now)
     return done

@@ -144,3 +144,15 @@ def test_the_page_counts_tries_and_links_files(bug: Bug, ledger: Ledger, tmp_pat
     assert "`biplane reproduce KAFKA-1`" in text
     assert "3/3 (" in text
     assert "(../bugs/KAFKA-1.toml)" in text
+
+
+def test_an_open_bug_is_played_where_it_is(bug: Bug, ledger: Ledger, tmp_path: Path) -> None:
+    still = load(written(tmp_path, GOOD.replace('mended = "2.5.1"\n', "")))
+    played = Played({2})
+    done = all_of(still, ledger, played)
+    assert [side for side, *_ in played.plays] == [BROKEN] * 2
+    assert succeeded(done)
+    assert not succeeded(done[:1])
+    assert any("it is open" in line for line in record.story(still, done))
+    text = record.write({still.id: still}, list(ledger), tmp_path / "p.md").read_text()
+    assert "1/2 (9% to 91%) | 1 s | open | - |" in text

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from checkers.history import HistoryError
+from harness.sut.kafka_evidence.broker import BEYOND
 from harness.sut.kafka_versions import Version
 from harness.sut.protocol import EVIDENCE_SUMMARY
 from tests.harness.sut.test_kafka_evidence import log, rows, write
@@ -125,6 +126,34 @@ def test_an_update_without_an_end_ends_with_its_last_line(tmp_path: Path) -> Non
     found = kind(tmp_path, "metadata_update", version)
     whens = {(row["partition"], row["correlation_id"]): row["t"] // 1_000_000 for row in found}
     assert whens == {(3, 4): 52, (4, 4): 52, (3, 5): 60}
+
+
+def test_the_same_number_long_after_is_another_update(tmp_path: Path) -> None:
+    """Of another connection: each counts from 0."""
+    version = Version(2, 5, 1)
+    began(tmp_path, version)
+    lines = [(50, cached(3, 4)), (9_050, cached(4, 4)), (9_051, cached(3, 4))]
+    write(tmp_path, "state-change.log", [log(ms, line) for ms, line in lines])
+    found = kind(tmp_path, "metadata_update", version)
+    assert sorted((row["t"] // 1_000_000, row["partition"]) for row in found) == [
+        (50, 3),
+        (9_051, 3),
+        (9_051, 4),
+    ]
+
+
+def test_a_cut_of_2_4_reaches_beyond_what_anybody_told(tmp_path: Path) -> None:
+    version = Version(2, 4, 1)
+    line = "[Log partition=a-b-3, dir=/d] Truncating to offset 8"
+    began(tmp_path, version, log(60, line, "kafka.log.Log"))
+    state = STATE_24.replace("leader=1,", "leader=2,")
+    lines = [
+        f"[Broker id=1] Received LeaderAndIsr request {state} correlation id 4 from controller 3 epoch 8",
+        COMPLETED.replace("become-leader", "become-follower") + " with leader 2",
+    ]
+    write(tmp_path, "state-change.log", [log(51, line) for line in lines])
+    (row,) = kind(tmp_path, "truncation", version)
+    assert (row["to_offset"], row["from_offset"], row["leader_epoch"]) == (8, BEYOND, 5)
 
 
 def test_an_update_that_has_an_end_needs_it(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from faults.protocol import Capability
+from harness.run import settled_s as slowest
 from harness.settings import Settings, SettingsError
 from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
 from harness.sut.protocol import HasOldReleases, Planes
+from harness.trial import Arm
 from nodes.properties import parse_properties
 from tests.harness.sut.test_systems import layout
 
@@ -57,13 +59,23 @@ def test_what_a_release_can_do(name: str, control_requests: bool, planes: set[Pl
 
 
 @pytest.mark.parametrize(
-    ("version", "by_znode", "fetch"),
-    [("2.1.1", True, 10), ("2.3.1", True, 11), ("2.4.0", False, 11), ("3.9.2", False, 11)],
+    ("version", "by_znode", "fetch", "settled_s"),
+    [
+        ("2.1.1", True, 10, 10.0),
+        ("2.3.1", True, 11, 10.0),
+        ("2.4.0", False, 11, 10.0),
+        ("2.8.0", False, 11, 5.0),
+    ],
 )
-def test_old_releases_are_asked_in_their_own_way(version: str, by_znode: bool, fetch: int) -> None:
+def test_old_releases_are_asked_in_their_own_way(
+    version: str, by_znode: bool, fetch: int, settled_s: float
+) -> None:
     sut = registry.get(f"kafka-zk@{version}")
     assert isinstance(sut, HasOldReleases)
     assert (sut.orders_by_znode, sut.fetch_version) == (by_znode, fetch)
+    dual = Arm(sut=registry.get("dualplane"), planes=Planes.SINGLE)
+    assert slowest([dual, Arm(sut=sut, planes=Planes.SINGLE)]) == settled_s
+    assert slowest([dual]) == 0.0
     assert not isinstance(registry.get("dualplane"), HasOldReleases)
 
 
