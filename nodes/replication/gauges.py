@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nodes.replication.fetcher_manager import ReplicaFetcherManager
 from nodes.replication.model import PartitionCounts
+from nodes.replication.partition_base import HostedPartition
 from nodes.replication.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -29,7 +31,19 @@ _COUNTS: Final = {
 class Measured(Protocol):
     fetchers: ReplicaFetcherManager
 
-    def partition_counts(self) -> PartitionCounts: ...
+    def partitions(self) -> Sequence[HostedPartition]: ...
+
+
+def partition_counts(partitions: Sequence[HostedPartition]) -> PartitionCounts:
+    return PartitionCounts(
+        partitions=len(partitions),
+        leaders=sum(p.is_leader for p in partitions),
+        under_replicated=sum(p.is_under_replicated for p in partitions),
+        under_min_isr=sum(p.is_under_min_isr for p in partitions),
+        at_min_isr=sum(p.is_at_min_isr for p in partitions),
+        offline=sum(p.log is None for p in partitions),
+        reassigning=sum(p.is_leader and p.is_reassigning for p in partitions),
+    )
 
 
 def register_gauges(
@@ -38,7 +52,7 @@ def register_gauges(
     """Registers them all. Each is computed when somebody reads."""
 
     def count(field: str) -> float:
-        return float(getattr(measured.partition_counts(), field))
+        return float(getattr(partition_counts(measured.partitions()), field))
 
     for name, field in _COUNTS.items():
         metrics.gauge(REPLICA_MANAGER + name, partial(count, field))

@@ -43,7 +43,6 @@ from nodes.replication.model import (
     LeaderAndIsrResult,
     LeaderAndIsrState,
     ListOffsetResult,
-    PartitionCounts,
     ProduceRespond,
     ProduceResult,
     StopReplicaResult,
@@ -482,18 +481,6 @@ class ReplicaManager:
         """For retention: nothing at or above it may be deleted; None for a log nobody hosts."""
         partition = self._partitions.get(tp)
         return None if partition is None else partition.high_watermark
-
-    def partition_counts(self) -> PartitionCounts:
-        partitions = self.partitions()
-        return PartitionCounts(
-            partitions=len(partitions),
-            leaders=sum(p.is_leader for p in partitions),
-            under_replicated=sum(p.is_under_replicated for p in partitions),
-            under_min_isr=sum(p.is_under_min_isr for p in partitions),
-            at_min_isr=sum(p.is_at_min_isr for p in partitions),
-            offline=sum(p.log is None for p in partitions),
-            reassigning=sum(p.is_leader and p.is_reassigning for p in partitions),
-        )
 
     def _error_for_missing(self, tp: TopicPartition) -> Errors:
         """A partition that exists elsewhere sends the client to look for its leader."""

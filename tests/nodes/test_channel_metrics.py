@@ -20,6 +20,7 @@ def test_each_channel_is_read_by_its_mbeans(tmp_path: Path) -> None:
     metrics, trace = Metrics(), Trace(tmp_path / "trace.jsonl", node=1)
     times = iter(range(100, 200))
     look = ChannelMetrics(metrics, trace, lambda: next(times))
+    metrics.gauge(SIZE.replace("QueueSize,broker-id=", "TotalQueueSize"), lambda: 7)
     look.tell()
     for broker, size in ((2, 7), (10, 0)):
         metrics.gauge(f"{SIZE}{broker}", lambda size=size: size)  # type: ignore[misc]

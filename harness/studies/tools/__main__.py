@@ -147,9 +147,14 @@ def look(system: str, libs: Path, steps: Sequence[Step]) -> dict[str, Seen]:
 
 
 def kept(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Seen]:
-    """What was seen of today's steps, judged as they are today."""
+    """What was seen of today's steps: right then, or as they are judged today (by what is kept of
+    what was said)."""
     return {
-        key(step): Seen(row["exit"], row["said"], step.works(row["exit"], row["said"]))
+        key(step): Seen(
+            row["exit"],
+            row["said"],
+            row["works"] or step.works(row["exit"], row["said"]),
+        )
         for step in STEPS
         if (row := rows.get(key(step))) is not None
     }

@@ -254,3 +254,32 @@ def test_an_acceptor_that_waits_for_a_free_connection_is_blocked(
     for listener in ("CLIENT", "DATA"):
         name = f"{acceptor}AcceptorBlockedPercent,listener={listener}"
         assert running.metrics.value(name) == 0
+
+
+def test_a_connection_that_cannot_be_watched_leaves_no_trace(start: Any, wire: Any) -> None:
+    """Its place among ``max.connections`` is free again."""
+    running = start(max_connections="1", **DUAL)
+
+    class Refuses:
+        """The first registration fails, as when the kernel has no memory for it."""
+
+        def __init__(self, real: Any) -> None:
+            self._real, self.refused = real, 0
+
+        def register(self, *args: Any) -> None:
+            self.refused += 1
+            if self.refused == 1:
+                raise OSError(12, "Cannot allocate memory")
+            self._real.register(*args)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    (processor,) = (p for p in running.server._data.processors() if p.listener == "CLIENT")
+    processor._epoll = watched = Refuses(processor._epoll)
+    assert running.client("CLIENT").is_closed_by_peer()
+    client = running.client("CLIENT")
+    client.send(wire.request(0, 1))
+    assert client.answer() == (1).to_bytes(4, "big")
+    assert watched.refused == 2
+    assert running.server.quotas.total == 1

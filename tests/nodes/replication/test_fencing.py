@@ -10,6 +10,7 @@ import pytest
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.mutants import rules_with
+from nodes.replication.gauges import partition_counts
 from nodes.replication.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -298,5 +299,5 @@ def test_leadership_listeners_hear_of_both_roles(cluster: MemoryCluster) -> None
     cluster.controller.elect(TP, 1)
     cluster.controller.tell(1)
     assert heard == [([], [TP]), ([TP], [])]
-    counts = manager.partition_counts()
+    counts = partition_counts(manager.partitions())
     assert (counts.partitions, counts.leaders, counts.offline) == (1, 1, 0)
