@@ -82,17 +82,12 @@ class HistoryWriter:
         self._count(arm, trial, kind, rows)
         self._hold(kind, whole)
 
-    def add_whole(self, kind: str, table: pa.Table, *, is_sorted: bool = False) -> None:
-        """Take in rows that have ``arm`` and ``trial``. ``is_sorted``: they are one file as they
-        are."""
+    def add_whole(self, kind: str, table: pa.Table) -> None:
+        """Take in rows that have ``arm`` and ``trial``."""
         found = table.group_by(["arm", "trial"]).aggregate([([], "count_all")])
         for row in found.to_pylist():
             self._count(row["arm"], row["trial"], kind, row["count_all"])
-        if not is_sorted:
-            self._hold(kind, table)
-            return
-        self.flush(kind)
-        self._write(kind, table.select(stored_schema(kind).names))
+        self._hold(kind, table.select(stored_schema(kind).names))
 
     def reject(self, line: bytes) -> None:
         """Keep a line (with its end) that is no row."""

@@ -7,36 +7,29 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check_run
+from checkers.check import check_all, check_run
 from checkers.history import HistoryError
-from checkers.history.made import SHAPES, make
+from checkers.history.frames import History
+from checkers.history.made import CHECKS, SHAPES, make
 from checkers.history.made.plants import PLANTS, parse
 from checkers.history.parts import read_rows
 from checkers.promises import NAMES
-
-RULES = {  # what a plant breaks beside the rule of its name, as often
-    "acked-all-lost": {},
-    "unexplained-loss": {},
-    "replica-differs": {},
-    "inconsistent-offset": {},
-    "metadata-never-committed": {},
-    "stale-controller-epoch-accepted": {},
-}
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("shape", ["soak", "wide"])  # load: what is planted below
 def test_clean_ones_are_valid_by_every_promise(spark: Any, tmp_path: Path, shape: str) -> None:
     truth = make(tmp_path / "run", rows=20_000, shape=shape)
-    found = check_run(tmp_path / "run", spark=spark)
-    verdicts = {name: check["verdict"] for name, check in found["checks"].items()}
-    assert verdicts == dict.fromkeys(NAMES, "valid"), found["reasons"]
-    assert found["verdict"] == "valid"
-    assert not any(check["excused"] for check in found["checks"].values())
-    losses = found["checks"]["truncation-loss"]["arms"]
-    for arm in losses.values():
-        each = truth.trials // 2
-        assert arm["acked_1"] == each * truth.acked_1
+    with History.load(tmp_path / "run", spark=spark) as history:
+        assert set(history.run.checks or ()) == set(CHECKS)
+        found = check_all(history, NAMES)
+    verdicts = {name: check.verdict for name, check in found.checks.items()}
+    asked = {name: verdicts[name] for name in CHECKS}
+    assert asked == dict.fromkeys(CHECKS, "valid"), found.reasons
+    assert "invalid" not in verdicts.values(), found.reasons
+    assert not any(check.excused for check in found.checks.values())
+    for arm in found.checks["truncation-loss"].arms.values():
+        assert arm["acked_1"] == truth.trials // 2 * truth.acked_1
 
 
 @pytest.mark.spark

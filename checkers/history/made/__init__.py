@@ -6,9 +6,10 @@
     plants   anomalies, each an exact number of times
     make     all of it, written as a run's folder
 
-Every promise is `valid` on a clean one. Nothing is random: the same words make the same bytes.
+On a clean one every promise that is asked for (`CHECKS`) is `valid`, and none is broken. Nothing is
+random: the same words make the same bytes.
 """
 
-from checkers.history.made.make import SHAPES, Truth, make
+from checkers.history.made.make import CHECKS, SHAPES, Truth, make
 
-__all__ = ["SHAPES", "Truth", "make"]
+__all__ = ["CHECKS", "SHAPES", "Truth", "make"]
