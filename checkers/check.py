@@ -82,7 +82,7 @@ def check_all(
     ``deadline_s`` is unknown.
     """
     expected = checks if checks is not None else history.run.checks
-    names = chosen(expected)
+    names, arms = chosen(expected), history.arms
     figures = figures if figures is not None else {}
     pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="check")
     try:
@@ -95,7 +95,7 @@ def check_all(
         run_id=history.run.run_id,
         scenario=history.run.scenario,
         seed=history.run.seed,
-        arms={arm: dict(history.run.arms.get(arm, {})) for arm in history.arms},
+        arms={arm: dict(history.run.arms.get(arm, {})) for arm in arms},
         checks={},
     )
     for name in names:

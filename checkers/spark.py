@@ -15,14 +15,17 @@ call it) and used when it is there: a JVM ignores an archive that does not fit i
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -107,7 +110,22 @@ def session(
             f"{memory or DEFAULT_MEMORY} of memory be free"
         ) from None
     spark.sparkContext.setLogLevel("ERROR")
+    if not (spark.sparkContext.master or "").startswith("local"):
+        _ship(spark)
     return spark
+
+
+def _ship(spark: SparkSession) -> None:
+    """Give the workers this package: where suspects are many, its functions judge them there
+    (`checkers.judging.tally`). Their Python needs pyarrow besides, and its version to be ours."""
+    package = Path(__file__).parent
+    folder = tempfile.mkdtemp(prefix="biplane-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # served from there until then
+    archive = Path(folder) / f"{package.name}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for source in sorted(package.rglob("*.py")):
+            file.write(source, str(source.relative_to(package.parent)))
+    spark.sparkContext.addPyFile(str(archive))
 
 
 @contextlib.contextmanager

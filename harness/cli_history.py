@@ -65,6 +65,8 @@ def check(
     runs = [run for place in where for run in runs_at(place, spark, since_s=since_s)]
     if out is not None and len(runs) > 1:
         raise HistoryError(f"--out {out}: allowed with one run; there are {len(runs)}")
+    if len(runs) > 1:  # one may be large: a JVM for tiny ones would be slow with it
+        spark = spark or session(master, memory=memory, conf=settings, small=False)
     codes: list[int] = []
     for run in runs:
         left_s = None if deadline_s is None else begun + deadline_s - time.monotonic()
@@ -123,6 +125,85 @@ def finish(run: Run) -> None:
         typer.echo(line)
 
 
+@history.command()
+def info(run: Run) -> None:
+    """What is in a run's history: rows, files, bytes and times of each kind."""
+    from checkers.history import forms
+
+    for line in forms.info(run):
+        typer.echo(line)
+
+
+@history.command()
+def compact(run: Run) -> None:
+    """Write a run's history anew in the newest version: sized, sorted files. The same rows."""
+    from checkers.history import forms
+
+    _say_manifest(run, forms.compact(run))
+
+
+@history.command()
+def merge(
+    out: Annotated[Path, typer.Argument(help="A new folder")],
+    runs: Annotated[list[Path], typer.Argument(help="Runs of one scenario")],
+) -> None:
+    """Several runs of one scenario as one, their trials renumbered."""
+    from checkers.history import forms
+
+    _say_manifest(out, forms.merge(out, runs))
+
+
+@history.command()
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Argument(help="A folder for a file of each kind")],
+    form: Annotated[str, typer.Option("--format", help="jsonl or csv")] = "jsonl",
+    kind: Annotated[list[str] | None, typer.Option(help="Repeatable (default: all)")] = None,
+    arm: Annotated[str | None, typer.Option(help="Of this arm")] = None,
+    trial: Annotated[int | None, typer.Option(help="Of this trial")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Of this topic, where a kind has topics")
+    ] = None,
+    partition: Annotated[int | None, typer.Option(help="Of this partition, likewise")] = None,
+    from_t: Annotated[int | None, typer.Option(help="Not before (ns of the history)")] = None,
+    to_t: Annotated[int | None, typer.Option(help="Not after (ns of the history)")] = None,
+) -> None:
+    """Rows as plain files; a partition or a span of time is read alone."""
+    from checkers.history import forms
+
+    kept = forms.Kept(
+        kinds=kind or (), arm=arm, trial=trial, topic=topic, partition=partition,
+        from_t=from_t, to_t=to_t,
+    )  # fmt: skip
+    for line in forms.export(run, out, form=form, kept=kept):
+        typer.echo(line)
+
+
+@history.command()
+def generate(
+    out: Annotated[Path, typer.Argument(help="A new folder")],
+    rows: Annotated[str, typer.Option(help="About so many: 20k, 10M")] = "100k",
+    shape: Annotated[str, typer.Option(help="load, soak or wide")] = "load",
+    plant: Annotated[str, typer.Option(help="Anomalies: acked-all-lost=3,replica-differs=2")] = "",
+) -> None:
+    """Make a history with known truth, as a run's folder, to be judged."""
+    from checkers.history.made import make
+    from checkers.history.made.plants import parse
+
+    truth = make(out, rows=rows_of(rows), shape=shape, plants=parse(plant))
+    planted = ", ".join(f"{name}={n}" for name, n in truth.planted.items()) or "clean"
+    typer.echo(f"{out}: {truth.rows:,} rows, {truth.trials} trials, {planted}")
+
+
+def _say_manifest(run: Path, manifest: Any) -> None:
+    files = sum(len(parts) for parts in manifest.parts.values())
+    size = sum(part.bytes for parts in manifest.parts.values() for part in parts)
+    rows = sum(manifest.rows.values())
+    typer.echo(
+        f"{run}: {rows:,} rows of {len(manifest.trials)} trials in {files} files, {size:,} B"
+    )
+
+
 # -- arguments ------------------------------------------------------------------------------------
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -153,3 +234,19 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
 
 def is_remote(where: str) -> bool:
     return "://" in where and not where.startswith("file:")
+
+
+_THOUSANDS = {"k": 1_000, "M": 1_000_000}
+
+
+def rows_of(text: str) -> int:
+    """A number of rows such as 500, 20k or 10M."""
+    factor = _THOUSANDS.get(text[-1:], 1)
+    number = text[:-1] if factor > 1 else text
+    try:
+        rows = round(float(number) * factor)
+    except ValueError:
+        rows = 0
+    if rows <= 0:
+        raise typer.BadParameter(f"--rows {text!r}; allowed: a number, k or M behind it")
+    return rows

@@ -91,7 +91,6 @@ class HadoopStore:
     def __init__(self, root: str, spark: SparkSession) -> None:
         self.local: Path | None = None
         self.root = root.rstrip("/")
-        self._spark = spark
         jvm: Any = spark._jvm  # no public way to Hadoop's FileSystem
         self._new_path = jvm.org.apache.hadoop.fs.Path
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
@@ -132,8 +131,13 @@ class HadoopStore:
     def read_text(self, path: str) -> str:
         if not self.exists(path):
             raise HistoryError(f"{self.uri(path)}: there is no such file")
-        rows = self._spark.read.text(self.uri(path), wholetext=True).collect()
-        return str(rows[0][0]) if rows else ""
+        stream = self._fs.open(self._new_path(self.uri(path)))  # Spark's reader skips hidden files
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        except UnicodeDecodeError as error:
+            raise HistoryError(f"{self.uri(path)}: cannot be read: {error}") from error
+        finally:
+            stream.close()
 
     def uri(self, path: str) -> str:
         return f"{self.root}/{path}"

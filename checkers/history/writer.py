@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -36,6 +37,15 @@ _STRANGERS: Final = "each-kind-is-a-table-of-its-own"
 Spark calls such directory structures conflicting and names them."""
 
 
+@dataclass(slots=True)
+class _Held:
+    """Rows of a kind that are no file yet."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+
+
 class HistoryWriter:
     """Owned by one thread. ``target``: the run's ``history`` folder."""
 
@@ -53,7 +63,7 @@ class HistoryWriter:
         self._old = target.with_name(target.name + ".old")
         self._rows_a_file, self._rows_a_group = rows_a_file, rows_a_group
         self._held_bytes = held_bytes
-        self._held: dict[str, list[pa.Table]] = {}
+        self._held: dict[str, _Held] = {}
         self._rejected: Any = None
         recover(target)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -72,17 +82,12 @@ class HistoryWriter:
         self._count(arm, trial, kind, rows)
         self._hold(kind, whole)
 
-    def add_whole(self, kind: str, table: pa.Table, *, is_sorted: bool = False) -> None:
-        """Take in rows that have ``arm`` and ``trial``. ``is_sorted``: they are one file as they
-        are."""
+    def add_whole(self, kind: str, table: pa.Table) -> None:
+        """Take in rows that have ``arm`` and ``trial``."""
         found = table.group_by(["arm", "trial"]).aggregate([([], "count_all")])
         for row in found.to_pylist():
             self._count(row["arm"], row["trial"], kind, row["count_all"])
-        if not is_sorted:
-            self._hold(kind, table)
-            return
-        self.flush(kind)
-        self._write(kind, table.select(stored_schema(kind).names))
+        self._hold(kind, table.select(stored_schema(kind).names))
 
     def reject(self, line: bytes) -> None:
         """Keep a line (with its end) that is no row."""
@@ -98,10 +103,10 @@ class HistoryWriter:
         """Make a file of what is held of a kind."""
         import pyarrow as pa
 
-        held = self._held.pop(kind, [])
-        if held:
-            table = pa.concat_tables(held)
-            held.clear()
+        held = self._held.pop(kind, None)
+        if held is not None:
+            table = pa.concat_tables(held.tables)
+            del held
             keys = [(name, "ascending") for name in _ORDER if name in table.column_names]
             self._write(kind, table.sort_by(keys))
 
@@ -132,14 +137,14 @@ class HistoryWriter:
         counts[kind] = counts.get(kind, 0) + rows
 
     def _hold(self, kind: str, table: pa.Table) -> None:
-        held = self._held.setdefault(kind, [])
-        held.append(table)
-        if sum(each.num_rows for each in held) >= self._rows_a_file:
+        held = self._held.setdefault(kind, _Held())
+        held.tables.append(table)
+        held.rows += table.num_rows
+        held.bytes += table.nbytes
+        if held.rows >= self._rows_a_file:
             self.flush(kind)
-            return
-        sizes = {name: sum(each.nbytes for each in of) for name, of in self._held.items()}
-        if sum(sizes.values()) > self._held_bytes:
-            self.flush(max(sizes, key=lambda name: sizes[name]))
+        elif sum(each.bytes for each in self._held.values()) > self._held_bytes:
+            self.flush(max(self._held, key=lambda name: self._held[name].bytes))
 
     def _write(self, kind: str, table: pa.Table) -> None:
         import pyarrow.parquet as pq

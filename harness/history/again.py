@@ -32,8 +32,13 @@ def finish_again(run: Path) -> Iterator[str]:
     except (OSError, ValueError) as error:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
     trials = _told(run, record) or list(_found(run))
-    if not trials:
+    gone = [trial for trial in trials if not any(trial.live.rglob("*.jsonl"))]
+    if len(gone) == len(trials):
         raise HistoryError(f"{run / _TRIALS}: there are no live files to be finished")
+    if gone and (run / "history").exists():  # it may hold what these held
+        raise HistoryError(
+            f"{gone[0].live}: no live files; allowed: all trials that run.json names"
+        )
     if not record.get("trials"):
         record["interrupted"] = True
         record["trials"] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checkers import check as check_module
 from checkers.check import check_all, check_run, chosen, run_check
 from checkers.history import HistoryError, arrow_schema
 from checkers.history.frames import History
 from checkers.history.run_info import RunInfo
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Results, Verdict, merge, worst_exit_code
-from checkers.promises import activity, promise
+from checkers.promises import activity, promise, promises
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +102,54 @@ def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:
     assert result.verdict is Verdict.UNKNOWN
     assert "ZeroDivisionError: oh" in result.reasons[0]
     assert result.required
+
+
+def never(history: History) -> Outcome:
+    """In Python: it asks and asks."""
+    while True:
+        history.rows("phase")
+        time.sleep(0.01)
+
+
+def never_in_spark(history: History) -> Outcome:
+    history.spark.range(10**15).selectExpr("sum(hash(id) % 7)").collect()
+    return Outcome()
+
+
+def at_once(history: History) -> Outcome:
+    outcome = Outcome()
+    outcome.saw(*history.trials[0], "things")
+    return outcome
+
+
+@pytest.mark.parametrize("slow", [never, never_in_spark])
+def test_a_deadline_leaves_the_rest_unknown_and_named(
+    story: Any, spark: Any, monkeypatch: pytest.MonkeyPatch, slow: Any
+) -> None:
+    sound(story)
+    how = {"activity": at_once, "records": slow}
+    monkeypatch.setattr(
+        check_module, "promise", lambda name: dataclasses.replace(promise(name), check=how[name])
+    )
+    begun = time.monotonic()
+    results = check_all(story.history(spark), ["records"], deadline_s=3)
+    assert time.monotonic() - begun < 60
+    assert results.checks["activity"].verdict is Verdict.VALID
+    assert results.checks["records"].verdict is Verdict.UNKNOWN
+    assert results.verdict is Verdict.UNKNOWN
+    assert results.reasons == ["records: not judged within the deadline of 3 s"]
+
+
+def test_what_was_never_begun_is_unknown_too(
+    story: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound(story)
+    monkeypatch.setattr(
+        check_module, "promise", lambda name: dataclasses.replace(promise(name), check=never)
+    )
+    results = check_all(story.history(spark), deadline_s=0)
+    assert {check.verdict for check in results.checks.values()} == {Verdict.UNKNOWN}
+    assert len(results.reasons) == len(results.checks) == len(promises())
 
 
 def test_checks_are_chosen_by_name() -> None:

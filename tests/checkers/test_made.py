@@ -1,0 +1,86 @@
+"""Made histories: clean ones valid by every promise, planted ones broken as often as planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.check import check_all, check_run
+from checkers.history import HistoryError
+from checkers.history.frames import History
+from checkers.history.made import CHECKS, SHAPES, make
+from checkers.history.made.plants import PLANTS, parse
+from checkers.history.parts import read_rows
+from checkers.promises import NAMES
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("shape", ["soak", "wide"])  # load: what is planted below
+def test_clean_ones_are_valid_by_every_promise(spark: Any, tmp_path: Path, shape: str) -> None:
+    truth = make(tmp_path / "run", rows=20_000, shape=shape)
+    with History.load(tmp_path / "run", spark=spark) as history:
+        assert set(history.run.checks or ()) == set(CHECKS)
+        found = check_all(history, NAMES)
+    verdicts = {name: check.verdict for name, check in found.checks.items()}
+    asked = {name: verdicts[name] for name in CHECKS}
+    assert asked == dict.fromkeys(CHECKS, "valid"), found.reasons
+    assert "invalid" not in verdicts.values(), found.reasons
+    assert not any(check.excused for check in found.checks.values())
+    for arm in found.checks["truncation-loss"].arms.values():
+        assert arm["acked_1"] == truth.trials // 2 * truth.acked_1
+
+
+@pytest.mark.spark
+def test_what_is_planted_is_found_as_often(spark: Any, tmp_path: Path) -> None:
+    """All at once, each another number of times; nothing else is."""
+    plants = {name: 3 + 2 * index for index, name in enumerate(PLANTS)}
+    make(tmp_path / "run", rows=20_000, shape="load", plants=plants)
+    found = check_run(tmp_path / "run", spark=spark)
+    counts: dict[str, int] = {}
+    for check in found["checks"].values():
+        for rule, n in check["violation_counts"].items():
+            counts[rule] = counts.get(rule, 0) + n
+    assert counts == plants
+
+
+def test_about_as_many_rows_as_asked_for(tmp_path: Path) -> None:
+    for shape in SHAPES:
+        truth = make(tmp_path / shape, rows=50_000, shape=shape)
+        assert 0.8 < truth.rows / 50_000 < 1.25, shape
+        stored = sum(
+            len(read_rows(tmp_path / shape / "history", kind, ["t"]))
+            for kind in ("produce", "fetch", "log_read", "metadata", "probe")
+        )
+        assert 0.5 * truth.rows < stored <= truth.rows
+
+
+def test_the_same_words_make_the_same_history(tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        make(tmp_path / name, rows=20_000, plants={"replica-differs": 3})
+        files = sorted(p for p in (tmp_path / name).rglob("*") if p.is_file())
+        made.append([(str(p.relative_to(tmp_path / name)), p.read_bytes()) for p in files])
+    assert made[0] == made[1]
+
+
+def test_what_cannot_be_made_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="allowed: load, soak, wide"):
+        make(tmp_path / "a", rows=20_000, shape="round")
+    with pytest.raises(HistoryError, match="--rows 100; allowed for shape load: at least"):
+        make(tmp_path / "a", rows=100)
+    with pytest.raises(HistoryError, match="allowed with these rows: up to"):
+        make(tmp_path / "a", rows=20_000, plants={"acked-all-lost": 10**6})
+    with pytest.raises(HistoryError, match="'nonsense'; allowed: acked-all-lost"):
+        parse("nonsense=1")
+    with pytest.raises(HistoryError, match="a number from 1 on"):
+        parse("acked-all-lost=none")
+    assert parse("acked-all-lost=3, replica-differs=2") == {
+        "acked-all-lost": 3,
+        "replica-differs": 2,
+    }
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    with pytest.raises(HistoryError, match="it is not empty"):
+        make(tmp_path / "full", rows=20_000)
