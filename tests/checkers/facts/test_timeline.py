@@ -34,9 +34,15 @@ def test_each_row_finds_its_span(story: Any, spark: Any, seed: int) -> None:
     spans = [span for node in range(6) for span in spans_of(rng, node)]
     timeline = Timeline(spans, KEYS, {"number": "int"})
     history = story.history(spark)
+    edges = [
+        t + n for s in spans for t in (s[FROM], s[TO]) if ALWAYS < t < FOREVER for n in (-1, 0)
+    ]
+    times = [TICK * rng.randrange(-6_000, 400_000) for _ in range(300)]
+    times += [rng.choice(edges) for _ in range(200)]
     rows = [
-        {"arm": "a", "trial": 0, "node": rng.randrange(7), "t": t, "till_t": t + rng.choice(LONG)}
-        for t in (TICK * rng.randrange(-6_000, 400_000) for _ in range(400))
+        {"arm": "a", "trial": 0, "node": node, "t": t, "till_t": t + rng.choice(LONG)}
+        for t in times
+        for node in rng.sample(range(7), 3)
     ]
     frame = history.table(rows, "arm string, trial int, node int, t bigint, till_t bigint")
     found = timeline.at(history, frame, F.col("t")).toArrow().to_pylist()
