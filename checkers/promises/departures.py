@@ -16,8 +16,8 @@ lives whose registration had been gone for `TOLD_NS`, by one that no fault kept 
 
 Lawful, and similar: the last member of a set stays in it (it may come back with everything); topics
 that are being deleted are left as they are; a controller that a fault names, that is paused, or
-that is just being replaced, decides when it can. It is read from ZooKeeper's own log and the watch; its
-times are used only as distances of seconds.
+that is just being replaced, decides when it can. It is read from ZooKeeper's own log, and from the
+watch of registrations; times are used only as distances of seconds.
 """
 
 from __future__ import annotations
