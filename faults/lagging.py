@@ -45,7 +45,7 @@ class _HeldKill(BaseFault):
         self.topic, self.partition = read_partition(params)
         self.records = params.integer("records", self.default_records, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
-        self.lag_ms = params.integer("lag_ms", 5000, low=1)
+        self.lag_ms = params.integer("lag_ms", 8000, low=1)
         params.done()
         self._held: int | None = None
         self._down: int | None = None
@@ -142,7 +142,7 @@ class UnansweredKill(_HeldKill):
     needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
     link = Link.CLIENT
     waits_for = "that were not answered and are with"
-    default_records = 3
+    default_records = 1
 
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
         return min(self.end(ctx, node) for node in followers) - at_first

@@ -43,7 +43,7 @@ class LastInSync(BaseFault):
         self.records = params.integer("records", 10, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lead_ms = params.integer("lead_ms", 5000, low=1)
-        self.alone_ms = params.integer("alone_ms", 2500)
+        self.alone_ms = params.integer("alone_ms", 3800)
         params.done()
         self._cut: int | None = None
         self._down: int | None = None

@@ -99,6 +99,18 @@ def _nobody_may_join(_follower_end: int, _high_watermark: int, _epoch_start: int
     return False
 
 
+def _never_deletes(_asked: bool) -> bool:
+    return False
+
+
+def _always_deletes(_asked: bool) -> bool:
+    return True
+
+
+def _after_the_first(deleted: int, _replicas: int) -> bool:
+    return deleted > 0
+
+
 def _unclean(
     state: LeaderAndIsr,
     assignment: Sequence[int],
@@ -108,6 +120,15 @@ def _unclean(
 ) -> LeaderAndIsr | None:
     del unclean_allowed
     return RULES.elect_for_offline(state, assignment, live_replicas, unclean_allowed=True)
+
+
+def _left_in_sync(state: LeaderAndIsr, replica: int) -> LeaderAndIsr:
+    leader = -1 if replica == state.leader else state.leader
+    return state.new_leader_and_isr(leader, state.isr)
+
+
+def _longest(assignments: Mapping[str, bytes], _member_id: str) -> bytes:
+    return max(assignments.values(), key=len, default=b"")
 
 
 def _always_inter_broker(inter_broker: str, _control_plane: str | None) -> str:
@@ -342,7 +363,7 @@ _ALL: Final = (
         scenario="topic-deletion",
         found_by="recovery",
         rule="left-behind",
-        breaks={"deletes_stopped_logs": _no},
+        breaks={"stop_deletes": _never_deletes},
     ),
     Mutant(
         name="forget-replicas-of-deleted",
@@ -462,6 +483,42 @@ _ALL: Final = (
         breaks={"effective_min_isr": _one_is_enough},
     ),
     Mutant(
+        name="forget-group-offsets",
+        says="a new coordinator does not read its groups' offsets from the log",
+        stands_for="KAFKA-2841: group metadata is not safely loaded by a new coordinator",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="group-offset-went-back",
+        breaks={"loads_groups": _no},
+    ),
+    Mutant(
+        name="forget-producers",
+        says="a new leader knows nothing of the sequences that it replicated",
+        stands_for="KIP-98: an idempotent producer's retry is written once",
+        scenario="group-rebalance",
+        found_by="records",
+        rule="idempotent-duplicate",
+        breaks={"keeps_producers": _no},
+    ),
+    Mutant(
+        name="gone-at-first-answer",
+        says="a topic is gone when the first broker has answered that it deleted its replicas",
+        stands_for="KAFKA-330: a topic is deleted when all of its replicas are",
+        scenario="topic-deletion",
+        found_by="topic-deletion",
+        rule="gone-before-stopped",
+        breaks={"deletion_is_complete": _after_the_first},
+    ),
+    Mutant(
+        name="delete-at-every-stop",
+        says="a StopReplica deletes the log, whether it says so or not",
+        stands_for="KIP-570: each partition of a StopReplica says whether it is to be deleted",
+        scenario="broker-restart",
+        found_by="replicas",
+        rule="log-went-back",
+        breaks={"stop_deletes": _always_deletes},
+    ),
+    Mutant(
         name="elect-when-none-is-in-sync",
         says="where nobody in sync lives, whoever lives is elected",
         stands_for="KIP-106: unclean leader elections are off unless a topic allows them",
@@ -469,6 +526,24 @@ _ALL: Final = (
         found_by="epochs",
         rule="unclean-election",
         breaks={"elect_for_offline": _unclean},
+    ),
+    Mutant(
+        name="leave-the-dead-in-sync",
+        says="a broker that died stays in the in-sync sets",
+        stands_for="KIP-841: who is not alive may not be in sync",
+        scenario="returning-follower",
+        found_by="departures",
+        rule="dead-in-sync",
+        breaks={"without_replica": _left_in_sync},
+    ),
+    Mutant(
+        name="assign-the-same-to-all",
+        says="all members of a group are given the same partitions",
+        stands_for="KIP-62: a partition is one member's at a time",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="committed-by-two",
+        breaks={"assignment_of": _longest},
     ),
 )
 

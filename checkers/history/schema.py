@@ -131,6 +131,7 @@ _KINDS: Final = (
             "leader_epoch": "int32",
             "isr": "list<int32>",
             "controller_id": "int32",  # the answer's; -1: none is known
+            "brokers": "list<int32>",  # the live brokers it names; on one row of each answer
         },
     ),
     Kind(

@@ -10,13 +10,14 @@ wrong with that one meanwhile:
   broker is in its in-sync set;
 - ``dead-in-sync``: a broker that is gone is still in the in-sync set of a partition, beside one
   that is registered: acks=all waits for it in vain.
-And at once: ``dead-elected``, a broker was elected whose registration had been gone for
-`KNOWN_NS`, by a controller that was in office all the while.
+And sooner: ``dead-elected``, a broker was elected whose registration had been gone for `KNOWN_NS`,
+by a controller that was in office all the while; ``dead-named``, a client was told that a broker
+lives whose registration had been gone for `TOLD_NS`, by one that no fault kept from knowing.
 
 Lawful, and similar: the last member of a set stays in it (it may come back with everything); topics
 that are being deleted are left as they are; a controller that a fault names, that is paused, or
-that is just being replaced, decides when it can. All of it is read from ZooKeeper's own log; its
-times are used only as distances of seconds.
+that is just being replaced, decides when it can. It is read from ZooKeeper's own log, and from the
+watch of registrations; times are used only as distances of seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
-from checkers.judging.witness import Finding
+from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -38,8 +39,11 @@ LIMIT_NS: Final = 5_000_000_000
 """A controller decides in milliseconds; on a busy machine in a second."""
 KNOWN_NS: Final = 2_000_000_000
 """So long after a registration is gone its controller knows."""
+TOLD_NS: Final = 3_000_000_000
+"""So long after it every broker has been told."""
 REPLACED: Final = "departures that a controller had to answer"
 ELECTED: Final = "leaders elected"
+NAMED: Final = "answers that could have named who was gone"
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -57,6 +61,10 @@ class _Cluster:
     """How many faults are in place that name a broker (None: that name nobody)."""
     able_since: int | None = None
     """Since when (ns) the present controller can decide; None: it cannot."""
+    absent: dict[int, int] = field(default_factory=dict)
+    """Since when (ns) a broker is gone and its controller can say so."""
+    absences: list[tuple[int, int, int]] = field(default_factory=list)
+    """Those that are over: broker, from, to."""
     owed: dict[tuple[Key, int], int] = field(default_factory=dict)
     """Since when (ns) the present controller owes a decision about a partition and who is gone."""
 
@@ -83,6 +91,8 @@ def check(history: History) -> Outcome:
     for trial, rows in by_trial.items():
         for finding in _judge(history, outcome, trial, rows):
             outcome.add(finding)
+    for finding in _named(history, outcome):
+        outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
     return outcome
@@ -107,6 +117,17 @@ def _judge(history: History, outcome: Outcome, trial: Trial, rows: list[Row]) ->
         _settle(outcome, trial, cluster, t)
     if end_t is not None:
         yield from _late(outcome, trial, cluster, end_t)
+        _absences(history)[trial] = [
+            *cluster.absences,
+            *((node, since_t, end_t) for node, since_t in cluster.absent.items()),
+        ]
+
+
+def _absences(history: History) -> dict[Trial, list[tuple[int, int, int]]]:
+    """By trial: (broker, from, to) in which it was gone and nothing kept its controller from saying
+    so (ns)."""
+    known: dict[Trial, list[tuple[int, int, int]]] = history.memo("absences", dict)
+    return known
 
 
 def _take(cluster: _Cluster, step: str, what: Any) -> None:
@@ -118,6 +139,10 @@ def _take(cluster: _Cluster, step: str, what: Any) -> None:
             cluster.disturbed[node] -= 1
     elif step == "dying":
         cluster.dying.add(what)
+    elif step == "unregistered":
+        cluster.gone[what["node"]] = what
+    elif step == "registered":
+        cluster.gone.pop(what["node"], None)
     elif what["what"] == "broker" and what["node"] is not None:
         if what["step"] == "removed":
             cluster.gone[what["node"]] = what
@@ -127,6 +152,8 @@ def _take(cluster: _Cluster, step: str, what: Any) -> None:
         cluster.controller = None if what["step"] == "removed" else what["node"]
         cluster.owed.clear()
         cluster.able_since = None
+        cluster.absences += [(node, t0, what["t"]) for node, t0 in cluster.absent.items()]
+        cluster.absent.clear()
     elif what["what"] == "state" and what["topic"] is not None:
         if what["step"] == "removed":
             cluster.states.pop(key_of(what), None)
@@ -140,10 +167,16 @@ def _take(cluster: _Cluster, step: str, what: Any) -> None:
 
 def _settle(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> None:
     """What is owed from now on, and what no more. It counts as judged when it was done."""
+    for node, since_t in list(cluster.absent.items()):
+        if node not in cluster.gone or not cluster.can_decide:
+            cluster.absences.append((node, since_t, t))
+            del cluster.absent[node]
     if not cluster.can_decide:
         cluster.owed.clear()
         cluster.able_since = None
         return
+    for node in cluster.gone:
+        cluster.absent.setdefault(node, t)
     if cluster.able_since is None:
         cluster.able_since = t
     for key, node in list(cluster.owed):
@@ -178,7 +211,7 @@ def _elected(outcome: Outcome, trial: Trial, cluster: _Cluster, row: Row) -> Ite
             f"{key[2]}-{key[3]} was given leader {node}, whose registration had been gone for "
             f"{(row['t'] - gone['t']) / 1e9:.1f} s, by controller epoch {row['controller_epoch']}",
             *trial,
-            (written(gone), written(row)),
+            (_gone(gone), written(row)),
         )
 
 
@@ -197,8 +230,81 @@ def _late(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> Iterator
             f"{(t - since_t) / 1e9:.1f} s after its registration was gone and node "
             f"{cluster.controller} was the controller; in sync: {list(row['isr'] or ())}",
             *trial,
-            (written(row), written(cluster.gone[node])),
+            (written(row), _gone(cluster.gone[node])),
         )
+
+
+def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """Answers that name who is gone."""
+    from pyspark.sql import functions as F
+
+    if not history.has("metadata"):
+        return
+    rows = []
+    for (arm, trial), absences in _absences(history).items():
+        troubled = list(_besides(history, (arm, trial)))
+        for gone, from_t, to_t in absences:
+            spans = {"gone": gone, "from_t": from_t + TOLD_NS, "to_t": to_t}
+            if from_t + TOLD_NS < to_t:
+                nodes = _troubled(troubled, from_t, to_t)
+                rows.append({"arm": arm, "trial": trial, **spans, "troubled": sorted(nodes)})
+    if not rows:
+        return
+    table = history.table(
+        rows,
+        "arm string, trial int, gone int, from_t bigint, to_t bigint, troubled array<bigint>",
+    )
+    answers = history.frame("metadata").where("brokers is not null")
+    answers = answers.select("arm", "trial", "node", "invoke_t", "t", "brokers")
+    inside = answers.join(F.broadcast(table), ["arm", "trial"])
+    inside = inside.where(
+        "invoke_t > from_t and t < to_t and not array_contains(troubled, bigint(node))"
+    )
+    wrong = F.array_contains("brokers", F.col("gone"))
+    found = inside.groupBy("arm", "trial", "node", "gone", "from_t").agg(
+        F.count("*").alias("asked"),
+        F.sum(wrong.cast("long")).alias("wrong"),
+        F.min(F.when(wrong, F.col("t"))).alias("t"),
+    )
+    for row in found.toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], NAMED, row["asked"])
+        if row["wrong"]:
+            late = (row["t"] - row["from_t"] + TOLD_NS) / 1e9
+            yield Finding(
+                "dead-named",
+                f"node {row['node']} named node {row['gone']} as a live broker {late:.1f} s after "
+                "its registration was gone",
+                row["arm"],
+                row["trial"],
+                (
+                    Pick("node_event", {"node": row["gone"], "event": "unregistered"}, rows=3),
+                    Pick("metadata", {"node": row["node"], "t": row["t"]}, rows=1),
+                ),
+            )
+
+
+def _troubled(besides: list[tuple[int, str, Any]], from_t: int, to_t: int) -> set[int]:
+    """The brokers that a fault named at any time of the span."""
+    begun: dict[int, list[int]] = {}
+    over: dict[int, list[int]] = {}
+    for t, step, what in besides:
+        if step in ("begun", "over"):
+            for node in what:
+                if node is not None:
+                    (begun if step == "begun" else over).setdefault(node, []).append(t)
+    return {
+        node
+        for node, times in begun.items()
+        if any(t <= to_t for t in times)
+        and (len(over.get(node, [])) < len(times) or any(t >= from_t for t in over[node]))
+    }
+
+
+def _gone(row: Row) -> Pick:
+    """How it is known that a broker was gone."""
+    if "zxid" in row:
+        return written(row)
+    return Pick("node_event", {"node": row["node"], "event": "unregistered", "t": row["t"]}, rows=1)
 
 
 def _end(history: History, trial: Trial) -> int | None:
@@ -213,7 +319,9 @@ def _end(history: History, trial: Trial) -> int | None:
 
 def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
     """Faults, from their beginning until they were healed, by the brokers that they ever name;
-    pauses, whether a fault names whom it paused or not; and deletions that were asked for."""
+    deletions that were asked for; pauses, whether a fault names whom it paused or not; and
+    registrations as they were watched: those that a session's end takes with it ZooKeeper's log
+    does not tell of one by one."""
     nodes: dict[str, set[int]] = {}
     spans: dict[str, list[tuple[int, str]]] = {}
     for row in history.rows("fault"):
@@ -240,6 +348,9 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
     for row in history.rows("topic_deletion"):
         if (row["arm"], row["trial"]) == trial and row["step"] == "requested":
             yield row["t"], "dying", row["topic"]
+    for row in history.rows("node_event"):
+        if (row["arm"], row["trial"]) == trial and row["event"] in ("registered", "unregistered"):
+            yield row["t"], row["event"], row
 
 
 PROMISE: Final = Promise(
@@ -250,10 +361,12 @@ PROMISE: Final = Promise(
         "dead-leads": "A partition is led by one who lives, if any is in sync.",
         "dead-in-sync": "Who is gone leaves the in-sync sets that others are in.",
         "dead-elected": "Nobody is elected who is known to be gone.",
+        "dead-named": "Clients are not sent to who is known to be gone.",
     },
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
         ELECTED: "by partition, its first one among them",
+        NAMED: "of brokers that no fault named",
     },
     blind=(
         "brokers that were away for less than 5 s, and were never replaced",

@@ -11,6 +11,11 @@ Violations:
   consumer which reads its partition and went on polling for seconds after that was never given,
   nor anything after it (Jepsen's unseen).
 
+- ``poll-began-late``: a consumer that began at a partition's start was not given its first record
+  first (ListOffsets, earliest);
+- ``poll-began-early``: a consumer that began at a partition's end was given a record that acks=all
+  had acknowledged before it asked where that is (ListOffsets, latest; KIP-207).
+
 Lawful and alike: a reset that the client reported (`RESET_ERRORS`) moves its position either way;
 a partition that is assigned anew begins where the group's offset says (`checkers.promises.groups`);
 compacted topics have gaps, and deleted ones begin anew (`checkers.judging.excuses`).
@@ -45,6 +50,7 @@ RESET_ERRORS: Final = (1, -139, -140)
 position was moved, and it said so."""
 DELIVERED: Final = "records delivered"
 _SKIPPED: Final = "poll-skipped"
+BEGUN: Final = "partitions that a consumer began to read"
 _LONG_ENOUGH_NS: Final = 5_000_000_000
 """For a consumer to be given what was there when the last fault was healed."""
 Row = Mapping[str, Any]
@@ -60,6 +66,7 @@ def check(history: History) -> Outcome:
     _disagreements(history, outcome, known)
     _polls(history, outcome, known)
     _never_delivered(history, outcome, known)
+    _beginnings(history, outcome, known)
     return outcome
 
 
@@ -221,6 +228,77 @@ def _skipped(rule: str, row: Row) -> Finding:
     )
 
 
+# -- where it begins -----------------------------------------------------------------------------
+
+
+def _beginnings(history: History, outcome: Outcome, known: Excuses) -> None:
+    """The first offset that each consumer was given of a partition, against where it was to begin.
+    What comes after a reset is another thing."""
+    begins = [
+        {"arm": arm, "trial": trial, "process": one.process, "begins": one.begins}
+        for (arm, trial), workloads in history.run.workloads.items()
+        for one in workloads
+        if one.role == "consumer" and one.begins is not None
+    ]
+    if not begins:
+        return
+    table = history.table(begins, "arm string, trial int, process string, begins string")
+    rows = history.frame("fetch").join(F.broadcast(table), ["arm", "trial", "process"])
+    asked = rows.groupBy("arm", "trial", "process").agg(F.min("invoke_t").alias("asked_t"))
+    got = (F.col("type") == "ok") & (F.col("offset") >= 0)
+    poll = F.coalesce("poll", "op")
+    reset = F.coalesce(F.col("error").isin(*RESET_ERRORS), F.lit(False))
+    first = (
+        rows.where("topic is not null")
+        .groupBy(*_TP, "process", "begins")
+        .agg(
+            F.min(F.when(got, F.struct(poll.alias("poll"), "offset", "t"))).alias("first"),
+            F.min(F.when(reset, poll)).alias("reset"),
+        )
+    )
+    first = first.where("first is not null and (reset is null or reset > first.poll)")
+    first = first.select(*_TP, "process", "begins", "first.offset", "first.t")
+    first = first.join(F.broadcast(asked), ["arm", "trial", "process"])
+    leaders = leaders_table(history).select(*_TP, "log_start")
+    first = first.join(F.broadcast(leaders), _TP)
+    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    acked = acked.select(*_TP, F.col("offset").alias("acked"), F.col("t").alias("acked_t"))
+    ends = F.broadcast(first.where("begins = 'end'").select(*_TP, "process", "asked_t"))
+    before = acked.join(ends, _TP).where("acked_t < asked_t")
+    before = before.groupBy(*_TP, "process").agg(F.max("acked").alias("acked"))
+    for row in first.join(before, [*_TP, "process"], "left").toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], BEGUN)
+        late = row["begins"] == "start" and row["offset"] > row["log_start"]
+        early = row["begins"] == "end" and row["offset"] <= (
+            -1 if row["acked"] is None else row["acked"]
+        )
+        if not late and not early:
+            continue
+        rule = "poll-began-late" if late else "poll-began-early"
+        place = (row["arm"], row["trial"], row["topic"], row["partition"])
+        excuse = known.of(*place, row["t"])
+        if excuse is not None:
+            outcome.excuse(*place[:2], rule, excuse, of=BEGUN)
+            continue
+        says = (
+            f"at {_place(row)}'s start, which is offset {row['log_start']}"
+            if late
+            else f"at {_place(row)}'s end, though offset {row['acked']} had been acknowledged"
+        )
+        at = {**_at(row), "process": row["process"], "offset": row["offset"]}
+        picks = [Pick("fetch", at, rows=1)]
+        if early:
+            picks.insert(0, Pick("produce", {**_at(row), "offset": row["acked"]}, rows=1))
+        outcome.add(
+            Finding(
+                rule,
+                f"{row['process']} was first given offset {row['offset']}; it began {says}",
+                *place[:2],
+                tuple(picks),
+            )
+        )
+
+
 # -- never given --------------------------------------------------------------------------------
 
 
@@ -293,9 +371,11 @@ PROMISE: Final = Promise(
         "poll-went-back": "A consumer is given each offset once.",
         "poll-skipped": "A consumer is given every record.",
         "inconsistent-offset": "All consumers read the same record at an offset.",
+        "poll-began-late": "Who begins at the start is given the first record.",
+        "poll-began-early": "Who begins at the end is given nothing older.",
         "never-delivered": "A consumer that goes on polling is given what was acknowledged.",
     },
-    evidence={DELIVERED: "to consumers"},
+    evidence={DELIVERED: "to consumers", BEGUN: "at their start, or at their end"},
     unknown_when=("a trial in which no consumer was given anything",),
     blind=("records of a consumer's last seconds",),
     check=check,

@@ -207,6 +207,9 @@ BEYOND_SMOKE = ("ci", "nightly")
 """For scenarios that smoke, which is to last minutes, leaves out."""
 LOG_APPEND_TIME: Mapping[str, str] = {"message.timestamp.type": "LogAppendTime"}
 """On topics under test: the append time tells avoidable loss from lawful loss."""
+SHORT_SEGMENTS: Mapping[str, str] = {"segment.ms": "1000"}
+"""On topics whose logs are cut, recovered and copied: in one segment that lasts for a week, as by
+default, nobody sees what a broker does where one ends and the next begins."""
 
 
 def trial_folder(run: Path, arm: str, trial: int) -> Path:

@@ -15,6 +15,7 @@ from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     LOG_APPEND_TIME,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -30,7 +31,7 @@ PARTITIONS = 6
 STEP_MS = 2500
 LAG_MS = 400
 SESSION_TIMEOUT_MS = 2000
-CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:

@@ -22,6 +22,7 @@ from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -39,7 +40,7 @@ PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 9700
 AWAY_MS = SESSION_TIMEOUT_MS + 1500
-CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:

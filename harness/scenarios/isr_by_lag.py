@@ -59,7 +59,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
                 "how": ways[turn % len(ways)],
                 "lag_ms": LAG_MAX_MS,
-                "hold_ms": rng.randint(500, 1000),
+                # Long enough for a leader to have heard of the smaller set, and for producers to
+                # ask it for what it must refuse then.
+                "hold_ms": rng.randint(1700, 2100),
             },
         )
         for turn in range(max(2, int(profile.chaos_s * 1000) // STEP_MS))

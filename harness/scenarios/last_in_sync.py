@@ -30,8 +30,8 @@ TOPIC = "alone"
 PARTITIONS = 2
 LAG_MAX_MS = 1500
 SESSION_TIMEOUT_MS = 2000
-ROUND_MS = 10_500
-AWAY_MS = 9500
+ROUND_MS = 12_000
+AWAY_MS = 11_000
 """To be dropped, to die, to be missed, and some time with nobody to lead."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 

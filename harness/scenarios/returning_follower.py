@@ -17,6 +17,7 @@ from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -34,7 +35,7 @@ AWAY_MS = SESSION_TIMEOUT_MS + 1800
 """Longer than its session, so that the others go on without it for a while."""
 RETURN_MS = 2500
 """It has been started, has been told whom to follow, and has asked its leader."""
-CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:

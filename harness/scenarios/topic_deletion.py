@@ -4,6 +4,9 @@ A deletion is a row of control requests, one answered before the next is sent: U
 StopReplica without and with deletion, to every broker; only then is the topic gone. A flooded
 broker without a control plane of its own makes it wait behind its request queue each time. Topics
 with replicas on every broker are made before the flood and deleted under it, one after the other.
+Two more, when the flood is over, try its patience: one while controllers' requests reach a broker
+late, so that this one puts its logs aside after all others, and one while a broker with replicas of
+it is away, so that the topic can be gone only when that one is back.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ PARTITIONS = 4
 FIRST_MS = 1500
 STEP_MS = 3300
 """More than one deletion takes behind a full queue, so that each is measured alone."""
+LATE, AWAY = "late", "away"
+"""The deletions that have to wait for a broker."""
+LATE_MS = 600
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -34,6 +40,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 def _workloads(stage: Stage) -> Sequence[Role]:
     doomed = [f"churn-{entry_id}" for entry_id, _ in _deletions(stage.profile)]
+    doomed += [f"churn-{LATE}", f"churn-{AWAY}"]
     return [
         Role(role="prober", process="prober", params=probes(stage)),
         Role(
@@ -49,16 +56,21 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     ]
 
 
+def _flooded_ms(profile: Profile) -> int:
+    """When the flood is over; the rest of the plan takes about as long as is left, or more."""
+    return max(6000, int(profile.chaos_s * 1000) - 7500)
+
+
 def _deletions(profile: Profile) -> list[tuple[str, int]]:
     """The plan's deletions: id, and when (ms after the plan's begin)."""
-    last_ms = max(FIRST_MS, int(profile.chaos_s * 1000) - STEP_MS - 300)
+    last_ms = max(FIRST_MS, _flooded_ms(profile) - STEP_MS - 300)
     times = enumerate(range(FIRST_MS, last_ms + 1, STEP_MS))
     return [(f"deletion-{number}", at_ms) for number, at_ms in times]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    chaos_ms = int(profile.chaos_s * 1000)
-    entries = [queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, chaos_ms - 600)]
+    flooded_ms = _flooded_ms(profile)
+    entries = [queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, flooded_ms - 600)]
     for entry_id, at_ms in _deletions(profile):
         entries.append(
             Entry(
@@ -69,7 +81,37 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partitions": 5, "replicas": 3},
             )
         )
+    entries += _patience(flooded_ms + 1000 + rng.randint(0, 300))
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _patience(at_ms: int) -> list[Entry]:
+    """It is neither the flooded broker nor the controller that is late, and then away."""
+    slow = f"leader:{TOPIC}-0"
+    size = {"partitions": 5, "replicas": 3}
+    return [
+        Entry(
+            id="slow",
+            fault="toxic",
+            at_ms=at_ms - 1000,
+            duration_ms=STEP_MS + 500,
+            params={
+                "target": slow,
+                "link": "control",
+                "kind": "latency",
+                "stream": "upstream",
+                "attributes": {"latency": LATE_MS},
+            },
+        ),
+        Entry(id=LATE, fault="delete-topic", at_ms=at_ms, duration_ms=0, params=size),
+        Entry(
+            id=AWAY,
+            fault="delete-topic-away",
+            at_ms=at_ms + STEP_MS,
+            duration_ms=0,
+            params={**size, "target": slow},
+        ),
+    ]
 
 
 TOPIC_DELETION = Scenario(

@@ -4,9 +4,9 @@ What it was given is `fetch` rows, as of a consumer without a group; what it ask
 to keep, `commit` rows; what it was given and what was taken from it, `assignment` rows. It commits
 only what it has recorded (at least once): a record that nobody recorded was never given to anyone.
 
-With ``rejoin_ms`` it leaves the group now and then and joins it anew, so that the others are given
-its partitions and must go on where it was. At its end it asks the coordinator what it has kept
-(`committed` rows), for every partition of its topics.
+With ``rejoin_ms`` it leaves the group so long after it was first given something and joins it anew,
+so that the others are given its partitions and must go on where it was. At its end it asks the
+coordinator what it has kept (`committed` rows), for every partition of its topics.
 """
 
 from __future__ import annotations
@@ -97,8 +97,15 @@ class GroupConsumer:
     def _take_part(self, client: Any, recorder: LiveRecorder, life: Lifecycle) -> None:
         """Until it is time to leave the group, or the end."""
 
+        rejoin_ms = self._params.rejoin_ms
+        end: float | None = None
+
         def told(event: str) -> Any:
             def tell(_client: Any, partitions: list[Any]) -> None:
+                nonlocal end
+                if event == "assigned" and end is None and rejoin_ms is not None:
+                    # From its first assignment on: a group may take long to come about.
+                    end = time.monotonic() + rejoin_ms / 1000
                 for one in partitions:
                     place = {"topic": one.topic, "partition": one.partition}
                     recorder.event("assignment", group=self._params.group, event=event, **place)
@@ -111,8 +118,6 @@ class GroupConsumer:
             on_revoke=told("revoked"),
             on_lost=told("lost"),
         )
-        rejoin_ms = self._params.rejoin_ms
-        end = None if rejoin_ms is None else time.monotonic() + rejoin_ms / 1000
         while not life.over and (end is None or time.monotonic() < end):
             invoke_t = time.monotonic_ns()
             first = client.poll(self._params.poll_ms / 1000)

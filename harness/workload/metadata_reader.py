@@ -120,21 +120,19 @@ class MetadataReader:
             )
             return
         named = {str(topic.name): topic for topic in answer.topics}
+        whole: dict[str, Any] = {"controller_id": int(answer.controller_id)}
+        once = {"brokers": sorted(int(broker.node_id) for broker in answer.brokers)}
         for name in self._params.topics:
-            self._topic(channel, t, int(answer.controller_id), name, named.get(name))
+            self._topic(channel, t, {**whole, **once}, name, named.get(name))
+            once = {}
 
     def _topic(
-        self, channel: Channel, t: int, controller_id: int, name: str, topic: Any | None
+        self, channel: Channel, t: int, whole: dict[str, Any], name: str, topic: Any | None
     ) -> None:
         """What the answer says of one topic that was asked for: of its partitions, or that it is
-        not known, or (which no broker should do) nothing."""
+        not known, or (which no broker should do) nothing. ``whole``: what it says besides."""
         read, invoke_t = channel.tag
-        common: dict[str, Any] = {
-            "node": channel.node,
-            "read": read,
-            "controller_id": controller_id,
-            "topic": name,
-        }
+        common: dict[str, Any] = {"node": channel.node, "read": read, "topic": name, **whole}
         assert self._recorder is not None
         complete = self._recorder.complete
         if topic is None:
@@ -161,6 +159,7 @@ class MetadataReader:
                 isr=[int(replica) for replica in partition.isr_nodes],
                 **common,
             )
+            common.pop("brokers", None)
 
     def _lost(self, channel: Channel, reason: str, t: int) -> None:
         read, invoke_t = channel.tag

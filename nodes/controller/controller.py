@@ -131,7 +131,7 @@ class KafkaController:
         batch = new_batch()
         states = PartitionStateWriter(context, zk, self._trace)
         partitions = PartitionStateMachine(config, context, zk, states, new_batch(), rules)
-        replicas = ReplicaStateMachine(context, states, new_batch())
+        replicas = ReplicaStateMachine(context, states, new_batch(), rules)
         return Parts(
             config=config,
             zk=zk,

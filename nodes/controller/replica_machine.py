@@ -21,9 +21,9 @@ from nodes.controller.context import ControllerContext, PartitionAndReplica
 from nodes.controller.request_batch import ControllerRequestBatch
 from nodes.controller.state_writer import PartitionStateWriter
 from nodes.coordination.errors import ControllerMoved
-from nodes.core.election import without_replica
 from nodes.core.leader_and_isr import LeaderIsrAndControllerEpoch
 from nodes.core.replica_state_machine import ReplicaState, is_valid_transition
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 
 log = logging.getLogger("state.change.logger")
@@ -37,10 +37,12 @@ class ReplicaStateMachine:
         context: ControllerContext,
         states: PartitionStateWriter,
         batch: ControllerRequestBatch,
+        rules: Rules = RULES,
     ) -> None:
         self._context = context
         self._states = states
         self._batch = batch
+        self._rules = rules
 
     def startup(self) -> None:
         """After a failover: tell every live replica its role, take every dead one offline.
@@ -176,7 +178,7 @@ class ReplicaStateMachine:
             changed = {}
             for tp, state in current.items():
                 if broker_id in state.isr:
-                    changed[tp] = without_replica(state, broker_id)
+                    changed[tp] = self._rules.without_replica(state, broker_id)
                 else:
                     info = LeaderIsrAndControllerEpoch(state, context.controller_epoch)
                     context.leadership[tp] = info

@@ -9,7 +9,7 @@ Not every rule is switchable: only those whose breaking a history can show.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nodes.core import acks, election, epochs, isr, truncation
@@ -75,9 +75,14 @@ def applies_in_spite_of(_error: Errors) -> bool:
     return False
 
 
-def deletes_stopped_logs() -> bool:
-    """A StopReplica that deletes takes the log with it."""
-    return True
+def stop_deletes(asked: bool) -> bool:
+    """A StopReplica takes a log with it when it says so (by partition, KIP-570), and only then."""
+    return asked
+
+
+def assignment_of(assignments: Mapping[str, bytes], member_id: str) -> bytes:
+    """What a member of a group is given of what its leader assigned."""
+    return assignments.get(member_id, b"")
 
 
 def sends_isr_changes() -> bool:
@@ -94,6 +99,16 @@ def skipped_offsets() -> int:
     """How far behind the offset that was asked for a consumer's answer begins. Asked once a
     partition, not once a request."""
     return 0
+
+
+def loads_groups() -> bool:
+    """Who becomes a coordinator reads what is known of its groups from the log."""
+    return True
+
+
+def keeps_producers() -> bool:
+    """A new leader knows the sequences of what it took in as a follower (KIP-98)."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +145,14 @@ class Rules:
     known_broker_epoch: Callable[[int, int], int] = known_broker_epoch
     deletion_is_complete: Callable[[int, int], bool] = deletion_is_complete
     applies_in_spite_of: Callable[[Errors], bool] = applies_in_spite_of
-    deletes_stopped_logs: Callable[[], bool] = deletes_stopped_logs
+    stop_deletes: Callable[[bool], bool] = stop_deletes
+    without_replica: Callable[[LeaderAndIsr, int], LeaderAndIsr] = election.without_replica
+    assignment_of: Callable[[Mapping[str, bytes], str], bytes] = assignment_of
     sends_isr_changes: Callable[[], bool] = sends_isr_changes
     may_append_as_follower: Callable[[], bool] = may_append_as_follower
     skipped_offsets: Callable[[], int] = skipped_offsets
+    loads_groups: Callable[[], bool] = loads_groups
+    keeps_producers: Callable[[], bool] = keeps_producers
 
 
 RULES = Rules()

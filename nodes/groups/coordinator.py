@@ -113,7 +113,8 @@ class GroupCoordinator:
         self._loader = Timer("group-metadata-manager-0")
         self._store = GroupStore(replica_manager, config.offsets_commit_timeout_ms, now_ms)
         self._membership = Membership(
-            config, self._lock, self.timer, self._store_group, now_ms, self._discard_if_vacant
+            *(config, self._lock, self.timer, self._store_group, now_ms, self._discard_if_vacant),
+            rules=replica_manager.rules,
         )
         self._groups: dict[str, Group] = {}
         self.deletion = GroupDeletion(

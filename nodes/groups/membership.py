@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nodes.core.errors import Errors
+from nodes.core.rules import RULES, Rules
 from nodes.groups.group import (
     AnswerJoin,
     AnswerSync,
@@ -52,7 +53,9 @@ class Membership:
         store: StoreGroup,
         now_ms: Callable[[], int],
         on_vacant: Callable[[Group], None],
+        rules: Rules = RULES,
     ) -> None:
+        self._rules = rules
         self._lock = lock
         self._timer = timer
         self._store = store
@@ -348,7 +351,7 @@ class Membership:
     def _assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
         """The leader has assigned: once that is stored, everybody gets theirs."""
         generation = group.generation
-        complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
+        complete = {m: self._rules.assignment_of(assignments, m) for m in group.members}
 
         def stored(error: Errors) -> None:
             with self._lock:

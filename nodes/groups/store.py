@@ -89,12 +89,17 @@ class GroupStore:
             done(Errors(results[tp].error))
 
         self._replica_manager.append_records(
-            self._commit_timeout_ms, _ACKS_ALL, {tp: batch}, respond
+            self._commit_timeout_ms,
+            _ACKS_ALL,
+            {tp: batch},
+            respond,
         )
 
     def load(self, partition: int, is_wanted: Callable[[], bool]) -> Loaded:
         """Read a partition that this broker leads, from its start to its present end."""
         loaded = Loaded()
+        if not self._replica_manager.rules.loads_groups():
+            return loaded
         for record in self._records(TopicPartition(OFFSETS_TOPIC, partition), is_wanted):
             try:
                 loaded.apply(record)

@@ -119,6 +119,11 @@ class Log(KeptLog):
 
     # ---- appends ---------------------------------------------------------------------------------
 
+    def forget_producers(self) -> None:
+        """What idempotent producers wrote is known no more (a planted bug)."""
+        with self._lock:
+            self._producers.clear()
+
     def append_as_leader(self, data: bytes | memoryview, leader_epoch: int) -> AppendInfo:
         """Validates one produced batch, gives it offsets and the leader epoch, and writes it.
 

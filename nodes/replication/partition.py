@@ -119,6 +119,8 @@ class Partition(IsrPartition):
                 self.leader_epoch_start = start
             if newly_leader:
                 self._leading_since_epoch = state.leader_epoch
+                if not self._rules.keeps_producers():
+                    own_log.forget_producers()
                 self._fetched_from.clear()
             self.followers = followers
             self.partition_epoch = state.partition_epoch

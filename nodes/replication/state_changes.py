@@ -310,7 +310,7 @@ class StateChanges:
             # Who waits for a partition that is gone need not wait for the deadline.
             replicas.complete_delayed(state.tp)
         for state in states:
-            if state.delete and self._rules.deletes_stopped_logs():
+            if self._rules.stop_deletes(state.delete):
                 try:
                     replicas.delete_log(state.tp)
                 except OSError as error:

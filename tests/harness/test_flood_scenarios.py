@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from faults.deletion import DeleteTopic
+from faults.deletion import DeleteTopic, DeleteTopicAway
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage
 from harness.settings import PROFILES, Profile
@@ -22,7 +22,8 @@ LONG = Profile(name="x", chaos_s=60.0, warmup_s=1.0, rounds=1, says="")
 def test_everything_happens_under_the_flood(name: str, profile: Profile, seed: int) -> None:
     plan = SCENARIOS[name].plan(random.Random(seed), profile)
     (flood,) = [e for e in plan.entries if e.fault.startswith("flood")]
-    others = [e for e in plan.entries if e is not flood and e.id != "rehearsal"]
+    apart = ("rehearsal", "slow", "late", "away")
+    others = [e for e in plan.entries if e is not flood and e.id not in apart]
     assert others
     for entry in others:
         assert flood.at_ms + 900 < entry.at_ms
@@ -60,10 +61,20 @@ def test_the_flooded_broker_is_next_in_line() -> None:
 def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     scenario = SCENARIOS["topic-deletion"]
     plan = scenario.plan(random.Random(1), profile)
-    doomed = [DeleteTopic(e).topic for e in plan.entries if e.fault == DeleteTopic.name]
+    kinds = {kind.name: kind for kind in (DeleteTopic, DeleteTopicAway)}
+    doomed = [kinds[e.fault](e).topic for e in plan.entries if e.fault in kinds]
     stage = dataclasses.replace(STAGE, profile=profile)
     (reader,) = [r for r in scenario.workloads(stage) if r.role == "metadata-reader"]
-    assert doomed
+    assert len(doomed) > 2
+    assert plan.entries[-1].fault == DeleteTopicAway.name
+    (slow,) = [e for e in plan.entries if e.fault == "toxic"]
+    late, away = plan.entries[-2:]
+    assert slow.at_ms < late.at_ms < slow.at_ms + slow.duration_ms < away.at_ms
+    assert slow.params["target"] == away.params["target"]
+    # Who is away is neither the flooded broker nor the controller.
+    (kept,) = [t for t in scenario.topics(stage) if t.name == "kept"]
+    assert plan.entries[-1].params["target"] == "leader:kept-0"
+    assert kept.assignment[0][0] not in (stage.victim, stage.controller)
     assert reader.params["topics"] == ["kept", *doomed]
 
 

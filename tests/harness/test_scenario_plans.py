@@ -166,9 +166,10 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
         assert plan.entries[0].params["target"] == f"leader:__consumer_offsets-{where}"
-        coordinators = [e for e in plan.entries if "__consumer_offsets" in e.params["target"]]
-        assert {e.fault for e in coordinators} == {e.fault for e in plan.entries[:2]}
+        coordinators = [e for e in plan.entries if "target" in e.params]
+        assert {e.params["target"] for e in coordinators} == {plan.entries[0].params["target"]}
         assert {e.fault for e in coordinators} == {"kill", "stop"}
+        assert {e.fault for e in plan.entries[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
     assert len({(r.process, r.params["rejoin_ms"]) for r in members}) == 2

@@ -60,6 +60,14 @@ def left_alone() -> Zoo:
     return story
 
 
+def watched() -> Zoo:
+    """The end of a session is no write of its own: only who watched tells of it."""
+    story = Zoo()
+    story.add("node_event", 1000, node=2, event="unregistered")
+    story.add("node_event", 9000, node=2, event="registered")
+    return story
+
+
 def follower_stays() -> Zoo:
     story = Zoo()
     story.gone(1000, 2)
@@ -104,6 +112,7 @@ def dead_elected_by_a_new_one() -> Zoo:
 BROKEN: dict[str, tuple[Callable[[], Zoo], dict[str, int]]] = {
     "left alone": (left_alone, {"dead-leads": 1}),
     "a follower stays in sync": (follower_stays, {"dead-in-sync": 1}),
+    "a session's end": (watched, {"dead-in-sync": 1}),
     "until the end": (never_ends, {"dead-leads": 1}),
     "a new controller forgets": (
         new_controller_forgets,
@@ -226,3 +235,40 @@ def test_what_was_judged_counts(spark: Any) -> None:
     with_nobody = Story()
     with_nobody.commit(1000, 1, 0)
     assert check(with_nobody.history(spark)).not_judged
+
+
+# ---- who is named --------------------------------------------------------------------------------
+
+
+def named(t: float, node: int = 2, *brokers: int, **more: Any) -> Zoo:
+    """Broker 1 is gone from 1000 to 8000 ms; a client asks at ``t``."""
+    story = Zoo()
+    story.gone(1000, 1)
+    story.state(1200, 2, [2, 3])
+    story.broker(8000, 1)
+    alive = list(brokers or (1, 2, 3))
+    story.add("metadata", t, node=node, leader=2, leader_epoch=1, brokers=alive, **more)
+    return story
+
+
+def with_a_fault(story: Zoo, *nodes: int, to_t: float = 9000) -> Zoo:
+    story.fault(900, to_t, *nodes)
+    return story
+
+
+def test_who_is_gone_is_not_named(spark: Any) -> None:
+    stories = {
+        "named for long": named(4500),
+        "by another": named(4500, 3),
+        "with a fault at who is gone": with_a_fault(named(4500), 1),
+        "with a fault that was over": with_a_fault(named(6000), 2, to_t=950),
+        "not named": named(4500, 2, 2, 3),
+        "not yet told": named(3500),
+        "asked before": named(4100, invoke_t=3900),
+        "back again": named(8500),
+        "a fault at who answers": with_a_fault(named(4500), 2),
+        "a fault at the controller": with_a_fault(named(4500), 3),
+    }
+    found = judged_together(spark, check, stories)
+    assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:4]
+    assert found["named for long"][0] == {"dead-named": 1}

@@ -90,3 +90,47 @@ def test_what_was_acknowledged_is_delivered_in_the_end(
 def test_a_consumer_that_was_given_nothing_is_unknown(story: Any, spark: Any) -> None:
     story.add("fetch", 10, poll=1, process="c1", topic=None, partition=None)
     assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+
+
+# ---- where it begins -----------------------------------------------------------------------------
+
+
+def begins(story: Any, where: str | None, process: str = "c1") -> None:
+    workload = {"process": process, "role": "consumer", "begins": where}
+    story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
+
+
+@pytest.mark.parametrize(
+    ("where", "first", "rules"),
+    [
+        ("start", 0, {}),
+        ("start", 1, {"poll-began-late": 1}),
+        ("end", 1, {"poll-began-early": 1}),
+        ("end", 3, {"poll-began-early": 1}),  # 3 had been acknowledged
+        ("end", 4, {}),
+        ("end", 6, {}),  # nobody may say where the end was, but that it was not before
+        (None, 2, {}),
+    ],
+)
+def test_where_a_consumer_begins(
+    story: Any, spark: Any, where: str | None, first: int, rules: dict[str, int]
+) -> None:
+    begins(story, where)
+    for value in range(4):
+        story.produce(2 + value, value, value, acks=-1)
+    story.produce(11, 4, 4, acks=-1)  # acknowledged after it asked
+    story.produce(6, 5, 5)  # acks=1: nobody promised that it is committed
+    story.final_log({v: v for v in range(10)})
+    story.add("fetch", 9, topic=None, partition=None, offset=None, poll=0, process="c1", invoke_t=8)
+    poll(story, 1, *range(first, 10))
+    assert judged(story, spark).counts == rules
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_reset_begins_anew(story: Any, spark: Any, before: bool) -> None:
+    begins(story, "start")
+    story.final_log({v: v for v in range(10)})
+    story.add("fetch", 9 if before else 20, poll=0 if before else 9, process="c1", type="fail",
+              error=1)  # fmt: skip
+    poll(story, 1, *range(4, 10))
+    assert judged(story, spark).counts == ({} if before else {"poll-began-late": 1})

@@ -105,8 +105,12 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 )
                 known = [t.name for t in request.topics if t.name == TOPIC]
                 unknown = [t.name for t in request.topics if t.name not in (TOPIC, UNNAMED)]
+                brokers = [(n, b.server_address) for n, b in cluster.brokers.items()]
                 return {
                     "controller_id": cluster.CONTROLLER,
+                    "brokers": [
+                        {"node_id": n, "host": str(a[0]), "port": a[1]} for n, a in brokers
+                    ],
                     "topics": [{"name": name, "error_code": 3} for name in unknown]
                     + [
                         {

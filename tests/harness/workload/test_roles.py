@@ -148,6 +148,19 @@ def test_each_broker_is_asked_for_its_own_idea(
     assert len({row["read"] for row in found}) == len(found)
 
 
+def test_the_live_brokers_of_an_answer_are_told_once(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("metadata-reader", topics=["t", "nope"], rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(done(rows(plan.output))) > 10)
+    told: dict[tuple[int, int], list[Any]] = {}
+    for row in done(sound(rows(plan.output))):
+        told.setdefault((row["node"], row["read"]), []).append(row.get("brokers"))
+    assert {tuple(map(str, brokers)) for brokers in told.values()} == {("[1, 2]", "None")}
+
+
 def test_a_broker_that_is_gone_is_info_and_the_other_goes_on(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

@@ -64,13 +64,25 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("drop-torn-tail-check", "verifies_log_tail"),
         ("tell-no-one-of-elections", "tells_all_of_elections"),
         ("never-register-again", "registers_again"),
-        ("keep-deleted-logs", "deletes_stopped_logs"),
+        ("forget-group-offsets", "loads_groups"),
+        ("forget-producers", "keeps_producers"),
         ("lose-isr-changes", "sends_isr_changes"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
     assert getattr(RULES, rule)() is True
     assert getattr(rules_with([name]), rule)() is False
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("append-as-follower", "may_append_as_follower"),
+    ],
+)
+def test_what_is_allowed(name: str, rule: str) -> None:
+    assert getattr(RULES, rule)() is False
+    assert getattr(rules_with([name]), rule)() is True
 
 
 def test_listeners() -> None:
@@ -123,9 +135,34 @@ def test_broker_epochs() -> None:
 
 
 def test_deletions() -> None:
-    wrong = rules_with(["forget-replicas-of-deleted"]).deletion_is_complete
+    at_once = rules_with(["forget-replicas-of-deleted"]).deletion_is_complete
+    first = rules_with(["gone-at-first-answer"]).deletion_is_complete
     assert [RULES.deletion_is_complete(n, 3) for n in range(4)] == [False, False, False, True]
-    assert [wrong(n, 3) for n in range(4)] == [True, True, True, True]
+    assert [at_once(n, 3) for n in range(4)] == [True, True, True, True]
+    assert [first(n, 3) for n in range(4)] == [False, True, True, True]
+    stops = [RULES, rules_with(["keep-deleted-logs"]), rules_with(["delete-at-every-stop"])]
+    assert [[r.stop_deletes(asked) for asked in (False, True)] for r in stops] == [
+        [False, True], [False, False], [True, True],
+    ]  # fmt: skip
+
+
+def test_who_dies_leaves() -> None:
+    wrong = rules_with(["leave-the-dead-in-sync"]).without_replica
+    led, followed = LeaderAndIsr(1, (1, 2), leader_epoch=4), LeaderAndIsr(2, (1, 2), leader_epoch=4)
+    assert RULES.without_replica(led, 1) == LeaderAndIsr(-1, (2,), leader_epoch=5)
+    assert wrong(led, 1) == LeaderAndIsr(-1, (1, 2), leader_epoch=5)
+    assert RULES.without_replica(followed, 1) == LeaderAndIsr(2, (2,), leader_epoch=5)
+    assert wrong(followed, 1) == LeaderAndIsr(2, (1, 2), leader_epoch=5)
+
+
+def test_groups_and_producers() -> None:
+    same = rules_with(["assign-the-same-to-all"]).assignment_of
+    given = {"a": b"0", "b": b"1, 2"}
+    assert [RULES.assignment_of(given, member) for member in "abc"] == [b"0", b"1, 2", b""]
+    assert [same(given, member) for member in "abc"] == [b"1, 2"] * 3
+    assert same({}, "a") == b""
+    assert RULES.effective_min_isr(2, 3) == 2
+    assert rules_with(["ignore-min-isr"]).effective_min_isr(2, 3) == 1
 
 
 def test_refusals() -> None:
@@ -147,8 +184,6 @@ def test_acknowledgements_and_membership() -> None:
     assert deposed == ACKNOWLEDGED
     assert RULES.may_join_isr(5, 5, 5)
     assert not rules_with(["never-expand-isr"]).may_join_isr(5, 5, 5)
-    assert not RULES.may_append_as_follower()
-    assert rules_with(["append-as-follower"]).may_append_as_follower()
     assert RULES.skipped_offsets() == 0
     assert rules_with(["skip-an-offset"]).skipped_offsets() == 1
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nodes.core.rules import RULES
 from nodes.core.types import TopicPartition
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.group import JoinRequest, JoinResult, SyncResult
@@ -45,6 +46,7 @@ class MemoryReplicas:
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, MemoryLog] = {}
+        self.rules = RULES
         self.error = 0
         self.is_held = False
         self.held: list[Callable[[], None]] = []

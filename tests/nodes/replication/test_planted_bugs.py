@@ -115,13 +115,21 @@ def test_a_follower_that_has_caught_up_joins(
         assert cluster.controller.requests == []
 
 
-@pytest.mark.parametrize(("names", "kept"), [((), False), (("keep-deleted-logs",), True)])
-def test_a_stop_that_deletes(pair: With, names: tuple[str, ...], kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("names", "delete", "kept"),
+    [
+        ((), True, False),
+        ((), False, True),
+        (("keep-deleted-logs",), True, True),
+        (("delete-at-every-stop",), False, False),
+    ],
+)
+def test_what_a_stop_deletes(pair: With, names: tuple[str, ...], delete: bool, kept: bool) -> None:
     broker = pair(*names).brokers[1]
     directory = broker.partition().local_log().dir
-    result = broker.manager.stop_replicas(1, stop_replica(delete=True))
+    result = broker.manager.stop_replicas(1, stop_replica(delete=delete))
     assert not any(row.error for row in result.partition_errors)
-    assert broker.manager.partition(TP) is None
+    assert (broker.manager.partition(TP) is None) is delete
     assert directory.exists() is kept
 
 

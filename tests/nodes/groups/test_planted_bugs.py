@@ -1,0 +1,41 @@
+"""Planted bugs in the group coordinator: what each does that it should not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodes.core.rules import RULES
+from nodes.core.types import TopicPartition
+from nodes.groups.messages import CommittedOffset
+from nodes.mutants import rules_with
+
+TP = TopicPartition("t", 0)
+NAMES = ("assign-the-same-to-all", "forget-group-offsets")
+
+
+@pytest.fixture(params=["", *NAMES])
+def bug(request: Any, replicas: Any) -> str:
+    """A planted bug, or none."""
+    replicas.rules = rules_with([request.param]) if request.param else RULES
+    return str(request.param)
+
+
+def test_what_members_are_given(bug: str, make_client: Any) -> None:
+    client = make_client()
+    client.join()
+    given = {client.member_id: b"0", "another": b"1, 2"}
+    wrong = bug == "assign-the-same-to-all"
+    assert client.sync(given).assignment == (b"1, 2" if wrong else b"0")
+
+
+def test_what_a_new_coordinator_knows(bug: str, make_coordinator: Any, client_of: Any) -> None:
+    client = client_of(make_coordinator())
+    client.join()
+    client.sync()
+    kept = CommittedOffset(7, -1, "", 1)
+    assert client.commit({TP: kept}).wait() == 0
+    _, found = make_coordinator().fetch_offsets("g", [TP])
+    forgotten = bug == "forget-group-offsets"
+    assert found[TP] == (None if forgotten else kept)
