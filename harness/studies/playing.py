@@ -55,18 +55,16 @@ class Desk:
     def __init__(self, ledger: Ledger, record: Record, judge: Judge, *, later: bool = False):
         self.ledger: Final = ledger
         self._record, self._judge, self._later = record, judge, later
-        self._path = ledger.path.with_suffix(".waiting.jsonl")
-        self._waiting = [w for w in _read(self._path) if w.play not in ledger]
+        self._path = _waiting_room(ledger)
+        self._waiting = list(_read(ledger))
         self._verdicts: dict[Play, Future[tuple[dict[str, Any], float]]] = {}
 
     def __contains__(self, play: object) -> bool:
         return play in self.ledger or any(w.play == play for w in self._waiting)
 
     def entries(self) -> Iterator[Entry]:
-        """Those of the ledger, and of those that wait what is known of them."""
-        yield from self.ledger
-        for one in self._waiting:
-            yield Entry(play=one.play, verdict="waiting", extra=one.extra)
+        """See `entries_of`."""
+        return entries_of(self.ledger)
 
     def waiting(self, bug: str) -> int:
         """How many runs of that bug wait for their verdict."""
@@ -111,14 +109,26 @@ class Desk:
             yield entry
 
 
-def _read(path: Path) -> Iterator[_Waiting]:
-    if not path.exists():
-        return
-    for line in path.read_bytes().splitlines():
+def entries_of(ledger: Ledger) -> Iterator[Entry]:
+    """Those of the ledger, and of the runs that wait for their verdict what is known of them."""
+    yield from ledger
+    for one in _read(ledger):
+        yield Entry(play=one.play, verdict="waiting", extra=one.extra)
+
+
+def _waiting_room(ledger: Ledger) -> Path:
+    return ledger.path.with_suffix(".waiting.jsonl")
+
+
+def _read(ledger: Ledger) -> Iterator[_Waiting]:
+    path = _waiting_room(ledger)
+    for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             body = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue  # torn: it is played again
+        if Play(**body["play"]) in ledger:
+            continue
         recorded = body["recorded"]
         recorded["folder"] = Path(recorded["folder"])
         recorded["log_dirs"] = [Path(path) for path in recorded["log_dirs"]]

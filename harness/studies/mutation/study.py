@@ -14,7 +14,7 @@ from harness.studies.mutation import page as pages
 from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.power import Attempts
 from harness.studies.mutation.survey import Survey, look, survey_of
-from harness.studies.playing import Desk, Judge, Record
+from harness.studies.playing import Desk, Judge, Record, entries_of
 
 LEDGER: Final = "generated.jsonl"
 """One for all draws: mutants are named by what they change, so several draws share their runs."""
@@ -52,7 +52,8 @@ class Study:
 
     @property
     def survey(self) -> Survey:
-        return survey_of(list(self.watched), overlay.digest(self.root))
+        """What was seen, whether those runs were judged or not."""
+        return survey_of(entries_of(self.watched), overlay.digest(self.root))
 
     def go(
         self, record: Record, judge: Judge, budget: Budget, *, later: bool = False
@@ -68,7 +69,7 @@ class Study:
             self.drawn,
             root=self.root,
             scratch=self.store,
-            survey=survey_of(watched.entries(), overlay.digest(self.root)),
+            survey=self.survey,
             scenarios=self.scenarios,
             seeds=self.seeds,
             tries=self.tries,
