@@ -13,8 +13,8 @@ PartitionChangeBuilder):
   allows, which is one;
 - ``two-leaders-in-epoch``: one leader epoch with two leaders. Who makes a leader, or unmakes one
   (-1), always raises it; AlterPartition raises only the partition epoch;
-- ``unclean-election``: a leader that was not in the in-sync set before it, though the topic does
-  not allow that;
+- ``unclean-election``: a leader that was not in the in-sync set before it, nor among KRaft's
+  eligible leader replicas (KIP-966), though the topic does not allow that;
 - ``isr-grew-in-election``: an in-sync set that grew as the leader epoch rose. A controller only
   removes members, and whoever joins does so by AlterPartition, in the leader's epoch (with
   ZooKeeper; without, a reassignment may end in the very record in which a replica joins).
@@ -153,7 +153,8 @@ def _follows(before: Decision, state: Decision, *, zookeeper: bool, unclean: boo
         return
     elected = state.leader not in (None, NO_LEADER, before.leader)
     # Without ZooKeeper one record may end a reassignment, let a replica join and elect it.
-    if elected and state.leader not in before.isr and (zookeeper or state.isr == (state.leader,)):
+    able = state.leader in (*before.isr, *before.elr)
+    if elected and not able and (zookeeper or state.isr == (state.leader,)):
         yield (
             "unclean-election",
             f"leader {state.leader}, which was not in the in-sync set {list(before.isr)} before",

@@ -151,6 +151,18 @@ def test_unclean_where_the_topic_allows_it(story: Any, spark: Any) -> None:
     assert not judged(story, spark).counts
 
 
+@pytest.mark.parametrize(("elr", "rules"), [([2], {}), ([3], {"unclean-election": 1})])
+def test_who_was_in_sync_last_is_eligible_in_kraft(
+    story: Any, spark: Any, elr: list[int], rules: dict[str, int]
+) -> None:
+    states = [(1, [1], elr), (-1, [], elr), (2, [2], [])]
+    for copy in ("node-1", "node-2"):
+        for number, (leader, isr, able) in enumerate(states):
+            told = {"process": copy, "source": "controller", "isr": isr, "elr": able}
+            story.commit(number, leader, number, commit_ms=number, **told)
+    assert judged(story, spark).counts == rules
+
+
 def test_what_a_watch_missed_between_is_not_judged(story: Any, spark: Any) -> None:
     story.commit(1, 1, 0, isr=[1], partition_epoch=0)
     story.commit(2, 2, 2, isr=[2], partition_epoch=3)  # which joined, and was elected, between
