@@ -9,15 +9,19 @@ to. Judged of controllers' own requests only: a forger may send what nobody can 
 
 A LeaderAndIsr that was accepted for a partition makes the broker its leader or follower, which it
 says (`leader_change`), before it says that it handled the request. Judged of brokers that number
-their rows, so that none can be missing unnoticed. Without a leader (-1) nothing changes.
+their rows, so that none can be missing unnoticed. Without a leader (-1) nothing changes; nor does
+it where the leader is another whom the broker does not know to live (ReplicaManager.makeFollowers):
+not judged while the leader's registration was gone, or new, by ZooKeeper's own log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.office import in_order
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ _KEYS: Final = [
     "node",
 ]
 _SUSPECTS: Final = 1_000
+_HEARD_NS: Final = 10_000_000_000
+"""So long after a registration some broker may not have heard of it: its UpdateMetadata waits."""
 
 
 def failures(history: History) -> list[Finding]:
@@ -73,11 +79,37 @@ def unapplied(history: History) -> list[Finding]:
     )
     accepted = each.where("p.leader >= 0 and coalesce(p.error, 0) = 0").select(
         *("arm", "trial", "node", "t", "api", "correlation_id", "controller_id"),
-        *("p.topic", "p.partition", "p.leader_epoch"),
+        *("p.topic", "p.partition", "p.leader", "p.leader_epoch"),
     )
     roles = history.frame("leader_change").select(*place).distinct()
     lost = accepted.join(roles, place, "left_anti").orderBy("t").limit(_SUSPECTS)
-    return [_unapplied(row) for row in lost.toArrow().to_pylist()]
+    found: list[dict[str, Any]] = lost.toArrow().to_pylist()
+    away = _away(history) if found else {}
+    return [_unapplied(row) for row in found if not _was_away(away, row)]
+
+
+def _away(history: History) -> dict[tuple[str, int, int], list[tuple[int, int | None]]]:
+    """From when to when (ns; None: for good) each broker's registration was gone."""
+    spans: dict[tuple[str, int, int], list[tuple[int, int | None]]] = {}
+    for row in in_order(history):
+        if row["what"] != "broker" or row["node"] is None:
+            continue
+        of = spans.setdefault((row["arm"], row["trial"], row["node"]), [(0, None)])
+        if row["step"] == "removed":
+            of.append((row["t"] - (row["error_ns"] or 0), None))
+        elif of[-1][1] is None:
+            of[-1] = (of[-1][0], row["t"])
+    return spans
+
+
+def _was_away(
+    away: Mapping[tuple[str, int, int], list[tuple[int, int | None]]], row: Mapping[str, Any]
+) -> bool:
+    spans = away.get((row["arm"], row["trial"], row["leader"]), [])
+    return row["leader"] != row["node"] and any(
+        gone_t <= row["t"] and (back_t is None or row["t"] < back_t + _HEARD_NS)
+        for gone_t, back_t in spans
+    )
 
 
 def _unapplied(row: dict[str, Any]) -> Finding:

@@ -182,6 +182,12 @@ def test_a_controllers_request_does_not_fail(
     assert judged(story, spark).counts.get("failed-in-handling", 0) == broken
 
 
+def registration(story: Any, t: float, node: int, step: str = "created") -> None:
+    zxid = len(story.rows.get("zk_write", ()))
+    place = {"topic": None, "partition": None}
+    story.add("zk_write", t, what="broker", step=step, node=node, zxid=zxid, **place)
+
+
 @pytest.mark.parametrize(
     ("how", "broken"),
     [
@@ -192,11 +198,21 @@ def test_a_controllers_request_does_not_fail(
         ("without a leader", 0),
         ("never tells", 0),
         ("rows without numbers", 0),
+        ("its leader is gone", 0),
+        ("its leader was gone long ago", 1),
+        ("it is the leader", 1),
     ],
 )
 def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: int) -> None:
     state = states(1, 11 if how == "refused" else 0)
-    state[0]["leader"] = -1 if how == "without a leader" else 2
+    state[0]["leader"] = {"without a leader": -1, "it is the leader": 1}.get(how, 2)
+    for node in (1, 2):
+        registration(story, -60_000, node)
+    if how in ("its leader is gone", "it is the leader"):
+        registration(story, 50, state[0]["leader"], "removed")
+    if how == "its leader was gone long ago":
+        registration(story, -50_000, 2, "removed")
+        registration(story, -40_000, 2)
     seq = None if how == "rows without numbers" else 5
     story.handled(100, 1, api="LEADER_AND_ISR", partitions=state, seq=seq)
     role = {"node": 1, "role": "follower", "leader": 2, "seq": 4}
