@@ -9,7 +9,8 @@ others go on. Checks are independent and mostly wait for Spark's planner, so a f
 A deadline leaves what was not judged by then `unknown`, and names it.
 
 Which checks are run: those that run.json expects, and always `activity`; all when it names none,
-and then a check that found nothing to judge does not make the run unknown.
+and then a check that found nothing at all to judge does not make the run unknown. One that judged
+something and says that it does not know does: a history that shows half of it proves nothing.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def check_all(
     )
     for name in names:
         result, tables = done[name]
-        result.required = result.required or name == "activity" or expected is not None
+        asked_for = name == "activity" or expected is not None
+        result.required = result.required or asked_for or bool(result.evidence)
         results.checks[name] = result
         figures.update(tables)
     results.comparison = compare(results)

@@ -350,6 +350,7 @@ def _run_record(
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
                 "checks": checks_for(checks, [arm.sut.capabilities]),
+                "traces": sorted(arm.sut.traces),
             }
             for arm in arms
         },

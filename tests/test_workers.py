@@ -31,6 +31,12 @@ def test_judges(): pass
 @pytest.mark.parametrize("text", ["a@@b", "c::d", "[e]"])
 def test_is_light(text): pass
 """
+PROMISE = """
+import pytest
+@pytest.mark.spark
+@pytest.mark.parametrize("n", range(3))
+def test_holds(n): pass
+"""
 MORE = """
 import pytest
 @pytest.mark.docker
@@ -43,7 +49,8 @@ def test_judges(): assert False
 
 def play(folder: Path, *options: str) -> str:
     files = {"conftest.py": CONFTEST, "test_a.py": CLUSTERS, "test_b.py": MORE}
-    for name, text in files.items():
+    (folder / "promises").mkdir()
+    for name, text in (files | {"promises/test_c.py": PROMISE}).items():
         (folder / name).write_text(text)
     marks = "[pytest]\nmarkers =\n    cluster\n    docker\n    spark\n"
     (folder / "pytest.ini").write_text(f"{marks}pythonpath = {ROOT}\n")
@@ -60,14 +67,15 @@ def test_what_belongs_together_is_played_by_one_worker(tmp_path: Path) -> None:
     clusters = by_worker["test_a.py::test_starts_a_cluster"] | by_worker["test_b.py::test_both"]
     spark = by_worker["test_a.py::test_judges"] | by_worker["test_b.py::test_judges"]
     assert len(clusters) == len(spark) == len(by_worker["test_a.py::test_is_light"]) == 1, told
-    assert clusters != spark
+    assert clusters != by_worker["promises/test_c.py::test_holds"]
+    assert len(by_worker["promises/test_c.py::test_holds"]) == 1, told
     assert "FAILED test_b.py::test_judges - assert False" in told
-    assert "1 failed, 9 passed" in told
+    assert "1 failed, 12 passed" in told
     assert "test_a.py::test_is_light[a@@b]" in told
 
 
 @pytest.mark.parametrize("option", ["-n0", "-pno:xdist"])
 def test_in_one_process_nothing_is_different(tmp_path: Path, option: str) -> None:
     told = play(tmp_path, option)
-    assert "1 failed, 9 passed" in told
+    assert "1 failed, 12 passed" in told
     assert "FAILED test_b.py::test_judges - assert False" in told

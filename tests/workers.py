@@ -1,9 +1,9 @@
 """How two workers of pytest-xdist share the tests (`make test`, `make unit`).
 
 What must not be divided is a *share*, played in order by one worker: all that starts clusters or
-containers (two floods at once would measure each other), all other tests that need Spark (one
-session, warm), and every other file (its fixtures are made once). The two large shares come first,
-one to each worker; the files follow as either has time.
+containers (two floods at once would measure each other), the promises' tests and all others that
+need Spark (in each share one session, warm), and every other file (its fixtures are made once). The
+large shares come first, as either worker has time; the files follow.
 
 A test's share goes to the scheduler with its id, and nowhere else: reports and ``--lf`` know tests
 by their own names. Without xdist nothing of this has a say.
@@ -19,6 +19,7 @@ import pytest
 
 _CLUSTERS: Final = "clusters"
 _SPARK: Final = "spark"
+_PROMISES: Final = "spark: promises"
 _SLOW_MARKS: Final = ("zookeeper", "processes")
 _MARK: Final = "@@"
 
@@ -27,17 +28,17 @@ def share(item: pytest.Item) -> str:
     if item.get_closest_marker("cluster") or item.get_closest_marker("docker"):
         return _CLUSTERS
     if item.get_closest_marker("spark"):
-        return _SPARK
+        return _PROMISES if item.path.parent.name == "promises" else _SPARK
     return item.nodeid.partition("::")[0]
 
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The same, share by share: what takes long first, so that nobody waits for it at the end."""
-    shares: dict[str, list[pytest.Item]] = {_CLUSTERS: [], _SPARK: []}
+    shares: dict[str, list[pytest.Item]] = {_CLUSTERS: [], _PROMISES: [], _SPARK: []}
     for item in items:
         shares.setdefault(share(item), []).append(item)
     slow = [name for name, its in shares.items() if any(map(_is_slow, its))]
-    names = [_CLUSTERS, _SPARK, *slow, *shares]
+    names = [_CLUSTERS, _PROMISES, _SPARK, *slow, *shares]
     return [item for name in dict.fromkeys(names) for item in shares[name]]
 
 

@@ -124,12 +124,13 @@ def accounts(history: History) -> list[dict[str, Any]]:
                                idempotent, else of its leader
     again                      it was offered more than once
     strayed                    it is in the log of a partition that it was not sent to
+    misread                    a consumer was given it under another leader epoch than it has there
     lowest, highest            of the values
     """
 
     def make() -> list[dict[str, Any]]:
         sorts = ["class", "acks", "offered", "failed", "delivery", "quick", "copies", "given"]
-        sorts += ["apart", "again", "strayed"]
+        sorts += ["apart", "again", "strayed", "misread"]
         found = _by_value(history).groupBy("arm", "trial", *sorts)
         folded = found.agg(
             F.count("*").alias("n"),
@@ -163,6 +164,7 @@ _VALUE: Final[Mapping[str, str]] = {
     "_epoch": "int",
     "_life": "int",
     "read": "int",
+    "_read_epoch": "int",
 }
 """What is told of a value: by who offered it, by the final logs, by consumers."""
 
@@ -187,7 +189,8 @@ def _gathered(history: History) -> DataFrame:
     values = _offers(history, place).unionAll(_finals(history, leaders, place))
     if history.has("fetch"):
         reads = history.frame("fetch").where("type = 'ok' and value is not null")
-        values = values.unionAll(_told(reads, read=F.lit(1)))
+        epoch = F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch"))
+        values = values.unionAll(_told(reads, read=F.lit(1), _read_epoch=epoch))
     by_value = values.groupBy("arm", "trial", "value").agg(
         F.max("_outcome").alias("_outcome"),
         F.max("acks").alias("acks"),
@@ -207,6 +210,9 @@ def _gathered(history: History) -> DataFrame:
         .otherwise(F.max("_epoch") - F.min("_epoch"))
         .alias("_epochs"),
         F.max("read").alias("_read"),
+        ((F.min("_read_epoch") < F.min("_epoch")) | (F.max("_read_epoch") > F.max("_epoch"))).alias(
+            "_misread"
+        ),
     )
     ranges = leaders.select("arm", "trial", place.alias("_place"), "log_start", "log_end")
     known = by_value.join(F.broadcast(ranges), ["arm", "trial", "_place"], "left")
@@ -222,6 +228,7 @@ def _gathered(history: History) -> DataFrame:
         (F.col("_offers") > 1).alias("again"),
         F.coalesce(strayed, F.lit(False)).alias("strayed"),
         (many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1)).alias("apart"),
+        F.coalesce("_misread", F.lit(False)).alias("misread"),
     )
 
 

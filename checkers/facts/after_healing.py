@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.segments import fallen
 from checkers.facts.trials import rows_of
@@ -22,6 +22,8 @@ Row = Mapping[str, Any]
 Trial = tuple[str, int]
 At = tuple[str, int]
 """Topic and partition."""
+_TAKEN_DOWN: Final = frozenset({"kill", "stop", "stopped", "pause"})
+_RUNS_OR_NOT: Final = _TAKEN_DOWN | {"start", "resume", "exited"}
 
 
 @dataclass(slots=True)
@@ -73,6 +75,8 @@ class AfterHealing:
     exited: frozenset[int] = frozenset()
     was_away: frozenset[int] = frozenset()
     """Nodes that the harness ended or paused at any time."""
+    taken_down: frozenset[int] = frozenset()
+    """Nodes that the harness stopped, killed or paused, and did not begin again."""
 
     @property
     def looked_ns(self) -> int:
@@ -86,11 +90,16 @@ class AfterHealing:
         ended = wanted & self.exited
         if ended:
             return f"node {min(ended)} ended by itself"
+        lost = {n for n in wanted if n in self.nodes and not self.nodes[n]["running"]}
+        if lost - self.taken_down:
+            node = min(lost - self.taken_down)
+            return f"node {node} does not run, and nobody had taken it down"
         return None
 
     def left_down(self, nodes: Iterable[int]) -> bool:
         """Whether one of them was taken down on purpose, and is down in the end."""
-        return any(n in self.nodes and not self.nodes[n]["running"] for n in nodes)
+        down = self.taken_down
+        return any(n in self.nodes and not self.nodes[n]["running"] for n in down & set(nodes))
 
     def may_be_slow(self, node: int, topic: str, partition: int, leader: int) -> str | None:
         """Why a replica that is not in sync may only be slow; None: it is stuck, or kept out."""
@@ -127,8 +136,12 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
     since_t = max(healed[-1], *(r["t"] for r in known), 0) if known else healed[-1]
     exited = {r["node"] for r in mine("node_event") if r["event"] == "exited"}
     away = {r["node"] for r in mine("node_event") if r["event"] in ("kill", "stop", "pause")}
+    last = {r["node"]: r["event"] for r in mine("node_event") if r["event"] in _RUNS_OR_NOT}
     found = AfterHealing(
-        *(key, since_t, max(looked), opened), exited=frozenset(exited), was_away=frozenset(away)
+        *(key, since_t, max(looked), opened),
+        exited=frozenset(exited),
+        was_away=frozenset(away),
+        taken_down=frozenset(n for n, event in last.items() if event in _TAKEN_DOWN),
     )
     for row in mine("final_state"):
         match row["what"]:

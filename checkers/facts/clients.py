@@ -52,6 +52,13 @@ class Sum:
     last_invoke_t: int | None
     first_op: int | None
     last_op: int | None
+    in_chaos: int
+    """Those that were under way while faults were played."""
+    acks_low: int | None
+    acks_high: int | None
+    """The lowest and highest acks that it asked for; None of what is no produce."""
+    unplaced: int
+    """Those that are `ok` and name no offset."""
     acked: int
     """Records that were begun after healing, accepted, and have an offset to be read at."""
     acked_t: int | None
@@ -73,6 +80,16 @@ def healed_trials(history: History) -> dict[Trial, AfterHealing | str]:
 
     found: dict[Trial, AfterHealing | str] = history.memo("healed trials", gather)
     return found
+
+
+def chaos(history: History) -> dict[Trial, tuple[int, int]]:
+    """By trial, from when until when faults were played (ns), where that was told."""
+    ends: dict[tuple[Trial, str], int] = {}
+    for row in history.rows("phase"):
+        if row["name"] == "chaos":
+            ends.setdefault(((row["arm"], row["trial"]), row["event"]), row["t"])
+    begun = {trial for trial, event in ends if event == "begin"}
+    return {t: (ends[t, "begin"], ends[t, "end"]) for t in begun if (t, "end") in ends}
 
 
 def _sums(history: History) -> list[Sum]:
@@ -103,6 +120,10 @@ def _sums(history: History) -> list[Sum]:
         F.max(F.when(since, F.col("invoke_t"))).alias("last_invoke_t"),
         F.min(F.when(since, F.col("op"))).alias("first_op"),
         F.max(F.when(since, F.col("op"))).alias("last_op"),
+        count(F.col("_in_chaos")).alias("in_chaos"),
+        count(ok & (F.coalesce("offset", F.lit(-1)) < 0)).alias("unplaced"),
+        F.min("acks").alias("acks_low"),
+        F.max("acks").alias("acks_high"),
         count(acked).alias("acked"),
         F.min(F.when(acked, F.col("t"))).alias("acked_t"),
     )
@@ -125,7 +146,14 @@ def _rows(history: History, kind: str) -> DataFrame:
     ]
     table = history.table(spans, "arm string, trial int, _healed_t bigint, _until_t bigint")
     frame = history.frame(kind).join(F.broadcast(table), ["arm", "trial"], "left")
+    played = [
+        {"arm": key[0], "trial": key[1], "_from_t": span[0], "_to_t": span[1]}
+        for key, span in chaos(history).items()
+    ]
+    phases = history.table(played, "arm string, trial int, _from_t bigint, _to_t bigint")
+    frame = frame.join(F.broadcast(phases), ["arm", "trial"], "left")
     late = (F.col("t") >= F.col("_healed_t")) & (F.col("invoke_t") <= F.col("_until_t"))
+    in_chaos = (F.col("t") >= F.col("_from_t")) & (F.col("invoke_t") <= F.col("_to_t"))
     by_partition = kind in ("produce", "fetch")
     here, none = F.col, F.lit(None)
     return frame.select(
@@ -143,4 +171,6 @@ def _rows(history: History, kind: str) -> DataFrame:
         "invoke_t",
         "t",
         F.when(late, F.col("_healed_t")).alias("_since_t"),
+        F.coalesce(in_chaos, F.lit(False)).alias("_in_chaos"),
+        (here("acks") if kind == "produce" else none.cast("int")).alias("acks"),
     )

@@ -68,8 +68,8 @@ def _gather(history: History) -> dict[Key, Committed]:
     for of in found.values():
         of.states.sort(key=lambda state: _order(state.row))
     for row in history.rows("zk_write"):
-        if row["what"] == "state" and row["leader_epoch"] is not None and key_of(row) in found:
-            _add(found[key_of(row)], row)
+        if row["what"] == "state" and row["leader_epoch"] is not None and row["topic"] is not None:
+            _add(found.setdefault(key_of(row), Committed()), row)
     return found
 
 

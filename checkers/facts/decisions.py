@@ -34,7 +34,8 @@ CONTENT: Final = ("leader", "leader_epoch", "controller_epoch", "partition_epoch
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One committed state. ``kind``: the kind of the row that tells of it; ``replicas``: all that
-    were ever assigned by then in this life, None where nobody says."""
+    were ever assigned by then in this life, None where nobody says; ``elr``: who may be elected
+    besides those in sync (KIP-966; KRaft)."""
 
     key: Key
     kind: str
@@ -43,6 +44,7 @@ class Decision:
     controller_epoch: int | None
     partition_epoch: int
     isr: tuple[int, ...] | None
+    elr: tuple[int, ...] = ()
     replicas: frozenset[int] | None
     commit_ms: int | None = None
 
@@ -161,6 +163,7 @@ def _decision(row: Row, kind: str, replicas: frozenset[int] | None) -> Decision:
         controller_epoch=row["controller_epoch"],
         partition_epoch=row["partition_epoch"],
         isr=None if row["isr"] is None else tuple(row["isr"]),
+        elr=tuple(row.get("elr") or ()),
         replicas=replicas,
         commit_ms=row["commit_ms"],
     )

@@ -118,15 +118,21 @@ class Leadership:
 
     @property
     def unclean(self) -> list[Row]:
-        """States whose leader was not in the in-sync set before it (or may not have been)."""
+        """States whose leader was not in the in-sync set before it (or may not have been), nor
+        eligible besides (KIP-966)."""
         found = []
         for life in self.states:
             for before, after in pairwise(life):
                 elected = after["leader_epoch"] > before["leader_epoch"]
                 leader = after["leader"]
-                if elected and (leader or 0) >= 0 and leader not in (before["isr"] or ()):
+                if elected and (leader or 0) >= 0 and leader not in able(before):
                     found.append(after)
         return found
+
+
+def able(state: Row) -> set[int]:
+    """Who may be elected next: those in sync, and in KRaft those who were last (KIP-966)."""
+    return {*(state["isr"] or ()), *(state.get("elr") or ())}
 
 
 def leadership(history: History) -> dict[Key, Leadership]:

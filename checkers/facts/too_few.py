@@ -81,8 +81,8 @@ def _gather(history: History) -> Iterator[TooFew]:
 
 def _least(history: History, key: Key, state: Decision, wanted: int) -> int:
     """Never more than the partition has replicas."""
-    assigned = [len(of) for of in (state.replicas, replicas(history).get(key)) if of]
-    return min(wanted, *assigned) if assigned else wanted
+    assigned = state.replicas or replicas(history).get(key)
+    return min(wanted, len(assigned)) if assigned else wanted
 
 
 def _known(history: History) -> dict[tuple[Any, ...], int]:

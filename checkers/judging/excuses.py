@@ -184,12 +184,13 @@ def _gather(history: History) -> Excuses:
 
 
 def _deletions(history: History, found: Excuses) -> None:
-    """Requested in ZooKeeper: from then on until the topic is gone; where it never is, for ever."""
+    """Requested in ZooKeeper: from then on until the topic is gone; where it never is, for ever.
+    What nobody asked for excuses nothing."""
     for row in history.rows("topic_deletion"):
         key = (row["arm"], row["trial"], row["topic"])
         if row["step"] == "requested":
             found.deleted[key] = FOREVER
-        elif row["step"] == "gone":
+        elif row["step"] == "gone" and key in found.deleted:
             found.deleted[key] = row["t"] + (row["error_ns"] or 0)
     for key_of_partition, of in leadership(history).items():
         if of.reborn_t and not of.unsure:

@@ -108,7 +108,8 @@ class CheckResult:
     excused: list[Excused] = field(default_factory=list)
     not_judged: list[str] = field(default_factory=list)
     required: bool = True
-    """False: nobody asked for this check, so that its `unknown` does not make the run unknown."""
+    """False: nobody asked for this check and there was nothing for it to judge, so that its
+    `unknown` does not make the run unknown."""
     seconds: float = 0.0
 
 

@@ -7,8 +7,11 @@ the run was to have (each arm, as many rounds as were asked for):
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks;
+- a client that writes or asks did not try while faults were played, or wrote with other acks than
+  it was launched with;
 - a phase of the trial is missing: it ended before its time;
-- an entry of the plan was never played, could not be put in place, or was seen not to take hold;
+- an entry of the plan was never played, could not be put in place, was seen not to take hold, was
+  never healed, or was healed before its time;
 - a flood set in and did not last: it died, stalled or ran thin (`checkers.facts.floods`); where
   the run says that its faults may collide (drawn at random, a flood's broker may be killed), both
   are counted only, and it takes more than half of a trial's faults failing. Even then each entry of
@@ -31,10 +34,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.clients import Sum, sums
+from checkers.facts.clients import Sum, chaos, sums
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
-from checkers.history.run_info import Workload
+from checkers.history.run_info import Planned, Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 
@@ -45,6 +48,11 @@ RECORDS: Final = 10
 """So many each producer must have had accepted, and each consumer been given, on each topic."""
 ANSWERS: Final = 3
 """So many each broker must have given each client that asks it by itself."""
+EARLY_NS: Final = 500_000_000
+UNPLACED_SHARE: Final = 0.25
+"""A retry that the broker knows is acknowledged without an offset: few are."""
+LONG_NS: Final = 1_000_000_000
+_MS: Final = 1_000_000
 PHASES: Final = ("start", "warmup", "chaos", "heal", "quiesce", "settle", "final_read")
 Trial = tuple[str, int]
 
@@ -120,6 +128,7 @@ def _clients(history: History, outcome: Outcome, trials: list[Trial], found: lis
     by_trial: dict[Trial, list[Sum]] = {}
     for each in found:
         by_trial.setdefault(each.key, []).append(each)
+    played = {key for key, (from_t, to_t) in chaos(history).items() if to_t - from_t >= LONG_NS}
     for key in trials:
         mine = by_trial.get(key, [])
         workloads = history.run.workloads.get(key)
@@ -130,7 +139,8 @@ def _clients(history: History, outcome: Outcome, trials: list[Trial], found: lis
             continue
         for workload in workloads:
             own = [each for each in mine if each.process == workload.process]
-            for lack in _lacks(workload, own):
+            strange = _strange(workload, own, played=key in played)
+            for lack in (*_lacks(workload, own), *strange):
                 outcome.unknown(*key, f"{workload.process} ({workload.role}): {lack}")
 
 
@@ -159,10 +169,28 @@ def _lacks(workload: Workload, own: list[Sum]) -> list[str]:
     ]
 
 
+def _strange(workload: Workload, own: list[Sum], *, played: bool) -> list[str]:
+    """Whether it did what it was launched for, and while it mattered; consumers just poll."""
+    kind = _KIND_OF.get(workload.role)
+    mine = [each for each in own if each.kind == kind]
+    found = []
+    if played and kind not in (None, "fetch") and sum(each.in_chaos for each in mine) < ANSWERS:
+        found.append(f"it tried fewer than {ANSWERS} times while faults were played")
+    asked = {a for each in mine for a in (each.acks_low, each.acks_high)} - {None}
+    if workload.acks is not None and asked - {workload.acks}:
+        levels = ", ".join(sorted(_LEVELS.get(a, str(a)) for a in asked if a is not None))
+        found.append(f"it was to write with acks={_LEVELS[workload.acks]}, and wrote with {levels}")
+    unplaced, ok = sum(each.unplaced for each in mine), sum(each.ok for each in mine)
+    if workload.acks and unplaced > UNPLACED_SHARE * ok:
+        found.append(f"{unplaced} of its {ok} acknowledgements name no offset")
+    return found
+
+
 _KIND_OF: Final = {
     "producer": "produce",
     "direct-producer": "produce",
     "consumer": "fetch",
+    "group-consumer": "fetch",
     "metadata-reader": "metadata",
     "prober": "probe",
 }
@@ -204,6 +232,8 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
             lacking.setdefault((arm, trial), []).append(says)
         elif "failed" in phases:
             outcome.unknowns.append(f"{where}: fault {entry} ({name}) failed on the way")
+        elif "healed" not in phases and (arm, trial) in history.run.planned:
+            outcome.unknowns.append(f"{where}: fault {entry} ({name}) was never healed")
     may_collide = history.run.faults_may_collide
     known: dict[Trial, Counter[str]] = {}
     for (arm, trial, _), rows in steps.items():
@@ -215,16 +245,33 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
         else:
             figures = outcome.arm(arm)
             figures["collided_faults"] = figures.get("collided_faults", 0) + len(says_of)
+    phases_of = chaos(history)
     for key in trials:
         for planned_entry in history.run.planned.get(key, ()):
-            if (*key, planned_entry.id) not in steps:
-                which = f"{planned_entry.id} ({planned_entry.fault})"
+            which = f"{planned_entry.id} ({planned_entry.fault})"
+            played = steps.get((*key, planned_entry.id))
+            if played is None:
                 outcome.unknown(*key, f"fault {which} was never played")
-        if may_collide or key in history.run.planned:
+            elif key in phases_of and (why := _untimely(planned_entry, played, phases_of[key])):
+                outcome.unknown(*key, f"fault {which} {why}")
+        if may_collide or history.run.planned.get(key):
             continue
         for name in history.run.faults_of(*key):
             if name not in known.get(key, ()):
                 outcome.unknown(*key, f"fault {name} never came")
+
+
+def _untimely(entry: Planned, rows: list[dict[str, Any]], span: tuple[int, int]) -> str | None:
+    """Whether it was played at another time than planned. Offsets count from the phase's begin; to
+    be late is the machine's business, to be early nobody's."""
+    begun = [row["t"] for row in rows if row["phase"] == "inject"]
+    healed = [row["t"] for row in rows if row["phase"] in ("heal", "healed")]
+    planned_t = span[0] + (entry.at_ms + entry.duration_ms) * _MS
+    if healed and min(healed) < planned_t - EARLY_NS:
+        return f"was healed {(planned_t - min(healed)) / 1e9:.1f} s before its time"
+    if begun and min(begun) > span[1] + LONG_NS:
+        return "was begun after the phase in which faults are played"
+    return None
 
 
 def _floods(history: History, outcome: Outcome) -> None:
@@ -274,7 +321,9 @@ PROMISE: Final = Promise(
     unknown_when=(
         "no operation succeeded, or a client had less than a minimum of success",
         "an arm, a trial or a phase that was to be is missing",
-        "an entry of the plan was never played, not put in place, or did not take hold",
+        "a client that writes or asks was idle while faults were played, or wrote with other acks",
+        "an entry of the plan was never played, not put in place, did not take hold, was never "
+        "healed or healed early",
         "a flood did not last",
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",

@@ -13,8 +13,8 @@ PartitionChangeBuilder):
   allows, which is one;
 - ``two-leaders-in-epoch``: one leader epoch with two leaders. Who makes a leader, or unmakes one
   (-1), always raises it; AlterPartition raises only the partition epoch;
-- ``unclean-election``: a leader that was not in the in-sync set before it, though the topic does
-  not allow that;
+- ``unclean-election``: a leader that was not in the in-sync set before it, nor among KRaft's
+  eligible leader replicas (KIP-966), though the topic does not allow that;
 - ``isr-grew-in-election``: an in-sync set that grew as the leader epoch rose. A controller only
   removes members, and whoever joins does so by AlterPartition, in the leader's epoch (with
   ZooKeeper; without, a reassignment may end in the very record in which a replica joins).
@@ -22,14 +22,22 @@ PartitionChangeBuilder):
 Of each state: ``leader-not-in-sync`` (the leader is in its own in-sync set), ``isr-empty`` (never:
 the last member stays when it dies; without ZooKeeper KIP-966 lets it), ``not-a-replica`` (leader
 and in-sync set were assigned at some time), ``partition-made-twice`` (its znode was made twice in
-one life of the topic, which forgets every epoch). Of a topic of the run's own,
-``assigned-otherwise``: it was made with other replicas, or in another order of preference, than
-were asked for.
+one life of the topic, which forgets every epoch). Of topics: ``topic-vanished`` (it is gone, and
+nobody had asked for its deletion), and of the run's own ``assigned-otherwise`` (it was made with
+other replicas, or in another order of preference, than were asked for).
 
-Of those who act on decisions: ``led-by-another`` (a broker leads, or follows, in a leader epoch
-that was committed for another), ``served-by-another`` (an acknowledged produce, sent to a broker as
-the leader of an epoch that was committed for another). A forged LeaderAndIsr or UpdateMetadata,
-with a lie that Kafka cannot see, is the forger's doing, and counted.
+What those do who act on decisions, brokers and clients, is judged in `checkers.promises.acting`:
+``led-by-another`` (a broker leads, or follows, in a leader epoch that was committed for another, or
+that ZooKeeper's own log never had), ``role-went-back`` (it takes up an older leader epoch than it
+had, in one life), ``cached-otherwise`` (its metadata took in a leader and leader epoch that were
+never committed together), ``in-sync-otherwise`` (a leader counts on an in-sync set that ZooKeeper's
+log does not have with its partition epoch), ``served-by-another`` (a client was served by a broker
+as the leader of an epoch that was committed for another, or by one that had not been committed as
+leader at all by then). A forged LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see,
+is the forger's doing, and counted.
+
+Unknown: ZooKeeper's log lacks a write (a znode's version counts them), or does not have what a
+watch saw or what was there in the end.
 
 Who decided, and whether it was in office, is `succession`'s.
 """
@@ -40,22 +48,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.committed import committed
 from checkers.facts.decisions import Decision, Life, from_log, lives
-from checkers.facts.forgeries import believed
-from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, in_zookeeper, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.acting import ACKS, CACHED, IN_SYNC, ROLES, acting
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 NO_LEADER: Final = -1
+_UNSAID: Final = -1
 _STATES: Final = "committed states"
-_ROLES: Final = "roles taken"
-_ACKS: Final = "acknowledged produces"
 Row = Mapping[str, Any]
 Broken = Iterator[tuple[str, str]]
 """Rules and what is against them."""
@@ -73,10 +79,12 @@ def check(history: History) -> Outcome:
     for finding in (
         *_made_twice(history),
         *_assigned(history),
-        *_roles(history, outcome),
-        *_acks(history, outcome),
+        *_vanished(history),
+        *acting(history, outcome),
     ):
         outcome.add(finding)
+    for arm, trial, why in _lacking(history):
+        outcome.unknown(arm, trial, why)
     for arm, trial in sorted(in_zookeeper(history) - from_log(history)):
         del trial
         outcome.unjudged(arm, "what only ZooKeeper's own log tells: assignments")
@@ -145,7 +153,8 @@ def _follows(before: Decision, state: Decision, *, zookeeper: bool, unclean: boo
         return
     elected = state.leader not in (None, NO_LEADER, before.leader)
     # Without ZooKeeper one record may end a reassignment, let a replica join and elect it.
-    if elected and state.leader not in before.isr and (zookeeper or state.isr == (state.leader,)):
+    able = state.leader in (*before.isr, *before.elr)
+    if elected and not able and (zookeeper or state.isr == (state.leader,)):
         yield (
             "unclean-election",
             f"leader {state.leader}, which was not in the in-sync set {list(before.isr)} before",
@@ -199,90 +208,77 @@ def _assigned(history: History) -> Iterator[Finding]:
             )
 
 
-# -- those who act on it --------------------------------------------------------------------------
-
-
-def _roles(history: History, outcome: Outcome) -> Iterator[Finding]:
-    known = committed(history)
-    lies = _lies(history, "LEADER_AND_ISR")
-    for row in history.rows("leader_change"):
-        of = known.get(key_of(row)) if row["topic"] is not None else None
-        leads = row["node"] if row["role"] == "leader" else row["leader"]
-        leaders = of.leaders.get(row["leader_epoch"]) if of is not None else None
-        if leaders is None or leads is None or leads < 0:
+def _vanished(history: History) -> Iterator[Finding]:
+    """Topics that went although nobody had asked for it, each once."""
+    asked: dict[tuple[str, int, str], int] = {}
+    gone: list[tuple[int, str, Row]] = []
+    for step in history.rows("topic_deletion"):
+        topic = (step["arm"], step["trial"], step["topic"])
+        if step["step"] == "requested":
+            first_t = step["t"] - (step["error_ns"] or 0)
+            asked[topic] = min(first_t, asked.get(topic, first_t))
+        elif step["step"] == "gone":
+            gone.append((step["t"] + (step["error_ns"] or 0), "topic_deletion", step))
+    for write in in_order(history):
+        if (write["what"], write["step"]) == ("topic", "removed"):
+            gone.append((write["t"] + (write["error_ns"] or 0), "zk_write", write))
+    told: set[tuple[str, int, str]] = set()
+    for gone_t, kind, row in gone:
+        topic = (row["arm"], row["trial"], row["topic"])
+        if topic in told or asked.get(topic, gone_t + 1) <= gone_t:
             continue
-        outcome.saw(row["arm"], row["trial"], _ROLES)
-        if leads in leaders:
-            continue
-        if (*key_of(row), row["node"], row["leader_epoch"]) in lies:
-            outcome.excuse(row["arm"], row["trial"], "led-by-another", "forged", of=_ROLES)
-            continue
-        at = _at(row)
-        says = "leads" if row["role"] == "leader" else f"follows node {leads} in"
+        told.add(topic)
         yield Finding(
-            "led-by-another",
-            f"node {row['node']} {says} {row['topic']}-{row['partition']} in leader epoch "
-            f"{row['leader_epoch']}, in which {_or(leaders)} was committed",
-            row["arm"],
-            row["trial"],
+            "topic-vanished",
+            f"topic {topic[2]} is gone, and nobody had asked for its deletion",
+            *topic[:2],
             (
-                Pick("leadership", {**at, "leader_epoch": row["leader_epoch"]}, rows=1),
-                Pick(
-                    "leader_change",
-                    {**at, "node": row["node"], "leader_epoch": row["leader_epoch"]},
-                    from_t=row["t"],
-                    rows=1,
-                ),
+                Pick("topic_deletion", {"topic": topic[2]}),
+                Pick(kind, {"topic": topic[2]}, from_t=row["t"], rows=1),
             ),
         )
 
 
-def _acks(history: History, outcome: Outcome) -> Iterator[Finding]:
-    """By whom clients were served under which leader epoch; most clients do not say."""
-    from pyspark.sql import functions as F
-
-    if not history.has("produce"):
-        return
-    acked = history.frame("produce").where("type = 'ok' and leader_epoch >= 0 and node is not null")
-    found = acked.groupBy(*TP, "node", "leader_epoch").agg(
-        F.min("t").alias("t"), F.count("*").alias("n")
-    )
-    known, lies = committed(history), _lies(history, "UPDATE_METADATA")
-    for row in found.toArrow().to_pylist():
-        of = known.get(key_of(row))
-        leaders = of.leaders.get(row["leader_epoch"]) if of is not None else None
-        if leaders is None:
+def _lacking(history: History) -> Iterator[tuple[str, int, str]]:
+    """Where ZooKeeper's own log cannot be whole."""
+    logged = from_log(history)
+    held: dict[Key, set[tuple[Any, ...]]] = {}
+    for key, of in sorted(lives(history).items()):
+        if key[:2] not in logged:
             continue
-        outcome.saw(row["arm"], row["trial"], _ACKS, row["n"])
-        if row["node"] in leaders:
-            continue
-        # Whichever broker was lied to may have told the client.
-        if any(lie[:4] == key_of(row) and lie[5] == row["leader_epoch"] for lie in lies):
-            excused = ("served-by-another", "forged")
-            outcome.excuse(row["arm"], row["trial"], *excused, of=_ACKS, n=row["n"])
-            continue
-        mine = {**_at(row), "node": row["node"], "leader_epoch": row["leader_epoch"]}
-        yield Finding(
-            "served-by-another",
-            f"node {row['node']} acknowledged {row['n']} produces to {row['topic']}-"
-            f"{row['partition']} as leader of leader epoch {row['leader_epoch']}, in which "
-            f"{_or(leaders)} was committed",
-            row["arm"],
-            row["trial"],
-            (
-                Pick("leadership", {**_at(row), "leader_epoch": row["leader_epoch"]}, rows=1),
-                Pick("produce", {**mine, "type": "ok"}, from_t=row["t"], rows=1),
-            ),
-        )
+        held[key] = {
+            (state.leader, state.leader_epoch, tuple(sorted(state.isr or ())))
+            for life in of
+            for state in life
+        }
+        for before, state in (pair for life in of for pair in pairwise(life)):
+            if state.partition_epoch > before.partition_epoch + 1:
+                says = f"partition epoch {before.partition_epoch} to {state.partition_epoch}"
+                yield *key[:2], f"ZooKeeper's log of {_name(key)} lacks writes: {says}"
+                break
+    told = [row for row in history.rows("leadership") if row["source"] == "zk"]
+    told += [row for row in history.rows("final_state") if row["what"] == "partition"]
+    missed: set[Key] = set()
+    for row in told:
+        key = key_of(row)
+        whole = None not in (row["topic"], row["leader_epoch"], row["isr"])
+        if (
+            whole
+            and key[:2] in logged
+            and key not in missed
+            and _seen(row) not in held.get(key, ())
+        ):
+            missed.add(key)
+            says = f"leader {row['leader']}, leader epoch {row['leader_epoch']}, ISR {row['isr']}"
+            yield *key[:2], f"ZooKeeper's log of {_name(key)} does not have what was seen: {says}"
 
 
-def _lies(history: History, api: str) -> set[tuple[Any, ...]]:
-    """(partition..., node, leader epoch) of what a forger made brokers believe."""
-    return {
-        (*key_of(row), row["node"], row["leader_epoch"])
-        for row in history.rows("forged")
-        if row["api"] == api and row["topic"] is not None and believed(row)
-    }
+def _seen(row: Row) -> tuple[Any, ...]:
+    return (row["leader"], row["leader_epoch"], tuple(sorted(row["isr"] or ())))
+
+
+def _name(key: Key) -> str:
+    return f"{key[2]}-{key[3]}"
 
 
 # -- witnesses ------------------------------------------------------------------------------------
@@ -319,18 +315,28 @@ PROMISE: Final = Promise(
         "not-a-replica": "Leaders and in-sync sets are assigned replicas.",
         "assigned-otherwise": "A topic is made with the replicas that were asked for.",
         "partition-made-twice": "A partition's state is made once in a topic's life.",
+        "topic-vanished": "A topic goes only when its deletion was asked for.",
         "led-by-another": "Brokers lead and follow as was committed in that leader epoch.",
-        "served-by-another": "Only the leader of a leader epoch acknowledges in it.",
+        "role-went-back": "A broker takes up newer leader epochs only.",
+        "cached-otherwise": "Brokers' metadata takes in committed leaders only.",
+        "in-sync-otherwise": "Leaders count on committed in-sync sets.",
+        "served-by-another": "Only the leader of a leader epoch serves clients in it.",
     },
     evidence={
         _STATES: "states of partitions, each once",
-        _ROLES: "leaderships that brokers took up or followed",
-        _ACKS: "acknowledged produces of clients that say under which leader epoch",
+        ROLES: "leaderships that brokers took up or followed",
+        CACHED: "by broker, leader and leader epoch",
+        IN_SYNC: "of which leaders told",
+        ACKS: "acknowledged produces and deliveries of clients that say which broker they asked",
     },
+    unknown_when=("ZooKeeper's log lacks a write, or does not have what was seen there",),
     blind=(
         "the election of a broker that was dead, but in sync",
         "brokers' dynamic configurations: unclean elections allowed for a whole broker",
-        "fetches under an epoch; clients that do not say which one they believed in",
+        "two brokers that serve fetches in one leader epoch, or one after its time: consumers are "
+        "not told who served them, nor in which epoch; and a leader that has not heard of its "
+        "successor may serve what is committed",
+        "clients that do not say which broker they asked, or in which leader epoch they believed",
         "without ZooKeeper: assignments",
     ),
     check=check,

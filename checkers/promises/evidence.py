@@ -11,6 +11,12 @@ in an (arm, trial) in which
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
+- rows whose own times cannot be (an answer before its question), a client whose operations were not
+  begun in the order of their numbers, rows from outside the time that their file had when it was
+  finished, or from outside the harness's phases;
+- what a broker of this system writes down all the time is not there of one broker, or of one trial,
+  although it is of others; or ZooKeeper's states were watched, and its log was not read;
+- the wall clock was not tied to the monotonic one, where ZooKeeper's times are to be used;
 - the wall clock moved against the monotonic one: record times mean nothing then.
 
 Lawful, and looks similar: numbers that change places (threads); rows without a number, which are
@@ -24,8 +30,12 @@ what it never tried to.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.calm import brokers
+from checkers.facts.decisions import from_log
+from checkers.facts.times import times
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -40,6 +50,7 @@ OUTSIDE_NS: Final = 5_000_000_000
 """How long before the harness's first row or after its last one another's may lie."""
 DRIFT_NS: Final = 1_000_000_000
 """By so much clocks that only drift do not part in a run; a wall clock that was set does."""
+JUMP_NS: Final = 2_000_000_000
 _REASONS: Final = 3
 Row = dict[str, Any]
 
@@ -49,6 +60,7 @@ def check(history: History) -> Outcome:
     by_trial: dict[tuple[str, int], list[Row]] = {}
     for row in history.rows("source"):
         by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
+    impossible = _impossible(history, by_trial)
     for key in sorted(set(history.trials) | set(history.run.trials)):
         sources = by_trial.get(key, [])
         outcome.saw(*key, "rows of live files", sum(row["rows"] or 0 for row in sources))
@@ -56,6 +68,8 @@ def check(history: History) -> Outcome:
             *(why for row in sources for why in _lacks(row)),
             *_absent(history, key, sources),
             *_outside(sources),
+            *impossible.get(key, ()),
+            *_untold(history, key),
         ]:
             outcome.unknown(*key, why)
         figures = outcome.arm(key[0])
@@ -134,6 +148,88 @@ def _outside(sources: list[Row]) -> list[str]:
     return found
 
 
+def _impossible(
+    history: History, sources: Mapping[tuple[str, int], list[Row]]
+) -> dict[tuple[str, int], list[str]]:
+    """By trial, what is wrong with the times of the rows that are stored."""
+    found: dict[tuple[str, int], list[str]] = {}
+    phases: dict[tuple[str, int], list[int]] = {}
+    for row in history.rows("phase"):
+        phases.setdefault((row["arm"], row["trial"]), []).append(row["t"])
+    for each in sorted(times(history), key=lambda one: (one.key, one.process, one.kind)):
+        of, why = f"{each.process}, {each.kind}", found.setdefault(each.key, [])
+        if each.wrong:
+            why.append(f"{of}: {each.wrong} of {each.rows} rows have times that cannot be")
+        if each.back_ns > JUMP_NS:
+            seconds = each.back_ns / 1e9
+            why.append(f"{of}: operations were begun {seconds:.1f} s before earlier ones")
+        if each.first_t is None or each.last_t is None:
+            continue
+        own = [r for r in sources.get(each.key, ()) if r["process"] == each.process]
+        told = [r for r in own if r["first_t"] is not None]
+        span = (min(r["first_t"] for r in told), max(r["t"] for r in told)) if told else None
+        if span and (each.first_t < span[0] or each.last_t > span[1]):
+            why.append(f"{of}: there are rows from outside the time of its file")
+        run = phases.get(each.key, [])
+        outside = run and max(min(run) - each.first_t, each.last_t - max(run)) > OUTSIDE_NS
+        if outside:
+            why.append(f"{of}: there are rows from outside the trial's phases")
+    return found
+
+
+STEADY: Final = ("leader_change", "metadata_update", "plane_use", "control_request")
+"""What each broker that traces at all writes down in any trial: it is given partitions, hears of
+them, and counts and handles what it is asked."""
+
+
+def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
+    """Kinds of rows that should be there, going by who else wrote them in this run."""
+    if key not in history.trials:
+        return
+    states = [r for r in history.rows("leadership") if (r["arm"], r["trial"]) == key]
+    if any(r["source"] == "zk" for r in states) and key not in from_log(history):
+        yield "ZooKeeper's states were watched, and its own log was not read"
+    dated = any((r["arm"], r["trial"]) == key and r["commit_ms"] for r in history.rows("zk_write"))
+    if dated and history.run.clock_offset_ns is None:
+        yield "ZooKeeper's clock cannot be compared with others: run.json does not tie it to them"
+    system = history.run.arms.get(key[0], {}).get("sut")
+    for kind in STEADY:
+        tellers = _tellers(history, kind)
+        others = [t for t in tellers if history.run.arms.get(t[0], {}).get("sut") == system]
+        if not others and kind not in history.run.arms.get(key[0], {}).get("traces", ()):
+            continue
+        expected = brokers(history).get(key, set())
+        if kind == "leader_change":  # who was never in sync may have had no replica
+            expected = expected & {n for r in states for n in r["isr"] or ()}
+        for node in sorted(expected - tellers.get(key, set())):
+            yield f"node {node} wrote no row of {kind}, as others did"
+        if key not in tellers and not expected:
+            yield f"nobody wrote a row of {kind}, as in other trials"
+    wrote = {
+        r["node"]
+        for r in history.rows("source")
+        if (r["arm"], r["trial"]) == key and r["node"] is not None and r["rows"]
+    }
+    for node in sorted(wrote - brokers(history).get(key, set())):
+        yield f"nobody tells of the life of node {node}"
+    sent, answered = _tellers(history, "control_send"), _tellers(history, "control_response")
+    for node in sorted(sent.get(key, set()) - answered.get(key, set())):
+        yield f"node {node} sent control requests, and tells of no answer"
+
+
+def _tellers(history: History, kind: str) -> dict[tuple[str, int], set[int]]:
+    def make() -> dict[tuple[str, int], set[int]]:
+        found: dict[tuple[str, int], set[int]] = {}
+        if history.has(kind):
+            rows = history.frame(kind).where("node is not null")
+            for row in rows.select("arm", "trial", "node").distinct().toArrow().to_pylist():
+                found.setdefault((row["arm"], row["trial"]), set()).add(row["node"])
+        return found
+
+    found: dict[tuple[str, int], set[int]] = history.memo(f"tellers of {kind}", make)
+    return found
+
+
 def _most(reasons: Any) -> str:
     most = sorted(dict(reasons).items(), key=lambda item: -int(item[1]))[:_REASONS]
     return "; ".join(f"{why} ({n})" for why, n in most) or "no reason is known"
@@ -149,7 +245,9 @@ PROMISE: Final = Promise(
         "a line of a live file was rejected",
         "rows are missing from a live file, or its writer did not come to its end",
         "a launched client or a node left no row",
-        "a clock went back, lay outside the trial, or was set",
+        "a clock went back, lay outside the trial, or was set; times that cannot be",
+        "what brokers write down all the time is not there of one broker or trial",
+        "ZooKeeper's own log was not read, though it was watched",
     ),
     blind=("what a node could not write from some moment until its end",),
     check=check,

@@ -9,6 +9,8 @@ Violations:
   commit had been acknowledged before;
 - ``committed-offset-lost``: asked at the end, the coordinator has an older offset than one that it
   acknowledged, or none;
+- ``committed-never``: asked for an offset, the coordinator has a newer one than anybody ever asked
+  it to keep;
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
   final log and was given to none of them;
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
@@ -18,8 +20,11 @@ Lawful and alike: records that were given and not committed are given again; a c
 nobody knows the end may be kept or not; a member whose position was reset (`polls.RESET_ERRORS`)
 begins where it was sent; who is thrown out may commit no more, and its commits fail. A client may
 commit once what it had polled before a rebalance, in the generation after it: the coordinator does
-not look at partitions, so once proves nothing.
-Unknown: a group whose members were never given a partition, or never committed anything.
+not look at partitions, so once proves nothing. What a member was given from one assignment to the
+next is judged by `polls`.
+
+Unknown: a group whose members were never given a partition, or never committed anything; a kept
+offset that nobody asked for.
 """
 
 from __future__ import annotations
@@ -60,6 +65,7 @@ def check(history: History) -> Outcome:
         _judge_beginning(history, outcome, row)
     for row in _kept(history, commits):
         _judge_kept(outcome, row)
+    _asked_for(history, outcome, commits)
     for row in _skipped(history):
         outcome.add(_skip(row))
         outcome.counts["group-skipped"] += row["n"] - 1
@@ -160,12 +166,18 @@ def _kept(history: History, commits: DataFrame) -> list[dict[str, Any]]:
         same = same & (F.col(f"a.{name}") == F.col(f"k.{name}"))
     joined = asked.alias("a").join(done.alias("k"), same, "left")
     names = (*_TP, "group", "offset", "t", "process")
-    found = joined.groupBy(*(F.col(f"a.{name}").alias(name) for name in names))
-    return list(found.agg(F.max("kept").alias("kept")).toArrow().to_pylist())
+    answers = joined.groupBy(*(F.col(f"a.{name}").alias(name) for name in names))
+    found = answers.agg(F.max("kept").alias("kept"))
+    commits_of = history.frame("commit").where("offset >= 0").groupBy(*_TP, "group")
+    tried = commits_of.agg(F.max("offset").alias("tried"))  # whatever came of it, and whenever
+    found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
+    return list(found.toArrow().to_pylist())
 
 
 def _judge_kept(outcome: Outcome, row: dict[str, Any]) -> None:
     outcome.saw(row["arm"], row["trial"], KEPT)
+    if row["offset"] > max(row["tried"] or 0, 0):
+        outcome.add(_never_tried(row))
     if row["kept"] is None or row["offset"] >= row["kept"]:
         return
     at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
@@ -182,6 +194,30 @@ def _judge_kept(outcome: Outcome, row: dict[str, Any]) -> None:
             ),
         )
     )
+
+
+def _never_tried(row: dict[str, Any]) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
+    return Finding(
+        "committed-never",
+        f"the coordinator of group {row['group']} has offset {row['offset']} of "
+        f"{row['topic']}-{row['partition']}; the highest that anybody asked it to keep is "
+        f"{row['tried']}",
+        row["arm"],
+        row["trial"],
+        (Pick("commit", at, last=True, rows=2), Pick("committed", {**at, "t": row["t"]}, rows=1)),
+    )
+
+
+def _asked_for(history: History, outcome: Outcome, commits: DataFrame) -> None:
+    """Whether somebody asked for each partition's kept offset, after the last commit of it."""
+    last = commits.groupBy(*_TP, "group").agg(F.max("t").alias("_last_t"))
+    asked = history.frame("committed").where("type = 'ok' and topic is not null")
+    asked = asked.groupBy(*_TP, "group").agg(F.max("invoke_t").alias("_asked_t"))
+    vain = last.join(asked, [*_TP, "group"], "left").where("_asked_t is null")
+    for row in vain.orderBy(*_TP).limit(_SUSPECTS).toArrow().to_pylist():
+        says = f"nobody was told which offset of {row['topic']}-{row['partition']} was kept"
+        outcome.unknown(row["arm"], row["trial"], f"{says} for group {row['group']}")
 
 
 def _skipped(history: History) -> list[dict[str, Any]]:
@@ -276,6 +312,7 @@ PROMISE: Final = Promise(
     rules={
         "group-offset-went-back": "Who is given a partition goes on from the kept offset.",
         "committed-offset-lost": "An acknowledged offset is kept.",
+        "committed-never": "The coordinator keeps only what it was asked to keep.",
         "group-skipped": "Together a group's members are given every record.",
         "committed-by-two": "A partition is one member's at a time.",
     },
@@ -284,7 +321,10 @@ PROMISE: Final = Promise(
         COMMITS: "by the coordinator's answer",
         KEPT: "at the end, by its members",
     },
-    unknown_when=("no member was given a partition, or none committed",),
+    unknown_when=(
+        "no member was given a partition, or none committed",
+        "nobody asked for an offset that was kept",
+    ),
     blind=(
         "records given twice by turns of less than three commits",
         "groups whose members use no subscription",

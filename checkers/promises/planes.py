@@ -8,12 +8,18 @@ Violations, with dual planes:
 - ``control-request-on-data-plane``: a broker handled, on its data plane, a request that a
   controller says that it sent (same controller, broker, api, number and controller epoch). What
   probers and forgers send is their own business: a forger's row names its number and client;
+  Or its data plane counted such requests, where nobody but controllers sends any to data planes;
 - ``controller-past-the-control-listener``: a node sent control requests to a broker for seconds on
   end and the kernel never saw it connected to that broker's control link. Nobody's own word;
 - ``data-on-control-plane``: a node that never was the controller was connected to the control link
   of another that never was (a follower that was told the wrong endpoint); or a control plane served
   an API that neither controllers nor brokers that turn to the controller use.
-With any other planes: ``control-plane-unasked``, a request was handled by a control plane.
+With any other planes: ``control-plane-unasked``, a request was handled by a control plane, or
+counted by one.
+
+Unknown: a broker that answered a controller for a while and tells of no request that it handled; a
+broker that tells of no use of its planes where others do; a trial in which nobody looked at
+connections where somebody did in others.
 
 Lawful and alike: brokers turn to the controller (AlterPartition, AllocateProducerIds, topics made
 on demand) by its control listener where there is one (MetadataCacheControllerNodeProvider). Kafka
@@ -27,10 +33,12 @@ controller's requests nobody records.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.calm import brokers
 from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -70,6 +78,11 @@ def check(history: History) -> Outcome:
     dual = {arm for arm, mode in planes.items() if mode == "dual" and arm in able}
     _connections(history, outcome, dual)
     _data_on_control(history, outcome, dual)
+    _use_unasked(history, outcome, planes)
+    _counted_on_data_plane(history, outcome, dual)
+    for trial, why in _silent(history):
+        if trial[0] in able:
+            outcome.unknown(*trial, why)
     return outcome
 
 
@@ -170,6 +183,77 @@ def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None
             outcome.add(_served_data(row))
 
 
+def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -> None:
+    """Control requests that data planes counted, where nobody but controllers sends any there."""
+    if not history.has("plane_use"):
+        return
+    others: set[Trial] = set()
+    for kind in ("probe", "forged"):
+        if history.has(kind):
+            sent = history.frame(kind).where("plane is null or plane = 'data'")
+            found = sent.select("arm", "trial").distinct().toArrow().to_pylist()
+            others |= {(row["arm"], row["trial"]) for row in found}
+    use = _upgraded(history, history.frame("plane_use"))
+    use = use.where("plane = 'data' and requests > 0").where(F.col("api").isin(*CONTROL_APIS))
+    served = use.groupBy("arm", "trial", "node", "listener", "api").agg(
+        F.sum("requests").alias("n")
+    )
+    for row in served.toArrow().to_pylist():
+        if row["arm"] in dual and (row["arm"], row["trial"]) not in others:
+            says = f"node {row['node']}'s data plane served {row['n']} {row['api']} requests"
+            where = {"node": row["node"], "plane": "data", "api": row["api"]}
+            picks = (Pick("plane_use", where, rows=3),)
+            rule = "control-request-on-data-plane"
+            outcome.add(Finding(rule, says, row["arm"], row["trial"], picks))
+
+
+def _use_unasked(history: History, outcome: Outcome, planes: Mapping[str, Any]) -> None:
+    """What control planes counted, where there are to be none."""
+    if not history.has("plane_use"):
+        return
+    use = history.frame("plane_use").where("plane = 'control' and requests > 0")
+    counted = use.groupBy("arm", "trial", "node", "listener", "api").agg(
+        F.sum("requests").alias("n")
+    )
+    for row in counted.toArrow().to_pylist():
+        if planes.get(row["arm"]) not in ("dual", None):
+            outcome.add(_counted_unasked(row, planes[row["arm"]]))
+
+
+def _silent(history: History) -> Iterator[tuple[Trial, str]]:
+    """Who must have had something to say, and did not."""
+    if history.has("control_response") and history.has("control_request"):
+        answered = history.frame("control_response").where("error is not null")
+        spans = answered.groupBy("arm", "trial", F.col("to").alias("node")).agg(
+            F.count("*").alias("n"), F.min("t").alias("from_t"), F.max("t").alias("to_t")
+        )
+        told = history.frame("control_request").select("arm", "trial", "node").distinct()
+        for row in spans.join(told, ["arm", "trial", "node"], "left_anti").toArrow().to_pylist():
+            if row["to_t"] - row["from_t"] >= LONG_ENOUGH_NS:
+                says = f"node {row['node']} answered {row['n']} requests of controllers"
+                yield (row["arm"], row["trial"]), f"{says}, and tells of none that it handled"
+    use = history.frame("plane_use").select("arm", "trial", "node").distinct().toArrow().to_pylist()
+    telling: dict[Trial, set[int]] = {}
+    for row in use:
+        telling.setdefault((row["arm"], row["trial"]), set()).add(row["node"])
+    for trial, nodes in sorted(brokers(history).items()):
+        for node in sorted(nodes - telling.get(trial, nodes)):
+            yield trial, f"node {node} tells of no use of its planes, as others do"
+    looked_at = {(row["arm"], row["trial"]) for row in history.rows("connection")}
+    for what, there in (
+        ("counted what planes served", telling),
+        ("looked at connections", looked_at),
+    ):
+        able = {_system(history, trial) for trial in there}
+        for trial in history.trials:
+            if trial not in there and _system(history, trial) in able:
+                yield trial, f"nobody {what}, as somebody did in other trials"
+
+
+def _system(history: History, trial: Trial) -> Any:
+    return history.run.arms.get(trial[0], {}).get("sut")
+
+
 def _elected(history: History) -> set[tuple[str, int, int]]:
     """(arm, trial, node) of everybody who ever was the controller: by his own word, and by
     ZooKeeper's."""
@@ -200,6 +284,17 @@ def _unasked(row: dict[str, Any], planes: Any) -> Finding:
         row["arm"],
         row["trial"],
         _request(row),
+    )
+
+
+def _counted_unasked(row: dict[str, Any], planes: Any) -> Finding:
+    return Finding(
+        "control-plane-unasked",
+        f"node {row['node']} counted {row['n']} {row['api']} requests on a control plane, although "
+        f"its planes are to be {planes}",
+        row["arm"],
+        row["trial"],
+        (Pick("plane_use", {"node": row["node"], "plane": "control", "api": row["api"]}, rows=3),),
     )
 
 
@@ -267,7 +362,11 @@ PROMISE: Final = Promise(
         OWN: "requests that a controller sent and a broker handled",
         SEEN: "by the kernel's table of connections",
     },
-    unknown_when=("no request of a controller was handled",),
+    unknown_when=(
+        "no request of a controller was handled",
+        "a broker that answered controllers, or was up, does not tell what it handled",
+        "nobody looked at connections, though somebody did in other trials",
+    ),
     blind=(
         "connections that lived shorter than a second",
         "systems whose controller's requests nobody records (KRaft)",

@@ -17,8 +17,10 @@ Violations:
   had acknowledged before it asked where that is (ListOffsets, latest; KIP-207).
 
 Lawful and alike: a reset that the client reported (`RESET_ERRORS`) moves its position either way;
-a partition that is assigned anew begins where the group's offset says (`checkers.promises.groups`);
-compacted topics have gaps, and deleted ones begin anew (`checkers.judging.excuses`).
+a partition that is assigned anew begins where the group's offset says (`checkers.promises.groups`),
+so that a member of a group is held to its polls from one assignment to the next; never to have been
+given a record is the fate of a group as a whole; compacted topics have gaps, and deleted ones begin
+anew (`checkers.judging.excuses`).
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ _SKIPPED: Final = "poll-skipped"
 BEGUN: Final = "partitions that a consumer began to read"
 _LONG_ENOUGH_NS: Final = 5_000_000_000
 """For a consumer to be given what was there when the last fault was healed."""
+_A_WHILE_NS: Final = 1_000_000_000
+"""Who was given nothing new in so long, but had no longer, is not known to be stuck."""
 Row = Mapping[str, Any]
 _TP: Final = ["arm", "trial", "topic", "partition"]
 
@@ -117,11 +121,11 @@ def _place(row: Any) -> str:
 
 def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     """Consecutive polls of one consumer. Records are folded to one row a poll before sorting."""
-    rows = _alone(history).where("topic is not null")
+    rows = _held(history).where("topic is not null")
     reset = F.coalesce(F.col("error").isin(*RESET_ERRORS), F.lit(False))
     got = (F.col("type") == "ok") & (F.col("offset") >= 0)
     rows = rows.where(got | reset).withColumn("_poll", F.coalesce("poll", "op"))
-    keys = [*_TP, "process"]
+    keys = [*_TP, "process", "_hold"]
     polls = rows.groupBy(*keys, "_poll").agg(
         F.min(F.when(got, F.col("offset"))).alias("first"),
         F.max(F.when(got, F.col("offset"))).alias("last"),
@@ -158,11 +162,26 @@ def _poll(known: Excuses, row: Row) -> Sort:
     return Sort((excuse,), (row["t"], *place, row["process"]), rule if excuse is None else None)
 
 
-def _alone(history: History) -> DataFrame:
-    """`fetch` rows of consumers without a group: a member's positions are its group's business."""
-    members = history.frame("assignment").select("arm", "trial", "process").distinct()
-    keys = ["arm", "trial", "process"]
-    return history.frame("fetch").join(F.broadcast(members), keys, "left_anti")
+def _held(history: History) -> DataFrame:
+    """`fetch` rows with ``_hold``: how often the partition had been assigned to its reader by then;
+    0 for a consumer without a group. A poll's rows are written when it ends, so that what came with
+    or after an assignment counts to it, and what came before does not."""
+    rows = history.frame("fetch")
+    if not history.has("assignment"):
+        return rows.withColumn("_hold", F.lit(0))
+    given = history.frame("assignment").where("event = 'assigned'")
+    times = given.groupBy(*_TP, "process").agg(F.collect_list("t").alias("_given_t"))
+    joined = rows.join(F.broadcast(times), [*_TP, "process"], "left")
+    hold = F.expr("coalesce(size(filter(_given_t, g -> g <= t)), 0)")
+    hold = F.when(F.col("_given_t").isNull(), F.lit(0)).otherwise(hold)
+    return joined.withColumn("_hold", hold).drop("_given_t")
+
+
+def _readers(history: History) -> DataFrame:
+    """`fetch` rows with ``reader``: the process, or the group that it is a member of."""
+    members = history.frame("assignment").select("arm", "trial", "process", "group").distinct()
+    rows = history.frame("fetch").join(F.broadcast(members), ["arm", "trial", "process"], "left")
+    return rows.withColumn("reader", F.coalesce(F.concat(F.lit("group "), "group"), "process"))
 
 
 def _went_back(rule: str, row: Row) -> Finding:
@@ -319,14 +338,14 @@ def _never_delivered(history: History, outcome: Outcome, known: Excuses) -> None
         [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
         "arm string, trial int, _healed_t bigint",
     )
-    reads = _alone(history).join(F.broadcast(table), ["arm", "trial"])
-    polls = reads.groupBy("arm", "trial", "process").agg(F.max("t").alias("_last_poll_t"))
+    reads = _readers(history).join(F.broadcast(table), ["arm", "trial"])
+    polls = reads.groupBy("arm", "trial", "reader").agg(F.max("t").alias("_last_poll_t"))
     given = (
         reads.where("type = 'ok' and offset >= 0")
-        .groupBy(*_TP, "process")
+        .groupBy(*_TP, "reader")
         .agg(F.max("offset").alias("_given"))
     )
-    patient = given.join(F.broadcast(polls), ["arm", "trial", "process"])
+    patient = given.join(F.broadcast(polls), ["arm", "trial", "reader"])
     acked = history.frame("produce").join(F.broadcast(table), ["arm", "trial"])
     acked = acked.where("type = 'ok' and acks = -1 and offset >= 0 and t < _healed_t")
     highest = acked.groupBy(*_TP).agg(
@@ -334,30 +353,38 @@ def _never_delivered(history: History, outcome: Outcome, known: Excuses) -> None
         F.max_by("value", "offset").alias("value"),
         F.max("_healed_t").alias("_healed_t"),
     )
-    stuck = patient.join(highest, _TP).where(f"_last_poll_t > _healed_t + {_LONG_ENOUGH_NS}")
+    stuck = patient.join(highest, _TP).where(f"_last_poll_t > _healed_t + {_A_WHILE_NS}")
     for row in stuck.toArrow().to_pylist():
         arm, trial = row["arm"], row["trial"]
-        outcome.saw(arm, trial, "partitions that a consumer was patient with")
+        seconds = (row["_last_poll_t"] - row["_healed_t"]) / 1e9
+        was_patient = row["_last_poll_t"] > row["_healed_t"] + _LONG_ENOUGH_NS
+        outcome.saw(arm, trial, "partitions that a consumer was patient with", int(was_patient))
         if row["_given"] >= row["_acked"]:
             continue
         excuse = known.of(arm, trial, row["topic"], row["partition"], row["_healed_t"])
         if excuse is not None:
             outcome.excuse(arm, trial, "never-delivered", excuse, of=DELIVERED)
             continue
-        seconds = (row["_last_poll_t"] - row["_healed_t"]) / 1e9
-        at = {**_at(row), "process": row["process"]}
+        if not was_patient:
+            says = (
+                f"{row['reader']} was given nothing of {_place(row)} after offset {row['_given']}"
+            )
+            why = f"and {row['_acked']} had been acknowledged {seconds:.1f} s before its last poll"
+            outcome.unknown(arm, trial, f"{says}, {why}: too short to tell")
+            continue
+        at = {**_at(row), "offset": row["_given"]}
         outcome.add(
             Finding(
                 "never-delivered",
-                f"{row['process']} polled for {seconds:.1f} s after healing and was never given "
+                f"{row['reader']} polled for {seconds:.1f} s after healing and was never given "
                 f"{_place(row)} offset {row['_acked']}, acknowledged before; its last was "
                 f"{row['_given']}",
                 arm,
                 trial,
                 (
                     Pick("produce", {**_at(row), "value": row["value"]}, rows=1),
-                    Pick("fetch", {**at, "offset": row["_given"]}, rows=1),
-                    Pick("fetch", {"process": row["process"]}, last=True, rows=2),
+                    Pick("fetch", at, rows=1),
+                    Pick("fetch", {"type": "ok"}, last=True, rows=2),
                 ),
             )
         )
@@ -376,7 +403,10 @@ PROMISE: Final = Promise(
         "never-delivered": "A consumer that goes on polling is given what was acknowledged.",
     },
     evidence={DELIVERED: "to consumers", BEGUN: "at their start, or at their end"},
-    unknown_when=("a trial in which no consumer was given anything",),
+    unknown_when=(
+        "a trial in which no consumer was given anything",
+        "a consumer was behind in the end, and did not poll long enough after healing",
+    ),
     blind=("records of a consumer's last seconds",),
     check=check,
 )

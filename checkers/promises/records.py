@@ -21,18 +21,25 @@ Violations:
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
 - ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a);
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
-  time at which it was sent (`checkers.facts.append_times`).
+  time at which it was sent (`checkers.facts.append_times`);
+- ``misplaced``: a record is in the log of another partition than the one that it was sent to;
+- ``phantom``: a record is in the final log that no client sent, where run.json names all clients
+  and each came to the end of what it had to say;
+- ``read-otherwise``: a record was given to a consumer under another leader epoch than it has in the
+  final log.
 
 A definite failure is an answer after which nothing can have been appended; what is not, is not
 believed (`checkers.facts.accounts.INDEFINITE_ERRORS`). Lawful and alike: an operation that nobody
 knows the end of may have landed; without idempotence, two records in flight may change places when
 their leader does.
 
-Counted: duplicates that may be retries, records that nobody offered.
+Counted: duplicates that may be retries, records that nobody offered. Unknown: a value that was
+offered twice, since then nothing can be said of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
@@ -60,8 +67,9 @@ def check(history: History) -> Outcome:
     if not history.has("log_read"):
         outcome.unknowns.append("no final log was read")
         return outcome
+    told_all = _told_all(history)
     for row in accounts(history):
-        _judge(outcome, row)
+        _judge(outcome, row, told_all)
     for finding, n in _reordered(history, outcome):
         outcome.add(finding)
         outcome.counts[finding.rule] += n - 1
@@ -73,14 +81,38 @@ def check(history: History) -> Outcome:
     return outcome
 
 
-def _judge(outcome: Outcome, row: dict[str, Any]) -> None:
+def _told_all(history: History) -> set[tuple[str, int]]:
+    """The trials of which every record that was sent is known: all clients are named, and each that
+    writes came to its end, with nothing missing."""
+    whole = {
+        (row["arm"], row["trial"], row["process"])
+        for row in history.rows("source")
+        if row["closed"] and not (row["missing"] or row["rejected"] or row["torn"])
+    }
+    writers = {
+        key: [w.process for w in workloads if w.acks is not None]
+        for key, workloads in history.run.workloads.items()
+    }
+    return {k for k, of in writers.items() if of and all((*k, process) in whole for process in of)}
+
+
+def _judge(outcome: Outcome, row: dict[str, Any], told_all: Container[tuple[str, int]]) -> None:
     arm, trial, n = row["arm"], row["trial"], row["n"]
     figures = outcome.arm(arm)
     outcome.saw(arm, trial, FOUND, row["found"])
     if not row["offered"]:
         figures["foreign_records"] = figures.get("foreign_records", 0) + row["found"]
+        if row["found"] and (arm, trial) in told_all:
+            _all(outcome, row, "phantom", "was sent by nobody, yet it is in the final log")
         return
     outcome.saw(arm, trial, OFFERED, n)
+    if row["again"]:
+        outcome.unknown(arm, trial, f"{n} values were offered twice, the first {row['lowest']}")
+        return
+    if row["misread"]:
+        _all(outcome, row, "read-otherwise", "was read under another leader epoch than it has")
+    if row["strayed"]:
+        _all(outcome, row, "misplaced", "is in the log of a partition that it was not sent to")
     by_leader = row["delivery"] == DELIVERIES["once-a-leader"]
     idempotent = row["delivery"] == DELIVERIES["idempotent"]
     certain = row["quick"] == 1 or (row["delivery"] > 0 and not by_leader)
@@ -186,6 +218,9 @@ PROMISE: Final = Promise(
         "idempotent-duplicate": "An idempotent producer's record is in the log once.",
         "idempotent-reordered": "An idempotent producer's records stand in the order of sending.",
         "failed-write-visible": "A record whose write certainly failed is not in the log.",
+        "misplaced": "A record is in the log of the partition to which it was sent.",
+        "phantom": "In the log are only records that somebody sent.",
+        "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
         "append-time-wrong": "A record's append time is when it was appended, and as was told.",
     },
@@ -195,7 +230,7 @@ PROMISE: Final = Promise(
         ORDERED: "where there is such a producer",
         TIMED: "of acknowledged records, on topics with LogAppendTime",
     },
-    unknown_when=("no final log was read",),
+    unknown_when=("no final log was read", "a value was offered twice"),
     blind=("duplicates of a producer that may retry and took long", "duplicates with acks=0"),
     check=check,
 )

@@ -40,7 +40,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from checkers.facts.after_healing import AfterHealing, At, Trial
+from checkers.facts.answers import deletion_steps
+from checkers.facts.calm import brokers
 from checkers.facts.clients import Sum, healed_trials, sums
+from checkers.facts.committed import committed
 from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -65,6 +68,7 @@ def check(history: History) -> Outcome:
     if not seen:
         return outcome
     for each in seen.values():
+        _unseen(history, outcome, each)
         _nodes(outcome, each)
         _partitions(outcome, each)
         _others(outcome, each)
@@ -94,15 +98,28 @@ def check(history: History) -> Outcome:
 # -- the state in the end --------------------------------------------------------------------------
 
 
+def _unseen(history: History, outcome: Outcome, seen: AfterHealing) -> None:
+    """What there was, and of which nobody told how it was in the end."""
+    for node in sorted(brokers(history).get(seen.key, set()) - seen.nodes.keys()):
+        outcome.unknown(*seen.key, f"how node {node} was in the end was not read")
+    for key in sorted(key for key in committed(history) if key[:2] == seen.key):
+        if key[:3] not in deletion_steps(history) and key[2:] not in seen.partitions:
+            outcome.unknown(*seen.key, f"how {key[2]}-{key[3]} was in the end was not read")
+
+
 def _nodes(outcome: Outcome, seen: AfterHealing) -> None:
     for node, row in sorted(seen.nodes.items()):
         outcome.saw(*seen.key, "nodes")
+        told = (row["running"], row["registered"], row["answers"])
+        if None in told:
+            outcome.unknown(*seen.key, f"of node {node} it was not told how it was in the end")
+            continue
         if row["running"] and row["registered"] and row["answers"]:
             continue
         why = seen.cannot_serve([node])
         if why is not None:
             outcome.unknown(*seen.key, f"node {node} is not back: {why}")
-        elif not row["running"]:
+        elif seen.left_down([node]):
             outcome.excuse(*seen.key, "never-back", "left-down", of="nodes")
         else:
             lacks = "is not registered" if not row["registered"] else "does not answer"
@@ -392,7 +409,8 @@ PROMISE: Final = Promise(
     unknown_when=(
         "what did not recover was looked at for too short a time, or tried too seldom",
         "a fault was not healed, or a node ended by itself, where it matters",
-        "the state in the end was not read",
+        "the state in the end was not read, of a node or a partition",
+        "a node does not run, and nobody had taken it down",
     ),
     blind=("clients of a kind that a scenario does not have; acks=0",),
     check=check,

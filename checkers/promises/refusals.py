@@ -15,6 +15,10 @@ Violations:
   has registered for that broker; with 11 although its controller epoch is the newest that anybody
   was elected with; or, a partition, with 11 although its leader epoch is above every one that the
   broker can have known (KAFKA-9839 is of this kind: the broker stays behind for good);
+- ``failed-in-handling``: a controller's own request, or a partition of it, answered with an error
+  that Kafka has for no such request (`checkers.promises.failures`): not refused, but failed;
+- ``accepted-but-not-applied``: a LeaderAndIsr that was accepted for a partition, in whose leader
+  epoch the broker neither led nor followed;
 - ``refused-but-applied``: a change that bears the number of a refused request, traced while that
   was being handled.
 
@@ -49,6 +53,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.applied import judge_applied
+from checkers.promises.failures import failures, unapplied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,6 +95,8 @@ def check(history: History) -> Outcome:
             add(outcome, found, partial(_finding, _SAYS[name]))
     if answered.without() | {error for _, error in answered.of_partitions} - {0}:
         judge_applied(history, outcome)
+    for finding in (*failures(history), *unapplied(history)):
+        outcome.add(finding)
     return outcome
 
 
@@ -339,6 +346,8 @@ PROMISE: Final = Promise(
     rules={
         "refused-with-wrong-error": "A stale request is refused with Kafka's error for it.",
         "current-epoch-refused": "A request with the newest epochs is not refused as stale.",
+        "accepted-but-not-applied": "An accepted LeaderAndIsr makes a leader or a follower.",
+        "failed-in-handling": "A controller's request is handled or refused; it does not fail.",
         "refused-but-applied": "A refused request changes nothing.",
     },
     evidence={

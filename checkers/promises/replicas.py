@@ -1,6 +1,6 @@
 """Replicas: do all logs of a partition say the same, up to what was committed?
 
-Guarantee: below the high watermark an offset holds one record (value and leader epoch) in every
+Guarantee: below the high watermark an offset holds one record (value, leader epoch, time) in every
 replica of the in-sync set, for ever; the high watermark never goes back behind what a consumer has
 read or acks=all has promised; leader epochs only grow along a log; a log has no holes.
 
@@ -14,6 +14,9 @@ Violations, at the final read, when the cluster has come to rest:
   nothing more is written: its consumers, and its own election, would lack committed records;
 - ``log-went-back``: a broker's log ended earlier than it had, with no truncation in between
   (`checkers.facts.kept_logs`);
+- ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
+  replicas are in sync and have what it has: what is not committed then never will be;
+- ``epoch-never-committed``: a log has records of a leader epoch that ZooKeeper's log does not have;
 - ``epochs-out-of-order``: of one log, a later record has an older leader epoch (KIP-101's cache
   would then lead a follower to cut at the wrong place).
 
@@ -22,17 +25,23 @@ beyond its own high watermark until it truncates; a partition that takes records
 has gaps in time, never in offsets; compaction and aborted transactions leave holes (compacted
 topics are excused, transactions there are none).
 
-Unknown: a replica that could not be read although its node ran, or every follower of a trial.
+Unknown: a replica that could not be read although its node ran, or every follower of a trial; one
+that was in sync in the end, or a whole partition, of which no log was read; logs of which none, or
+two, or another than the committed one is the leader's; a log that tells of one offset twice, or of
+a high watermark beyond its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from checkers.facts.answers import deletion_steps
+from checkers.facts.committed import committed
+from checkers.facts.decisions import from_log
 from checkers.facts.kept_logs import Shrunk, kept_logs
 from checkers.facts.leadership import TP, key_of
 from checkers.facts.replicas import Replica, compared, proved, replicas
@@ -41,6 +50,7 @@ from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.unread import unread
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -51,6 +61,7 @@ ENDS: Final = "ends of logs held against earlier ones"
 _FIRST: Final = 100
 """So many of a kind are looked at one by one, by place; the rest is in the counts."""
 Place = tuple[str, int, str, int]
+Row = Mapping[str, Any]
 
 
 def check(history: History) -> Outcome:
@@ -60,14 +71,20 @@ def check(history: History) -> Outcome:
             outcome.unknowns.append("no final log was read")
         return outcome
     _unreadable(history, outcome)
-    for finding in _watermarks(history, outcome):
+    for arm, trial, why in unread(history):
+        outcome.unknown(arm, trial, why)
+    for finding in (*_watermarks(history, outcome), *_of_no_epoch(history)):
         _add(history, outcome, finding, 1)
     kept = kept_logs(history)
     for (arm, trial), n in kept.compared.items():
         outcome.saw(arm, trial, ENDS, n)
     for one in kept.shrunk:
         outcome.add(_went_back(one))
-    for finding, n in (*_differences(history, outcome), *_holes(history), *_disorder(history)):
+    for finding, n in (
+        *_differences(history, outcome),
+        *_holes(history, outcome),
+        *_disorder(history),
+    ):
         _add(history, outcome, finding, n)
     return outcome
 
@@ -170,6 +187,13 @@ def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
                     )
                     pick = Pick(where, {**at, "offset": offset, "value": value}, rows=1)
                     yield _found("high-watermark-went-back", says, one.key, pick, ends)
+            if one.key[:2] not in down and _is_stuck(history, one):
+                says = (
+                    f"{_place(one.key)}: the final leader's (node {one.node}) high watermark "
+                    f"stayed at {one.high_watermark}, below the log's end {one.end}, to which all "
+                    "replicas came"
+                )
+                yield _found("high-watermark-stuck", says, one.key, ends)
         elif (
             one.in_sync
             and one.key[:2] not in down
@@ -180,6 +204,14 @@ def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
                 f"{one.high_watermark}, the leader's being {_leader_hw(history, one)}"
             )
             yield _found("high-watermark-behind", says, one.key, ends)
+
+
+def _is_stuck(history: History, leader: Replica) -> bool:
+    """Its log ends above its high watermark, and so do those of all replicas, each in sync."""
+    if leader.end is None or leader.high_watermark is None or leader.high_watermark >= leader.end:
+        return False
+    of = [one for one in replicas(history) if one.key == leader.key]
+    return len(of) > 1 and all(one.in_sync and (one.end or 0) >= leader.end for one in of)
 
 
 def _leader_hw(history: History, one: Replica) -> int:
@@ -199,9 +231,12 @@ def _differences(history: History, outcome: Outcome) -> Iterator[tuple[_Found, i
         F.max(value).alias("_high"),
         F.min("leader_epoch").alias("_old"),
         F.max("leader_epoch").alias("_new"),
+        F.min("append_time_ms").alias("_early"),
+        F.max("append_time_ms").alias("_late"),
         F.count("*").alias("_n"),
     )
     differs = (F.col("_low") != F.col("_high")) | (F.col("_old") != F.col("_new"))
+    differs = differs | F.coalesce(F.col("_early") != F.col("_late"), F.lit(False))
     found = by_offset.groupBy(*TP).agg(
         F.sum(F.when(F.col("_n") > 1, F.col("_n")).otherwise(0)).alias("compared"),
         F.count("*").alias("offsets"),
@@ -223,7 +258,7 @@ def _differences(history: History, outcome: Outcome) -> Iterator[tuple[_Found, i
             yield _found("replica-differs", says, key, log, ends), row["n"]
 
 
-def _holes(history: History) -> Iterator[tuple[_Found, int]]:
+def _holes(history: History, outcome: Outcome) -> Iterator[tuple[_Found, int]]:
     """Equal counts mean no hole, where the values agree. Every readable replica is asked, were its
     log empty."""
     rows = compared(history).where("offset < bound and offset >= leader_start")
@@ -242,6 +277,9 @@ def _holes(history: History) -> Iterator[tuple[_Found, int]]:
         span = max(0, one.bound - one.leader_start)
         counted = counts.get((*one.key, one.node))
         have = counted["n"] if counted else 0
+        if counted and counted["rows"] > have:
+            twice = f"node {one.node}'s log of {_place(one.key)} was read with an offset twice"
+            outcome.unknown(*one.key[:2], twice)
         if one.error is not None or have >= span:
             continue
         first = _first_missing(history, one)
@@ -276,6 +314,25 @@ def _first_missing(history: History, one: Replica) -> int:
     if row["rank"] is None:  # nothing is missing but the end
         return int(one.leader_start + own.dropDuplicates(["offset"]).count())
     return int(row["rank"]) - 1 + one.leader_start
+
+
+def _of_no_epoch(history: History) -> Iterator[_Found]:
+    """Leader epochs in logs that ZooKeeper's own log never had."""
+    rows = compared(history).where("leader_epoch >= 0").groupBy(*TP, "node", "leader_epoch")
+    for row in rows.agg(F.min("offset").alias("first")).toArrow().to_pylist():
+        key = key_of(row)
+        known = committed(history).get(key)
+        if key[:2] not in from_log(history) or known is None:
+            continue
+        if row["leader_epoch"] in known.leaders or key[:3] in deletion_steps(history):
+            continue
+        says = (
+            f"node {row['node']}'s log of {_place(key)} has records of leader epoch "
+            f"{row['leader_epoch']}, which was never committed, the first at offset {row['first']}"
+        )
+        at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
+        pick = Pick("log_read", {**at, "offset": row["first"]}, rows=1)
+        yield _found("epoch-never-committed", says, key, pick)
 
 
 def _disorder(history: History) -> Iterator[tuple[_Found, int]]:
@@ -320,6 +377,8 @@ PROMISE: Final = Promise(
         "high-watermark-went-back": "The high watermark stays above what was read or promised.",
         "high-watermark-behind": "At rest, an in-sync follower's high watermark is its leader's.",
         "log-went-back": "A log keeps what it has, but for truncations that its broker tells of.",
+        "high-watermark-stuck": "At rest, what all replicas have is committed.",
+        "epoch-never-committed": "Logs have records of committed leader epochs only.",
         "epochs-out-of-order": "Along a log leader epochs only grow.",
     },
     evidence={
@@ -328,7 +387,11 @@ PROMISE: Final = Promise(
         "offsets": "below what was committed, in any log",
         ENDS: "as brokers took up roles, and in the end",
     },
-    unknown_when=("a replica could not be read although its node ran", "no follower was read"),
+    unknown_when=(
+        "a replica could not be read although its node ran, or was in sync and was not read",
+        "no follower was read",
+        "what was read contradicts itself, or what was committed",
+    ),
     blind=("what differed and agreed again before the end", "what a record holds but its value"),
     check=check,
 )

@@ -18,8 +18,10 @@ after healing, after its own return, and after the commit):
 - ``metadata-no-leader``: no leader, although one is committed and alive;
 - ``metadata-isr-behind``: the last leader epoch with an in-sync set that is not the last.
 
-Unknown: a trial in which most brokers' last answers came before they owed anything, or in which
-calm never came. What a forger told is the forger's (`checkers.facts.forgeries`), and counted.
+Unknown: a trial in which more than a quarter of what brokers showed in the end (each broker that
+answers, of each partition of the topics that were asked for) came before they owed anything, was
+not shown, or lacked a leader epoch, a leader or an in-sync set; or in which calm never came. What a
+forger told is the forger's (`checkers.facts.forgeries`), and counted.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.answers import deletion_steps, shown_rows
+from checkers.facts.answers import deletion_steps, named, shown_rows
 from checkers.facts.calm import Debts, Node
 from checkers.facts.committed import Committed, committed
-from checkers.facts.leadership import TP, key_of
+from checkers.facts.leadership import TP, Key, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
@@ -145,8 +147,11 @@ def _at_any_time_finding(rule: str, row: Row) -> Finding:
 
 def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
     """Each broker's last answers about each partition that is still there."""
+    whole = F.col("leader").isNotNull() & F.col("isr").isNotNull()
     seen = rows.groupBy(*TP, "node").agg(
-        F.max("last_t").alias("end_t"), F.max("last_invoke_t").alias("last_invoke_t")
+        F.max("last_t").alias("end_t"),
+        F.max("last_invoke_t").alias("last_invoke_t"),
+        F.max(F.when(whole, F.col("last_invoke_t"))).alias("whole_invoke_t"),
     )
     places = sorted(seen.toArrow().to_pylist(), key=lambda row: (*key_of(row), row["node"]))
     ends: dict[Trial, int] = {}
@@ -156,6 +161,12 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
     known, debts = committed(history), Debts(history, ends)
     early: Counter[Trial] = Counter()
     judged = []
+    unshown = _to_be_shown(history, known) - {(key_of(row), row["node"]) for row in places}
+    for key, _ in sorted(unshown):
+        state = known[key].as_of(ends.get(key[:2], 0))
+        if state is not None and key[:3] not in deletion_steps(history):
+            outcome.saw(*key[:2], _PAIRS)
+            early[key[:2]] += 1
     for row in places:
         key = key_of(row)
         state = known.get(key, Committed()).as_of(ends[key[:2]])
@@ -164,7 +175,7 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         outcome.saw(*key[:2], _PAIRS)
         owed_t = debts.owed_from((*key[:2], row["node"]), state.t)
         late = owed_t is not None and row["last_invoke_t"] > owed_t
-        early[key[:2]] += not late
+        early[key[:2]] += not (late and (row["whole_invoke_t"] or 0) > (owed_t or 0))
         if late:
             judged.append(_last_state(debts, row, state.row, owed_t))
     if judged:
@@ -174,8 +185,18 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         figures = outcome.arm(arm)
         figures["not_judged"] = figures.get("not_judged", 0) + n
         if n > UNJUDGED_SHARE * pairs:
-            why = f"{n} of {pairs} {_PAIRS} came before anything was owed, more than"
-            outcome.unknown(arm, number, f"{why} {UNJUDGED_SHARE:.0%}")
+            why = f"{n} of {pairs} {_PAIRS} did not come, told too little, or came before anything"
+            outcome.unknown(arm, number, f"{why} was owed, more than {UNJUDGED_SHARE:.0%}")
+
+
+def _to_be_shown(history: History, known: Mapping[Key, Committed]) -> set[tuple[Key, int]]:
+    """Each partition of a topic that brokers told of, at each broker that told of anything."""
+    brokers: dict[Trial, set[int]] = {}
+    topics = set()
+    for one in named(history):
+        brokers.setdefault(one.topic[:2], set()).add(one.node)
+        topics.add(one.topic)
+    return {(key, node) for key in known if key[:3] in topics for node in brokers[key[:2]]}
 
 
 def _last_state(debts: Debts, row: Row, state: Row, owed_t: int | None) -> dict[str, Any]:
@@ -279,7 +300,8 @@ PROMISE: Final = Promise(
         _PAIRS: "by broker and partition, what it showed in the end",
     },
     unknown_when=(
-        "more than a quarter of the brokers' last answers came before they owed the truth",
+        "more than a quarter of the brokers' last answers did not come, came before they owed the "
+        "truth, or lacked leader epoch, leader or in-sync set",
     ),
     blind=(
         "endpoints, racks, offline replicas and the list of live brokers",

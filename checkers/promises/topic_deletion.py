@@ -7,22 +7,26 @@ UpdateMetadata, StopReplica without and with deletion, each behind whatever a br
     deletion   requested -> gone
     stopped    requested -> the last replica had put its log aside (``replica_stop`` that deletes)
 
-Violation ``gone-before-stopped``: the topic was gone although a replica put its log aside only
-later. Only a broker's first stop of a partition counts: a resent request may find nothing left to
-do.
+Violations: ``gone-before-stopped``: the topic was gone although a replica put its log aside later.
+Only a broker's first stop of a partition counts: a resent request may find nothing left to do.
+``gone-unstopped``: the topic was gone, and a replica that ZooKeeper's log had assigned never put
+its log aside, though its broker ran all the while and told of others that it did.
 
-Unknown: a trial in which no topic was deleted, and each deletion that was not finished (whether it
-ever would have been, and whether logs were left behind, is judged by `recovery`). Blind: logs of
-replicas that say nothing.
+Unknown: a trial in which no topic was deleted; each deletion that was not finished (whether it ever
+would have been, and whether logs were left behind, is judged by `recovery`), or was over before it
+was asked for; a trial in which no replica told of stopping. Blind: replicas of a broker that died
+meanwhile, or that never tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.histogram import Histogram, bucket_number
+from checkers.facts.lives import cuts
+from checkers.facts.office import in_order
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 Row = dict[str, Any]
+_A_WHILE_NS: Final = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -78,8 +83,10 @@ def check(history: History) -> Outcome:
         for one in mine:
             if one.gone is None:
                 outcome.unknown(arm, trial, f"the deletion of {one.topic} was not finished")
+        if done and not any(one.stops for one in mine):
+            outcome.unknown(arm, trial, "no replica told that it put its log aside")
     _figures(outcome, found, _hindrances(history))
-    for finding in _violations(found):
+    for finding in (*_violations(found), *_unstopped(history, found)):
         outcome.add(finding)
     return outcome
 
@@ -182,6 +189,60 @@ def _violations(found: list[Deletion]) -> list[Finding]:
     return findings
 
 
+def _unstopped(history: History, found: list[Deletion]) -> Iterator[Finding]:
+    """By what was assigned when the topic was removed. A broker that ended meanwhile may have told
+    of its stop, and taken that with it."""
+    removed = _removed(history)
+    telling = {(d.arm, d.trial, node) for d in found for node, _ in d.stops}
+    times: dict[tuple[str, int, str], int] = {}
+    for one in found:
+        if one.gone is None:
+            continue
+        topic = (one.arm, one.trial, one.topic)
+        number = times.get(topic, 0)
+        times[topic] = number + 1
+        of = removed.get(topic, [])
+        for partition, nodes in sorted(of[number].items()) if number < len(of) else ():
+            for node in nodes:
+                broker = (one.arm, one.trial, node)
+                spoke = (node, partition) in one.stops or broker not in telling
+                if not spoke and not _ended(history, broker, one.requested["t"], one.gone["t"]):
+                    yield _gone_unstopped(one, node, partition)
+
+
+def _removed(history: History) -> dict[tuple[str, int, str], list[dict[int, tuple[int, ...]]]]:
+    """By topic, for each time that it was removed: the replicas of each partition, by ZooKeeper."""
+    found: dict[tuple[str, int, str], list[dict[int, tuple[int, ...]]]] = {}
+    assigned: dict[tuple[str, int, str], dict[int, tuple[int, ...]]] = {}
+    for row in in_order(history):
+        topic = (row["arm"], row["trial"], row["topic"])
+        if row["what"] == "topic" and row["step"] == "removed":
+            found.setdefault(topic, []).append(assigned.pop(topic, {}))
+        elif row["what"] == "topic" and row["partition"] is not None:
+            assigned.setdefault(topic, {})[row["partition"]] = tuple(row["replicas"] or ())
+    return found
+
+
+def _ended(history: History, broker: tuple[str, int, int], from_t: int, to_t: int) -> bool:
+    known = cuts(history).get(broker, ())
+    return any(from_t - _A_WHILE_NS <= t <= to_t + _A_WHILE_NS for t in known)
+
+
+def _gone_unstopped(one: Deletion, node: int, partition: int) -> Finding:
+    return Finding(
+        "gone-unstopped",
+        f"topic {one.topic} was gone, and node {node} never put its replica of partition "
+        f"{partition} aside",
+        one.arm,
+        one.trial,
+        (
+            Pick("zk_write", {"topic": one.topic, "what": "topic"}, rows=2),
+            Pick("topic_deletion", {"topic": one.topic}),
+            Pick("replica_stop", {"topic": one.topic, "partition": partition}),
+        ),
+    )
+
+
 def _gone_before_stopped(one: Deletion, stop: Row) -> Finding:
     at = {"topic": one.topic, "partition": stop["partition"], "node": stop["node"]}
     assert one.gone is not None
@@ -204,10 +265,15 @@ PROMISE: Final = Promise(
     says="A topic is gone only when all of its replicas have stopped.",
     source="Kafka's TopicDeletionManager",
     rules={
+        "gone-unstopped": "A topic is gone only when all of its replicas have stopped.",
         "gone-before-stopped": "A topic is gone only when each replica has put its log aside.",
     },
     evidence={"deletions": "requested and finished"},
-    unknown_when=("no topic was deleted", "a deletion was not finished"),
-    blind=("logs of replicas that say nothing",),
+    unknown_when=(
+        "no topic was deleted",
+        "a deletion was not finished",
+        "no replica told that it put its log aside",
+    ),
+    blind=("replicas of a broker that died meanwhile, or that never tells of stopping",),
     check=check,
 )

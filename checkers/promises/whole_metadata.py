@@ -7,6 +7,7 @@ an answer. At any time, for nothing lawful brings it about:
   and whose deletion nobody had requested. A broker's cache drops a partition for nothing else;
 - ``metadata-still-names``: a deleted topic, at a broker that had a replica of it. Such a broker is
   told of the deletion before its replicas are stopped, and the topic is gone only after that;
+- ``metadata-ghost``: a partition that ZooKeeper's own log never had;
 - ``controller-never-elected``, ``controller-went-back``: a controller that was never elected; or
   only in controller epochs older than that of one named before, whose word binds (with ZooKeeper:
   without, brokers name any broker). None (-1) is lawful: so begins each life.
@@ -17,6 +18,7 @@ after healing, after its own return, and after the commit):
 - ``metadata-forgot``, ``metadata-still-names``: by any broker. Before that, a broker that has just
   started knows nothing yet, and one without replicas hears of a deletion when its turn comes;
 - ``controller-superseded``: a controller that has a successor;
+- ``controller-unknown``: none, though one is in office;
 - ``metadata-mute``: a live broker that answered no read for as long as that, though asked anew
   after healing, while others did. A read or a connection that hung in a fault may hang on.
 
@@ -32,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 from checkers.facts.answers import Named, Node, Topic, deletion_steps, hosts, named
 from checkers.facts.calm import Debts, brokers
 from checkers.facts.committed import committed
+from checkers.facts.decisions import from_log
 from checkers.facts.forgeries import forgeries
 from checkers.facts.leadership import Key
 from checkers.facts.office import Election, elections, in_zookeeper
@@ -46,6 +49,7 @@ HUNG_NS: Final = 10_000_000_000
 """A reader waits so long for an answer, and half as long for a connection, before it tries anew."""
 GONE_SLACK_NS: Final = 1_000_000
 """ZooKeeper dates a write to the millisecond."""
+NOBODY: Final = -1
 _ANSWERS: Final = "answers about a topic"
 _HEARD: Final = "brokers heard"
 
@@ -56,7 +60,10 @@ def check(history: History) -> Outcome:
     for one in told:
         outcome.saw(*one.topic[:2], _ANSWERS, one.n)
     judge = _Judge(history, outcome, told)
-    for rule in (judge.forgotten, judge.still_named, judge.controllers, judge.silent):
+    for rule in (
+        *(judge.forgotten, judge.still_named, judge.ghosts),
+        *(judge.controllers, judge.silent),
+    ):
         for finding in rule():
             outcome.add(finding)
     return outcome
@@ -151,19 +158,33 @@ class _Judge:
                 Pick("topic_deletion", {"topic": one.topic[2]}, last=True),
             )
 
+    def ghosts(self) -> Iterator[Finding]:
+        """What never was: the whole log says so, whenever it was read."""
+        logged = from_log(self._history)
+        there: dict[Topic, set[int]] = {}
+        for row in self._history.rows("zk_write"):
+            if row["topic"] is not None and row["partition"] is not None:
+                topic = (row["arm"], row["trial"], row["topic"])
+                there.setdefault(topic, set()).add(row["partition"])
+        for one in self._told:
+            known = there.get(one.topic, set()) | self._created.get(one.topic, set())
+            strange = sorted(one.partitions - known)
+            if strange and one.topic[:2] in logged and not self._forged(one, "metadata-ghost"):
+                says = f"named {one.topic[2]}-{strange[0]}, which never was"
+                yield _about_topic("metadata-ghost", says, one, strange[0], one.last_t)
+
     def _reborn(self, topic: Topic) -> bool:
         """Whether a namesake was created after the topic's last deletion."""
         return self._newest_ms.get(topic, 0) > (self._steps[topic][-1]["commit_ms"] or 0)
 
-    def _forged(self, one: Named) -> bool:
+    def _forged(self, one: Named, rule: str = "metadata-still-names") -> bool:
         """Whether a forger may have told this broker of the topic."""
         told = forgeries(self._history).told
         spans = [s for p in one.partitions for s in told.get(((*one.topic, p), one.node), ())]
         forged = any(span.from_t <= one.last_t for span in spans)
         if forged:
-            rule, trial = "metadata-still-names", one.topic[:2]
-            self._outcome.excuse(*trial, rule, "forged", of=_ANSWERS, n=one.n)
-        return forged or self._excused(one, "metadata-still-names")
+            self._outcome.excuse(*one.topic[:2], rule, "forged", of=_ANSWERS, n=one.n)
+        return forged or self._excused(one, rule)
 
     # -- the controller -------------------------------------------------------------------------
 
@@ -171,8 +192,7 @@ class _Judge:
         lives: dict[tuple[Node, int], dict[int, list[Named]]] = {}
         for one in self._told:
             zookeeper = one.topic[:2] in in_zookeeper(self._history)
-            if zookeeper and one.life is not None and (one.controller_id or -1) >= 0:
-                assert one.controller_id is not None
+            if zookeeper and one.life is not None and one.controller_id is not None:
                 of = lives.setdefault((one.broker, one.life), {})
                 of.setdefault(one.controller_id, []).append(one)
         for (broker, _), of in sorted(lives.items()):
@@ -181,10 +201,23 @@ class _Judge:
                 what = "the controllers that brokers named: nobody told of an election"
                 self._outcome.unjudged(broker[0], what)
                 continue
-            for answers in of.values():
+            for controller_id, answers in of.items():
                 last = max(answers, key=lambda one: one.last_invoke_t)
-                yield from self._controller(last, elected)
+                if controller_id == NOBODY:
+                    yield from self._nobody(last, elected)
+                else:
+                    yield from self._controller(last, elected)
             yield from _went_back(of, elected)
+
+    def _nobody(self, one: Named, elected: list[Election]) -> Iterator[Finding]:
+        owed_t = self._debts.owed_from(one.broker, elected[-1].t)
+        late = owed_t is not None and one.last_invoke_t > owed_t
+        if late and not self._excused(one, "controller-unknown"):
+            says = (
+                f"long after node {elected[-1].node} was elected with controller epoch "
+                f"{elected[-1].controller_epoch} and all was healed"
+            )
+            yield _about_controller("controller-unknown", says, one, elected[-1])
 
     def _controller(self, one: Named, elected: list[Election]) -> Iterator[Finding]:
         mine = [e for e in elected if e.node == one.controller_id]
@@ -311,7 +344,8 @@ def _about_controller(rule: str, says: str, one: Named, successor: Election | No
             Pick("controller", wanted, rows=1),
             Pick("zk_write", {**wanted, "what": "controller_epoch"}, rows=1),
         ]
-    says = f"node {one.node} named node {one.controller_id} as controller, {says}"
+    whom = "nobody" if one.controller_id == NOBODY else f"node {one.controller_id}"
+    says = f"node {one.node} named {whom} as controller, {says}"
     return Finding(rule, says, arm, trial, tuple(picks))
 
 
@@ -341,6 +375,8 @@ PROMISE: Final = Promise(
     rules={
         "metadata-forgot": "A broker names every topic and partition that exists.",
         "metadata-still-names": "A broker does not name a topic that is gone.",
+        "metadata-ghost": "A broker names only what was created.",
+        "controller-unknown": "Every live broker names a controller.",
         "metadata-mute": "A live broker answers.",
         "controller-never-elected": "The controller that a broker names was elected.",
         "controller-superseded": "Every live broker hears of a new controller.",

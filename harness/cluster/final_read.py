@@ -106,8 +106,9 @@ def final_read(
 def _catch_up(
     cluster: Cluster, read: Mapping[int, Sequence[_Replica]], over: Callable[[], bool]
 ) -> None:
-    """A follower learns its leader's high watermark with its next fetch: ask again, for a while,
-    those that are behind. Who stays behind is the checkers' business."""
+    """A follower learns its leader's high watermark with its next fetch, and a leader raises its
+    own with its followers': ask again, for a while, those that are behind. Who stays behind is the
+    checkers' business."""
     leaders = {
         (r.topic, r.partition): r.high_watermark for of in read.values() for r in of if r.is_leader
     }
@@ -130,6 +131,8 @@ def _catch_up(
 
 def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None]) -> bool:
     own, leader = replica.high_watermark, leaders.get((replica.topic, replica.partition))
+    if replica.is_leader:
+        leader = replica.end
     return replica.error is None and own is not None and leader is not None and own < leader
 
 

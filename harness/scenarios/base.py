@@ -95,6 +95,7 @@ _ROLE_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
 EVERYWHERE: Final[tuple[str, ...]] = (
     *("recovery", "evidence"),  # what was healed comes back; nothing is lost in silence
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
+    "fencing",  # and all of them are
     *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
     "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was

@@ -109,7 +109,7 @@ GROUP_REBALANCE = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("groups", "truncation-loss", "stale-metadata"),
+    checks=("groups", "polls", "truncation-loss", "stale-metadata"),
     leader_changes=True,
     overrides={
         "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),

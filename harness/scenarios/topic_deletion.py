@@ -125,7 +125,7 @@ TOPIC_DELETION = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("topic-deletion", "controller-latency", "stale-metadata", "fencing"),
+    checks=("topic-deletion", "truncation-loss", "controller-latency", "stale-metadata", "fencing"),
     leader_changes=False,
     profiles=BEYOND_SMOKE,
 )

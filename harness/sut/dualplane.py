@@ -41,6 +41,7 @@ class DualPlaneServer:
             Capability.ALTER_PARTITION,
         }
     )
+    traces: Final = frozenset({"control_request", "metadata_update", "plane_use"})
     plane_modes: Final = frozenset(Planes)
     planted_bugs: Final = frozenset(MUTANTS)
 

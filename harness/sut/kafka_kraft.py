@@ -58,6 +58,7 @@ class KafkaKraft:
             Capability.ALTER_PARTITION,
         }
     )
+    traces: Final = frozenset[str]()
     plane_modes: Final = frozenset({Planes.DUAL})
 
     def __init__(self, version: Version | None = None) -> None:

@@ -37,6 +37,7 @@ class KafkaZk:
 
     kind: Final = "kafka-zk"
     mode: Final = Mode.ZOOKEEPER
+    traces: Final = frozenset[str]()
 
     def __init__(self, version: Version | None = None) -> None:
         """None: 3.9, as it was pinned or as it is on this machine."""

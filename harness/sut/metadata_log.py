@@ -32,14 +32,15 @@ _CONTROL_BATCH: Final = 0x20
 _LEADER_CHANGE: Final = 2
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
 _NO_CHANGE: Final = -2
-_TAG_ISR, _TAG_LEADER = 0, 1
+_TAG_ISR, _TAG_LEADER, _TAG_ELR = 0, 1, 6
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     """A partition's state after one record, which lies at ``offset`` of the log. Times are wall ms.
     ``controller_epoch`` is that of the active controller which appended it; ``topic_id`` tells a
-    topic from one of the same name that was deleted."""
+    topic from one of the same name that was deleted. ``elr``: who may be elected though not in sync
+    (KIP-966, from 4.0); a partition is made without any."""
 
     wall_ms: int
     topic: str
@@ -51,6 +52,7 @@ class Committed:
     offset: int = -1
     controller_epoch: int = -1
     topic_id: str | None = None
+    elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class _States:
         tags = reader.tags()
         isr = _Reader(tags[_TAG_ISR]).i32s() if _TAG_ISR in tags else None
         leader = _Reader(tags[_TAG_LEADER]).i32() if _TAG_LEADER in tags else _NO_CHANGE
+        elr = (_Reader(tags[_TAG_ELR]).i32s() or ()) if _TAG_ELR in tags else before.elr
         elected = leader != _NO_CHANGE
         state = Committed(
             wall_ms,
@@ -153,6 +156,7 @@ class _States:
             before.partition_epoch + 1,
             before.isr if isr is None else isr,
             topic_id=before.topic_id,
+            elr=elr,
         )
         self._states[topic_id, partition] = state
         return state

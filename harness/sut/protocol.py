@@ -100,6 +100,11 @@ class SystemUnderTest(Protocol):
         ...
 
     @property
+    def traces(self) -> frozenset[str]:
+        """Kinds of rows that each of its nodes writes in any run: one that lacks them lost them."""
+        ...
+
+    @property
     def plane_modes(self) -> frozenset[Planes]: ...
 
     def prepare(self, programs: Programs) -> None:

@@ -64,7 +64,7 @@ def _leaders(story: Any, number: int, at: float) -> None:
             role = "leader" if node == leader else "follower"
             epochs = {"leader_epoch": number, "controller_epoch": 1, "correlation_id": number}
             story.add("leader_change", at + 5, node=node, role=role, leader=leader, **place,
-                      **epochs, log_end_offset=0, high_watermark=0)  # fmt: skip
+                      **epochs)  # fmt: skip
             story.add("metadata_update", at + 6 + node, node=node, leader=leader, **place, **epochs)
     for node in NODES:
         story.add("control_send", at + 1, node=3, to=node, api="LEADER_AND_ISR", attempt=1,

@@ -28,11 +28,13 @@ def sound(story: Any) -> None:
     story.commit(0, 1, 0)
     story.commit(50, 2, 1)
     story.produce(20, 1, 0, acks=-1)
-    story.read(60, 1, 1, leader=2)
+    for t in (60, 20_000):
+        story.read(t, 1, 1, leader=2, isr=[1, 2, 3])
     story.add("fetch", 30, offset=0, value=1, poll=0)
     story.add("probe", 30, node=1, api="X", plane="data", planned_t=20)
     story.handled(100, 1)
-    story.final_log({0: 1})
+    for node in (1, 2, 3):
+        story.final_log({0: 1}, node, leader=node == 2)
 
 
 def test_activity_of_a_sound_history(story: Any, spark: Any) -> None:

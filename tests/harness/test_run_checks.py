@@ -42,11 +42,13 @@ def test_what_every_scenario_is_judged_by_it_can_show(name: str) -> None:
     roles = [role.role for role in SCENARIOS[name].workloads(stage)]
     assert "metadata-reader" in roles
     assert {"producer", "direct-producer"} & set(roles)
-    assert ("polls" in SCENARIOS[name].checks) == ("consumer" in roles)
+    reads = {"consumer", "group-consumer"} & set(roles)
+    assert ("polls" in SCENARIOS[name].checks) == bool(reads)
+    assert "truncation-loss" in SCENARIOS[name].checks
     for check in EVERYWHERE:
         assert promise(check).name == check
     # Where no broker takes a controller's requests, and no ZooKeeper tells who is there.
-    unseen = {"planes", "refusals", "departures", "handing-over"}
+    unseen = {"planes", "refusals", "fencing", "departures", "handing-over"}
     assert checks_for(EVERYWHERE, [OURS]) == [*EVERYWHERE]
     assert set(checks_for(EVERYWHERE, [KRAFT])) == set(EVERYWHERE) - unseen
 

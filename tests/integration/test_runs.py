@@ -88,7 +88,7 @@ def test_a_server_that_obeys_zombies_is_invalid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mutant", "scenario", "time_limit_s"),
-    [("ack-before-replication", "leader-handover", 6), ("never-truncate", "broker-restart", 4)],
+    [("ack-before-replication", "leader-handover", 6), ("never-truncate", "leader-handover", 6)],
 )
 def test_a_server_that_loses_or_keeps_too_much_is_invalid(
     tmp_path: Path, mutant: str, scenario: str, time_limit_s: int

@@ -375,7 +375,7 @@ class Small:
             own = process == "harness"
             self.rows.setdefault("source", []).append(
                 {
-                    "t": self.read_end + 5 * MS if own else self.times.load_end,
+                    "t": self.read_end + 5 * MS if own else self.times.load_end + 200 * MS,
                     "process": process, "node": node, "boot": node and 1, "source": process,
                     "rows": rows, "unnumbered": 0, "last_seq": rows - 1, "missing": 0,
                     "repeated": 0, "rejected": 0, "torn": 0, "orphans": 0,

@@ -46,6 +46,12 @@ def test_a_deletion_that_is_not_over_excuses_all_that_comes(story: Any, spark: A
     assert excuse(story, spark, 5000) == "deleted"
 
 
+def test_a_deletion_that_nobody_asked_for_excuses_nothing(story: Any, spark: Any) -> None:
+    deleted(story)
+    del story.rows["topic_deletion"][0]
+    assert excuse(story, spark) is None
+
+
 def test_another_topics_deletion_excuses_nothing(story: Any, spark: Any) -> None:
     deleted(story, topic="other")
     assert excuse(story, spark) is None

@@ -188,3 +188,82 @@ def test_empty_polls_are_no_success(story: Any, spark: Any) -> None:
     for i in range(50):
         story.add("fetch", 40 + i, process="c", poll=i, topic=None, partition=None)
     assert unknowns(story, spark) == f"{story.arm}, trial 0: no operation succeeded"
+
+
+# ---- what was done, and when ---------------------------------------------------------------------
+
+
+def played(story: Any, *workloads: dict[str, Any]) -> dict[str, Any]:
+    """Sound, with faults for two seconds, in which the producer writes."""
+    record = sound(story, PRODUCER, *workloads)
+    record["planned"] = [{"id": "kill-0", "fault": "kill", "at_ms": 500, "duration_ms": 1000}]
+    story.rows["fault"].clear()
+    for phase, t in (
+        ("inject", 10_500),
+        ("injected", 10_600),
+        ("heal", 11_500),
+        ("healed", 11_900),
+    ):
+        story.add("fault", t, phase=phase, took_hold=True, id="kill-0", fault="kill")
+    for row in story.rows["phase"]:
+        if row["name"] == "chaos":
+            row["t"] = (10_000 if row["event"] == "begin" else 12_000) * 1_000_000
+    for i in range(10):
+        for topic in ("a", "b"):
+            story.produce(10_100 + 100 * i, i, i, acks=-1, topic=topic, process="p")
+    return record
+
+
+def test_a_trial_in_which_faults_were_played_under_load(story: Any, spark: Any) -> None:
+    played(story)
+    assert unknowns(story, spark) == ""
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("idle", "p (producer): it tried fewer than 3 times while faults were played"),
+        ("under way all the while", ""),
+        ("acks", "it was to write with acks=all, and wrote with 1, all"),
+        ("no offsets", "30 of its 40 acknowledgements name no offset"),
+        ("few offsets lacking", ""),
+        ("early", "fault kill-0 (kill) was healed 0.9 s before its time"),
+        ("a little early", ""),
+        ("late", ""),
+        ("never healed", "fault kill-0 (kill) was never healed"),
+        ("after the phase", "was begun after the phase in which faults are played"),
+        ("no plan", "fault kill never came"),
+    ],
+)
+def test_what_was_not_done_as_planned(story: Any, spark: Any, how: str, says: str) -> None:
+    record = played(story)
+    produce, fault = story.rows["produce"], story.rows["fault"]
+    late = [row for row in produce if row["t"] > 10_000_000_000]
+    match how:
+        case "idle":
+            produce[:] = [row for row in produce if row not in late]
+        case "under way all the while":
+            for row in late:
+                row |= {"invoke_t": 9_000_000_000, "t": 13_000_000_000}
+        case "acks":
+            produce[3]["acks"] = 1
+        case "no offsets":
+            for row in produce[:30]:
+                row["offset"] = -1
+        case "few offsets lacking":
+            for row in produce[:10]:
+                row["offset"] = -1
+        case "early" | "a little early" | "late":
+            by_ms = {"early": -900, "a little early": -400, "late": 3_000}[how]
+            for row in fault[2:]:
+                row["t"] += by_ms * 1_000_000
+        case "never healed":
+            fault.pop()
+        case "after the phase":
+            fault[0]["t"] = 14_000_000_000
+        case "no plan":
+            record["planned"] = []
+            fault.clear()
+    found = unknowns(story, spark)
+    assert says in found
+    assert bool(found) == bool(says)

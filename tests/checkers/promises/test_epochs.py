@@ -151,6 +151,18 @@ def test_unclean_where_the_topic_allows_it(story: Any, spark: Any) -> None:
     assert not judged(story, spark).counts
 
 
+@pytest.mark.parametrize(("elr", "rules"), [([2], {}), ([3], {"unclean-election": 1})])
+def test_who_was_in_sync_last_is_eligible_in_kraft(
+    story: Any, spark: Any, elr: list[int], rules: dict[str, int]
+) -> None:
+    states = [(1, [1], elr), (-1, [], elr), (2, [2], [])]
+    for copy in ("node-1", "node-2"):
+        for number, (leader, isr, able) in enumerate(states):
+            told = {"process": copy, "source": "controller", "isr": isr, "elr": able}
+            story.commit(number, leader, number, commit_ms=number, **told)
+    assert judged(story, spark).counts == rules
+
+
 def test_what_a_watch_missed_between_is_not_judged(story: Any, spark: Any) -> None:
     story.commit(1, 1, 0, isr=[1], partition_epoch=0)
     story.commit(2, 2, 2, isr=[2], partition_epoch=3)  # which joined, and was elected, between
@@ -172,6 +184,7 @@ def test_a_replica_of_a_namesake_is_none(story: Any, spark: Any) -> None:
     log = Log(story)
     log.topic(1, 2)
     log.states((1, 0, (1, 2)))
+    story.add("topic_deletion", 90, step="requested")
     log.write("topic", "removed", partition=None)
     log.topic(3)
     log.states((3, 0, (3,)))
@@ -182,6 +195,7 @@ def test_a_replica_of_a_namesake_is_none(story: Any, spark: Any) -> None:
 
 def test_a_topic_made_again_begins_anew(story: Any, spark: Any) -> None:
     log = Log(story)
+    story.add("topic_deletion", 90, step="requested")
     for leader in (1, 2):
         log.topic(1, 2)
         log.states((leader, 0, (1, 2)), (3 - leader, 1, (1, 2)))
@@ -295,3 +309,33 @@ def test_a_topic_is_made_as_was_asked_for(
     log.topic(3, 1, step="set")  # it is moved: what was asked for then is another thing
     log.topic(1, topic="another")
     assert judged(story, spark).counts == ({"assigned-otherwise": 1} if wrong else {})
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("asked for", False),
+        ("asked for, within the error", False),
+        ("never ended", False),
+        ("vanished", True),
+        ("vanished, by the watch alone", True),
+        ("asked for later", True),
+        ("another was asked for", True),
+    ],
+)
+def test_a_topic_goes_only_when_somebody_asked_for_it(
+    story: Any, spark: Any, how: str, broken: bool
+) -> None:
+    log = Log(story)
+    log.topic(1)
+    log.states((1, 0, (1,)))
+    if "asked for" in how or how == "never ended":
+        late = {"asked for later": 130, "asked for, within the error": 101}
+        topic = "u" if how.startswith("another") else "t"
+        story.add("topic_deletion", late.get(how, 90), step="requested", error_ns=1_000_000,
+                  topic=topic)  # fmt: skip
+    if how not in ("never ended", "vanished, by the watch alone"):
+        log.topic(step="removed")
+    if how == "vanished, by the watch alone":
+        story.add("topic_deletion", 110, step="gone")
+    assert judged(story, spark).counts == ({"topic-vanished": 1} if broken else {})

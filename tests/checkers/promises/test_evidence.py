@@ -114,3 +114,98 @@ def test_a_history_that_nobody_counted_is_unknown(story: Any, spark: Any) -> Non
     story.produce(10, 1, 0)
     verdict, reasons = judged(story, spark)
     assert (verdict, "nobody counted" in reasons) == ("unknown", True)
+
+
+# ---- what the stored rows themselves say ---------------------------------------------------------
+
+
+def stored(story: Any) -> Any:
+    """Sound, with a producer's operations, and what two brokers and ZooKeeper wrote down."""
+    sound(story)
+    for name, event, t in (("start", "begin", 1), ("final_read", "end", 60_000)):
+        story.add("phase", t, name=name, event=event, process="harness")
+    for i in range(600):
+        t = 1_000 + 10 * i
+        story.produce(t + 5, i, i, process="producer", op=i, invoke_t=t)
+    for number in (1, 2):
+        story.handled(2_000, number, process=f"node-{number}")
+        story.add("metadata_update", 2_000, node=number, leader=1, leader_epoch=0)
+        story.add("plane_use", 2_000, node=number, plane="data", api="X", requests=1)
+        story.add("leader_change", 2_000, node=number, role="leader", leader=number, leader_epoch=0)
+    story.commit(100, 1, 0, isr=[1, 2], commit_ms=100)
+    state = {"leader": 1, "leader_epoch": 0, "isr": [1, 2], "partition_epoch": 0}
+    story.add("zk_write", 100, what="state", step="created", zxid=1, commit_ms=100, **state)
+    return story
+
+
+def test_sound_rows(story: Any, spark: Any) -> None:
+    stored(story)
+    story.add("metadata", 3_000, node=1, invoke_t=2_000)
+    story.rows["produce"][3]["invoke_t"] += 15 * 1_000_000  # threads overtake each other
+    story.rows["produce"][3]["t"] += 15 * 1_000_000
+    story.handled(3_000, 1, error_ns=2_000_000, dequeue_t=2_994)  # read off a log, to the ms
+    assert judged(story, spark) == ("valid", "")
+
+
+def shifted(rows: list[dict[str, Any]], ms: float) -> None:
+    for row in rows:
+        row["t"] += int(ms * 1_000_000)
+        row["invoke_t"] += int(ms * 1_000_000)
+
+
+def tamper(story: Any, how: str) -> None:
+    rows = story.rows
+    match how:
+        case "answered before it was asked":
+            rows["produce"][7]["t"] = rows["produce"][7]["invoke_t"] - 1
+        case "handled before it was received":
+            rows["control_request"][0]["handled_t"] = rows["control_request"][0]["receive_t"] - 1
+        case "a clock that jumped":
+            shifted(rows["produce"][280:560], -900)
+            shifted(rows["produce"][300:540], -2_000)
+        case "outside its file's time":
+            shifted(rows["produce"][:1], -1_004.5)
+        case "outside the phases":
+            for source in rows["source"]:
+                source["t"] = 200_000 * 1_000_000
+            shifted(rows["produce"][-1:], 90_000)
+        case "log unread":
+            del rows["zk_write"]
+        case "clocks not tied":
+            del story.run["clock"]
+        case "no node event":
+            rows["node_event"].pop()
+        case kind:
+            rows[kind].pop()
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("answered before it was asked", "producer, produce: 1 of 600 rows have times that cannot"),
+        ("handled before it was received", "control_request: 1 of"),
+        ("a clock that jumped", "producer, produce: operations were begun 2."),
+        ("outside its file's time", "producer, produce: there are rows from outside the time of"),
+        ("outside the phases", "producer, produce: there are rows from outside the trial's phases"),
+        ("log unread", "its own log was not read"),
+        ("clocks not tied", "ZooKeeper's clock cannot be compared"),
+        ("no node event", "nobody tells of the life of node 2"),
+        ("control_request", "node 2 wrote no row of control_request, as others did"),
+        ("metadata_update", "node 2 wrote no row of metadata_update, as others did"),
+        ("plane_use", "node 2 wrote no row of plane_use, as others did"),
+        ("leader_change", "node 2 wrote no row of leader_change, as others did"),
+    ],
+)
+def test_rows_that_cannot_be_or_are_not_there(story: Any, spark: Any, how: str, says: str) -> None:
+    stored(story)
+    tamper(story, how)
+    verdict, reasons = judged(story, spark)
+    assert verdict == "unknown"
+    assert says in reasons
+
+
+def test_who_had_no_replica_leads_and_follows_nothing(story: Any, spark: Any) -> None:
+    stored(story)
+    story.rows["leader_change"].pop()
+    story.rows["leadership"][0]["isr"] = [1]
+    assert judged(story, spark) == ("valid", "")

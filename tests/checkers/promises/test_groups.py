@@ -133,11 +133,40 @@ def test_a_group_that_did_nothing_is_unknown(story: Any, spark: Any, lack: str) 
     assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
-def test_members_are_not_held_to_their_polls(story: Any, spark: Any) -> None:
+@pytest.mark.parametrize(("offset", "broken"), [(10, 0), (3, 0), (0, 0), (-1, 0), (11, 1)])
+def test_the_coordinator_keeps_only_what_it_was_asked_to_keep(
+    story: Any, spark: Any, offset: int, broken: int
+) -> None:
+    handed_over(story)
+    asked(story, offset)
+    assert judged(story, spark).counts.get("committed-never", 0) == broken
+
+
+def test_what_was_kept_must_be_asked_for(story: Any, spark: Any) -> None:
+    handed_over(story)
+    commit(story, 71, "b", 5, partition=1)
+    asked(story, 10)
+    (why,) = judged(story, spark).unknowns
+    assert "nobody was told which offset of t-1 was kept for group g" in why
+
+
+@pytest.mark.parametrize(
+    ("offsets", "counts"),
+    [
+        ([(0, 1), (2, 3)], {}),
+        ([(5, 6), (7, 8)], {}),  # from what was kept
+        ([(0, 1), (1, 2)], {"poll-went-back": 1}),
+        ([(0, 1), (5, 6)], {"poll-skipped": 1}),
+    ],
+)
+def test_members_are_held_to_their_polls_from_one_assignment_to_the_next(
+    story: Any, spark: Any, offsets: list[tuple[int, ...]], counts: dict[str, int]
+) -> None:
     handed_over(story)
     given(story, 80, "a")
-    poll(story, 85, "a", 0, 1, 5)
-    assert not polls.check(story.history(spark)).counts
+    for number, of in enumerate(offsets):
+        poll(story, 85 + number, "a", *of)
+    assert polls.check(story.history(spark)).counts == counts
 
 
 # ---- two at once ---------------------------------------------------------------------------------

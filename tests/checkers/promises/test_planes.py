@@ -202,3 +202,73 @@ def test_of_an_upgrade_that_was_never_done_nothing_is_judged(story: Any, spark: 
     found = judged(story, spark)
     assert not found.counts
     assert not found.evidence[story.arm, 0, SEEN]
+
+
+# ---- who says nothing, and what is counted -------------------------------------------------------
+
+
+def answered(story: Any) -> None:
+    for broker in BROKERS:
+        for number, t in enumerate((1_000, 4_000, 7_000)):
+            story.add("control_response", t + 20, node=1, to=broker, api="LEADER_AND_ISR",
+                      correlation_id=number, send_t=t, error=0)  # fmt: skip
+
+
+def use(story: Any, node: int, plane: str = "data", api: str = "FETCH", n: int = 5) -> None:
+    listener = "CONTROLLER" if plane == "control" else "REPLICATION"
+    story.add("plane_use", 2_000, node=node, plane=plane, listener=listener, api=api, requests=n)
+
+
+@pytest.mark.parametrize("silent", ["nobody", "handled", "use"])
+def test_a_broker_that_says_nothing_is_unknown(story: Any, spark: Any, silent: str) -> None:
+    dual(story)
+    answered(story)
+    for broker in BROKERS:
+        story.add("node_event", 1, node=broker, event="start")
+        if silent != "use" or broker != 2:
+            use(story, broker)
+    if silent == "handled":
+        rows = story.rows["control_request"]
+        rows[:] = [row for row in rows if row["node"] != 2]
+    verdict, why = judged(story, spark).verdict([(story.arm, 0)])
+    assert verdict is (Verdict.VALID if silent == "nobody" else Verdict.UNKNOWN)
+    wanted = {"handled": "answered 3 requests", "use": "tells of no use of its planes"}
+    assert silent == "nobody" or wanted[silent] in why[0]
+
+
+def test_a_trial_in_which_nobody_looked_or_counted(story: Any, spark: Any) -> None:
+    dual(story)
+    for broker in BROKERS:
+        use(story, broker)
+    rows = {kind: list(of) for kind, of in story.rows.items()}
+    story.trial = 1
+    story.rows.clear()
+    dual(story)
+    del story.rows["connection"]
+    for kind, of in rows.items():
+        story.rows.setdefault(kind, []).extend(of)
+    why = judged(story, spark).unknowns
+    assert [("trial 1" in w, "in other trials" in w) for w in why] == [(True, True)] * 2
+
+
+@pytest.mark.parametrize(
+    ("planes", "plane", "others", "rules"),
+    [
+        ("dual", "control", None, {}),
+        ("dual", "data", None, {"control-request-on-data-plane": 1}),
+        ("dual", "data", "probe", {}),
+        ("dual", "data", "forged", {}),
+        ("single", "data", None, {}),
+        ("single", "control", None, {"control-plane-unasked": 1}),
+        ("priority", "control", None, {"control-plane-unasked": 1}),
+    ],
+)
+def test_what_planes_count(
+    story: Any, spark: Any, planes: str, plane: str, others: str | None, rules: dict[str, int]
+) -> None:
+    dual(story, plane="control" if planes == "dual" else "data")
+    story.run["arms"][story.arm]["planes"] = planes
+    use(story, 2, plane, "LEADER_AND_ISR")
+    if others is not None:
+        story.add(others, 1_500, node=2, api="LEADER_AND_ISR", plane="data")
+    assert judged(story, spark).counts == rules

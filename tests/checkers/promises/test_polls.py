@@ -85,6 +85,7 @@ def test_what_was_acknowledged_is_delivered_in_the_end(
     healed(story, 1_000, 3_000 if why == "not long enough" else 8_000)
     found = judged(story, spark)
     assert found.counts == ({"never-delivered": 1} if broken else {})
+    assert bool(found.unknowns) == (why == "not long enough")
 
 
 def test_a_consumer_that_was_given_nothing_is_unknown(story: Any, spark: Any) -> None:
@@ -134,3 +135,20 @@ def test_a_reset_begins_anew(story: Any, spark: Any, before: bool) -> None:
               error=1)  # fmt: skip
     poll(story, 1, *range(4, 10))
     assert judged(story, spark).counts == ({} if before else {"poll-began-late": 1})
+
+
+def test_a_group_is_given_what_any_of_its_members_is(story: Any, spark: Any) -> None:
+    for value in range(3):
+        story.produce(15, value, value, acks=-1)
+    story.final_log({v: v for v in range(3)})
+    for number, member in enumerate(("a", "b")):
+        story.add("assignment", 5, process=member, partition=number, group="g", event="assigned")
+    poll(story, 0, 0, 1, process="a")
+    healed(story, 1_000, 8_000)
+    story.rows["fetch"][-1]["process"] = "b"
+    found = judged(story, spark)
+    assert found.counts == {"never-delivered": 1}
+    assert found.findings[0].says.startswith("group g polled")
+    story.add("assignment", 30, process="b", group="g", event="assigned")
+    poll(story, 40, 2, process="b")
+    assert not judged(story, spark).counts

@@ -111,7 +111,7 @@ def test_twice_in_two_partitions(story: Any, spark: Any) -> None:
     story.produce(500, 7, 0)
     story.final_log({0: 7})
     story.final_log({0: 7}, partition=1)
-    assert judged(story, spark).counts == {"duplicate-append": 1}
+    assert judged(story, spark).counts == {"duplicate-append": 1, "misplaced": 1}
 
 
 def test_twice_in_a_followers_log_is_its_own_affair(story: Any, spark: Any) -> None:
@@ -213,3 +213,61 @@ def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any, spark: Any) 
     stamped(story, told_ms=SENT_MS + 60_000, stored_ms=SENT_MS + 60_000)
     del story.run["clock"]
     assert judged(story, spark).counts == {}
+
+
+# ---- records that are not what they were ---------------------------------------------------------
+
+
+def whole(story: Any, *, closed: bool = True, named: bool = True) -> None:
+    """One producer sent value 7 and was told offset 0 and its append time; it is there."""
+    sends(story, "once")
+    story.run["trials"][0]["workloads"][0]["acks"] = -1
+    if not named:
+        del story.run["trials"]
+    story.add("source", 90, process="p", source="p", rows=1, missing=0, closed=closed)
+    story.produce(500, 7, 0, acks=-1, log_append_time_ms=499)
+    story.final_log({0: 7}, leader_epoch=3)
+    story.rows["log_read"][0]["append_time_ms"] = 499
+    story.add("fetch", 600, offset=0, value=7, poll=0, process="c", leader_epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("how", "rule"),
+    [
+        ("sound", None),
+        ("phantom", "phantom"),
+        ("phantom, a writer did not end", None),
+        ("phantom, clients are not named", None),
+        ("no record of the workload", None),
+        ("another time", "append-time-wrong"),
+        ("no time was told", None),
+        ("another epoch", "read-otherwise"),
+        ("no epoch was told", None),
+        ("sent elsewhere", "misplaced"),
+        ("failed before it had a partition", None),
+    ],
+)
+def test_a_record_is_what_it_was(story: Any, spark: Any, how: str, rule: str | None) -> None:
+    whole(story, closed="did not end" not in how, named="not named" not in how)
+    produced, read = story.rows["produce"][0], story.rows["fetch"][0]
+    if how.startswith("phantom"):
+        story.final_log({0: 9}, partition=1)
+    if how == "no record of the workload":
+        story.final_log({0: None}, partition=1)
+    if "time" in how:
+        produced["log_append_time_ms"] = 498 if how == "another time" else -1
+    if "epoch" in how:
+        read["leader_epoch"] = 2 if how == "another epoch" else None
+    if how == "sent elsewhere":
+        produced |= {"partition": 1, "type": "info", "offset": None}
+    if how == "failed before it had a partition":
+        produced |= {"partition": None, "type": "info", "offset": None}
+    assert judged(story, spark).counts == ({rule: 1} if rule else {})
+
+
+def test_a_value_offered_twice_is_unknown(story: Any, spark: Any) -> None:
+    whole(story)
+    story.produce(500, 7, 0, acks=-1)
+    found = judged(story, spark)
+    assert not found.counts
+    assert "1 values were offered twice, the first 7" in found.unknowns[0]

@@ -144,6 +144,7 @@ def test_a_replica_that_is_not_in_sync(
 def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> None:
     """All of its own partition, and one of the three of another: too much only when it is most."""
     trial.node(2, running=False, registered=False, answers=False)
+    trial.story.add("node_event", 3_000, node=2, event="kill")
     trial.partition(0, 30_000, isr=[1, 3])
     for partition in range(2, 8):
         trial.partition(partition, isr=[1, 3], replicas=[1, 3])
@@ -153,6 +154,32 @@ def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> None:
     assert {e.rule for e in outcome.excuses()} == {"never-back", "never-in-sync"}
 
 
+def test_a_broker_that_does_not_run_and_was_not_taken_down(trial: Trial) -> None:
+    trial.node(2, running=False, registered=False, answers=False)
+    trial.partition(0, 30_000, isr=[1, 3])
+    for event in ("kill", "start"):
+        trial.story.add("node_event", 3_000, node=2, event=event)
+    verdict, counts, why = trial.judge()
+    assert (verdict, counts) == ("unknown", {})
+    assert "node 2 does not run, and nobody had taken it down" in why
+
+
+@pytest.mark.parametrize("what", ["node", "partition", "nothing", "a fact of a node"])
+def test_what_nobody_looked_at_in_the_end(trial: Trial, what: str) -> None:
+    for node in (1, 2, 3):
+        trial.story.add("node_event", 100, node=node, event="start")
+    for partition in (0, 1):
+        trial.story.commit(100, 1, 0, partition=partition)
+    rows = trial.story.rows["final_state"]
+    if what == "a fact of a node":
+        next(row for row in rows if row["what"] == "node")["answers"] = None
+    elif what != "nothing":
+        rows.remove(next(row for row in rows if row["what"] == what))
+    verdict, counts, why = trial.judge()
+    assert (verdict, counts) == ("valid" if what == "nothing" else "unknown", {})
+    assert ("in the end was not read" in why) == (what in ("node", "partition"))
+
+
 def test_a_partition_without_leader(trial: Trial) -> None:
     trial.partition(0, 20_000, leader=-1)
     assert trial.judge()[1] == {"never-led": 1}
@@ -160,6 +187,7 @@ def test_a_partition_without_leader(trial: Trial) -> None:
 
 def test_a_partition_whose_only_replica_was_left_down(trial: Trial) -> None:
     trial.node(2, running=False, registered=False, answers=False)
+    trial.story.add("node_event", 3_000, node=2, event="kill")
     trial.partition(0, 20_000, leader=-1, isr=[2], replicas=[2])
     trial.producer(partitions=1)
     trial.produce(0, "info")

@@ -157,3 +157,68 @@ def test_a_leader_epoch_that_is_newer_is_not_refused(
     if why == "later":
         story.handled(300, 1, partitions=states(4), **api)
     assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
+
+
+@pytest.mark.parametrize(
+    ("error", "of_partition", "broken"),
+    [
+        (0, 0, 0),
+        (-1, 0, 1),
+        (42, 0, 1),
+        (31, 0, 0),
+        (0, 56, 0),
+        (0, 103, 0),
+        (0, -1, 1),
+        (0, 41, 1),
+    ],
+)
+def test_a_controllers_request_does_not_fail(
+    story: Any, spark: Any, error: int, of_partition: int, broken: int
+) -> None:
+    request = {"api": "LEADER_AND_ISR", "correlation_id": 9, "controller_epoch": 1}
+    story.add("control_send", 90, node=9, to=1, attempt=1, partitions=[], **request)
+    story.handled(100, 1, error=error, partitions=states(1, of_partition), **request)
+    story.handled(110, 1, error=-1, api="LEADER_AND_ISR", client_id="somebody", controller_id=7)
+    assert judged(story, spark).counts.get("failed-in-handling", 0) == broken
+
+
+def registration(story: Any, t: float, node: int, step: str = "created") -> None:
+    zxid = len(story.rows.get("zk_write", ()))
+    place = {"topic": None, "partition": None}
+    story.add("zk_write", t, what="broker", step=step, node=node, zxid=zxid, **place)
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("applied", 0),
+        ("not applied", 1),
+        ("another epoch applied", 1),
+        ("refused", 0),
+        ("without a leader", 0),
+        ("never tells", 0),
+        ("rows without numbers", 0),
+        ("its leader is gone", 0),
+        ("its leader was gone long ago", 1),
+        ("it is the leader", 1),
+    ],
+)
+def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: int) -> None:
+    state = states(1, 11 if how == "refused" else 0)
+    state[0]["leader"] = {"without a leader": -1, "it is the leader": 1}.get(how, 2)
+    for node in (1, 2):
+        registration(story, -60_000, node)
+    if how in ("its leader is gone", "it is the leader"):
+        registration(story, 50, state[0]["leader"], "removed")
+    if how == "its leader was gone long ago":
+        registration(story, -50_000, 2, "removed")
+        registration(story, -40_000, 2)
+    seq = None if how == "rows without numbers" else 5
+    story.handled(100, 1, api="LEADER_AND_ISR", partitions=state, seq=seq)
+    role = {"node": 1, "role": "follower", "leader": 2, "seq": 4}
+    story.add("leader_change", 98.5, topic="u", leader_epoch=0, **role)
+    if how == "never tells":
+        story.rows["leader_change"][0]["node"] = 3
+    if how in ("applied", "another epoch applied"):
+        story.add("leader_change", 98.5, leader_epoch=1 if how == "applied" else 0, **role)
+    assert judged(story, spark).counts.get("accepted-but-not-applied", 0) == broken

@@ -9,6 +9,7 @@ import pytest
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises.replicas import COMPARED, check
+from tests.checkers.conftest import Story, judged_together
 
 pytestmark = pytest.mark.spark
 THREE = {0: 1, 1: 2, 2: 3}
@@ -187,3 +188,90 @@ def test_a_partition_whose_leader_was_not_read_is_unknown(story: Any, spark: Any
         story.final_log(THREE, node, leader=node == 1)
     story.final_log(THREE, 2, leader=False, partition=1)
     assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+
+
+# ---- what is not there, or contradicts itself ----------------------------------------------------
+
+
+def read(how: str) -> Story:
+    """Three replicas, all in sync, read to their ends."""
+    story = Story()
+    story.commit(1, 1, 0)
+    ends = {"high_watermark": 2} if how == "a watermark below the end" else {}
+    for node in (1, 2, 3):
+        story.final_log(THREE, node, leader=node == 1, **ends)
+    logs = story.rows["log_end"]
+    match how:
+        case "a replica in sync is not read":
+            story.rows["log_end"] = [row for row in logs if row["node"] != 3]
+        case "a replica out of sync is not read":
+            story.rows["leadership"][0]["isr"] = [1, 2]
+            story.rows["log_end"] = [row for row in logs if row["node"] != 3]
+        case "a partition is not read":
+            story.commit(1, 1, 0, partition=1)
+        case "a partition of another topic is not read":
+            story.commit(1, 1, 0, topic="__consumer_offsets")
+        case "a partition of a topic that is gone is not read":
+            story.commit(1, 1, 0, partition=1)
+            story.add("topic_deletion", 5, step="requested")
+        case "two leaders":
+            logs[1]["is_leader"] = True
+        case "another leader":
+            logs[0]["is_leader"], logs[1]["is_leader"] = False, True
+        case "a watermark beyond the end":
+            logs[2]["high_watermark"] = 9
+        case "a watermark is not told":
+            logs[2]["high_watermark"] = None
+        case "an epoch of nobody's" | "an epoch of which a watch may not know":
+            for row in story.rows["log_read"]:
+                row["leader_epoch"] = 7
+            if how == "an epoch of nobody's":
+                state = {"leader": 1, "leader_epoch": 0, "isr": [1, 2, 3], "partition_epoch": 0}
+                story.add("zk_write", 1, what="state", step="created", zxid=1, **state)
+        case "another time":
+            for row in story.rows["log_read"]:
+                row["append_time_ms"] = 5 + (row["node"] == 3 and row["offset"] == 1)
+        case "an offset twice":
+            story.rows["log_read"].append(dict(story.rows["log_read"][-1]))
+        case "a watermark below the end, one out of sync":
+            for row in logs:
+                row["high_watermark"] = 2
+            story.rows["leadership"][0]["isr"] = [1, 2]
+        case "a watermark below the end, one behind":
+            for row in logs:
+                row["high_watermark"] = 2
+            logs[2]["log_end_offset"] = 2
+    return story
+
+
+UNKNOWN = (
+    "a replica in sync is not read",
+    "a partition is not read",
+    "two leaders",
+    "another leader",
+    "a watermark beyond the end",
+    "a watermark is not told",
+    "an offset twice",
+)
+LAWFUL = (
+    "nothing",
+    "a replica out of sync is not read",
+    "a partition of another topic is not read",
+    "a partition of a topic that is gone is not read",
+    "a watermark below the end, one out of sync",
+    "a watermark below the end, one behind",
+    "an epoch of which a watch may not know",
+)
+BROKEN = {
+    "a watermark below the end": {"high-watermark-stuck": 1},
+    "an epoch of nobody's": {"epoch-never-committed": 3},
+    "another time": {"replica-differs": 1},
+}
+
+
+def test_what_the_final_read_lacks(spark: Any) -> None:
+    stories = {name: read(name) for name in (*UNKNOWN, *LAWFUL, *BROKEN)}
+    found = judged_together(spark, check, stories)
+    assert {name: rules for name, (rules, _) in found.items() if rules} == BROKEN
+    why = [name for name, (rules, why) in found.items() if why and not rules]
+    assert sorted(why) == sorted(UNKNOWN)

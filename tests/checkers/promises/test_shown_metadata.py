@@ -37,7 +37,7 @@ def calmed(story: Any) -> Any:
 
 
 def shown(story: Any, t: float, leader: int, leader_epoch: int, **more: Any) -> None:
-    fields = {"leader": leader, "leader_epoch": leader_epoch, "error": 0, **more}
+    fields = {"leader": leader, "leader_epoch": leader_epoch, "error": 0, "isr": [1, 2, 3], **more}
     story.add("metadata", t, node=fields.pop("node", 3), **fields)
 
 
@@ -238,3 +238,27 @@ def test_a_metadata_log_that_one_copy_alone_holds_is_not_owed(story: Any, spark:
     assert not judged(story, spark).counts
     story.commit(1_000, 1, 0, **{**copies, "partition_epoch": 1, "isr": [1]}, process="node-2")
     assert judged(story, spark).counts == {"metadata-isr-behind": 1}
+
+
+@pytest.mark.parametrize(
+    ("lack", "says"),
+    [({}, False), ({"leader_epoch": None}, True), ({"leader": None}, True), ({"isr": None}, True)],
+)
+def test_what_is_not_shown_wholly_is_not_judged(
+    calm: Any, spark: Any, lack: dict[str, Any], says: bool
+) -> None:
+    """Broker 2 tells all; broker 3 tells all but something."""
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=2)
+    calm.add("metadata", LATE, **{"node": 3, "leader": 2, "leader_epoch": 1, "isr": [1, 2, 3],
+                                  "error": 0, **lack})  # fmt: skip
+    found = judged(calm, spark)
+    assert not found.counts
+    assert [("1 of 2 last answers" in why) for why in found.unknowns] == ([True] if says else [])
+
+
+def test_a_partition_that_a_broker_never_showed_was_not_judged(calm: Any, spark: Any) -> None:
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=2)
+    calm.add("metadata", LATE, node=3, topic="u", leader=1, leader_epoch=0, isr=[1], error=0)
+    assert any(
+        "1 of 3 last answers" in why or "of 2 last" in why for why in judged(calm, spark).unknowns
+    )

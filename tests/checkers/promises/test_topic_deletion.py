@@ -85,6 +85,7 @@ def test_a_namesake_is_another_deletion(story: Any, spark: Any) -> None:
 
 def test_each_deletion_that_was_not_finished_is_named(story: Any, spark: Any) -> None:
     step(story, 1000, "requested", "done")
+    stop(story, 1200, 1, "done")
     step(story, 1500, "gone", "done")
     step(story, 2000, "requested")
     outcome = topic_deletion.check(story.history(spark))
@@ -107,3 +108,46 @@ def test_nothing_was_finished(story: Any, spark: Any) -> None:
     verdict, reasons = topic_deletion.check(story.history(spark)).verdict()
     assert verdict is Verdict.UNKNOWN
     assert "was not finished" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("all stopped", 0),
+        ("one never did", 1),
+        ("one stopped, and did not delete", 1),
+        ("one never did, and had died", 0),
+        ("one never tells", 0),
+        ("one had been moved away", 0),
+        ("nobody saw who was assigned", 0),
+    ],
+)
+def test_gone_without_a_replica_having_stopped(
+    story: Any, spark: Any, how: str, broken: int
+) -> None:
+    for zxid, (topic, replicas) in enumerate((("c", [1, 2]), ("d", [1, 2]))):
+        fields = {"what": "topic", "topic": topic}
+        if how != "nobody saw who was assigned":
+            story.add("zk_write", 10, zxid=zxid, step="created", replicas=replicas, **fields)
+            if how == "one had been moved away":
+                story.add("zk_write", 20, zxid=zxid + 5, step="set", replicas=[1], **fields)
+        t = 1_000 * (zxid + 1)
+        step(story, t, "requested", topic)
+        stop(story, t + 100, 1, topic)
+        if (topic == "c" and how != "one never tells") or how == "all stopped":
+            stop(story, t + 100, 2, topic)
+        step(story, t + 200, "gone", topic)
+        story.add("zk_write", t + 200, zxid=zxid + 10, step="removed", partition=None, **fields)
+    if how == "one stopped, and did not delete":
+        stop(story, 2_100, 2, "d", delete=False)
+    if how == "one never did, and had died":
+        story.add("node_event", 2_150, node=2, event="kill")
+    outcome = topic_deletion.check(story.history(spark))
+    assert outcome.counts == ({"gone-unstopped": 1} if broken else {})
+
+
+def test_when_no_replica_tells_nothing_is_known(story: Any, spark: Any) -> None:
+    step(story, 1000, "requested")
+    step(story, 1200, "gone")
+    (why,) = topic_deletion.check(story.history(spark)).unknowns
+    assert "no replica told that it put its log aside" in why

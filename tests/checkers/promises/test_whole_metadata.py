@@ -309,3 +309,50 @@ def test_a_broker_that_falls_silent(spark: Any) -> None:
         verdict = wanted[case]
         assert rules == ({"metadata-mute": 1} if verdict is Verdict.INVALID else {}), case
         assert bool(why) is (verdict is Verdict.UNKNOWN), case
+
+
+# ---- what never was, and nobody in office --------------------------------------------------------
+
+
+def logged(story: Any) -> Any:
+    """What ZooKeeper's own log has of the two partitions."""
+    calmed(story)
+    for partition in (0, 1):
+        story.add("zk_write", 10, what="state", step="created", zxid=partition, partition=partition)
+    return story
+
+
+def ghostly(how: str) -> Story:
+    story = Story()
+    logged(story) if how != "a watch alone" else calmed(story)
+    match how:
+        case "a partition" | "a watch alone":
+            says(story, LATE + 1, 2, 0, 1, 7)
+        case "a topic":
+            says(story, LATE + 1, 2, 0, topic="u")
+        case "a forger's":
+            story.add("forged", 50, node=2, api="UPDATE_METADATA", lie="future_leader_epoch",
+                      error=0, partition=7, leader=1, leader_epoch=0)  # fmt: skip
+            says(story, LATE + 1, 2, 0, 1, 7)
+        case "nobody in the end":
+            says(story, LATE + 1, 2, 0, 1, controller_id=-1)
+        case "nobody before":
+            says(story, 100, 2, 0, 1, controller_id=-1)
+        case "nobody, just started":
+            story.add("node_event", LATE - 100, node=2, event="start")
+            says(story, LATE + 1, 2, 0, 1, controller_id=-1)
+    return story
+
+
+BROKEN_GHOSTS = {
+    "a partition": {"metadata-ghost": 1},
+    "a topic": {"metadata-ghost": 1},
+    "nobody in the end": {"controller-unknown": 1},
+}
+LAWFUL_GHOSTS = ("none", "a watch alone", "a forger's", "nobody before", "nobody, just started")
+
+
+def test_what_never_was_and_nobody_in_office(spark: Any) -> None:
+    stories = {how: ghostly(how) for how in (*BROKEN_GHOSTS, *LAWFUL_GHOSTS)}
+    found = judged_together(spark, check, stories)
+    assert {how: rules for how, (rules, _) in found.items() if rules} == BROKEN_GHOSTS

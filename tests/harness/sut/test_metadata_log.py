@@ -62,6 +62,14 @@ def test_states_follow_the_records(tmp_path: Path) -> None:
     ]
 
 
+def test_who_is_eligible_is_told_until_it_changes(tmp_path: Path) -> None:
+    leader = {1: struct.pack(">i", 3)}
+    changes = [change({6: i32s(2, 3)}), change(leader), change({6: i32s()}), change({6: b"\0"})]
+    log = write(tmp_path, batch(0, topic("t"), partition(1, 1), *changes))
+    found = [state.elr for state in read_metadata_log(log) if isinstance(state, Committed)]
+    assert found == [(), (2, 3), (2, 3), (), ()]
+
+
 def test_a_namesake_has_another_id(tmp_path: Path) -> None:
     other = bytes(16)
     log = write(

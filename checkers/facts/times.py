@@ -1,0 +1,106 @@
+"""Times that cannot be: of stored rows by themselves, whatever their writers' files were like.
+
+`source` rows say what finishing saw of each live file. These are the rows that are judged: whether
+each one's times stand in their order, and whether each client's operations, which it numbers as it
+begins them, were begun in that order. One pass; what leaves Spark is a row a writer and kind.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+_IN_ORDER: Final = {
+    **dict.fromkeys(
+        ("produce", "fetch", "metadata", "commit", "committed", "forged"), ("invoke_t", "t")
+    ),
+    "probe": ("planned_t", "invoke_t", "t"),
+    "control_send": ("enqueue_t", "t"),
+    "control_response": ("send_t", "t"),
+    "control_request": ("receive_t", "enqueue_t", "dequeue_t", "handled_t", "t"),
+}
+"""By kind, times that follow each other; what is null is left out."""
+_NUMBERED: Final = ("produce", "fetch", "commit", "committed")
+_BLOCK: Final = 256
+"""So many operations of a client are one row when their order is looked at: a jump inside one block
+shows in the next, unless the clock went back again by then."""
+_KEYS: Final = ["arm", "trial", "kind", "process"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Of one writer's rows of a kind. ``wrong``: rows whose times do not stand in their order;
+    ``back_ns``: how far its operations were begun before earlier ones, at most."""
+
+    key: tuple[str, int]
+    kind: str
+    process: str
+    rows: int
+    wrong: int
+    back_ns: int
+    first_t: int | None
+    last_t: int | None
+    """Of rows read off the clock."""
+
+
+def times(history: History) -> list[Times]:
+    frames = [_rows(history, kind) for kind in _IN_ORDER if history.has(kind)]
+    if not frames:
+        return []
+    rows = functools.reduce(lambda a, b: a.unionAll(b), frames)
+    blocks = rows.groupBy(*_KEYS, "_block").agg(
+        F.count("*").alias("rows"),
+        F.sum("_wrong").alias("wrong"),
+        F.min("_t").alias("first_t"),
+        F.max("_t").alias("last_t"),
+        F.min("_begun").alias("_low"),
+        F.max("_begun").alias("_high"),
+    )
+    earlier = Window.partitionBy(*_KEYS).orderBy("_block").rowsBetween(-(2**31), -1)
+    blocks = blocks.withColumn("_back", F.max("_high").over(earlier) - F.col("_low"))
+    found = blocks.groupBy(*_KEYS).agg(
+        F.sum("rows").alias("rows"),
+        F.sum("wrong").alias("wrong"),
+        F.min("first_t").alias("first_t"),
+        F.max("last_t").alias("last_t"),
+        F.greatest(F.max("_back"), F.lit(0)).alias("back_ns"),
+    )
+    return [
+        Times(key=(row.pop("arm"), row.pop("trial")), **row) for row in found.toArrow().to_pylist()
+    ]
+
+
+def _rows(history: History, kind: str) -> DataFrame:
+    numbered = kind in _NUMBERED
+    none = F.lit(None).cast("bigint")
+    on_the_clock = F.when(F.col("error_ns").isNull(), F.col("t"))
+    return history.frame(kind).select(
+        "arm",
+        "trial",
+        F.lit(kind).alias("kind"),
+        "process",
+        (F.expr(f"op div {_BLOCK}") if numbered else none).alias("_block"),
+        (F.col("invoke_t") if numbered else none).alias("_begun"),
+        _wrong(_IN_ORDER[kind]).cast("int").alias("_wrong"),
+        on_the_clock.alias("_t"),
+    )
+
+
+def _wrong(names: tuple[str, ...]) -> Column:
+    """Whether any time lies before the one before it, by more than both may be off."""
+    slack = 2 * F.coalesce("error_ns", F.lit(0))
+    found: Column = F.lit(False)
+    for number, later in enumerate(names):
+        for earlier in names[:number]:
+            odd = F.col(earlier) - F.col(later) > slack
+            found = found | F.coalesce(odd, F.lit(False))
+    return found
