@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -148,6 +149,9 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(one)
 
 
+_IN_VAIN: Final = "Exception while sending command."
+
+
 def end() -> None:
     """End Spark's JVM, whatever it is at, and return when it is gone. Safe to repeat, and where
     none was started; the process cannot start another."""
@@ -156,6 +160,8 @@ def end() -> None:
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is None:  # none, or spark-submit's
         return
+    # Finalizers of its objects still speak to it, in vain: py4j logs each with a traceback.
+    logging.getLogger().addFilter(lambda record: record.msg != _IN_VAIN)
     with contextlib.suppress(OSError):
         jvm.stdin.close()  # it ends when nobody speaks to it any more
     try:

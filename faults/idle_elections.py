@@ -86,9 +86,10 @@ class IdleElections(BaseFault):
             self._down = None
 
     def _is_still(self, ctx: Context) -> bool:
+        """Whether writing has come to an end: not where it has not begun."""
         before = self._ends(ctx)
         ctx.sleep(_STILL_S)
-        return self._ends(ctx) == before
+        return all(before.values()) and self._ends(ctx) == before
 
     def _ends(self, ctx: Context) -> dict[str, int]:
         """By replica, as ``t-0@1``."""
