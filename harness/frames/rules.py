@@ -159,10 +159,6 @@ class RuleBook:
                 acting = rule
         return acting
 
-    def asks_for(self, direction: Direction) -> bool:
-        """Whether any rule looks that way: where none does, frames are not looked at."""
-        return any(rule.direction is direction for rule in self.rules.values())
-
     @staticmethod
     def _is_due(rule: Rule, count: Count) -> bool:
         return count.matched > rule.skip and (rule.times == 0 or count.applied < rule.times)
