@@ -8,8 +8,9 @@ object a line and answers with one: ``{"add": rule}``, ``{"remove": id}``, ``{"c
 ``{"ping": true}``; an error is ``{"error": "..."}``.
 
 A frame that no rule acts on is passed on as it comes, piece by piece; one that is acted on is read
-whole first (up to `_HELD_BYTES`; a larger one passes). Bytes that are no frames close their
-connection and nothing else. When one side ends, what it sent before is still passed on.
+whole first. A larger one than `_HELD_BYTES`, and an error for what cannot say one, is not acted on,
+nor counted as if it were: a fault took hold only where something happened. Bytes that are no frames
+close their connection and nothing else. When one side ends, what it sent before is still passed on.
 """
 
 from __future__ import annotations
@@ -157,8 +158,8 @@ class FrameProxy:
                 size = frame_size(prefix)
                 start = await reader.readexactly(min(size, PEEK_BYTES))
                 head = self._head(connection, direction, start)
-                rule = None if head is None else self._decide(connection, direction, head)
-                if rule is None or head is None or size > _HELD_BYTES:
+                rule = None if head is None else self._decide(connection, direction, head, size)
+                if rule is None or head is None:
                     await _stream(prefix + start, size - len(start), reader, writer)
                 else:
                     rest = await reader.readexactly(size - len(start))
@@ -177,10 +178,16 @@ class FrameProxy:
             connection.owed.popitem(last=False)
         return head
 
-    def _decide(self, connection: _Connection, direction: Direction, head: Head) -> Rule | None:
+    def _decide(
+        self, connection: _Connection, direction: Direction, head: Head, size: int
+    ) -> Rule | None:
+        def can(rule: Rule) -> bool:
+            is_error = rule.action is Action.ERROR
+            return size <= _HELD_BYTES and (not is_error or _error(rule, head) != b"")
+
         route = connection.route
         frame = Seen(route.node, route.link, direction, head.api_key, head.client_id)
-        return self._book.decide(frame)
+        return self._book.decide(frame, can)
 
     async def _act(
         self,
@@ -195,11 +202,9 @@ class FrameProxy:
         if rule.action is Action.DROP:
             return
         if rule.action is Action.ERROR:
-            answer = error_answer(head, rule.error_code)
-            if answer is not None:
-                connection.client[1].write(answer)
-                await connection.client[1].drain()
-                return
+            connection.client[1].write(_error(rule, head))
+            await connection.client[1].drain()
+            return
         if rule.action in (Action.HOLD, Action.DELAY):
             released = self._released.get(rule.id)
             limit_s = rule.delay_ms / 1000 if rule.action is Action.DELAY else None
@@ -223,6 +228,11 @@ async def _stream(
         writer.write(piece)
         await writer.drain()
     await writer.drain()
+
+
+def _error(rule: Rule, head: Head) -> bytes:
+    """What it answers to such a request; nothing where that has no error of its own."""
+    return error_answer(head, rule.error_code) or b""
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ acts on a frame has it; others count it all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
@@ -146,22 +146,19 @@ class RuleBook:
         self.rules.pop(rule_id, None)
         return self.counts.pop(rule_id, Count())
 
-    def decide(self, frame: Seen) -> Rule | None:
-        """Count the frame; the rule that acts on it, if one does."""
+    def decide(self, frame: Seen, can: Callable[[Rule], bool] = lambda _: True) -> Rule | None:
+        """Count the frame; the rule that acts on it, if one does. ``can``: whether a rule is able
+        to act on this frame at all; one that is not has met it and has done nothing."""
         acting: Rule | None = None
         for rule in self.rules.values():
             if not means(rule, frame):
                 continue
             count = self.counts[rule.id]
             count.matched += 1
-            if acting is None and self._is_due(rule, count):
+            if acting is None and self._is_due(rule, count) and can(rule):
                 count.applied += 1
                 acting = rule
         return acting
-
-    def asks_for(self, direction: Direction) -> bool:
-        """Whether any rule looks that way: where none does, frames are not looked at."""
-        return any(rule.direction is direction for rule in self.rules.values())
 
     @staticmethod
     def _is_due(rule: Rule, count: Count) -> bool:

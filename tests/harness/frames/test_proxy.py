@@ -197,6 +197,25 @@ def test_an_error_is_answered_and_the_node_knows_nothing() -> None:
     play(story)
 
 
+def test_what_cannot_be_acted_on_passes_and_is_not_said_to_have_been(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An error for an API that has none at its top; a frame that is too large to be held."""
+
+    async def story(at: Setup) -> None:
+        at.proxy.obey(rule(api=int(ApiKey.METADATA), action="error", error_code=41, times=1))
+        at.send(request(1, ApiKey.METADATA, 1))
+        assert await at.answered() == 1
+        assert at.proxy.obey({"remove": "r"}) == {"ok": True, "matched": 1, "applied": 0}
+        monkeypatch.setattr("harness.frames.proxy._HELD_BYTES", len(request(2)) - 5)
+        at.proxy.obey(rule(times=1))
+        at.send(request(2))
+        assert await at.answered() == 2
+        assert at.proxy.obey({"remove": "r"}) == {"ok": True, "matched": 1, "applied": 0}
+
+    play(story)
+
+
 def test_a_closed_connection_is_closed_alone() -> None:
     async def story(at: Setup) -> None:
         at.proxy.obey(rule(action="close", times=1))

@@ -76,6 +76,17 @@ def test_one_rule_has_a_frame_and_the_others_count_it() -> None:
     assert book.remove("first").applied == 0
 
 
+def test_who_cannot_act_has_not_and_leaves_the_frame_to_others() -> None:
+    book = RuleBook()
+    book.add(rule(id="unable", action="error", times=1))
+    book.add(rule(id="able", action="drop"))
+    acting = book.decide(seen(), lambda one: one.action is not Action.ERROR)
+    assert acting == book.rules["able"]
+    assert (book.counts["unable"].matched, book.counts["unable"].applied) == (1, 0)
+    acting = book.decide(seen())
+    assert acting == book.rules["unable"]
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [

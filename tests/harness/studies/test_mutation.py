@@ -40,7 +40,6 @@ def rule(a: int, b: int = 3 < 4, *, log=None) -> bool:
         stop()
     return a == 5
 '''
-CALLED = {"send", "stop", "check"}
 
 
 def changed(operator: str) -> list[str]:
