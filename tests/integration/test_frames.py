@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from faults import build
@@ -75,6 +76,14 @@ def isr(cluster: Cluster) -> set[int]:
     return set(state.isr)
 
 
+def write_one(cluster: Cluster) -> None:
+    """A record that its leader alone need have: who holds all that there is does not lag."""
+    servers = ",".join(map(str, cluster.bootstrap(Link.CLIENT)))
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": 1})
+    producer.produce(TOPIC, b"one")
+    assert producer.flush(PATIENCE_S) == 0
+
+
 def test_a_held_answer_comes_when_it_is_let_go(cluster: Cluster, fault: Any) -> None:
     assert Capability.FRAMES in cluster.capabilities
     address = cluster.address(2, Link.CLIENT)
@@ -111,6 +120,7 @@ def test_a_follower_whose_fetches_wait_leaves_the_set_and_a_refused_expansion_is
     held, ctx = fault(
         api="FETCH", action="hold", target="leader:held-0", sender="3", link="inter-broker"
     )
+    write_one(cluster)
     until(lambda: isr(cluster) == {1, 2}, "broker 3 leaves the set")
     ctx.frames.add(
         "refuse", api="ALTER_PARTITION", action="error", error="NOT_CONTROLLER", times=1, client="1"
