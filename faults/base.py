@@ -6,8 +6,8 @@ failed) around `inject` and `heal` and reads three attributes for them: ``nodes`
 were resolved, what was measured).
 
 States: new -> [prepared] -> injecting -> in place -> healed. `heal` may be called in each of them,
-from another thread than `inject` (Ctrl-C), and again after it failed: subclasses keep in
-attributes what is to be undone *before* they do it, and `undo` takes from there.
+from another thread than `inject` (Ctrl-C), and again after it failed: what is to be undone is noted
+*before* it is done, and forgotten once it was undone (`BaseFault.owe`, `BaseFault.settle`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
-from faults.protocol import Capability, Context, Entry, FaultFailed
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link
 
 POLL_S: Final = 0.02
+_DOWN: Final = "down"
+
+Owed = tuple[Any, ...]
+"""What is to be undone: its kind, and where."""
 
 
 class BaseFault:
-    """Template: subclasses write ``apply`` and ``undo``, and read their `Params` in __init__."""
+    """Template: subclasses write ``apply`` and read their `Params` in __init__. What they do with
+    `kill`, `pause`, `cut` and the like is undone by heal, last first, unless they did so before."""
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[Capability]] = frozenset()
@@ -35,6 +40,7 @@ class BaseFault:
         self.took_hold: bool | None = None
         self.detail: dict[str, Any] = {}
         self._healing = threading.Lock()
+        self._owed: dict[Owed, Callable[[Context], object]] = {}
 
     @classmethod
     def from_entry(cls, entry: Entry) -> BaseFault:
@@ -55,7 +61,87 @@ class BaseFault:
         raise NotImplementedError
 
     def undo(self, ctx: Context) -> None:
-        """Undo whatever is in place; a no-op when nothing is."""
+        """Undo whatever is in place; a no-op when nothing is. Who starts again needs the others:
+        what is down comes when all else is as it was."""
+        while self._owed:
+            self.settle(ctx, min(reversed(self._owed), key=lambda what: what[0] == _DOWN))
+
+    # -- what is undone ---------------------------------------------------------------------------
+
+    def owe(self, what: Owed, undo: Callable[[Context], object]) -> None:
+        """Note how to undo what is about to be done."""
+        self._owed[what] = undo
+
+    def settle(self, ctx: Context, what: Owed) -> None:
+        """Undo it now; a no-op when nothing of the kind is in place."""
+        if (undo := self._owed.get(what)) is not None:
+            undo(ctx)
+            self._owed.pop(what, None)
+
+    def kill(self, ctx: Context, node: int) -> None:
+        self._owe_start(node)
+        ctx.nodes.kill(node)
+
+    def stop(self, ctx: Context, node: int) -> None:
+        self._owe_start(node)
+        ctx.nodes.stop(node)
+
+    def start(self, ctx: Context, node: int) -> None:
+        """Start what was killed or stopped, unless it runs again."""
+        self.settle(ctx, (_DOWN, node))
+
+    def _owe_start(self, node: int) -> None:
+        def start(ctx: Context) -> None:
+            if not ctx.nodes.is_running(node):
+                ctx.nodes.start(node)
+
+        self.owe((_DOWN, node), start)
+
+    def pause(self, ctx: Context, node: int) -> None:
+        """SIGSTOP; a no-op when it is paused by this fault already."""
+        if ("paused", node) not in self._owed:
+            self.owe(("paused", node), lambda ctx: ctx.nodes.resume(node))
+            ctx.nodes.pause(node)
+
+    def resume(self, ctx: Context, node: int) -> None:
+        self.settle(ctx, ("paused", node))
+
+    def cut(self, ctx: Context, node: int, link: Link) -> None:
+        """The link is down; a no-op when this fault took it down already."""
+        if ("cut", node, link) not in self._owed:
+            self.owe(("cut", node, link), lambda ctx: ctx.links.enable(node, link))
+            ctx.links.disable(node, link)
+
+    def mend(self, ctx: Context, node: int, link: Link) -> None:
+        self.settle(ctx, ("cut", node, link))
+
+    def delay_answers(self, ctx: Context, node: int, link: Link, latency_ms: int) -> None:
+        """Whatever comes back on the link is late; until `let_answers`."""
+        self._toxic(ctx, node, link, "latency", {"latency": latency_ms, "jitter": 0})
+
+    def hold_answers(self, ctx: Context, node: int, link: Link) -> None:
+        """Whatever comes back on the link is thrown away; until `let_answers`, which closes its
+        connections."""
+        self._toxic(ctx, node, link, "timeout", {"timeout": 0})
+
+    def let_answers(self, ctx: Context, node: int, link: Link) -> None:
+        self.settle(ctx, ("toxic", node, link))
+
+    def _toxic(
+        self, ctx: Context, node: int, link: Link, kind: str, attributes: dict[str, Any]
+    ) -> None:
+        self.owe(
+            ("toxic", node, link), lambda ctx: ctx.links.remove_toxic(node, link, name=self.id)
+        )
+        ctx.links.add_toxic(
+            node,
+            link,
+            name=self.id,
+            kind=kind,
+            stream="downstream",
+            toxicity=1.0,
+            attributes=attributes,
+        )
 
 
 def wait_for(

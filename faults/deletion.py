@@ -85,7 +85,6 @@ class DeleteTopicAway(DeleteTopic):
     def read(self, params: Params) -> None:
         self.targets = read_targets(params)
         self.away_ms = params.integer("away_ms", 1000)
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         if not self._made:
@@ -93,8 +92,7 @@ class DeleteTopicAway(DeleteTopic):
         node = aim(ctx, self.targets)[0]
         if not any(node in state.replicas for state in ctx.view.partitions(self.topic)):
             raise FaultFailed(f"broker {node} has no replica of {self.topic}")
-        self._down = node
-        ctx.nodes.stop(node)
+        self.stop(ctx, node)
         wait_for(
             ctx,
             lambda: node not in ctx.view.live_brokers(),
@@ -105,12 +103,6 @@ class DeleteTopicAway(DeleteTopic):
         ctx.sleep(self.away_ms / 1000)
         self.detail |= {"topic": self.topic, "away": node}
         self.detail["gone_meanwhile"] = not ctx.view.partitions(self.topic)
-        self.undo(ctx)
+        self.start(ctx, node)
         self._await_gone(ctx)
         self.took_hold = True
-
-    def undo(self, ctx: Context) -> None:
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None

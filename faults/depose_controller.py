@@ -36,8 +36,6 @@ class DeposeController(BaseFault):
         self.how = params.choice("how", _HOWS, "pause")
         self.takeover_ms = params.integer("takeover_ms", 45_000, low=1)
         params.done()
-        self._cut: list[tuple[int, Link]] = []
-        self._paused: int | None = None
 
     def apply(self, ctx: Context) -> None:
         (old,) = aim(ctx, ["controller"])
@@ -46,13 +44,11 @@ class DeposeController(BaseFault):
         self.detail |= {"deposed": old, "controller_epoch": old_epoch, "how": self.how}
         started = ctx.now_ns()
         if self.how == "pause":
-            self._paused = old
-            ctx.nodes.pause(old)
+            self.pause(ctx, old)
         else:
             link = Link.ZOOKEEPER if Capability.ZOOKEEPER in ctx.capabilities else Link.CONTROL
             self.detail["link"] = str(link)
-            self._cut.append((old, link))
-            ctx.links.disable(old, link)
+            self.cut(ctx, old, link)
 
         def succeeded() -> bool:
             epoch, now = ctx.view.controller_epoch(), ctx.view.controller()
@@ -70,11 +66,3 @@ class DeposeController(BaseFault):
             "takeover_ns": ctx.now_ns() - started,
         }
         self.took_hold = True
-
-    def undo(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
-        while self._cut:
-            ctx.links.enable(*self._cut[-1])
-            self._cut.pop()

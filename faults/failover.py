@@ -36,7 +36,6 @@ class DoubleFailover(BaseFault):
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.elect_ms = params.integer("elect_ms", 30_000, low=1)
         params.done()
-        self._down: list[int] = []
 
     def apply(self, ctx: Context) -> None:
         first = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.in_sync_ms, least=3)
@@ -51,11 +50,10 @@ class DoubleFailover(BaseFault):
 
     def _take_down(self, ctx: Context, node: int, how: str) -> None:
         self.nodes = [*self.nodes, node]
-        self._down.append(node)
         if how == "stop":
-            ctx.nodes.stop(node)
+            self.stop(ctx, node)
         else:
-            ctx.nodes.kill(node)
+            self.kill(ctx, node)
 
     def _elected_after(self, ctx: Context, before: PartitionState) -> PartitionState:
         seen: list[PartitionState] = []
@@ -74,9 +72,3 @@ class DoubleFailover(BaseFault):
             poll_s=_LOOK_S,
         )
         return seen[0]
-
-    def undo(self, ctx: Context) -> None:
-        while self._down:
-            if not ctx.nodes.is_running(self._down[-1]):
-                ctx.nodes.start(self._down[-1])
-            self._down.pop()

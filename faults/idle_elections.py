@@ -35,11 +35,10 @@ class IdleElections(BaseFault):
         params = Params(entry)
         self.partitions = read_partitions(params)
         self.times = params.integer("times", 3, low=1, high=1000)
-        self.kill = params.flag("kill", False)
+        self.kills = params.flag("kill", False)
         self.idle_ms = params.integer("idle_ms", 20_000, low=1)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
         params.done()
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         wait_for(
@@ -54,7 +53,7 @@ class IdleElections(BaseFault):
             states = find_partitions(self.partitions, ctx)
             moves += move(ctx, states, "next", ctx.rng, self.timeout_ms)
         self.nodes = sorted({m["from"] for m in moves} | {m["to"] for m in moves})
-        if self.kill:
+        if self.kills:
             self._succeed(ctx)
         after = self._ends(ctx)
         grown = {name: end for name, end in after.items() if end != ends.get(name)}
@@ -64,10 +63,9 @@ class IdleElections(BaseFault):
     def _succeed(self, ctx: Context) -> None:
         """Whoever leads the first partition is killed; all that it led is led by others then."""
         leader = find_partitions(self.partitions, ctx)[0].leader
-        self._down = leader
         self.nodes = sorted({*self.nodes, leader})
         led = {(s.topic, s.partition) for s in self._led_by(ctx, leader)}
-        ctx.nodes.kill(leader)
+        self.kill(ctx, leader)
         wait_for(
             ctx,
             lambda: not self._led_by(ctx, leader, -1),
@@ -78,12 +76,6 @@ class IdleElections(BaseFault):
 
     def _led_by(self, ctx: Context, *nodes: int) -> list[PartitionState]:
         return [s for s in find_partitions(self.partitions, ctx) if s.leader in nodes]
-
-    def undo(self, ctx: Context) -> None:
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None
 
     def _is_still(self, ctx: Context) -> bool:
         """Whether writing has come to an end: not where it has not begun."""

@@ -40,9 +40,6 @@ class IsrLag(BaseFault):
         self.hold_ms = params.integer("hold_ms", 500)
         self.timeout_ms = params.integer("timeout_ms", 20_000, low=1)
         params.done()
-        self._paused: int | None = None
-        self._toxic: int | None = None
-        self._cut: int | None = None
 
     def apply(self, ctx: Context) -> None:
         full = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms, least=2)
@@ -93,30 +90,8 @@ class IsrLag(BaseFault):
 
     def _hold_back(self, ctx: Context, slow: int, leader: int) -> None:
         if self.how == "pause":
-            self._paused = slow
-            ctx.nodes.pause(slow)
+            self.pause(ctx, slow)
         elif self.how == "latency":
-            self._toxic = leader
-            ctx.links.add_toxic(
-                leader,
-                Link.INTER_BROKER,
-                name=self.id,
-                kind="latency",
-                stream="downstream",
-                toxicity=1.0,
-                attributes={"latency": 2 * self.lag_ms, "jitter": 0},
-            )
+            self.delay_answers(ctx, leader, Link.INTER_BROKER, 2 * self.lag_ms)
         else:
-            self._cut = leader
-            ctx.links.disable(leader, Link.INTER_BROKER)
-
-    def undo(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
-        if self._toxic is not None:
-            ctx.links.remove_toxic(self._toxic, Link.INTER_BROKER, name=self.id)
-            self._toxic = None
-        if self._cut is not None:
-            ctx.links.enable(self._cut, Link.INTER_BROKER)
-            self._cut = None
+            self.cut(ctx, leader, Link.INTER_BROKER)

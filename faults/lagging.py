@@ -47,8 +47,6 @@ class _HeldKill(BaseFault):
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 8000, low=1)
         params.done()
-        self._held: int | None = None
-        self._down: int | None = None
 
     default_records: ClassVar[int] = 10
 
@@ -69,16 +67,7 @@ class _HeldKill(BaseFault):
         leader, followers = state.leader, self._followers(ctx, state)
         self.nodes = [leader]
         self.detail["controller"] = ctx.view.controller()
-        self._held = leader
-        ctx.links.add_toxic(
-            leader,
-            self.link,
-            name=self.id,
-            kind="timeout",
-            stream="downstream",
-            toxicity=1.0,
-            attributes={"timeout": 0},
-        )
+        self.hold_answers(ctx, leader, self.link)
         at_first = self.end(ctx, leader)
         wait_for(
             ctx,
@@ -87,12 +76,11 @@ class _HeldKill(BaseFault):
             what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,
         )
-        self._down = leader
-        ctx.nodes.kill(leader)
+        self.kill(ctx, leader)
         found = self.come_about(ctx, leader, followers, at_first)
         self.detail |= {"followers": followers, "records": found}
         self.took_hold = found > 0 and not ctx.nodes.is_running(leader)
-        self._let_go(ctx)  # who dials it when it is back is answered at once
+        self.let_answers(ctx, leader, self.link)  # who dials it when it is back is answered at once
 
     waits_for: ClassVar[str]
 
@@ -107,18 +95,6 @@ class _HeldKill(BaseFault):
             return []
         live = set(ctx.view.live_brokers())
         return [r for r in state.isr if r != state.leader and r in live]
-
-    def _let_go(self, ctx: Context) -> None:
-        if self._held is not None:
-            ctx.links.remove_toxic(self._held, self.link, name=self.id)
-            self._held = None
-
-    def undo(self, ctx: Context) -> None:
-        self._let_go(ctx)
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None
 
 
 class LaggedKill(_HeldKill):
@@ -169,8 +145,6 @@ class LaggingFollower(BaseFault):
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 2000, low=1)
         params.done()
-        self._paused: int | None = None
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         state = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.in_sync_ms, least=3)
@@ -179,8 +153,7 @@ class LaggingFollower(BaseFault):
         if self.laggard == "last":
             laggard, other = other, laggard
         self.nodes = [state.leader, laggard]
-        self._paused = laggard
-        ctx.nodes.pause(laggard)
+        self.pause(ctx, laggard)
         wait_for(
             ctx,
             lambda: self._behind(ctx, laggard, other) >= self.records,
@@ -188,9 +161,8 @@ class LaggingFollower(BaseFault):
             what=f"broker {laggard} is {self.records} records behind broker {other}",
             poll_s=_LOOK_S,
         )
-        self._down = state.leader
-        ctx.nodes.kill(state.leader)
-        self._resume(ctx)
+        self.kill(ctx, state.leader)
+        self.resume(ctx, laggard)
         ctx.sleep(_SETTLED_S)  # what had reached its socket is in its log now
         now = partition_state(ctx.view, self.topic, self.partition)
         behind = self._behind(ctx, laggard, other)
@@ -207,15 +179,3 @@ class LaggingFollower(BaseFault):
     def _behind(self, ctx: Context, laggard: int, other: int) -> int:
         end = log_end(ctx, other, self.topic, self.partition)
         return end - log_end(ctx, laggard, self.topic, self.partition)
-
-    def _resume(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
-
-    def undo(self, ctx: Context) -> None:
-        self._resume(ctx)
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None

@@ -45,16 +45,13 @@ class LastInSync(BaseFault):
         self.lead_ms = params.integer("lead_ms", 5000, low=1)
         self.alone_ms = params.integer("alone_ms", 3800)
         params.done()
-        self._cut: int | None = None
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         full = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.in_sync_ms, least=2)
         leader = full.leader
         self.nodes = [leader]
         self.detail["controller"] = ctx.view.controller()
-        self._cut = leader
-        ctx.links.disable(leader, Link.INTER_BROKER)
+        self.cut(ctx, leader, Link.INTER_BROKER)
         wait_for(
             ctx,
             lambda: self._state(ctx).isr == (leader,),
@@ -69,9 +66,8 @@ class LastInSync(BaseFault):
             what=f"broker {leader} is {self.records} records ahead of the others",
             poll_s=_LOOK_S,
         )
-        self._down = leader
-        ctx.nodes.kill(leader)
-        self._mend(ctx)
+        self.kill(ctx, leader)
+        self.mend(ctx, leader, Link.INTER_BROKER)
         wait_for(
             ctx,
             lambda: leader not in ctx.view.live_brokers(),
@@ -101,15 +97,3 @@ class LastInSync(BaseFault):
         followers = [node for node in full.replicas if node != full.leader]
         ends = [log_end(ctx, node, self.topic, self.partition) for node in followers]
         return log_end(ctx, full.leader, self.topic, self.partition) - max(ends)
-
-    def _mend(self, ctx: Context) -> None:
-        if self._cut is not None:
-            ctx.links.enable(self._cut, Link.INTER_BROKER)
-            self._cut = None
-
-    def undo(self, ctx: Context) -> None:
-        self._mend(ctx)
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None

@@ -36,38 +36,21 @@ class LateRegistration(BaseFault):
         self.targets = read_targets(params)
         self.delay_ms = params.integer("delay_ms", 1000, low=1, high=60_000)
         params.done()
-        self._cut: int | None = None
-        self._delayed: int | None = None
-
-    @property
-    def toxic_name(self) -> str:
-        return f"{self.id}-late"
 
     def apply(self, ctx: Context) -> None:
         node = aim(ctx, self.targets)[0]
         before = ctx.view.broker_epoch(node)
         self.nodes = [node]
         self.detail |= {"targets": self.targets, "broker_epoch": before}
-        self._cut = node
-        ctx.links.disable(node, Link.ZOOKEEPER)
+        self.cut(ctx, node, Link.ZOOKEEPER)
         wait_for(
             ctx,
             lambda: ctx.view.broker_epoch(node) is None,
             timeout_ms=_TIMEOUT_MS,
             what=f"the session of broker {node} has ended",
         )
-        self._delayed = node
-        ctx.links.add_toxic(
-            node,
-            Link.ZOOKEEPER,
-            name=self.toxic_name,
-            kind="latency",
-            stream="downstream",
-            toxicity=1.0,
-            attributes={"latency": self.delay_ms, "jitter": 0},
-        )
-        ctx.links.enable(node, Link.ZOOKEEPER)
-        self._cut = None
+        self.delay_answers(ctx, node, Link.ZOOKEEPER, self.delay_ms)
+        self.mend(ctx, node, Link.ZOOKEEPER)
         wait_for(
             ctx,
             lambda: ctx.view.broker_epoch(node) not in (None, before),
@@ -77,11 +60,3 @@ class LateRegistration(BaseFault):
         self.detail["new_broker_epoch"] = ctx.view.broker_epoch(node)
         self.took_hold = True
         ctx.sleep(2 * self.delay_ms / 1000)
-
-    def undo(self, ctx: Context) -> None:
-        if self._cut is not None:
-            ctx.links.enable(self._cut, Link.ZOOKEEPER)
-            self._cut = None
-        if self._delayed is not None:
-            ctx.links.remove_toxic(self._delayed, Link.ZOOKEEPER, name=self.toxic_name)
-            self._delayed = None

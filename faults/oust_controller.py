@@ -49,8 +49,6 @@ class OustController(BaseFault):
         self.takeover_ms = params.integer("takeover_ms", 45_000, low=1)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
         params.done()
-        self._slow: int | None = None
-        self._paused: int | None = None
         self._election: _Election | None = None
 
     def apply(self, ctx: Context) -> None:
@@ -62,31 +60,18 @@ class OustController(BaseFault):
         chosen = sorted(reorder(ctx, states, "next", ctx.rng, self.timeout_ms))
         self.detail["partitions"] = [f"{topic}-{partition}" for topic, partition in chosen]
         registered = ctx.view.broker_epoch(old)
-        self._slow_down(ctx, old)
+        self.delay_answers(ctx, old, Link.ZOOKEEPER, self.latency_ms)
         self._election = _Election(ctx, chosen)
         ctx.sleep(0.6 * self.latency_ms / 1000)  # it has read by then, and has no answer yet
-        self._paused = old
-        ctx.nodes.pause(old)
+        self.pause(ctx, old)
         if self._election.outcome is not None:
             raise FaultFailed(f"the election did not last: {self._election.outcome}")
         self._replace(ctx, old, old_epoch)
         # With a session that ended meanwhile nothing is tried: ZooKeeper itself refuses its writes.
         session_lived = ctx.view.broker_epoch(old) == registered
         self.detail["session_lived"] = session_lived
-        self._wake(ctx)
+        self.resume(ctx, old)
         self.took_hold = session_lived
-
-    def _slow_down(self, ctx: Context, old: int) -> None:
-        self._slow = old
-        ctx.links.add_toxic(
-            old,
-            Link.ZOOKEEPER,
-            name=self.id,
-            kind="latency",
-            stream="downstream",
-            toxicity=1.0,
-            attributes={"latency": self.latency_ms, "jitter": 0},
-        )
 
     def _replace(self, ctx: Context, old: int, old_epoch: int) -> None:
         """Returns when a successor has not only been elected but acts."""
@@ -112,16 +97,8 @@ class OustController(BaseFault):
             "takeover_ns": ctx.now_ns() - started,
         }
 
-    def _wake(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
-
     def undo(self, ctx: Context) -> None:
-        self._wake(ctx)
-        if self._slow is not None:
-            ctx.links.remove_toxic(self._slow, Link.ZOOKEEPER, name=self.id)
-            self._slow = None
+        super().undo(ctx)
         if self._election is not None:
             self.detail["election"] = self._election.outcome or "not answered yet"
 

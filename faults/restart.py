@@ -49,14 +49,12 @@ class _NodesDown(BaseFault):
         self.until_unregistered = params.flag("until_unregistered", self.default_unregistered)
         self.until_replaced = params.flag("until_replaced", False)
         params.done()
-        self._down: list[int] = []
 
     def apply(self, ctx: Context) -> None:
         self.nodes = aim(ctx, self.targets)
         self.detail["targets"] = self.targets
         self.detail["controller"] = ctx.view.controller()
         for node in self.nodes:
-            self._down.append(node)
             self.take_down(ctx, node)
         if self.until_unregistered:
             wait_for(
@@ -74,17 +72,8 @@ class _NodesDown(BaseFault):
             )
         self.took_hold = self.is_down(ctx)
 
-    def undo(self, ctx: Context) -> None:
-        while self._down:
-            self.bring_back(ctx, self._down[-1])
-            self._down.pop()
-
     def take_down(self, ctx: Context, node: int) -> None:
         raise NotImplementedError
-
-    def bring_back(self, ctx: Context, node: int) -> None:
-        if not ctx.nodes.is_running(node):
-            ctx.nodes.start(node)
 
     def is_down(self, ctx: Context) -> bool:
         return not any(ctx.nodes.is_running(node) for node in self.nodes)
@@ -97,7 +86,7 @@ class Stop(_NodesDown):
     needs = frozenset({Capability.CONTROLLED_STOP})
 
     def take_down(self, ctx: Context, node: int) -> None:
-        ctx.nodes.stop(node)
+        self.stop(ctx, node)
 
 
 class Kill(_NodesDown):
@@ -107,7 +96,7 @@ class Kill(_NodesDown):
     needs = frozenset({Capability.KILL})
 
     def take_down(self, ctx: Context, node: int) -> None:
-        ctx.nodes.kill(node)
+        self.kill(ctx, node)
 
 
 class Pause(_NodesDown):
@@ -117,10 +106,7 @@ class Pause(_NodesDown):
     needs = frozenset({Capability.PAUSE})
 
     def take_down(self, ctx: Context, node: int) -> None:
-        ctx.nodes.pause(node)
-
-    def bring_back(self, ctx: Context, node: int) -> None:
-        ctx.nodes.resume(node)
+        self.pause(ctx, node)
 
     def is_down(self, ctx: Context) -> bool:
         return True  # the signal cannot be refused
@@ -131,18 +117,15 @@ class Restarts(BaseFault):
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry)
-        self._down: int | None = None
         self.done = 0
 
     def restart(self, ctx: Context, node: int, *, kill: bool, down_ms: int) -> None:
-        self._down = node
         if kill:
-            ctx.nodes.kill(node)
+            self.kill(ctx, node)
         else:
-            ctx.nodes.stop(node)
+            self.stop(ctx, node)
         ctx.sleep(down_ms / 1000)
-        ctx.nodes.start(node)
-        self._down = None
+        self.start(ctx, node)
         self.done += 1
 
     def wait_in_sync(self, ctx: Context, node: int, timeout_ms: int) -> None:
@@ -158,12 +141,6 @@ class Restarts(BaseFault):
             what=f"broker {node} is in every ISR",
             poll_s=0.1,
         )
-
-    def undo(self, ctx: Context) -> None:
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None
 
 
 class RollingRestart(Restarts):

@@ -27,17 +27,9 @@ class Staged(BaseFault):
         self.partition = partition
         self.read(params)
         params.done()
-        self._down: list[int] = []
-        self._rules: list[str] = []
 
     def read(self, params: Params) -> None:
         """A story's own parameters."""
-
-    def undo(self, ctx: Context) -> None:
-        while self._rules:
-            self.release(ctx, self._rules[-1])
-        while self._down:
-            self.start(ctx, self._down[-1])
 
     # -- steps ------------------------------------------------------------------------------------
 
@@ -47,33 +39,25 @@ class Staged(BaseFault):
 
     def kill(self, ctx: Context, node: int) -> None:
         """SIGKILL, and wait until the cluster knows."""
-        self._down.append(node)
-        ctx.nodes.kill(node)
+        super().kill(ctx, node)
         self.wait(ctx, f"broker {node} is gone", lambda: node not in ctx.view.live_brokers())
-
-    def start(self, ctx: Context, node: int) -> None:
-        """Start it and wait until it serves."""
-        if not ctx.nodes.is_running(node):
-            ctx.nodes.start(node)
-        self._down = [other for other in self._down if other != node]
 
     def hold(self, ctx: Context, name: str, api: str, **which: Any) -> str:
         """Let frames wait (`faults.protocol.Frames.add`) until `release`; the rule's id."""
-        rule = f"{self.id}-{name}"
-        self._rules.append(rule)
-        ctx.frames.add(rule, api=api, action="hold", **which)
-        return rule
+        return self._add(ctx, name, api=api, action="hold", **which)
 
     def watch(self, ctx: Context, name: str, api: str, **which: Any) -> str:
         """Count frames that pass; the rule's id."""
-        rule = f"{self.id}-{name}"
-        self._rules.append(rule)
-        ctx.frames.add(rule, api=api, action="delay", delay_ms=1, **which)
-        return rule
+        return self._add(ctx, name, api=api, action="delay", delay_ms=1, **which)
+
+    def _add(self, ctx: Context, name: str, **rule: Any) -> str:
+        rule_id = f"{self.id}-{name}"
+        self.owe(("frames", rule_id), lambda ctx: ctx.frames.remove(rule_id))
+        ctx.frames.add(rule_id, **rule)
+        return rule_id
 
     def release(self, ctx: Context, rule: str) -> None:
-        ctx.frames.remove(rule)
-        self._rules = [other for other in self._rules if other != rule]
+        self.settle(ctx, ("frames", rule))
 
     def wait(self, ctx: Context, what: str, met: Callable[[], object]) -> None:
         wait_for(ctx, lambda: bool(met()), timeout_ms=_TIMEOUT_MS, what=what)

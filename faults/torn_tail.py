@@ -101,13 +101,11 @@ class TornTail(BaseFault):
         self.mode = params.choice("mode", MODES, "torn")
         self.cut_bytes = params.integer("cut_bytes", 20, low=1)
         params.done()
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         node = resolve_one(self.target, ctx.view, ctx.rng)
         self.nodes = [node]
-        self._down = node
-        ctx.nodes.kill(node)
+        self.kill(ctx, node)
         segment = self._choose(Path(ctx.nodes.log_dir(node)), ctx.rng)
         done = tear(segment, self.mode, cut_bytes=self.cut_bytes, rng=ctx.rng)
         self.detail |= {"partition": segment.parent.name, "segment": segment.name, **done}
@@ -130,9 +128,3 @@ class TornTail(BaseFault):
         if not filled:
             raise FaultFailed(f"no partition in {log_dir} has records in its active segment")
         return rng.choice(filled)
-
-    def undo(self, ctx: Context) -> None:
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None

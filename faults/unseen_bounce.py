@@ -36,8 +36,6 @@ class UnseenBounce(BaseFault):
         params = Params(entry)
         self.targets = read_targets(params, default="not-controller")
         params.done()
-        self._paused: int | None = None
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         node = aim(ctx, self.targets)[0]
@@ -47,13 +45,10 @@ class UnseenBounce(BaseFault):
         before = ctx.view.broker_epoch(node)
         self.nodes = [node]
         self.detail |= {"targets": self.targets, "controller": controller, "broker_epoch": before}
-        self._paused = controller
-        ctx.nodes.pause(controller)
+        self.pause(ctx, controller)
         begun = ctx.now_ns()
-        self._down = node
-        ctx.nodes.stop(node)
+        self.stop(ctx, node)
         ctx.nodes.start(node, wait_ready=False)
-        self._down = None
         wait_for(
             ctx,
             lambda: ctx.view.broker_epoch(node) not in (None, before),
@@ -61,21 +56,9 @@ class UnseenBounce(BaseFault):
             what=f"broker {node} is registered anew",
         )
         self.detail["away_ns"] = ctx.now_ns() - begun
-        self._resume(ctx)
+        self.resume(ctx, controller)
         self.detail["new_broker_epoch"] = ctx.view.broker_epoch(node)
         same = ctx.view.controller() == controller and ctx.view.controller_epoch() == epoch
         if not same:
             raise FaultFailed(f"broker {controller} lost its session while it was stopped")
         self.took_hold = True
-
-    def _resume(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
-
-    def undo(self, ctx: Context) -> None:
-        self._resume(ctx)
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None

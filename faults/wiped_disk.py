@@ -46,7 +46,6 @@ class WipeDisk(BaseFault):
         self.targets = read_targets(params)
         self.in_sync_ms = params.integer("in_sync_ms", 30_000, low=1)
         params.done()
-        self._down: int | None = None
 
     def apply(self, ctx: Context) -> None:
         wait_for(
@@ -61,8 +60,7 @@ class WipeDisk(BaseFault):
         if alone:
             raise FaultFailed(f"broker {node} is all of the in-sync set of {', '.join(alone[:3])}")
         self.nodes = [node]
-        self._down = node
-        ctx.nodes.kill(node)
+        self.kill(ctx, node)
         wait_for(
             ctx,
             lambda: all(node not in state.isr for state in ctx.view.partitions()),
@@ -76,12 +74,6 @@ class WipeDisk(BaseFault):
         left = sorted(path.name for path in log_dir.iterdir() if path.name not in KEPT)
         self.detail |= {"targets": self.targets, "removed": len(removed), "held_batches": held}
         self.took_hold = held > 0 and not left
-
-    def undo(self, ctx: Context) -> None:
-        if self._down is not None:
-            if not ctx.nodes.is_running(self._down):
-                ctx.nodes.start(self._down)
-            self._down = None
 
 
 def wipe(log_dir: Path) -> list[str]:

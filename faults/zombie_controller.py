@@ -49,8 +49,6 @@ class ZombieController(BaseFault):
         self.resume_after_takeover = params.flag("resume_after_takeover", True)
         self.speak_ms = params.integer("speak_ms", 1000, low=0)
         params.done()
-        self._cut: list[tuple[int, Link]] = []
-        self._paused: int | None = None
 
     def apply(self, ctx: Context) -> None:
         if self.how == "pause" and Capability.PAUSE not in ctx.capabilities:
@@ -63,11 +61,9 @@ class ZombieController(BaseFault):
             self._pile_up(ctx, zombie)
         started = ctx.now_ns()
         if self.how == "pause":
-            self._paused = zombie
-            ctx.nodes.pause(zombie)
+            self.pause(ctx, zombie)
         else:
-            self._cut.append((zombie, Link.ZOOKEEPER))
-            ctx.links.disable(zombie, Link.ZOOKEEPER)
+            self.cut(ctx, zombie, Link.ZOOKEEPER)
         wait_for(
             ctx,
             lambda: (
@@ -84,25 +80,18 @@ class ZombieController(BaseFault):
         }
         wakes = self.how != "pause" or self.resume_after_takeover
         if self.backlog and wakes and Capability.PAUSE in ctx.capabilities:
-            self._hold_still(ctx, zombie)
-            self._open_control_links(ctx)
+            # Without ZooKeeper and still, whichever of the two it is already.
+            self.cut(ctx, zombie, Link.ZOOKEEPER)
+            self.pause(ctx, zombie)
+            self._open_control_link(ctx)
             self._await_heard(ctx)
-            self._wake(ctx)
+            self.resume(ctx, zombie)
             ctx.sleep(self.speak_ms / 1000)
         else:
             if wakes:
-                self._wake(ctx)
-            self._open_control_links(ctx)
+                self.resume(ctx, zombie)
+            self._open_control_link(ctx)
         self.took_hold = True
-
-    def _hold_still(self, ctx: Context, zombie: int) -> None:
-        """Paused and without ZooKeeper, whichever of the two it is already."""
-        if (zombie, Link.ZOOKEEPER) not in self._cut:
-            self._cut.append((zombie, Link.ZOOKEEPER))
-            ctx.links.disable(zombie, Link.ZOOKEEPER)
-        if self._paused is None:
-            self._paused = zombie
-            ctx.nodes.pause(zombie)
 
     def _await_heard(self, ctx: Context) -> None:
         witness = self.detail["witness"]
@@ -121,31 +110,17 @@ class ZombieController(BaseFault):
         )
         self.detail["heard_ns"] = ctx.now_ns() - started
 
-    def _wake(self, ctx: Context) -> None:
-        if self._paused is not None:
-            ctx.nodes.resume(self._paused)
-            self._paused = None
-
-    def _open_control_links(self, ctx: Context) -> None:
-        for node, link in [cut for cut in self._cut if cut[1] is not Link.ZOOKEEPER]:
-            ctx.links.enable(node, link)
-            self._cut.remove((node, link))
+    def _open_control_link(self, ctx: Context) -> None:
+        if (witness := self.detail.get("witness")) is not None:
+            self.mend(ctx, witness, Link.CONTROL)
 
     def _pile_up(self, ctx: Context, zombie: int) -> None:
         others = [n for n in sorted(ctx.view.live_brokers()) if n != zombie]
         if not others:
             raise FaultFailed("backlog needs a second live broker")
         witness = ctx.rng.choice(others)
-        self._cut.append((witness, Link.CONTROL))
-        ctx.links.disable(witness, Link.CONTROL)
+        self.cut(ctx, witness, Link.CONTROL)
         topic = f"zombie-{self.id}"
         # The zombie leads it, so that creation needs no answer from the witness.
         ctx.admin.create_topic(topic, {0: [zombie, witness]}, {})
         self.detail |= {"witness": witness, "topic": topic}
-
-    def undo(self, ctx: Context) -> None:
-        self._wake(ctx)
-        while self._cut:
-            node, link = self._cut[-1]
-            ctx.links.enable(node, link)
-            self._cut.pop()

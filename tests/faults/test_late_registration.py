@@ -27,7 +27,7 @@ def test_it_is_told_late_what_is_so_already(ctx: Any, entry: Any) -> None:
     assert fault.took_hold
     assert fault.nodes == [2]
     assert fault.detail["broker_epoch"] == before < fault.detail["new_broker_epoch"]
-    assert toxics_at == [(2, Link.ZOOKEEPER, "e1-late", "downstream")], (
+    assert toxics_at == [(2, Link.ZOOKEEPER, "e1", "downstream")], (
         "the delay is there before the way is"
     )
     fault.heal(ctx)
