@@ -125,6 +125,11 @@ def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) 
     ]
 
 
+def rounds(profile: Profile, round_ms: int, *, least: int = 1) -> range:
+    """The turns of a story that is told again and again while chaos lasts: as many as have room."""
+    return range(max(least, int(profile.chaos_s * 1000) // round_ms))
+
+
 def spread(
     partitions: int, brokers: Sequence[int], replication_factor: int
 ) -> dict[int, list[int]]:

@@ -28,6 +28,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rounds,
     spread,
     tail_reader,
 )
@@ -53,7 +54,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
+    for turn in rounds(profile, ROUND_MS):
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
         at_ms = turn * ROUND_MS + rng.randint(200, 500)
         role = ("successor", "leader")[turn % 2]

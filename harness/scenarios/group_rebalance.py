@@ -23,6 +23,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    rounds,
     spread,
 )
 from harness.settings import Profile
@@ -81,7 +82,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     ways = ["kill", "stop"]
     rng.shuffle(ways)
     entries = []
-    for step in range(max(2, int(profile.chaos_s * 1000) // STEP_MS)):
+    for step in rounds(profile, STEP_MS, least=2):
         way = "unanswered-kill" if step % 2 else ways[step // 2 % len(ways)]
         other = {"partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}"}
         entries.append(

@@ -22,6 +22,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rounds,
     spread,
 )
 from harness.settings import Profile
@@ -56,7 +57,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     """Elections wait for an idle moment by themselves; a kill in every second pause."""
     cycle_ms = BUSY_MS + IDLE_MS
     entries: list[Entry] = []
-    for turn in range(max(2, int(profile.chaos_s * 1000) // cycle_ms)):
+    for turn in rounds(profile, cycle_ms, least=2):
         at_ms = turn * cycle_ms + rng.randint(100, 400)
         kill = turn % 2 == 0
         entries.append(

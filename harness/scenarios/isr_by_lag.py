@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Topic,
     led_by,
     replicated_load,
+    rounds,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -64,7 +65,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 "hold_ms": rng.randint(1700, 2100),
             },
         )
-        for turn in range(max(2, int(profile.chaos_s * 1000) // STEP_MS))
+        for turn in rounds(profile, STEP_MS, least=2)
     ]
     return Plan.of(rng.getrandbits(31), entries)
 

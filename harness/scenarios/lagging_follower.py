@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rounds,
     tail_reader,
 )
 from harness.settings import Profile
@@ -69,7 +70,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 "lag_ms": LAG_MS,
             },
         )
-        for turn in range(max(2, int(profile.chaos_s * 1000) // ROUND_MS))
+        for turn in rounds(profile, ROUND_MS, least=2)
     ]
     return Plan.of(rng.getrandbits(31), entries)
 

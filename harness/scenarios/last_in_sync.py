@@ -22,6 +22,7 @@ from harness.scenarios.base import (
     Topic,
     led_by,
     replicated_load,
+    rounds,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -54,7 +55,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             duration_ms=AWAY_MS,
             params={"partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}"},
         )
-        for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS))
+        for turn in rounds(profile, ROUND_MS)
     ]
     return Plan.of(rng.getrandbits(31), entries)
 

@@ -26,6 +26,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rounds,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -73,8 +74,7 @@ def _steady(stage: Stage, partition: int) -> Role:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    rounds = max(1, int(profile.chaos_s * 1000) // ROUND_MS)
-    for turn in range(rounds):
+    for turn in rounds(profile, ROUND_MS):
         entries += _round(turn, turn * ROUND_MS + 200, rng)
     return Plan.of(rng.getrandbits(31), entries)
 

@@ -23,6 +23,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rounds,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -50,7 +51,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
+    for turn in rounds(profile, ROUND_MS):
         entries += _round(turn, turn * ROUND_MS + rng.randint(200, 500))
     return Plan.of(rng.getrandbits(31), entries)
 

@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rounds,
     spread,
 )
 from harness.settings import Profile
@@ -46,7 +47,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
+    for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + 300
         entries += [
             Entry(
