@@ -258,7 +258,7 @@ def _latency(results: Results, arms: tuple[str, str], names: tuple[str, str]) ->
         or probed.sign == "unmeasured"
     ):
         return probed
-    if a50 is None or b50 is None or min(a_count or 0, b_count or 0) < _OWN_NEEDED:
+    if a50 is None or b50 is None or min(a_count or 0, b_count or 0) < _NEEDED:
         least = units.words(int(min(a_count or 0, b_count or 0)), "request")
         says = f" The controller's own requests are too few to say the same ({least} in an arm)."
         return Effect(probed.question, probed.sign, probed.says + says)
@@ -278,7 +278,7 @@ def _latency(results: Results, arms: tuple[str, str], names: tuple[str, str]) ->
 
 
 _OWN_FIGURES: Final = ("p50_ms", "count")
-_OWN_NEEDED: Final = 5
+_NEEDED: Final = 5
 """Of a handful of requests no quantile says anything."""
 
 
@@ -295,6 +295,11 @@ def _stage_effect(results: Results, arms: tuple[str, str], names: tuple[str, str
         a50, a99, b50, b99 = found
         if a50 is None or a99 is None or b50 is None or b99 is None:
             continue
+        counts = [value(results, arm, ("controller-latency", stage, "count")) for arm in arms]
+        least = int(min(count or 0 for count in counts))
+        if least < _NEEDED:
+            few = f"{units.words(least, what.split()[-1])} in an arm: too few to compare planes by."
+            return Effect(question, "unmeasured", few)
         (a, b), r50, r99 = names, ratio(a50, b50), ratio(a99, b99)
         says = (
             f"In {a}, {what} took {units.ms(a50)} at p50 and {units.ms(a99)} at p99; in {b}, "

@@ -45,6 +45,15 @@ def test_a_latency_effect() -> None:
     assert "100×" in found.says  # noqa: RUF001
 
 
+@pytest.mark.parametrize(("count", "sign"), [(4, "unmeasured"), (5, "seen")])
+def test_a_handful_of_probes_compares_nothing(count: int, sign: str) -> None:
+    few = probe(2, 4)
+    few["probe"]["count"] = count
+    found = one(results(controller_latency={A: probe(200, 700), B: few}), "control latency")
+    assert found.sign == sign
+    assert ("4 probes in an arm: too few" in found.says) is (sign == "unmeasured")
+
+
 def own(body: dict[str, Any], p50: float, count: int = 9) -> dict[str, Any]:
     return {**body, "own": {"count": count, "p50_ms": p50, "p99_ms": 2 * p50}}
 
