@@ -47,12 +47,13 @@ class Channels:
         )
         self.answers: list[int] = []
 
-    def ask(self, broker_id: int, count: int = 1) -> None:
+    def ask(self, broker_id: int, count: int = 1, *, waited_ms: int = 0) -> None:
+        """``waited_ms``: how long ago it was put into the queue."""
         for _ in range(count):
             item = QueueItem(
                 update_metadata({}),
                 lambda _: self.answers.append(broker_id),
-                time.monotonic_ns(),
+                time.monotonic_ns() - waited_ms * 1_000_000,
                 [],
             )
             self.manager.send(broker_id, item)
@@ -136,6 +137,31 @@ def test_time_in_the_queue_ends_when_the_request_is_taken(
     times = made.times(2)
     assert times["Count"] == 1
     assert times["Max"] <= took_ms - 199
+
+
+def test_time_in_the_queue_is_in_milliseconds(
+    channels: Callable[..., Channels], listener: Listen
+) -> None:
+    made = channels()
+    made.manager.add_broker(broker(2, CONTROLLER=listener().port))
+    start_ns = time.monotonic_ns()
+    made.ask(2, waited_ms=700)
+    eventually(lambda: made.answers == [2])
+    took_ms = (time.monotonic_ns() - start_ns) / 1e6
+    assert 700 <= made.times(2)["Max"] <= 700 + took_ms
+
+
+def test_the_controller_names_itself_to_all(
+    channels: Callable[..., Channels], listener: Listen
+) -> None:
+    """As Kafka's NetworkClient of a RequestSendThread: the client id is the controller's number."""
+    made = channels()
+    controls = [listener(), listener()]
+    for broker_id, control in enumerate(controls, 2):
+        made.manager.add_broker(broker(broker_id, CONTROLLER=control.port))
+        made.ask(broker_id)
+    eventually(lambda: sorted(made.answers) == [2, 3])
+    assert [one.header.client_id for control in controls for one in control.received] == ["1", "1"]
 
 
 @pytest.mark.parametrize("dials", [True, False])
