@@ -42,7 +42,7 @@ FOLDER: Final = Path("bugs")
 _NAME: Final = re.compile(r"[A-Z]+-\d+[a-z]?\Z")
 _FOUND_BY: Final = re.compile(r"[a-z-]+: \S.*\Z")
 _WORDS: Final = ("title", "says", "releases", "found_by", "budget_s")
-LEADERS: Final = ("spread", "victim", "controller")
+LEADERS: Final = ("spread", "victim", "controller", "apart")
 
 
 class BugError(ValueError):
@@ -52,7 +52,8 @@ class BugError(ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
     """``leader``: who leads its partitions at first: brokers in turn, the victim (a broker that is
-    not the controller), or the controller."""
+    not the controller), or the controller; apart: in turn those that are not the controller, which
+    has no part in it."""
 
     partitions: int = 1
     replicas: int = 3
