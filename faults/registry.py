@@ -36,6 +36,7 @@ from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
 from faults.oust_controller import OustController
 from faults.outdated_expansion import OutdatedExpansion
+from faults.outlived_answer import OutlivedAnswer
 from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
@@ -74,6 +75,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         LateEpochAnswer,
         EmptyEpoch,
         ForgottenExpansion,
+        OutlivedAnswer,
         DivergingFetch,
         PlaneUpgrade,
         BrokerConfig,

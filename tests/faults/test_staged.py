@@ -269,6 +269,44 @@ def test_a_controller_is_asked_and_loses_its_session(
     assert not ctx.frames.rules
 
 
+@pytest.mark.parametrize("bad", [True, False])
+def test_an_answer_comes_when_the_leader_has_asked_anew(ctx: Any, entry: Any, bad: bool) -> None:
+    told = Told(ctx, (1, 2, 3), bad)
+    ctx.frames.met = 3
+    add, remove, kill = ctx.frames.add, ctx.frames.remove, ctx.cluster.kill
+
+    def added(rule: str, **fields: Any) -> None:
+        add(rule, **fields)
+        if rule == "e1-out":
+            told.set(isr=(1, 2))
+
+    def removed(rule: str) -> Any:
+        if rule == "e1-answer" and not bad:
+            told.set(isr=(1, 3))
+        return remove(rule)
+
+    def killed(node: int) -> None:
+        kill(node)
+        told.set(leader_epoch=told.state.leader_epoch + 1)
+
+    ctx.frames.add, ctx.frames.remove, ctx.cluster.kill = added, removed, killed
+    fault = build(entry("outlived-answer", partition="t-0", joined_ms=50))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "answer"), ("hold", "out"), ("kill", 2), ("release", "out")),
+        *(("hold", "fetches"), ("release", "answer"), ("release", "fetches")),
+    ]
+    answer = told.held["e1-answer"]
+    assert (answer["direction"], answer["client"]) == ("response", "1"), "to the leader"
+    assert told.held["e1-out"]["client"] == client_of(3), "the controller follows"
+    assert fault.took_hold
+    assert fault.detail["leader_epochs"] == [2, 3]
+    assert fault.detail["joined"] is not bad
+    fault.heal(ctx)
+    assert all(ctx.cluster.running.values())
+    assert not ctx.frames.rules
+
+
 def test_a_controller_that_is_never_succeeded_gets_zookeeper_back(
     ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +335,8 @@ def test_a_controller_that_is_never_succeeded_gets_zookeeper_back(
         ("empty-epoch", (3, 1)),
         ("forgotten-expansion", (1, 2, 3)),
         ("forgotten-expansion", (3, 1)),
+        ("outlived-answer", (1, 3)),
+        ("outlived-answer", (3, 1, 2)),
     ],
 )
 def test_a_partition_that_does_not_fit_is_refused_before_anything_dies(
