@@ -217,6 +217,31 @@ def test_2_1_writes_its_version_otherwise(tmp_path: Path) -> None:
         rows(tmp_path, "2.2.0", Version(2, 2, 0))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Received stop replica request from an old controller epoch 3. Latest known controller epoch is 4",
+        "Received LeaderAndIsrRequest with correlation id 4 from controller 3 epoch 8 for partition a-b-3 (last update controller epoch 8) but cannot become follower since the new leader 2 is unavailable.",
+        "Skipped the adding-fetcher step of the become-follower state change with correlation id 4",
+        "Skipped the update topic ID step of the become-follower state change for partition a-b-3",
+        "A ZooKeeper client exception has occurred. makeFollower will be skipping the state change",
+        "Topic Id in memory: mXSGRXN5QWaFIyLQGRDnyA does not match the topic Id provided in the request: x.",
+        "Topic ID in memory: mXSGRXN5QWaFIyLQGRDnyA does not match the topic ID for partition a-b-3",
+        "The topic partition a-b-3 was marked as RECOVERING. Leader log recovery is not implemented.",
+        "Deleting 2 partition(s).",
+        "Unable to bring up new local leader a-b-3 with topic id x because it resides in an offline log directory.",
+        "Expected partition a-b-3 with topic id x to exist, but it was missing. Creating...",
+    ],
+)
+def test_what_is_known_and_makes_no_row_is_no_stranger(tmp_path: Path, line: str) -> None:
+    version = Version(2, 8, 2)
+    began(tmp_path, version)
+    write(tmp_path, "state-change.log", [log(50, f"[Broker id=1] {line}")])
+    assert not kind(tmp_path, "leader_change", version)
+    told = json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())
+    assert told["lines"]["state-change.log"] == {"ignored": 1}
+
+
 def test_lines_that_no_release_writes_are_counted(tmp_path: Path) -> None:
     version = Version(2, 5, 1)
     began(tmp_path, version)
