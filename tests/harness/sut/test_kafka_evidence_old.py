@@ -196,7 +196,7 @@ def test_a_truncation_of_any_release(tmp_path: Path, version: Version, name: str
     ("version", "untold"),
     [
         (Version(2, 5, 1), {"control-sends.log", "control-requests.log"}),
-        (Version(2, 7, 1), {"control-requests.log"}),
+        (Version(2, 7, 1), {"control-sends.log", "control-requests.log"}),
         (Version(2, 8, 1), set()),
     ],
 )
@@ -206,6 +206,22 @@ def test_what_a_release_cannot_tell_is_said(
     began(tmp_path, version)
     rows(tmp_path, str(version), version)
     assert set(json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())["untold"]) == untold
+
+
+SENT_26 = "[Controller id=1, targetBrokerId=2] Sending UPDATE_METADATA request with header RequestHeader(apiKey=UPDATE_METADATA, apiVersion=6, clientId=1, correlationId=0) and timeout 30000 to node 2: {controller_id=1,controller_epoch=1,broker_epoch=65,topic_states=[]}"
+
+
+def test_sends_that_do_not_say_how_they_were_answered_are_left_out(tmp_path: Path) -> None:
+    """They are of another form, not of another Kafka."""
+    version = Version(2, 6, 0)
+    began(tmp_path, version)
+    client = "org.apache.kafka.clients.NetworkClient"
+    write(tmp_path, "control-sends.log", [log(50 + n, SENT_26, client) for n in range(20)])
+    assert not kind(tmp_path, "control_send", version)
+    version = Version(2, 8, 2)
+    began(tmp_path, version)
+    with pytest.raises(HistoryError, match=r"20 of 20 lines are not as Kafka 2\.8\.2"):
+        rows(tmp_path, str(version), version)
 
 
 def test_2_1_writes_its_version_otherwise(tmp_path: Path) -> None:
