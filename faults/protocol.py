@@ -204,6 +204,10 @@ class Admin(Protocol):
         """While the broker runs (IncrementalAlterConfigs)."""
         ...
 
+    def broker_config(self, node: int, name: str) -> str | None:
+        """What the broker itself has at the moment (DescribeConfigs)."""
+        ...
+
     def remove_controller(self) -> None:
         """Delete ``/controller``: another is elected, though this one's session lives. Needs
         ZOOKEEPER."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from faults.base import BaseFault
+from faults.broker_config import BrokerConfig
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
 from faults.cpu_limit import CpuLimit
 from faults.deletion import DeleteTopic, DeleteTopicAway
@@ -13,6 +14,7 @@ from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
 from faults.diverging_fetch import DivergingFetch
+from faults.empty_epoch import EmptyEpoch
 from faults.errors import PlanError
 from faults.failover import DoubleFailover
 from faults.flood.connections import ConnectionStorm, HeldConnections
@@ -20,6 +22,7 @@ from faults.flood.fetch import FetchFlood
 from faults.flood.metadata import MetadataFlood
 from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
+from faults.forgotten_expansion import ForgottenExpansion
 from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
@@ -33,6 +36,7 @@ from faults.memory_limit import MemoryLimit
 from faults.network import Isolate, LinkDown, Toxic
 from faults.oust_controller import OustController
 from faults.outdated_expansion import OutdatedExpansion
+from faults.outlived_answer import OutlivedAnswer
 from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
@@ -69,8 +73,12 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         OutdatedExpansion,
         LastStanding,
         LateEpochAnswer,
+        EmptyEpoch,
+        ForgottenExpansion,
+        OutlivedAnswer,
         DivergingFetch,
         PlaneUpgrade,
+        BrokerConfig,
         MoveLeadership,
         IdleElections,
         Reassign,

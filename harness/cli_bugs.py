@@ -78,8 +78,8 @@ def track_record(
 ) -> None:
     """Write the page of what was found, on which release, how often and how fast."""
     from harness.bugs import play, record
-    from harness.bugs.book import load_all
+    from harness.bugs.book import load_all, not_shown
     from harness.studies.ledger import Ledger
 
     entries = list(Ledger(store / play.LEDGER))
-    typer.echo(str(record.write(load_all(bugs), entries, out)))
+    typer.echo(str(record.write(load_all(bugs), entries, out, not_shown(bugs))))

@@ -140,12 +140,19 @@ def metadata(topics: tuple[str, ...] | None) -> Template:
     return Template(frame(request, correlation_id=0), ())
 
 
-def fetch(topic: str, partitions: tuple[int, ...], *, max_bytes: int) -> Template:
-    """Fetch v4 from the start of each partition, answered at once (min.bytes 0)."""
+def fetch(
+    topic: str,
+    partitions: tuple[int, ...],
+    *,
+    max_bytes: int,
+    min_bytes: int = 0,
+    max_wait_ms: int = 0,
+) -> Template:
+    """Fetch v4 from the start of each partition, answered at once where ``min_bytes`` is 0."""
     request = fetch_v4.FetchRequest(
         replica_id=cast(Any, -1),
-        max_wait=cast(Any, datetime.timedelta(0)),
-        min_bytes=cast(Any, 0),
+        max_wait=cast(Any, datetime.timedelta(milliseconds=max_wait_ms)),
+        min_bytes=cast(Any, min_bytes),
         max_bytes=cast(Any, max_bytes * max(1, len(partitions))),
         isolation_level=cast(Any, 0),
         topics=(
@@ -178,7 +185,16 @@ def templates(spec: FloodSpec) -> list[Template]:
         for i in range(0, len(spec.partitions), spec.partitions_per_request)
     ]
     if spec.request == "fetch":
-        return [fetch(spec.topic, group, max_bytes=spec.record_bytes) for group in groups]
+        return [
+            fetch(
+                spec.topic,
+                group,
+                max_bytes=spec.record_bytes,
+                min_bytes=spec.min_bytes,
+                max_wait_ms=spec.max_wait_ms,
+            )
+            for group in groups
+        ]
     value = random.Random(spec.seed).randbytes(spec.record_bytes)
     return [
         produce(spec.topic, group, value=value, acks=spec.acks, timeout_ms=spec.timeout_ms)

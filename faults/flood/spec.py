@@ -40,6 +40,8 @@ class FloodSpec:
     record_bytes: int = 1024
     acks: int = 1
     timeout_ms: int = 30_000
+    min_bytes: int = 0  # of a fetch: less is answered only when max_wait_ms are over
+    max_wait_ms: int = 0
     seed: int = 0
 
     def save(self, path: Path) -> None:

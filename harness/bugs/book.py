@@ -39,10 +39,12 @@ from faults.plan import Plan, PlanError
 from harness.sut.protocol import Planes
 
 FOLDER: Final = Path("bugs")
+NOT_SHOWN: Final = "NOT-SHOWN.md"
+"""In that folder: candidates that could not be shown, and what was tried."""
 _NAME: Final = re.compile(r"[A-Z]+-\d+[a-z]?\Z")
 _FOUND_BY: Final = re.compile(r"[a-z-]+: \S.*\Z")
 _WORDS: Final = ("title", "says", "releases", "found_by", "budget_s")
-LEADERS: Final = ("spread", "victim", "controller")
+LEADERS: Final = ("spread", "victim", "controller", "apart")
 
 
 class BugError(ValueError):
@@ -52,7 +54,8 @@ class BugError(ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
     """``leader``: who leads its partitions at first: brokers in turn, the victim (a broker that is
-    not the controller), or the controller."""
+    not the controller), or the controller; apart: in turn those that are not the controller, which
+    has no part in it."""
 
     partitions: int = 1
     replicas: int = 3
@@ -109,6 +112,12 @@ def load_all(folder: Path = FOLDER) -> dict[str, Bug]:
     if not files:
         raise BugError(f"{folder}: no bug's file in it; allowed: a folder of *.toml")
     return {bug.id: bug for bug in map(load, files)}
+
+
+def not_shown(folder: Path = FOLDER) -> str:
+    """Nothing where there is no such file."""
+    path = folder / NOT_SHOWN
+    return path.read_text() if path.is_file() else ""
 
 
 def load(path: Path) -> Bug:

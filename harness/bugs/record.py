@@ -69,14 +69,16 @@ def _fields(event: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
-def write(bugs: Mapping[str, Bug], entries: Iterable[Entry], out: Path) -> Path:
+def write(
+    bugs: Mapping[str, Bug], entries: Iterable[Entry], out: Path, not_shown: str = ""
+) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(page(bugs, list(entries))) + "\n")
+    out.write_text("\n".join(page(bugs, list(entries), not_shown)) + "\n")
     return out
 
 
-def page(bugs: Mapping[str, Bug], entries: Sequence[Entry]) -> Iterator[str]:
-    """The page: a table, then each bug in words."""
+def page(bugs: Mapping[str, Bug], entries: Sequence[Entry], not_shown: str = "") -> Iterator[str]:
+    """The page: a table, each bug in words, and what could not be shown (bugs/NOT-SHOWN.md)."""
     yield "# Track record"
     yield ""
     yield (
@@ -100,6 +102,9 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry]) -> Iterator[str]:
         yield ""
         faults = ", ".join(f"`{e.fault}` at {e.at_ms / 1000:g} s" for e in bug.plan.entries)
         yield f"Releases: {bug.releases}. Plan: {faults} ([file](../bugs/{bug.id}.toml))."
+    if not_shown:
+        yield ""
+        yield not_shown.strip()
 
 
 def _row(bug: Bug, entries: Sequence[Entry]) -> str:

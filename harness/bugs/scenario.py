@@ -73,6 +73,9 @@ def _assignment(spec: TopicSpec, stage: Stage) -> dict[int, list[int]]:
     next."""
     if spec.leader == "spread":
         return spread(spec.partitions, stage.nodes, spec.replicas)
+    if spec.leader == "apart":
+        apart = [node for node in stage.nodes if node != stage.controller]
+        return spread(spec.partitions, apart, spec.replicas)
     others = list(stage.others)
     leader = stage.victim
     if spec.leader == "controller":

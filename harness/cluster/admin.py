@@ -170,6 +170,26 @@ class ClusterAdmin:
                 reason = f"{error_name(int(row.error_code))} ({row.error_message})"
                 raise FaultFailed(f"{what}: {reason}")
 
+    def broker_config(self, node: int, name: str) -> str | None:
+        """None for a config that it does not know or does not tell."""
+        resource = {
+            "resource_type": _BROKER_RESOURCE,
+            "resource_name": str(node),
+            "configuration_keys": [name],
+        }
+        entity = request(ApiKey.DESCRIBE_CONFIGS, 1, resources=[resource], include_synonyms=False)
+        what = f"reading {name} of broker {node}"
+        try:
+            answer = ask(self._links.address(node, Link.CLIENT, direct=True), entity, _TIMEOUT_S)
+        except NoAnswer as e:
+            raise FaultFailed(f"{what}: {e}") from e
+        for row in answer.results:
+            if int(row.error_code) != NONE:
+                reason = f"{error_name(int(row.error_code))} ({row.error_message})"
+                raise FaultFailed(f"{what}: {reason}")
+        values = [c.value for row in answer.results for c in row.configs if c.name == name]
+        return values[0] if values else None
+
     def remove_controller(self) -> None:
         """As an operator does in ZooKeeper's shell when a controller hangs."""
         if self._zookeeper is None:

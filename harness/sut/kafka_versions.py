@@ -7,9 +7,9 @@ brought it. Nothing else compares version numbers.
     2.1          leader epochs in Metadata (KIP-320): what came before cannot be judged
     2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380)
     2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
-    2.6          state-change.log tells each partition's start; the network client tells each send
+    2.6          state-change.log tells each partition's start
     2.7          AlterPartition (KIP-497)
-    2.8          the request log is JSON
+    2.8          the request log is JSON; the network client tells what it sends and is answered
     3.4          LeaderAndIsr 7, UpdateMetadata 8 and StopReplica 4, which our controller speaks
     3.9          controllers among the advertised listeners (KIP-853)
     4.0          no ZooKeeper; log4j 2
@@ -103,9 +103,15 @@ def has_request_log(version: Version) -> bool:
 
 
 def has_start_lines(version: Version) -> bool:
-    """``Leader T-P starts at leader epoch`` and ``Add N partitions ...`` in state-change.log, and
-    the network client's ``Sending`` and ``Received``: 2.6."""
+    """``Leader T-P starts at leader epoch``, ``Add N partitions`` in state-change.log: 2.6."""
     return version >= (2, 6, 0)
+
+
+def has_send_lines(version: Version) -> bool:
+    """The network client's ``Sending`` and ``Received`` with all that is in a request, and the
+    error of its answer: 2.8 (KAFKA-10818). Until 2.7 an answer is told by its Java object's name.
+    """
+    return version >= (2, 8, 0)
 
 
 def advertises_controllers(version: Version) -> bool:

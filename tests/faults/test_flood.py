@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v4.request import FetchRequest
 from kio.schema.metadata.v4.request import MetadataRequest
 from kio.schema.produce.v7 import response as produce_response
 from kio.schema.produce.v7.request import ProduceRequest
@@ -29,7 +30,7 @@ from kio.serial import entity_reader, entity_writer
 from checkers.history import problem_with
 from faults import build
 from faults.flood.launch import FloodWorker, wait_all_ready
-from faults.flood.requests import metadata, produce, record_batch
+from faults.flood.requests import metadata, produce, record_batch, templates
 from faults.flood.spec import FloodSpec
 from faults.probe import told_controller
 from faults.protocol import FaultFailed, Link
@@ -172,6 +173,21 @@ def test_record_batches_are_whole() -> None:
     assert check_crc(batch)
     (record,) = iter_records(batch)
     assert record.value == b"x" * 300
+
+
+@pytest.mark.parametrize("waits", [(0, 0), (1 << 30, 500)])
+def test_a_fetch_may_be_told_to_wait(waits: tuple[int, int]) -> None:
+    fields: dict[str, Any] = {"mode": "request", "request": "fetch", "topic": "t"}
+    fields |= {"id": "f", "process": "f", "output": "", "node": 1, "host": "", "port": 1}
+    fields |= {"connections": 1, "duration_ms": 1, "max_requests": 1, "partitions": (0, 1, 2)}
+    fields |= {"partitions_per_request": 3, "record_bytes": 1}
+    min_bytes, max_wait_ms = waits
+    spec = FloodSpec(**fields, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
+    (template,) = templates(spec)
+    _, size = entity_reader(RequestHeader)(template.frame, 4)
+    sent, _ = entity_reader(FetchRequest)(template.frame, 4 + size)
+    assert (sent.min_bytes, sent.max_wait.total_seconds() * 1000) == waits
+    assert [p.partition for p in sent.topics[0].partitions] == [0, 1, 2], "all in one request"
 
 
 def test_error_codes_stand_where_templates_say() -> None:

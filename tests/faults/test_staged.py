@@ -134,30 +134,191 @@ def test_the_last_of_a_set_loses_its_disk(
     fault.heal(ctx)
 
 
-def test_a_question_of_the_last_epoch_but_one_is_answered_late(ctx: Any, entry: Any) -> None:
-    told = Told(ctx, (1, 2, 3), False)
-    reassign = ctx.cluster.reassign
+def as_kafka_does(told: Told) -> None:
+    """A reassignment begins a leader epoch."""
+    reassign, elect = told.cluster.reassign, told.cluster.elect_preferred
 
-    def as_kafka_does(assignment: Any) -> None:
-        told.steps.append(("reassign", told.state.leader_epoch + 1))
+    def reassigned(assignment: Any) -> None:
+        told.steps.append(("reassign", assignment[AT][0]))
         reassign(assignment)
         told.set(leader_epoch=told.state.leader_epoch + 1)
 
-    ctx.cluster.reassign = as_kafka_does
+    def elected(partitions: Any) -> None:
+        told.steps.append(("elect", told.state.replicas[0]))
+        elect(partitions)
+
+    told.cluster.reassign, told.cluster.elect_preferred = reassigned, elected
+
+
+def like(ctx: Any, partition: int, *replicas: int) -> None:
+    """Another partition of t."""
+    ctx.cluster.add_topic("t", {partition: replicas})
+
+
+def test_a_question_of_a_former_epoch_is_answered_late(ctx: Any, entry: Any) -> None:
+    like(ctx, 1, 1, 2)
+    told = Told(ctx, (1, 2, 3), False)
+    as_kafka_does(told)
     fault = build(entry("late-epoch-answer", partition="t-0"))
     fault.inject(ctx)
     assert [step[:2] for step in told.steps] == [
-        *(("hold", "question"), ("reassign", 3)),
-        *(("hold", "told-1"), ("hold", "told-2"), ("reassign", 4), ("release", "question")),
+        *(("hold", "question"), ("reassign", 3), ("elect", 3), ("reassign", 1)),
+        *(("hold", "told-1"), ("hold", "told-2"), ("elect", 1), ("release", "question")),
     ]
     held = told.held["e1-question"]
     assert (held["node"], held["client"]) == (1, client_of(2)), (
         "asked of the leader, by one of them"
     )
     assert told.held["e1-told-2"]["action"] == "delay", "what is only counted passes"
-    assert fault.detail["epochs"] == [2, 3, 4]
+    assert fault.detail["epochs"] == [2, 3, 4, 6]
     assert fault.took_hold
     fault.heal(ctx)
+    assert not ctx.frames.rules
+
+
+def test_a_question_needs_a_connection_that_stays(ctx: Any, entry: Any) -> None:
+    """Without another partition to fetch the follower closes it when somebody else leads."""
+    told = Told(ctx, (1, 2, 3), False)
+    fault = build(entry("late-epoch-answer", partition="t-0"))
+    with pytest.raises(FaultFailed, match="another partition like it"):
+        fault.inject(ctx)
+    assert told.steps == []
+
+
+class Ends:
+    """Where logs end: broker 1 writes as long as it leads, broker 2 what it is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, told: Told, given: int) -> None:
+        self.told, self.given, self.first = told, given, 100
+        monkeypatch.setattr("faults.empty_epoch.log_end", self)
+
+    def __call__(self, _ctx: Any, node: int, _topic: str, _partition: int) -> int:
+        if node == 1:
+            self.first += 5
+            return self.first
+        led = ("elect", 2) in self.told.steps
+        return 100 + (self.given if led else 0)
+
+
+@pytest.mark.parametrize(("given", "bad"), [(0, True), (0, False), (3, False)])
+def test_a_follower_leads_without_a_record(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch, given: int, bad: bool
+) -> None:
+    told = Told(ctx, (1, 2, 3), bad)
+    Ends(monkeypatch, told, given)
+    as_kafka_does(told)
+    remove = ctx.frames.remove
+
+    def removed(rule: str) -> Any:
+        if rule == "e1-alone" and bad:
+            told.set(isr=(1, 3))
+        return remove(rule)
+
+    ctx.frames.remove = removed
+    fault = build(entry("empty-epoch", partition="t-0", dropped_ms=50))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "alone"), ("reassign", 2), ("hold", "untold"), ("hold", "quiet")),
+        *(("hold", "led"), ("elect", 2), ("reassign", 1), ("hold", "follows"), ("elect", 1)),
+        *(("release", "untold"), ("release", "alone"), ("release", "quiet")),
+    ]
+    assert told.held["e1-untold"]["node"] == 1, "who led is not told that another does"
+    assert told.held["e1-quiet"]["node"] == 2, "who leads now is given nothing"
+    assert fault.took_hold == (given == 0), "an epoch with records is none of this"
+    assert fault.detail["dropped"] == bad
+    fault.heal(ctx)
+    assert not ctx.frames.rules
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_controller_is_asked_and_loses_its_session(
+    ctx: Any, entry: Any, in_time: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    like(ctx, 1, 2, 1)
+    told = Told(ctx, (1, 2), False)
+    ctx.frames.met = 1 if in_time else 0
+    broker_epoch, looks = ctx.cluster.broker_epoch, iter(range(99))
+
+    def ends_after_a_while(node: int) -> Any:
+        return 103 if node == 3 and in_time and next(looks) < 2 else broker_epoch(node)
+
+    monkeypatch.setattr(ctx.cluster, "broker_epoch", ends_after_a_while)
+    add = ctx.frames.add
+
+    def added(rule: str, **fields: Any) -> None:
+        add(rule, **fields)
+        at = {"e1-out-1": AT, "e1-out-2": ("t", 1)}.get(rule)
+        if at is not None:  # the follower falls out
+            leader = ctx.cluster.states[at].leader
+            ctx.cluster.states[at] = replace(ctx.cluster.states[at], isr=(leader,))
+
+    ctx.frames.add = added
+    fault = build(entry("forgotten-expansion", partition="t-0", also="t-1"))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "out-1"), ("hold", "out-2"), ("hold", "asked-1"), ("hold", "asked-2")),
+        *(("release", "out-1"), ("release", "out-2")),
+    ]
+    assert told.held["e1-out-1"]["client"] == client_of(2)
+    assert told.held["e1-asked-1"]["client"] == "1", "who asks, whoever is asked"
+    links = [call[:2] for call in ctx.cluster.calls if call[0] in ("disable", "enable")]
+    assert links == [("disable", 3), ("enable", 3)]
+    assert fault.detail["successor"] == 1
+    assert fault.took_hold == in_time, "who asks its successor asks nobody who forgets"
+    fault.heal(ctx)
+    assert not ctx.frames.rules
+
+
+@pytest.mark.parametrize("bad", [True, False])
+def test_an_answer_comes_when_the_leader_has_asked_anew(ctx: Any, entry: Any, bad: bool) -> None:
+    told = Told(ctx, (1, 2, 3), bad)
+    ctx.frames.met = 3
+    add, remove, kill = ctx.frames.add, ctx.frames.remove, ctx.cluster.kill
+
+    def added(rule: str, **fields: Any) -> None:
+        add(rule, **fields)
+        if rule == "e1-out":
+            told.set(isr=(1, 2))
+
+    def removed(rule: str) -> Any:
+        if rule == "e1-answer" and not bad:
+            told.set(isr=(1, 3))
+        return remove(rule)
+
+    def killed(node: int) -> None:
+        kill(node)
+        told.set(leader_epoch=told.state.leader_epoch + 1)
+
+    ctx.frames.add, ctx.frames.remove, ctx.cluster.kill = added, removed, killed
+    fault = build(entry("outlived-answer", partition="t-0", joined_ms=50))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "answer"), ("hold", "out"), ("kill", 2), ("release", "out")),
+        *(("hold", "fetches"), ("release", "answer"), ("release", "fetches")),
+    ]
+    answer = told.held["e1-answer"]
+    assert (answer["direction"], answer["client"]) == ("response", "1"), "to the leader"
+    assert told.held["e1-out"]["client"] == client_of(3), "the controller follows"
+    assert fault.took_hold
+    assert fault.detail["leader_epochs"] == [2, 3]
+    assert fault.detail["joined"] is not bad
+    fault.heal(ctx)
+    assert all(ctx.cluster.running.values())
+    assert not ctx.frames.rules
+
+
+def test_a_controller_that_is_never_succeeded_gets_zookeeper_back(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told(ctx, (1, 2), False)
+    told.set(isr=(1,))
+    monkeypatch.setattr("faults.staged._TIMEOUT_MS", 30)
+    monkeypatch.setattr(ctx.cluster, "controller", lambda: 3)
+    fault = build(entry("forgotten-expansion", partition="t-0"))
+    with pytest.raises(FaultFailed, match="is succeeded"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert not ctx.cluster.cut
     assert not ctx.frames.rules
 
 
@@ -170,6 +331,12 @@ def test_a_question_of_the_last_epoch_but_one_is_answered_late(ctx: Any, entry: 
         ("last-standing", (1, 2)),
         ("last-standing", (3, 1, 2)),
         ("late-epoch-answer", (1,)),
+        ("empty-epoch", (1,)),
+        ("empty-epoch", (3, 1)),
+        ("forgotten-expansion", (1, 2, 3)),
+        ("forgotten-expansion", (3, 1)),
+        ("outlived-answer", (1, 3)),
+        ("outlived-answer", (3, 1, 2)),
     ],
 )
 def test_a_partition_that_does_not_fit_is_refused_before_anything_dies(

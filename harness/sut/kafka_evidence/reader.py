@@ -27,7 +27,12 @@ from harness.sut.kafka_evidence.requests import BrokerEpochs, read_receipts, rea
 from harness.sut.kafka_evidence.sends import read_sends
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.state_change import read_state_changes
-from harness.sut.kafka_versions import Version, has_request_log, has_start_lines
+from harness.sut.kafka_versions import (
+    Version,
+    has_request_log,
+    has_send_lines,
+    has_start_lines,
+)
 from harness.sut.metadata_log import FOLDER as METADATA_FOLDER
 from harness.sut.metadata_log import Committed, Elected, read_metadata_log
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
@@ -67,11 +72,13 @@ def read_evidence(
     yield from log_rows(server, stamps, changes, start_lines=starts)
     controller, failures = read_controller_log(folder / files.CONTROLLER, stamps, tally)
     yield from controller
-    yield from read_sends(folder / files.SENDS, stamps, tally, failures)
+    sends = has_send_lines(version)
+    if sends:
+        yield from read_sends(folder / files.SENDS, stamps, tally, failures)
     receipts = read_receipts(folder / files.RECEIPTS, tally)
     epochs = BrokerEpochs(server.registered)
     yield from read_requests(folder / files.REQUESTS, stamps, tally, epochs, receipts)
-    untold = [] if starts else [files.SENDS]
+    untold = [] if sends else [files.SENDS]
     untold += [] if has_request_log(version) else [files.REQUESTS]
     _finish(layout, tally, server, clock, line_of_kafka, untold)
 

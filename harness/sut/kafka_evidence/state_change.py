@@ -75,11 +75,14 @@ _STOPS_IGNORED: Final = re.compile(
     r"Ignoring StopReplica request from controller -?\d+ with correlation id (\d+) since its"
 )
 _KNOWN: Final = re.compile(
-    r"(Finished|Handling|Completed|Ignoring|Skipped the become-|Stopped fetchers|Updating log|"
+    r"(Finished|Handling|Completed|Ignoring|Skipped the |Stopped fetchers|Updating log|"
     r"Updating PartitionFetchState|Sending |Sent |Received response|Changed |Initiated state|"
     r"Found deleted partitions|Started |Failed |Deleted \d|Error while|Not sending|"
     r"Leader not yet assigned|Received update metadata request with correlation id|Cannot |"
-    r"Transitioning \d|Creating new partition|Truncated logs and|Finished handling stop)"
+    r"Transitioning \d|Creating new partition|Truncated logs and|Finished handling stop|"
+    r"Received (stop replica|LeaderAndIsrRequest|UpdateMetadataRequest) |Deleting \d|Unable to |"
+    r"Expected partition |Topic I[dD] in memory|A ZooKeeper client exception |"
+    r"The topic partition \S+ was marked |While handling full )"
 )
 _OLD_RECEIVED: Final = re.compile(  # until 2.3; its lists have no brackets
     r"Received LeaderAndIsr request PartitionState\(controllerEpoch=(-?\d+), leader=(-?\d+), "

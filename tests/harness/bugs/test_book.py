@@ -93,6 +93,13 @@ def test_a_bug_is_a_scenario_of_roles(tmp_path: Path) -> None:
     assert {"producer", "consumer", "metadata-reader"} <= {role.role for role in roles}
 
 
+def test_a_topic_may_be_apart_from_the_controller(tmp_path: Path) -> None:
+    bug = load(written(tmp_path, GOOD.replace('"victim"', '"apart"\nreplicas = 2')))
+    stage = Stage(nodes=(1, 2, 3), controller=2, victim=1, profile=profile_of(bug))
+    (topic,) = scenario_of(bug, {}).topics(stage)
+    assert topic.assignment == {0: [1, 3], 1: [3, 1]}
+
+
 def test_who_writes_with_acks_one_may_be_left_out(tmp_path: Path) -> None:
     bug = load(written(tmp_path, GOOD.replace('topic = "t"', 'topic = "t"\nacks_one_per_s = 0')))
     stage = Stage(nodes=(1, 2, 3), controller=3, victim=1, profile=profile_of(bug))

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.bugs import play
-from harness.bugs.book import load_all
+from harness.bugs.book import NOT_SHOWN, load_all
 from harness.cli import app
 from harness.runtime.protocol import SetupError
 from tests.harness.bugs.test_book import GOOD, written
@@ -70,6 +70,9 @@ def test_what_was_kept_makes_the_page(command: Any, tmp_path: Path) -> None:
     assert code == 0
     assert "recovery: never-in-sync | 1/2 (" in page.read_text()
     assert "| KAFKA-2 | kafka-zk 2.5.0 | recovery: never-in-sync | - |" in page.read_text()
+    (tmp_path / "bugs" / NOT_SHOWN).write_text("## Not shown\n\nKAFKA-3: in vain.\n")
+    command("track-record", "--out", str(page))
+    assert page.read_text().endswith("\n\n## Not shown\n\nKAFKA-3: in vain.\n")
 
 
 @pytest.mark.parametrize(

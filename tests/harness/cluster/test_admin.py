@@ -60,3 +60,36 @@ def test_a_brokers_own_config_is_asked_of_itself(
     ((resource,), (config,)) = entity.resources, entity.resources[0].configs
     assert (int(resource.resource_type), resource.resource_name) == (4, "2")  # BROKER
     assert (config.name, int(config.config_operation), config.value) == ("n", 0, "v")  # SET
+
+
+@pytest.mark.parametrize(
+    ("rows", "value"), [([("m", "1"), ("n", "2")], "2"), ([], None), ([("n", None)], None)]
+)
+def test_what_a_broker_has_is_asked_of_itself(
+    monkeypatch: pytest.MonkeyPatch, rows: list[tuple[str, Any]], value: str | None
+) -> None:
+    asked: list[Any] = []
+
+    def ask(_address: Any, entity: Any, _timeout_s: float) -> Any:
+        asked.append(entity)
+        configs = [SimpleNamespace(name=name, value=of) for name, of in rows]
+        return SimpleNamespace(results=[SimpleNamespace(error_code=0, configs=configs)])
+
+    monkeypatch.setattr("harness.cluster.admin.ask", ask)
+    nothing: Any = None
+    links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
+    assert ClusterAdmin(nothing, links).broker_config(2, "n") == value
+    ((resource,),) = [entity.resources for entity in asked]
+    assert (int(resource.resource_type), resource.resource_name) == (4, "2")  # BROKER
+    assert resource.configuration_keys == ("n",)
+
+
+def test_a_broker_that_does_not_tell_is_a_fault_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = SimpleNamespace(error_code=42, error_message="no", configs=[])
+    monkeypatch.setattr("harness.cluster.admin.ask", lambda *_: SimpleNamespace(results=[row]))
+    nothing: Any = None
+    links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
+    with pytest.raises(FaultFailed, match=r"reading n of broker 2: INVALID_REQUEST \(no\)"):
+        ClusterAdmin(nothing, links).broker_config(2, "n")

@@ -196,7 +196,7 @@ def test_a_truncation_of_any_release(tmp_path: Path, version: Version, name: str
     ("version", "untold"),
     [
         (Version(2, 5, 1), {"control-sends.log", "control-requests.log"}),
-        (Version(2, 7, 1), {"control-requests.log"}),
+        (Version(2, 7, 1), {"control-sends.log", "control-requests.log"}),
         (Version(2, 8, 1), set()),
     ],
 )
@@ -208,6 +208,22 @@ def test_what_a_release_cannot_tell_is_said(
     assert set(json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())["untold"]) == untold
 
 
+SENT_26 = "[Controller id=1, targetBrokerId=2] Sending UPDATE_METADATA request with header RequestHeader(apiKey=UPDATE_METADATA, apiVersion=6, clientId=1, correlationId=0) and timeout 30000 to node 2: {controller_id=1,controller_epoch=1,broker_epoch=65,topic_states=[]}"
+
+
+def test_sends_that_do_not_say_how_they_were_answered_are_left_out(tmp_path: Path) -> None:
+    """They are of another form, not of another Kafka."""
+    version = Version(2, 6, 0)
+    began(tmp_path, version)
+    client = "org.apache.kafka.clients.NetworkClient"
+    write(tmp_path, "control-sends.log", [log(50 + n, SENT_26, client) for n in range(20)])
+    assert not kind(tmp_path, "control_send", version)
+    version = Version(2, 8, 2)
+    began(tmp_path, version)
+    with pytest.raises(HistoryError, match=r"20 of 20 lines are not as Kafka 2\.8\.2"):
+        rows(tmp_path, str(version), version)
+
+
 def test_2_1_writes_its_version_otherwise(tmp_path: Path) -> None:
     line = log(2, "Kafka version : 2.1.1", "org.apache.kafka.common.utils.AppInfoParser")
     write(tmp_path, "server.log", [log(1, "starting", SERVER), line])
@@ -215,6 +231,31 @@ def test_2_1_writes_its_version_otherwise(tmp_path: Path) -> None:
     assert json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())["version"] == "2.1.1"
     with pytest.raises(HistoryError, match=r"written by Kafka 2\.1\.1; allowed: 2\.2\.0"):
         rows(tmp_path, "2.2.0", Version(2, 2, 0))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Received stop replica request from an old controller epoch 3. Latest known controller epoch is 4",
+        "Received LeaderAndIsrRequest with correlation id 4 from controller 3 epoch 8 for partition a-b-3 (last update controller epoch 8) but cannot become follower since the new leader 2 is unavailable.",
+        "Skipped the adding-fetcher step of the become-follower state change with correlation id 4",
+        "Skipped the update topic ID step of the become-follower state change for partition a-b-3",
+        "A ZooKeeper client exception has occurred. makeFollower will be skipping the state change",
+        "Topic Id in memory: mXSGRXN5QWaFIyLQGRDnyA does not match the topic Id provided in the request: x.",
+        "Topic ID in memory: mXSGRXN5QWaFIyLQGRDnyA does not match the topic ID for partition a-b-3",
+        "The topic partition a-b-3 was marked as RECOVERING. Leader log recovery is not implemented.",
+        "Deleting 2 partition(s).",
+        "Unable to bring up new local leader a-b-3 with topic id x because it resides in an offline log directory.",
+        "Expected partition a-b-3 with topic id x to exist, but it was missing. Creating...",
+    ],
+)
+def test_what_is_known_and_makes_no_row_is_no_stranger(tmp_path: Path, line: str) -> None:
+    version = Version(2, 8, 2)
+    began(tmp_path, version)
+    write(tmp_path, "state-change.log", [log(50, f"[Broker id=1] {line}")])
+    assert not kind(tmp_path, "leader_change", version)
+    told = json.loads((tmp_path / EVIDENCE_SUMMARY).read_text())
+    assert told["lines"]["state-change.log"] == {"ignored": 1}
 
 
 def test_lines_that_no_release_writes_are_counted(tmp_path: Path) -> None:
