@@ -18,7 +18,7 @@ import typer
 if not __package__:  # run as a file: what lies beside it is no module of its own
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from harness import cli_bugs, cli_history, cli_studies, interrupts
+from harness import cli_bugs, cli_history, cli_runs, cli_studies, interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -43,6 +43,7 @@ app = typer.Typer(
 cli_history.register(app)
 cli_studies.register(app)
 cli_bugs.register(app)
+cli_runs.register(app)
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
