@@ -119,14 +119,19 @@ def run(
 
 
 @app.command()
-def report(folder: Folder) -> None:
+def report(
+    folder: Folder,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="With the script inside (5 MB): to be mailed")
+    ] = False,
+) -> None:
     """Write a run's report.html (again) from its results.json."""
     from checkers.history import HistoryError
-    from harness.run import write_report
+    from harness.report import write
 
     if not (folder / "run.json").is_file():
         raise HistoryError(f"{folder}: it has no run.json; allowed: a run's folder")
-    typer.echo(str(write_report(folder)))
+    typer.echo(str(write(folder, standalone=standalone)))
 
 
 @app.command()

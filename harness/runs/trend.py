@@ -9,8 +9,8 @@ before them by the exact rank-sum test (`rank_test`), towards worse and towards 
 flagged when the p-value, times the number of windows and of all series in which anything varies
 (Bonferroni), is at most `ALPHA`: unchanged runs are flagged in at most one of a hundred calls,
 *over all series together*, whatever the figures' spread. A change must also matter: the medians
-differ by `LEAST` and by `FLOOR`, which only makes flags rarer. A figure that is no longer measured is a
-change of its own, and so is a share of runs that end `unknown`.
+differ by `LEAST` and by `FLOOR`, which only makes flags rarer. A figure that is no longer measured
+is a change of its own, and so is a share of runs that end `unknown`.
 
 **Verdicts.** Nothing is left to chance in a witness: a check that is invalid in the newest run and
 was in fewer than half of the comparable ones before is flagged. What was invalid all along is
