@@ -26,6 +26,9 @@ def index(
     only_there: Annotated[
         bool, typer.Option("--only-there", help="Drop the rows of folders that are gone")
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Write index.html too: runs, trends, reports")
+    ] = False,
 ) -> None:
     """Read all runs of a store into its table, runs.parquet; name what is no judged run."""
     from harness.runs.index import INDEX_FILE, refresh
@@ -38,6 +41,10 @@ def index(
     runs = len({row.path for row in found.rows})
     gone = f", {found.kept} of them of folders that are gone" if found.kept else ""
     typer.echo(f"{store / INDEX_FILE}: {runs} runs, {len(found.rows)} rows{gone}")
+    if page:
+        from harness.runs.page import write
+
+        typer.echo(str(write(store, found.rows)))
 
 
 def trend(

@@ -108,9 +108,15 @@ class WitnessStory:
 
 
 def first_broken(story: Story) -> Broken | None:
-    """Of all that were found the one that was to be seen first; of equals the first check's."""
+    """See `first_of`."""
+    return first_of(story.checks())
+
+
+def first_of(checks: Mapping[str, Mapping[str, Any]]) -> Broken | None:
+    """Of all that were found the one that was to be seen first; of equals the first check's.
+    ``checks``: of results.json."""
     found = []
-    for name, check in story.checks().items():
+    for name, check in checks.items():
         for violation in check.get("violations") or []:
             events = [e for e in violation.get("events") or [] if isinstance(e.get("t"), int)]
             if events:

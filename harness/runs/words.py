@@ -62,11 +62,11 @@ def _chance(chance: float) -> str:
 def broken_says(broken: Broken) -> str:
     """One sentence."""
     rules = f" ({', '.join(broken.rules)})" if broken.rules else ""
-    before = (
-        f"in none of {broken.of} comparable runs before"
-        if not broken.earlier
-        else f"in {broken.earlier} of {broken.of} comparable runs before, too"
-    )
+    before = f"in {broken.earlier} of {broken.of} comparable runs before, too"
+    if not broken.of:
+        before = "there is no comparable run before"
+    elif not broken.earlier:
+        before = f"in none of {broken.of} comparable runs before"
     return (
         f"{broken.check} is invalid{rules} in {broken.run.path} (seed {broken.run.seed}); {before}"
     )
@@ -96,7 +96,7 @@ def title(series: Series) -> str:
 def lines(found: Trend, *, everything: bool = False) -> Iterator[str]:
     """For a terminal. ``everything``: series in which nothing changed, too."""
     for series in found.series:
-        says = list(_findings(series))
+        says = list(findings(series))
         if not says and not everything:
             continue
         yield f"{title(series)}: {verdicts(series.rows)}"
@@ -106,7 +106,8 @@ def lines(found: Trend, *, everything: bool = False) -> Iterator[str]:
     yield from closing(found)
 
 
-def _findings(series: Series) -> Iterator[tuple[str, str]]:
+def findings(series: Series) -> Iterator[tuple[str, str]]:
+    """(WORSE, better or known; a sentence) of all that was found in a series."""
     for broken in series.broken:
         yield ("WORSE " if broken.new else "known ", broken_says(broken))
     for change in series.changes:
@@ -143,7 +144,7 @@ def markdown(found: Trend) -> str:
     rows = [
         f"| {s.key.scenario} | {s.key.arm} | {sign.strip()} | {_cell(text)} |"
         for s in found.series
-        for sign, text in _findings(s)
+        for sign, text in findings(s)
     ]
     table = ["| scenario | arm | | what changed |", "|---|---|---|---|", *rows] if rows else []
     return "\n".join(["### biplane: trend", "", *table, "", *(f"{x}  " for x in closing(found))])
