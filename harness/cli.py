@@ -18,7 +18,7 @@ import typer
 if not __package__:  # run as a file: what lies beside it is no module of its own
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from harness import cli_bugs, cli_history, cli_studies, interrupts
+from harness import cli_bugs, cli_history, cli_runs, cli_studies, interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -43,6 +43,7 @@ app = typer.Typer(
 cli_history.register(app)
 cli_studies.register(app)
 cli_bugs.register(app)
+cli_runs.register(app)
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
@@ -118,14 +119,19 @@ def run(
 
 
 @app.command()
-def report(folder: Folder) -> None:
+def report(
+    folder: Folder,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="With the script inside (5 MB): to be mailed")
+    ] = False,
+) -> None:
     """Write a run's report.html (again) from its results.json."""
     from checkers.history import HistoryError
-    from harness.run import write_report
+    from harness.report import write
 
     if not (folder / "run.json").is_file():
         raise HistoryError(f"{folder}: it has no run.json; allowed: a run's folder")
-    typer.echo(str(write_report(folder)))
+    typer.echo(str(write(folder, standalone=standalone)))
 
 
 @app.command()

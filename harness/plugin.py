@@ -60,6 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="keep a valid run's log directories too (a flood leaves about 1 GB)",
     )
+    group.addoption(
+        "--artifacts",
+        default=None,
+        help="a folder for what a CI keeps: reports, results, the table of runs and its page; of "
+        "runs that were not valid their evidence too",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -111,18 +117,40 @@ def _settings(config: pytest.Config) -> Settings:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    settings = config.stash[_SETTINGS]
-    return (
-        f"biplane: seed {settings.seed}, profile {settings.profile.name}, "
-        f"runtime {settings.runtime}, sut {','.join(settings.suts)}, store {settings.store}"
-    )
+    return f"biplane: {_in_a_line(config.stash[_SETTINGS])}"
+
+
+def _in_a_line(settings: Settings) -> str:
+    return ", ".join(f"{name} {asked}" for name, asked in _asked(settings).items())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_was_asked(
+    pytestconfig: pytest.Config, record_testsuite_property: Callable[[str, object], None]
+) -> None:
+    """Into JUnit's XML, where one is written."""
+    for name, asked in _asked(pytestconfig.stash[_SETTINGS]).items():
+        record_testsuite_property(name, asked)
+
+
+def _asked(settings: Settings) -> dict[str, str]:
+    return {
+        "seed": str(settings.seed),
+        "profile": settings.profile.name,
+        "runtime": settings.runtime,
+        "sut": ",".join(settings.suts),
+        "store": str(settings.store),
+    }
 
 
 @pytest.fixture
-def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
+def play(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Callable[[Any], None]:
     """Run one scenario with this session's settings, showing progress; fail by its verdict."""
     from harness.progress import show_progress
     from harness.run import Skipped, Stopped, run
+    from harness.runs.ci import properties
 
     config = request.config
     settings = config.stash[_SETTINGS]
@@ -141,8 +169,11 @@ def play(request: pytest.FixtureRequest) -> Callable[[Any], None]:
             if is_refusal(error):
                 pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
             config.stash[_CRASHES].append(f"{scenario.name}: {error!r}")
+            record_property("verdict", "crash")
             raise
         config.stash[_OUTCOMES].append(outcome)
+        for name, found in properties(outcome):
+            record_property(name, found)
         if outcome.verdict != "valid":
             reasons = "\n".join(f"  - {reason}" for reason in outcome.reasons)
             report = outcome.folder / "report.html"
@@ -177,12 +208,29 @@ def pytest_unconfigure() -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     outcomes, stopped = config.stash.get(_OUTCOMES, []), config.stash.get(_STOPPED, None)
-    if not outcomes and stopped is None:
+    crashes = config.stash.get(_CRASHES, [])
+    if not outcomes and not crashes and stopped is None:
         return
     from harness.report.terminal import summarise
+    from harness.runs.ci import SUMMARY, append_summary, summary
 
     terminalreporter.section("biplane")
     for line in summarise(outcomes) if outcomes else ():
         terminalreporter.write_line(line)
     if stopped is not None:
         terminalreporter.write_line(stopped)
+    told = _in_a_line(config.stash[_SETTINGS])
+    append_summary(os.environ.get(SUMMARY), summary(outcomes, crashes, told))
+    if config.getoption("--artifacts") is not None:
+        terminalreporter.write_line(_collect(config, outcomes))
+
+
+def _collect(config: pytest.Config, outcomes: list[Outcome]) -> str:
+    """What was played keeps its verdict where nothing can be copied."""
+    from harness.runs.ci import collect
+
+    into = config.invocation_params.dir / config.getoption("--artifacts")
+    try:
+        return f"artefacts: {collect(outcomes, config.stash[_SETTINGS].store, into)}"
+    except OSError as error:
+        return f"no artefacts: {error}"

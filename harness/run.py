@@ -27,7 +27,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from checkers.history import VERSION
+from checkers.history import VERSION, HistoryError
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
@@ -35,6 +35,9 @@ from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
 from harness.interrupts import check, interruptible, uninterrupted
 from harness.progress import tolerant
+from harness.runs.index import INDEX_FILE, note
+from harness.runs.machine import machine_facts
+from harness.runs.rows import NotARun
 from harness.runtime import tools
 from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
@@ -193,11 +196,21 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
         write_report(folder)
     except KeyboardInterrupt:
         raise Stopped(folder) from None
+    _note(recorded, progress)
     outcome = outcome_of(recorded, results, time.monotonic() - begun)
     if outcome.verdict is Verdict.VALID and not recorded.keep_data:
         progress(name, "removing log directories")
         remove_log_dirs(recorded)
     return outcome
+
+
+def _note(recorded: Recorded, progress: Progress) -> None:
+    """The store's table of runs has it too; a verdict stands without."""
+    store = recorded.folder.parent.parent
+    try:
+        note(store, recorded.folder)
+    except (NotARun, HistoryError, OSError) as error:
+        progress(recorded.scenario, f"not in {INDEX_FILE} ({error}): biplane index {store}")
 
 
 def outcome_of(recorded: Recorded, results: dict[str, Any], judged_s: float) -> Outcome:
@@ -340,6 +353,7 @@ def _run_record(
         "run_id": run_id,
         "scenario": scenario.name,
         "conjecture": scenario.conjecture,
+        "started_at_ms": time.time_ns() // 1_000_000,
         "seed": settings.seed,
         "settings": settings.to_dict(),
         "runtime": settings.runtime,
@@ -367,6 +381,7 @@ def _run_record(
             "system": f"{platform.system()} {platform.release()}",
             "processors": os.cpu_count(),
             "biplane": metadata.version("biplane"),
+            **machine_facts(os.environ, Path.cwd()),
         },
     }
 

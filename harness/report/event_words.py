@@ -187,7 +187,8 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"controller epoch {e.controller_epoch}, on the {e.plane} plane: {e.answer}{e.states}"
     ),
     "leadership": lambda e: (
-        f"committed: {e.place} is led by {e.leader} at leader epoch {e.leader_epoch}, ISR {e.isr}"
+        f"committed: {e.place} is led by {'nobody' if e.leader == -1 else e.leader} at leader "
+        f"epoch {e.leader_epoch}, ISR {e.isr}"
     ),
     "zk_write": lambda e: f"ZooKeeper's log, zxid {e.zxid}: {_written(e)}",
     "topic_deletion": lambda e: (

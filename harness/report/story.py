@@ -13,9 +13,14 @@ from harness.report.run_folder import RunFolder
 from harness.report.timeline import Clock, Commit, FaultTime, Key
 
 
+class Nothing(Exception):
+    """A section has nothing to show: it is left out, and why is said once, at the end."""
+
+
 @dataclass(slots=True)
 class Story:
-    """A run, ready to be told. ``figures``: by element id, then by round, Plotly JSON."""
+    """A run, ready to be told. ``figures``: by element id, then by round, Plotly JSON;
+    ``left_out``: sections that have nothing to show, and why."""
 
     folder: RunFolder
     names: dict[str, str]
@@ -24,6 +29,7 @@ class Story:
     commits: dict[Key, list[Commit]]
     down: dict[tuple[str, int, int], list[tuple[int, int]]]
     figures: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: RunFolder) -> Story:
@@ -79,6 +85,11 @@ def section(element_id: str, title: str, *content: object) -> Html:
         id=element_id,
         aria_labelledby=f"{element_id}-title",
     )
+
+
+def part(title: str, content: Html | None) -> list[Html]:
+    """A section's part with its heading; nothing of one that has nothing to show."""
+    return [tag("h3", title), content] if content is not None else []
 
 
 def note(*content: object) -> Html:

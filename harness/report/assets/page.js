@@ -3,7 +3,12 @@
 "use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  if (typeof Plotly === "undefined") return;
+  // The page alone, taken away from its folder: the tables say the same.
+  const drawing = typeof Plotly !== "undefined";
+  if (!drawing) for (const place of document.querySelectorAll(".plot")) {
+    place.textContent = "The picture needs the script that lies beside this page in the run's folder.";
+    place.classList.add("note");
+  }
 
   const palette = () => {
     const style = getComputedStyle(document.documentElement);
@@ -75,6 +80,7 @@
   };
 
   const draw = () => {
+    if (!drawing) return;
     const chosen = document.querySelector('input[name="round"]:checked');
     for (const [id, rounds] of Object.entries(figures)) {
       const element = document.getElementById(id);

@@ -8,13 +8,13 @@ from typing import Any
 
 from checkers.judging.excuses import EXCUSES
 from harness.report.markup import Content, Html, details, table, tag
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, section
 
 
 def checks(story: Story) -> Html:
     found = story.checks()
     if not found:
-        return section("checks", "Checks", note("No check has been run on this history."))
+        raise Nothing("no check has been run on this history")
     rows = [_row(name, check) for name, check in found.items()]
     head = ["check", "verdict", "why", "took"]
     return section(

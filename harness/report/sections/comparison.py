@@ -7,7 +7,7 @@ from typing import Final
 from harness.report import units
 from harness.report.key_figures import GROUPS, KeyFigure, effects, pairs, ratio, value
 from harness.report.markup import Content, Html, table, tag
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, note, section
 
 _SIGNS: Final = {
     "seen": ("●", "effect"),
@@ -29,7 +29,7 @@ def comparison(story: Story) -> Html:
             )
             rows += lines
     if not rows:
-        return section("comparison", "Comparison", note("No figure was measured in any arm."))
+        raise Nothing("no figure was measured in any arm")
     head: list[Content] = ["", *(story.badge(arm) for arm in arms)]
     head += [f"{story.name(a)} ÷ {story.name(b)}" for a, b in compared]
     numeric = set(range(1, len(head)))

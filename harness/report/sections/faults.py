@@ -9,7 +9,7 @@ from typing import Any, Final
 from harness.report import units
 from harness.report.key_figures import figures
 from harness.report.markup import Content, Html, details, table, tag, text
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, note, section
 from harness.report.timeline import Clock, FaultTime
 
 _HELD: Final = {True: "yes", False: "no", None: "not measurable"}
@@ -32,9 +32,10 @@ def fault_log(story: Story) -> Html:
             note("Nothing of the plan happened, or the history is not in this folder. The plan:"),
             _table([_row(None, entry, None) for entry in plan.values()]),
         ]
-    if not parts:
-        parts = [note("No fault was planned, and none happened.")]
-    return section("faults", "Faults as they happened", _skipped(story), parts, _floods(story))
+    skipped, floods = _skipped(story), _floods(story)
+    if not parts and skipped is None and floods is None:
+        raise Nothing("no fault was planned, and none happened")
+    return section("faults", "Faults as they happened", skipped, parts, floods)
 
 
 def _floods(story: Story) -> Html | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from harness.report import units
@@ -16,6 +17,8 @@ _MEANS: Final = {
     "unknown": "This run proves nothing, neither that the guarantees hold nor that they do not.",
 }
 _SHOWN: Final = 6
+_BROKEN: Final = re.compile(r"\S+: [0-9]+ x ")
+"""A reason that counts violations, as checkers write it."""
 
 
 def headline(story: Story) -> Html:
@@ -71,7 +74,8 @@ def _counts(story: Story) -> Html | None:
 
 
 def _reasons(reasons: list[str]) -> Html | None:
-    """Each reason's first line; crashes' tracebacks stand with their check."""
+    """Each reason's first line, what was broken before what is not known; crashes' tracebacks stand
+    with their check."""
     lines = [
         (str(reason).strip().splitlines() or [""])[0]
         for reason in reasons
@@ -79,6 +83,7 @@ def _reasons(reasons: list[str]) -> Html | None:
     ]
     if not lines:
         return None
+    lines.sort(key=lambda line: _BROKEN.match(line) is None)
     items = [tag("li", _reason(line)) for line in lines]
     more = None
     if len(items) > _SHOWN:

@@ -11,7 +11,7 @@ from harness.report.key_figures import STAGES, figures
 from harness.report.markup import Content, Html, details, table, tag
 from harness.report.panels import Panel, plain
 from harness.report.pictures import Sample, latency_by_percentile, latency_over_time
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, part, section
 
 CHECK: Final = "controller-latency"
 QUEUES: Final = "controller-queues"
@@ -50,21 +50,24 @@ def panel(story: Story, arm: str, trial: int) -> Panel | None:
 
 
 def latency(story: Story) -> Html:
-    return section(
-        "latency",
-        "Latency of controller requests",
+    parts = [
         _over_time(story),
         _by_percentile(story),
-        tag("h3", "Where the time went"),
-        _stages(story),
+        *part("Where the time went", _stages(story)),
         _queues(story),
-        tag("h3", "By what was wrong at the time"),
-        _segments(story),
+        *part("By what was wrong at the time", _segments(story)),
         _others(story),
-    )
+    ]
+    if not any(parts):
+        raise Nothing(
+            "no probe and no request of a controller was recorded"
+            if story.folder.has_history()
+            else "the history is not in this folder"
+        )
+    return section("latency", "Latency of controller requests", parts)
 
 
-def _over_time(story: Story) -> Html:
+def _over_time(story: Story) -> Html | None:
     probes, trips = timeline.probes(story.folder), timeline.round_trips(story.folder)
     by_round, dropped = {}, 0
     for trial in story.rounds:
@@ -78,12 +81,7 @@ def _over_time(story: Story) -> Html:
             by_round[str(trial)], left_out = latency_over_time(samples)
             dropped += left_out
     if not by_round:
-        why = (
-            "the history is not in this folder"
-            if not story.folder.has_history()
-            else ("no probe and no request of a controller was recorded")
-        )
-        return note(f"There is no picture of latency over time: {why}.")
+        return None
     story.figures["plot-latency"] = by_round
     return plot(
         "plot-latency",
@@ -123,7 +121,7 @@ def plot(element_id: str, label: str, *caption: Content) -> Html:
 # -- tables
 
 
-def _stages(story: Story) -> Html:
+def _stages(story: Story) -> Html | None:
     rows, longest = [], _longest(story)
     for stage, says in {**_WHOLE, **STAGES}.items():
         for place, arm in enumerate(story.arms):
@@ -141,7 +139,7 @@ def _stages(story: Story) -> Html:
                     )
                 )
     if not rows:
-        return note("No controller request was timed.")
+        return None
     head = ["", "arm", "requests", *_QUANTILES, "p50 to p99, log scale"]
     return table(head, rows, class_="stages", numeric=set(range(2, 7)))
 
@@ -206,7 +204,7 @@ def _bar(found: Mapping[str, Any], longest: float, colour: str) -> Html:
     return tag("span", tag("span", style=style), class_="track", aria_hidden="true")
 
 
-def _segments(story: Story) -> Html:
+def _segments(story: Story) -> Html | None:
     rows = []
     for stage, says in _WHOLE.items():
         found = {
@@ -230,7 +228,7 @@ def _segments(story: Story) -> Html:
                         )
                     )
     if not rows:
-        return note("No request could be told apart by faults.")
+        return None
     return table(
         ["faults in place", "what", "arm", "requests", *_QUANTILES], rows, numeric=set(range(3, 8))
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.report import units
 from harness.report.key_figures import CAUSES, figures
 from harness.report.markup import Content, Html, table, tag
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, part, section
 from harness.report.truncations import Cut, Loss, losses
 
 CHECK: Final = "truncation-loss"
@@ -22,22 +22,21 @@ _READ: Final = {
 def lost_records(story: Story) -> Html:
     measured = {arm: figures(story.results, CHECK, arm) for arm in story.arms}
     if not any(measured.values()):
-        return section("losses", "Lost records", note(_why_not(story)))
+        raise Nothing(_why_not(story))
     return section(
         "losses",
         "Lost records",
         _causes(story, measured),
-        tag("h3", "Each with its truncation"),
-        _truncations(story),
+        part("Each with its truncation", _truncations(story)),
     )
 
 
 def _why_not(story: Story) -> str:
     check = story.checks().get(CHECK)
     if check is None:
-        return "Losses were not looked at: the scenario does not ask for truncation-loss."
+        return "the scenario does not ask for truncation-loss"
     reasons = check.get("reasons") or ["no acknowledged record could be judged"]
-    return f"There are no figures of losses: {str(reasons[0]).splitlines()[0]}"
+    return str(reasons[0]).splitlines()[0]
 
 
 def _causes(story: Story, measured: Mapping[str, Mapping[str, Any]]) -> Html:
@@ -86,12 +85,12 @@ def _row(label: str, means: str, amounts: list[int], broken: bool = False) -> Ht
     return tag("tr", tag("th", label, scope="row"), cells, tag("td", means, class_="small"))
 
 
-def _truncations(story: Story) -> Html:
+def _truncations(story: Story) -> Html | None:
     found = losses(story.folder)
     order = {arm: place for place, arm in enumerate(story.arms)}
     found.sort(key=lambda loss: order.get(loss.place[0], len(order)))
     if not found:
-        return note("No acknowledged record was lost: there is nothing to tie to a truncation.")
+        return None
     head = [
         "arm",
         "round",

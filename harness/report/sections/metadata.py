@@ -11,7 +11,7 @@ from harness.report.key_figures import figures, value
 from harness.report.markup import Html, table, tag, text
 from harness.report.pictures import behind_over_time
 from harness.report.sections.latency import panel, plot
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, note, part, section
 
 CHECK: Final = "stale-metadata"
 _QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
@@ -30,19 +30,18 @@ _READ_FROM: Final = {
 
 
 def metadata(story: Story) -> Html:
-    return section(
-        "metadata",
-        "Stale metadata",
+    parts = [
         _picture(story),
-        tag("h3", "What clients were told"),
-        _staleness(story),
-        tag("h3", "From a leader's commit to each broker"),
-        _propagation(story),
+        *part("What clients were told", _staleness(story)),
+        *part("From a leader's commit to each broker", _propagation(story)),
         _convergence(story),
-    )
+    ]
+    if not any(parts):
+        raise Nothing("neither leaders nor what brokers told of them were recorded")
+    return section("metadata", "Stale metadata", parts)
 
 
-def _picture(story: Story) -> Html:
+def _picture(story: Story) -> Html | None:
     brokers, kind = behind(story.folder, story.clocks, story.commits)
     by_round = {}
     for trial in story.rounds:
@@ -55,10 +54,7 @@ def _picture(story: Story) -> Html:
         if figure is not None:
             by_round[str(trial)] = figure
     if not by_round:
-        return note(
-            "There is no picture of brokers behind: neither metadata updates nor metadata reads "
-            "and commits of leaders were recorded for the topics under test."
-        )
+        return None
     story.figures["plot-behind"] = by_round
     return plot(
         "plot-behind",
@@ -68,7 +64,7 @@ def _picture(story: Story) -> Html:
     )
 
 
-def _staleness(story: Story) -> Html:
+def _staleness(story: Story) -> Html | None:
     rows = []
     for arm in story.arms:
         found = figures(story.results, CHECK, arm)
@@ -84,7 +80,7 @@ def _staleness(story: Story) -> Html:
             own["stale_share"] = number / reads if reads else None
             rows.append(_stale_row(story, arm, f"node {node}", own, stale))
     if not rows:
-        return note("No answer about leaders was read from any broker, or none could be judged.")
+        return None
     head = ["", "arm", "answers", "stale", "share", *_HEAD]
     ages = table(
         head,
@@ -131,7 +127,7 @@ def _waits(story: Story) -> Html | None:
     return note(says)
 
 
-def _propagation(story: Story) -> Html:
+def _propagation(story: Story) -> Html | None:
     rows = []
     for name, says in (
         ("propagation_applied", "in the broker's cache"),
@@ -143,14 +139,14 @@ def _propagation(story: Story) -> Html:
             if not isinstance(entry, Mapping) or not entry.get("count"):
                 continue
             rows.append(_travel_row(story, arm, says, _ALL, entry))
-            for part, where in _PARTS:
-                own = found.get(f"{name}_{part}")
+            for segment, where in _PARTS:
+                own = found.get(f"{name}_{segment}")
                 if isinstance(own, Mapping):
                     rows.append(_travel_row(story, arm, "", where, own))
             for node, own in sorted((found.get(f"{name}_by_node") or {}).items()):
                 rows.append(_travel_row(story, arm, "", f"node {node}", own))
     if not rows:
-        return note("No broker was seen to learn of a leader that it had not known.")
+        return None
     head = ["seen", "arm", "broker", "epochs", *_HEAD, "summed"]
     return table(head, rows, numeric=set(range(3, 9)))
 

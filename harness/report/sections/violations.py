@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.report import event_words, units
 from harness.report.markup import Html, details, table, tag
-from harness.report.story import Story, note, section
+from harness.report.story import Nothing, Story, note, section
 
 
 def violations(story: Story) -> Html:
@@ -17,15 +17,15 @@ def violations(story: Story) -> Html:
         if check.get("violations") or check.get("violation_counts")
     ]
     if not found:
-        return section("violations", "Violations", note(_none(story)))
+        raise Nothing(_none(story))
     parts = [_of_check(story, name, check) for name, check in found]
     return section("violations", "Violations", parts)
 
 
 def _none(story: Story) -> str:
     if story.results.get("verdict") == "valid":
-        return "None."
-    return "None was found, which says little in a run that proves nothing."
+        return "there is none"
+    return "none was found, which says little in a run that proves nothing"
 
 
 def _of_check(story: Story, name: str, check: Mapping[str, Any]) -> Html:

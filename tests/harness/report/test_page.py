@@ -18,6 +18,7 @@ from harness.report import write
 from harness.report.markup import Html
 from harness.report.page import _SECTIONS, render
 from harness.report.run_folder import RunFolder
+from harness.report.script import script_name
 from harness.report.story import Story
 
 A, B = "dualplane-single", "dualplane-dual"
@@ -160,8 +161,10 @@ def test_every_part_is_there_and_in_order(run: Path) -> None:
 def test_nothing_is_fetched(run: Path) -> None:
     page = write(run).read_text()
     reader = read(page)
-    assert all(address.startswith("#") for address in reader.addresses)
-    assert {a.removeprefix("#") for a in reader.addresses} <= set(reader.ids)
+    (beside,) = [a for a in reader.addresses if not a.startswith("#")]
+    assert beside == script_name(), "the script, in the run's own folder"
+    inside = {a.removeprefix("#") for a in reader.addresses if a.startswith("#")}
+    assert inside <= set(reader.ids)
     assert "link" not in reader.tags
     assert "default-src &#x27;none&#x27;" in page
     assert "@import" not in page.split("</style>")[0]
@@ -171,7 +174,9 @@ def test_pictures_are_sound_for_plotly(run: Path) -> None:
     story = Story.of(RunFolder.open(run))
     for _, _, make in _SECTIONS:
         make(story)
-    assert set(story.figures) == {"plot-latency", "plot-percentiles", "plot-behind"}
+    assert set(story.figures) == {
+        "plot-witness", "plot-latency", "plot-percentiles", "plot-behind",
+    }  # fmt: skip
     assert set(story.figures["plot-latency"]) == {"0", "1"}
     for rounds in story.figures.values():
         for figure in rounds.values():
@@ -222,12 +227,15 @@ def test_a_run_in_which_nothing_happened(tmp_path: Path) -> None:
         "This run proves nothing",
         "the history has no trial",
         "run.json is not there",
-        "No figure was measured in any arm.",
-        "There is no picture of latency over time: the history is not in this folder.",
-        "None was found, which says little in a run that proves nothing.",
-        "No fault was planned, and none happened.",
+        "Left outWhat went wrong: no violation with a witness",
+        "Comparison: no figure was measured in any arm",
+        "Latency: the history is not in this folder",
+        "Violations: none was found, which says little in a run that proves nothing",
+        "Faults: no fault was planned, and none happened",
     ):
         assert words in reader.text, words
+    missing = {"wrong", "comparison", "latency", "metadata", "losses", "violations", "faults"}
+    assert not missing & set(reader.ids)
     assert "could not be written" not in reader.text
 
 

@@ -1,0 +1,131 @@
+"""The witness on the timeline of its partition, as Plotly JSON: who led, who did what, which fault
+was in place, and the numbered events that prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.report.panels import Figure, plain, trace
+from harness.report.timeline import Clock
+from harness.report.witness_story import Line, WitnessStory
+
+_LANE_PX: Final = 34
+_LED: Final = "leader, as committed"
+_OTHERS: Final = "clients and harness"
+_DOWN: Final = "down"
+
+
+def witness_picture(told: WitnessStory, clock: Clock) -> Figure:
+    """Lanes from top to bottom: faults, the committed leader, each broker, everybody else."""
+    lanes = [f"fault: {name}" for name in dict.fromkeys(f.fault for f, _, _ in told.faults)]
+    lanes += [_LED] if told.leads else []
+    lanes += [f"node {node}" for node in told.nodes]
+    lanes += [_OTHERS] if any(line.node is None for line in told.witness) else []
+    seconds = clock.seconds
+    begin, end = seconds(told.begin_t), seconds(told.end_t)
+    margin = max(0.02 * (end - begin), 0.05)
+    bars = _bars(told, lanes, clock)
+    return {
+        "data": [*bars, *_marks(told.witness, lanes, clock)],
+        "layout": {
+            "height": 60 + _LANE_PX * max(1, len(lanes)),
+            "margin": {"t": 12, "b": 46, "l": 66, "r": 12},
+            "hovermode": "closest",
+            "barmode": "overlay",
+            "showlegend": False,
+            "xaxis": {
+                "title": {"text": _zero(clock)},
+                "range": [begin - margin, end + margin],
+                "zeroline": False,
+            },
+            "yaxis": {
+                "range": [len(lanes) - 0.4, -0.6],
+                "tickvals": list(range(len(lanes))),
+                "ticktext": [plain(name) for name in lanes],
+                "fixedrange": True,
+                "showgrid": False,
+                "zeroline": False,
+                "automargin": True,
+            },
+        },
+    }
+
+
+def _zero(clock: Clock) -> str:
+    return "seconds since chaos began" if clock.chaos_t is not None else "seconds since its start"
+
+
+Bar = tuple[int, int, int, str, str, str]  # from, to, lane, colour, text in it, what it says
+
+
+def _bars(told: WitnessStory, lanes: Sequence[str], clock: Clock) -> list[Figure]:
+    found: list[Bar] = []
+    for fault, begin, end in told.faults:
+        says = f"<b>{plain(fault.id)}</b> in place"
+        found.append((begin, end, lanes.index(f"fault: {fault.fault}"), "$fault", "", says))
+    for lead in told.leads:
+        who = f"node {lead.leader}" if lead.leader >= 0 else "nobody"
+        says = f"{who} leads, leader epoch {lead.leader_epoch}"
+        place = lanes.index(_LED)
+        found.append((lead.t, lead.until_t, place, _colour(lead.leader), who, says))
+    for duty in told.duties:
+        leads = duty.role == "leader"
+        colour, says = _colour(duty.node) if leads else "$grid", f"node {duty.node}: {duty.role}"
+        place = lanes.index(f"node {duty.node}")
+        found.append((duty.t, duty.until_t, place, colour, duty.role, says))
+    for node, begin, end in told.down:
+        place = lanes.index(f"node {node}")
+        found.append((begin, end, place, "$move", _DOWN, f"node {node} is down"))
+    clipped = [
+        (max(b, told.begin_t), min(e, told.end_t), *rest)
+        for b, e, *rest in found
+        if min(e, told.end_t) >= max(b, told.begin_t)
+    ]
+    if not clipped:
+        return []
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "base": [clock.seconds(bar[0]) for bar in clipped],
+            "x": [(bar[1] - bar[0]) / 1e9 for bar in clipped],
+            "y": [bar[2] for bar in clipped],
+            "width": 0.56,
+            "marker": {"color": [bar[3] for bar in clipped], "opacity": 0.55},
+            "text": [bar[4] for bar in clipped],
+            "textposition": "inside",
+            "insidetextanchor": "start",
+            "textangle": 0,
+            "textfont": {"color": "$fg", "size": 11.5},
+            "hovertext": [bar[5] for bar in clipped],
+            "hoverinfo": "text",
+        }
+    ]
+
+
+def _colour(node: int) -> str:
+    return f"$series-{node % 6}" if node >= 0 else "$bad"
+
+
+def _marks(witness: Sequence[Line], lanes: Sequence[str], clock: Clock) -> list[Figure]:
+    """The events that prove it, each with its number."""
+
+    def lane(line: Line) -> int:
+        return lanes.index(_OTHERS if line.node is None else f"node {line.node}")
+
+    look: dict[str, Any] = {"symbol": "circle", "size": 19, "color": "$bad"}
+    return [
+        trace(
+            mode="markers+text",
+            x=[round(clock.seconds(line.t), 6) for line in witness],
+            y=[lane(line) for line in witness],
+            text=[str(line.number) for line in witness],
+            textposition="middle center",
+            textfont={"color": "$bg", "size": 11.5},
+            marker=look,
+            hovertext=[f"<b>{line.number}</b> {plain(line.says)}" for line in witness],
+            hoverinfo="text",
+            cliponaxis=False,
+        )
+    ]
