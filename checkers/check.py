@@ -120,7 +120,7 @@ def _keep_to(deadline_s: float | None, history: History, pending: Sequence[Futur
         future.cancel()
     given_up = time.monotonic() + _GRACE_S
     while time.monotonic() < given_up:
-        history.spark.interruptAll()
+        history.cancel()
         if not wait(pending, 0.2).not_done:
             return
 

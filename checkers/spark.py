@@ -87,6 +87,7 @@ def session(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    _started()
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -149,7 +150,39 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(one)
 
 
-_IN_VAIN: Final = "Exception while sending command."
+_ahead: threading.Thread | None = None
+_is_there: Final = threading.Event()
+"""What was begun ahead has started, or failed."""
+
+
+def start_ahead(*, small: bool = True) -> None:
+    """Begin to start Spark while something else is waited for, and let it do a little of
+    everything, so that what it needs is loaded; `session` waits for the start alone. What goes
+    wrong is told by `session`, which tries again."""
+    global _ahead
+    if _ahead is None:
+        _ahead = threading.Thread(target=_start, args=(small,), name="spark-start", daemon=True)
+        _ahead.start()
+
+
+def _start(small: bool) -> None:
+    with contextlib.suppress(Exception):
+        try:
+            spark = session(small=small)
+        finally:
+            _is_there.set()
+        _exercise(tuned(spark, 0))
+
+
+def _started() -> None:
+    if _ahead is not None and _ahead is not threading.current_thread():
+        _is_there.wait()
+
+
+def _in_vain(record: logging.LogRecord) -> bool:
+    """Of py4j's, which logs them with a traceback, by the root logger: finalizers of a JVM's
+    objects that speak to it when it has gone."""
+    return record.msg != "Exception while sending command."
 
 
 def end() -> None:
@@ -157,11 +190,11 @@ def end() -> None:
     none was started; the process cannot start another."""
     from pyspark import SparkContext
 
+    _started()
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is None:  # none, or spark-submit's
         return
-    # Finalizers of its objects still speak to it, in vain: py4j logs each with a traceback.
-    logging.getLogger().addFilter(lambda record: record.msg != _IN_VAIN)
+    logging.getLogger().addFilter(_in_vain)  # the same again is no second one
     with contextlib.suppress(OSError):
         jvm.stdin.close()  # it ends when nobody speaks to it any more
     try:
@@ -169,6 +202,8 @@ def end() -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
+    if _ahead is not None:
+        _ahead.join(_END_S)  # it takes its files away
 
 
 def tuned(spark: SparkSession, rows: int | None) -> SparkSession:
@@ -251,12 +286,11 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     return options
 
 
-def _warm() -> None:
+def _exercise(spark: SparkSession) -> None:
     """What a check does, on nothing much: read Parquet, aggregate, join, sort, collect."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    spark: Any = tuned(session(), 0)
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "warm"
         frame = spark.range(1000).withColumn("k", F.col("id") % 7).withColumn("s", F.lit("a"))
@@ -267,6 +301,11 @@ def _warm() -> None:
         ranked = sums.withColumn("prev", F.lag("n").over(window))
         rows.join(F.broadcast(ranked), ["k", "s"], "left").where(F.col("prev").isNull()).toArrow()
         spark.createDataFrame(ranked.toArrow()).collect()
+
+
+def _warm() -> None:
+    spark: Any = session()
+    _exercise(tuned(spark, 0))
     spark.stop()
     gateway = spark.sparkContext._gateway
     gateway.shutdown()

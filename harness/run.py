@@ -23,12 +23,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from checkers.history import VERSION, HistoryError
 from checkers.judging.verdict import Verdict
+from checkers.spark import SMALL_ROWS, SparkFailed, start_ahead
 from faults.plan import Plan
 from harness.clock import tie_clocks, widen
 from harness.disk import room
@@ -48,6 +50,8 @@ from harness.sut.registry import get as get_sut
 from harness.trial import TrialRunner
 from harness.trial_result import Arm, TrialResult
 
+_BYTES_A_ROW: Final = 150
+"""Of a live file, about."""
 Progress = Callable[[str, str], None]
 """Called with (where: "request-flood dualplane-single 1/2", what: "chaos, 3 s left")."""
 
@@ -89,11 +93,18 @@ class Recorded:
 
 def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
-    return conclude(record_run(scenario, settings, progress), progress)
+    return conclude(record_run(scenario, settings, progress, on_stopping=_start_spark), progress)
 
 
-def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Recorded:
-    """Play every trial and finish the history; raises as `run` does."""
+def record_run(
+    scenario: Scenario,
+    settings: Settings,
+    progress: Progress,
+    *,
+    on_stopping: Callable[[Path], None] | None = None,
+) -> Recorded:
+    """Play every trial and finish the history; raises as `run` does. ``on_stopping`` is called when
+    all that is left of the last trial is to stop its nodes, with the run's folder."""
     begun, progress = time.monotonic(), tolerant(progress)
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
@@ -122,7 +133,7 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
         with uninterrupted():
             try:
                 with interruptible():
-                    _play(trials, scenario, settings, arms, plan, folder, progress)
+                    _play(trials, scenario, settings, arms, plan, folder, progress, on_stopping)
             except KeyboardInterrupt:
                 record["interrupted"] = True
             # Whatever ended it: what was recorded becomes a history.
@@ -146,6 +157,13 @@ def record_run(scenario: Scenario, settings: Settings, progress: Progress) -> Re
     )
 
 
+def _start_spark(folder: Path) -> None:
+    """What judges takes seconds to start: it does so while nodes are stopped, when no load is left
+    that it could disturb, and while the history is finished."""
+    live = sum(path.stat().st_size for path in folder.glob("trials/*/*/live/*.jsonl"))
+    start_ahead(small=live <= SMALL_ROWS * _BYTES_A_ROW)
+
+
 def _play(
     trials: list[TrialResult],
     scenario: Scenario,
@@ -154,10 +172,13 @@ def _play(
     plan: Plan,
     folder: Path,
     progress: Progress,
+    on_stopping: Callable[[Path], None] | None,
 ) -> None:
     """Every trial in turn; each one's result is among ``trials`` from its beginning on."""
+    number = len(arms) * settings.profile.rounds
+    last = None if on_stopping is None else partial(on_stopping, folder)
     for index, (arm, trial) in enumerate(interleaved(arms, settings.profile.rounds)):
-        where = f"{scenario.name} {arm.label} {index + 1}/{len(arms) * settings.profile.rounds}"
+        where = f"{scenario.name} {arm.label} {index + 1}/{number}"
         trial_home = trial_folder(folder, arm.label, trial)
         with ExitStack() as stack:
             try:
@@ -177,6 +198,7 @@ def _play(
                 runtime=runtime,
                 folder=trial_home,
                 progress=lambda what, where=where: progress(where, what),  # type: ignore[misc]
+                on_stopping=last if index + 1 == number else None,
             )
             trials.append(runner.result)
             runner.run()
@@ -238,7 +260,6 @@ def remove_log_dirs(recorded: Recorded) -> None:
 def judge(folder: Path) -> dict[str, Any]:
     """Check a stored run (again) and write its results.json. Heavy imports happen here."""
     from checkers.check import check_run
-    from checkers.spark import SparkFailed
 
     try:
         return check_run(folder)

@@ -64,9 +64,10 @@ class TrialRunner:
         runtime: Runtime,
         folder: Path,
         progress: Progress,
+        on_stopping: Callable[[], None] | None = None,
     ) -> None:
         self.scenario, self.arm, self.plan, self.settings = scenario, arm, plan, settings
-        self.runtime, self.progress = runtime, progress
+        self.runtime, self.progress, self._on_stopping = runtime, progress, on_stopping
         self.result = TrialResult(arm.label, trial, folder)
         self.live = folder / "live"
         self.refusal: SetupError | None = None
@@ -116,6 +117,8 @@ class TrialRunner:
 
     def _end(self, cluster: Cluster, recorder: LiveRecorder, first_tie: ClockTie) -> None:
         self.progress("stopping")
+        if self._on_stopping is not None and not self._over.is_set():
+            self._on_stopping()
         cluster.stop()
         self._collect_evidence(cluster, recorder, first_tie)
         if not self.settings.keep_data:

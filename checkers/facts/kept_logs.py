@@ -22,12 +22,14 @@ of any log of that broker holds after one of these.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.leadership import Key, key_of, leadership
+from checkers.facts.leadership import TP, Key, key_of, leadership
+from checkers.facts.timeline import FROM, TO, Timeline, steps
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -135,37 +137,90 @@ def _promised(
 ) -> dict[tuple[Replica, int], _Known]:
     """By replica and the moment at which its log's end is known: the newest record that acks=all
     had promised while it was in sync, the last time before that."""
+    marks: dict[Key, list[_Mark]] = {}
+    for replica, of in ends.items():
+        spans = sorted(_in_sync(history, *replica))
+        for t, _, _ in of:
+            place = bisect_left(spans, t, key=lambda span: span[0])
+            if place:
+                begin, over = spans[place - 1]
+                mark = _Mark(replica, t, begin, min(over, t) - _MARGIN_NS)
+                marks.setdefault(replica[0], []).append(mark)
+    if not marks or not history.has("produce"):
+        return {}
+    edges = {
+        key: sorted({t for mark in of for t in (mark.from_t, mark.until_t)})
+        for key, of in marks.items()
+    }
+    newest = _newest(history, edges)
+    return {
+        (mark.replica, mark.t): known
+        for key, of in marks.items()
+        for mark, known in _of_marks(of, edges[key], newest.get(key, []))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """``replica``'s log is known at ``t``; what was offered after ``from_t`` and acknowledged
+    before ``until_t`` (ns) it must have."""
+
+    replica: Replica
+    t: int
+    from_t: int
+    until_t: int
+
+
+def _newest(history: History, edges: Mapping[Key, list[int]]) -> dict[Key, list[Row]]:
+    """The newest record that acks=all promised, by how many of its partition's edges had passed
+    when it was offered (``begun``) and when it was acknowledged (``done``), ascending by ``done``:
+    the load is looked at once, however many roles were taken."""
     from pyspark.sql import functions as F
 
-    marks: list[tuple[Replica, int]] = []
-    rows = []
-    for replica, of in ends.items():
-        spans = _in_sync(history, *replica)
-        for t, _, _ in of:
-            before = [span for span in spans if span[0] < t]
-            if before:
-                begin, over = before[-1]
-                names = dict(zip(("arm", "trial", "topic", "partition"), replica[0], strict=True))
-                until_t = min(over, t) - _MARGIN_NS
-                rows.append({**names, "mark": len(marks), "from_t": begin, "until_t": until_t})
-                marks.append((replica, t))
-    if not rows or not history.has("produce"):
-        return {}
-    keys = ["arm", "trial", "topic", "partition"]
-    table = history.table(
-        rows,
-        "arm string, trial int, topic string, partition int, mark int, from_t bigint, "
-        "until_t bigint",
-    )
-    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
-    acked = acked.select(*keys, "invoke_t", "t", "offset", "value")
-    found = acked.join(F.broadcast(table), keys).where("invoke_t > from_t and t < until_t")
-    found = found.groupBy("mark", *keys).agg(F.max(F.struct("offset", "t", "value")).alias("last"))
-    known: dict[tuple[Replica, int], _Known] = {}
-    for one in found.toArrow().to_pylist():
-        last = one["last"]
-        known[marks[one["mark"]]] = _Known(last["t"], last["offset"] + 1, "produce", last)
-    return known
+    spans = [
+        {**dict(zip(TP, key, strict=True)), FROM: begin, TO: end, "_number": number}
+        for key, of in edges.items()
+        for number, (begin, end) in enumerate(steps(of))
+    ]
+    timeline = Timeline(spans, TP, {"_number": "int"})
+    rows = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    rows = rows.select(*TP, "invoke_t", "t", "offset", "value")
+    for name, at in (("done", F.col("t")), ("begun", F.col("invoke_t") - 1)):
+        rows = timeline.at(history, rows, at, "inner").withColumnRenamed("_number", name)
+        rows = rows.drop(FROM, TO)
+    last = F.max(F.struct("offset", "t", "value")).alias("last")
+    found: dict[Key, list[Row]] = {}
+    for row in rows.groupBy(*TP, "begun", "done").agg(last).toArrow().to_pylist():
+        found.setdefault(key_of(row), []).append(row)
+    for of in found.values():
+        of.sort(key=lambda row: row["done"])
+    return found
+
+
+def _of_marks(
+    marks: list[_Mark], edges: list[int], newest: list[Row]
+) -> Iterator[tuple[_Mark, _Known]]:
+    """Each mark that anything was promised before, with the newest of it."""
+    by_span: dict[int, list[_Mark]] = {}
+    for mark in marks:
+        by_span.setdefault(mark.from_t, []).append(mark)
+    for from_t, of in by_span.items():
+        first = bisect_right(edges, from_t)
+        place = bisect_left(newest, first, key=lambda row: row["done"])
+        best: Row | None = None
+        for mark in sorted(of, key=lambda mark: mark.until_t):
+            passed = bisect_right(edges, mark.until_t)
+            while place < len(newest) and newest[place]["done"] < passed:
+                row = newest[place]
+                if row["begun"] >= first and (best is None or _order(best) < _order(row["last"])):
+                    best = row["last"]
+                place += 1
+            if best is not None:
+                yield mark, _Known(best["t"], best["offset"] + 1, "produce", best)
+
+
+def _order(last: Row) -> tuple[int, int]:
+    return (last["offset"], last["t"])
 
 
 def _in_sync(history: History, key: Key, node: int) -> list[tuple[int, int]]:

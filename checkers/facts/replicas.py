@@ -82,7 +82,12 @@ def compared(history: History) -> DataFrame:
 
 def proved(history: History) -> dict[Key, dict[str, tuple[int, Any]]]:
     """Who proved that records were committed: ``read`` and ``acked``, each the highest offset and
-    the row's value there."""
+    the row's value there. Gathered once a history."""
+    found: dict[Key, dict[str, tuple[int, Any]]] = history.memo("proved", lambda: _proved(history))
+    return found
+
+
+def _proved(history: History) -> dict[Key, dict[str, tuple[int, Any]]]:
     found: dict[Key, dict[str, tuple[int, Any]]] = {}
     sources = {
         "read": ("fetch", "type = 'ok' and offset >= 0 and topic is not null"),

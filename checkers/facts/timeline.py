@@ -29,7 +29,7 @@ _FEWEST, _MOST = 16, 1 << 16
 _NARROWEST_NS: Final = 100_000_000
 """A row that lasts touches a slot for each of these."""
 _SLOT: Final = "_slot"
-_TYPES: Final = {"arm": "string", "trial": "int", "topic": "string"}
+_TYPES: Final = {"arm": "string", "trial": "int", "topic": "string", "process": "string"}
 Row = Mapping[str, Any]
 
 

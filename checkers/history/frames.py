@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FOOTERS_READ: Final = 200
+LIGHT_ROWS: Final = 200_000
+"""A kind of so many rows is read as a small history is, whatever the size of the others: its jobs
+are planned without compiling code for them. What such a frame is joined or united with is treated
+alike; so what is large comes first."""
 
 
 class Stopped(Exception):
@@ -67,8 +71,10 @@ class History:
         tables: Mapping[str, pa.Table] | None = None,
         counts: Mapping[str, int] | None = None,
         trials: Sequence[tuple[str, int]] | None = None,
+        light: SparkSession | None = None,
     ) -> None:
         self.spark, self.run, self.name, self.folder = spark, run, name, folder
+        self._light = spark if light is None else light
         self._store = store
         self._kinds = dict(kinds or {})  # kind -> path below the store's root
         self._tables = dict(tables or {})
@@ -136,6 +142,7 @@ class History:
         return cls(
             tuned(spark, total),
             run,
+            light=tuned(spark, 0),
             name=store.root,
             folder=store.local,
             store=store,
@@ -174,6 +181,10 @@ class History:
             raise HistoryError(f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")
         return kind in self._tables or (kind in self._kinds and self._counts.get(kind) != 0)
 
+    def many(self, kind: str) -> bool:
+        """Whether there are so many rows of a kind that it pays to look at them twice."""
+        return self.has(kind) and self._counts.get(kind, LIGHT_ROWS + 1) > LIGHT_ROWS
+
     def frame(self, kind: str) -> DataFrame:
         """Every row of a kind, with ``arm`` (string) and ``trial`` (int)."""
         self._go_on()
@@ -182,12 +193,13 @@ class History:
         return self._frames[kind]
 
     def _read(self, kind: str) -> DataFrame:
+        spark = self.spark if self.many(kind) else self._light
         if not self.has(kind):
-            return self.spark.createDataFrame(stored_schema(kind).empty_table())
+            return spark.createDataFrame(stored_schema(kind).empty_table())
         if kind in self._tables:
-            return self.spark.createDataFrame(self._tables[kind])
+            return spark.createDataFrame(self._tables[kind])
         assert self._store is not None
-        return self.spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
+        return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
         """The rows of a kind that does not grow with the load, in order of ``t``."""
@@ -238,11 +250,16 @@ class History:
         types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
         types["array<bigint>"] = pa.list_(pa.int64())
         layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
-        return self.spark.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
+        return self._light.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
 
     def stop(self, why: str) -> None:
         """From now on whoever asks for more of the history gets `Stopped`. From any thread."""
         self.stopped = why
+
+    def cancel(self) -> None:
+        """Cancel the jobs that are under way."""
+        self.spark.interruptAll()
+        self._light.interruptAll()
 
     def _go_on(self) -> None:
         if self.stopped:

@@ -22,6 +22,7 @@ Figures, by arm: how long the queues were and how long requests stayed, as the m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
@@ -29,10 +30,11 @@ from pyspark.sql import functions as F
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -46,6 +48,7 @@ _ROUNDED_NS: Final = 1_000_000
 _WAY: Final = ["arm", "trial", "node", "boot", "to"]
 _CHANNEL: Final = [*_WAY, "controller_epoch", "broker_epoch"]
 _LOOK: Final = ["from_t", "look_t", "size", "taken", "max_ns"]
+Row = Mapping[str, Any]
 
 
 def check(history: History) -> Outcome:
@@ -55,24 +58,22 @@ def check(history: History) -> Outcome:
     _figures(history, outcome)
     if not history.has("control_send"):
         return outcome
-    looks = _looks(history).cache()
-    try:
-        for row in looks.groupBy("arm", "trial").count().collect():
-            outcome.saw(row["arm"], row["trial"], LOOKS, row["count"])
-        for rule, wrong in _RULES.items():
-            for row in looks.where(wrong).orderBy("look_t").limit(50).collect():
-                outcome.add(_finding(rule, row.asDict()))
-    finally:
-        looks.unpersist()
+    looks = history.keep("looks at queues", lambda: _looks(history))
+    for row in looks.groupBy("arm", "trial").count().collect():
+        outcome.saw(row["arm"], row["trial"], LOOKS, row["count"])
+    wrong = by_rule(looks, {rule: F.expr(broken) for rule, broken in _RULES.items()})
+    add(outcome, tally(wrong, None, _sort), _finding)
     return outcome
 
 
 def _looks(history: History) -> DataFrame:
-    """Each look at a metric, and what the channel's requests say of that moment."""
+    """Each look at a metric, and what the channel's requests say of that moment: requests and looks
+    are put in one order of time and counted up, so that a long-lived channel costs what a short one
+    does by the request."""
     in_order = Window.partitionBy(*_CHANNEL).orderBy("t", "correlation_id")
     sends = (
         history.frame("control_send")
-        .where("attempt = 1")
+        .where("attempt = 1 and " + " and ".join(f"{name} is not null" for name in _CHANNEL))
         .select(
             *_CHANNEL,
             "enqueue_t",
@@ -92,21 +93,68 @@ def _looks(history: History) -> DataFrame:
         (F.col("queue_time_max_us") * 1000).alias("max_ns"),
     )
     judged = looked.join(channels, _WAY).where("_first <= from_t and look_t <= _last")
-    each = judged.select(*_CHANNEL, *_LOOK).join(sends, _CHANNEL)
-    return each.groupBy(*_CHANNEL, *_LOOK).agg(
-        _count("enqueue_t <= from_t and send_t > look_t").alias("waiting_min"),
-        _count("enqueue_t <= look_t and send_t >= from_t").alias("waiting_max"),
-        _count("send_t < from_t").alias("taken_min"),
-        (_count("send_t <= look_t") + 1).alias("taken_max"),
-        F.expr("max(case when send_t < from_t then before_t - enqueue_t end)").alias("stayed_min"),
-        F.expr(
-            "max(case when enqueue_t <= look_t then least(send_t, look_t) - enqueue_t end)"
-        ).alias("stayed_max"),
+    steps = _steps(sends, _SEND, enqueue_t=_ENTERED, send_t=_SENT).unionAll(
+        _steps(judged, _LOOK, from_t=_BEGUN, look_t=_LOOKED)
+    )
+    so_far = Window.partitionBy(*_CHANNEL).orderBy("_at", "_step")
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    ahead = Window.partitionBy(*_CHANNEL).orderBy(F.col("_at").desc(), F.col("_step").desc())
+    ahead = ahead.rowsBetween(Window.unboundedPreceding, 0)
+    entered, sent = F.col("_step") == _ENTERED, F.col("_step") == _SENT
+    counted = steps.select(
+        "*",
+        F.count(F.when(entered, 1)).over(so_far).alias("_in"),
+        F.count(F.when(sent, 1)).over(so_far).alias("_out"),
+        F.max(F.when(sent, F.expr("before_t - enqueue_t"))).over(so_far).alias("_behind"),
+        F.max(F.when(sent, F.expr("send_t - enqueue_t"))).over(so_far).alias("_stayed"),
+        F.min(F.when(sent, F.col("enqueue_t"))).over(ahead).alias("_oldest"),
+    )
+    each = counted.where(F.col("_step").isin(_BEGUN, _LOOKED)).groupBy(*_CHANNEL, *_LOOK)
+    begun, looked_at = F.col("_step") == _BEGUN, F.col("_step") == _LOOKED
+
+    def then(step: Column, name: str) -> Column:
+        return F.max(F.when(step, F.col(name)))
+
+    return each.agg(
+        # First in, first out: of what had entered by then the first to go are gone.
+        F.greatest(then(begun, "_in") - then(looked_at, "_out"), F.lit(0)).alias("waiting_min"),
+        (then(looked_at, "_in") - then(begun, "_out")).alias("waiting_max"),
+        then(begun, "_out").alias("taken_min"),
+        (then(looked_at, "_out") + 1).alias("taken_max"),
+        then(begun, "_behind").alias("stayed_min"),
+        F.greatest(then(looked_at, "_stayed"), F.col("look_t") - _waits(looked_at)).alias(
+            "stayed_max"
+        ),
     )
 
 
-def _count(condition: str) -> Any:
-    return F.sum(F.expr(f"case when {condition} then 1 else 0 end"))
+_ENTERED, _BEGUN, _SENT, _LOOKED = range(4)
+"""What happens to a channel; of what happens at one moment, in this order."""
+_SEND: Final = ["enqueue_t", "send_t", "before_t"]
+
+
+def _steps(rows: DataFrame, own: list[str], **times: int) -> DataFrame:
+    """Each row once for each of its ``times``: `_CHANNEL`, ``_at``, ``_step`` and its own columns,
+    the others null."""
+    each = F.array(
+        *(F.struct(F.col(name).alias("_at"), F.lit(step).alias("_step"))
+          for name, step in times.items())
+    )  # fmt: skip
+    columns = [F.col(n) if n in own else F.lit(None).cast("bigint").alias(n) for n in _ALL]
+    return rows.select(*_CHANNEL, *columns, F.inline(each))
+
+
+_ALL: Final = [*_SEND, *_LOOK]
+
+
+def _waits(looked_at: Column) -> Column:
+    """When the one had entered that waits longest at the look; null: none waits."""
+    return F.min(F.when(looked_at & (F.col("_oldest") <= F.col("look_t")), F.col("_oldest")))
+
+
+def _sort(row: Row) -> Sort:
+    order = (row["look_t"], row["arm"], row["trial"], row["node"], row["to"])
+    return Sort((), order, row[RULE])
 
 
 _RULES: Final = {
@@ -119,7 +167,7 @@ _RULES: Final = {
 }
 
 
-def _finding(rule: str, row: dict[str, Any]) -> Finding:
+def _finding(rule: str, row: Row) -> Finding:
     says = {
         "queue-size": (
             f"QueueSize {row['size']}, where between {max(0, row['waiting_min'] - UNSEEN)} and "

@@ -22,12 +22,14 @@ watch of registrations; times are used only as distances of seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
+from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -242,24 +244,22 @@ def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
         return
     rows = []
     for (arm, trial), absences in _absences(history).items():
-        troubled = list(_besides(history, (arm, trial)))
-        for gone, from_t, to_t in absences:
-            spans = {"gone": gone, "from_t": from_t + TOLD_NS, "to_t": to_t}
-            if from_t + TOLD_NS < to_t:
-                nodes = _troubled(troubled, from_t, to_t)
-                rows.append({"arm": arm, "trial": trial, **spans, "troubled": sorted(nodes)})
+        troubled = _Troubled(_besides(history, (arm, trial)))
+        for gone, gone_t, to_t in absences:
+            from_t = gone_t + TOLD_NS
+            if from_t < to_t:
+                nodes = sorted(troubled.during(from_t, to_t))
+                span = {FROM: from_t, TO: to_t, "gone": gone, "troubled": nodes}
+                rows.append({"arm": arm, "trial": trial, **span})
     if not rows:
         return
-    table = history.table(
-        rows,
-        "arm string, trial int, gone int, from_t bigint, to_t bigint, troubled array<bigint>",
-    )
+    absent = Timeline(rows, ("arm", "trial"), {"gone": "int", "troubled": "array<bigint>"})
     answers = history.frame("metadata").where("brokers is not null")
     answers = answers.select("arm", "trial", "node", "invoke_t", "t", "brokers")
-    inside = answers.join(F.broadcast(table), ["arm", "trial"])
-    inside = inside.where(
-        "invoke_t > from_t and t < to_t and not array_contains(troubled, bigint(node))"
+    inside = absent.during(history, answers, F.col("invoke_t"), F.col("t")).where(
+        f"invoke_t > {FROM} and t < {TO} and not array_contains(troubled, bigint(node))"
     )
+    inside = inside.withColumnRenamed(FROM, "from_t")
     wrong = F.array_contains("brokers", F.col("gone"))
     found = inside.groupBy("arm", "trial", "node", "gone", "from_t").agg(
         F.count("*").alias("asked"),
@@ -283,21 +283,26 @@ def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
             )
 
 
-def _troubled(besides: list[tuple[int, str, Any]], from_t: int, to_t: int) -> set[int]:
-    """The brokers that a fault named at any time of the span."""
-    begun: dict[int, list[int]] = {}
-    over: dict[int, list[int]] = {}
-    for t, step, what in besides:
-        if step in ("begun", "over"):
-            for node in what:
-                if node is not None:
-                    (begun if step == "begun" else over).setdefault(node, []).append(t)
-    return {
-        node
-        for node, times in begun.items()
-        if any(t <= to_t for t in times)
-        and (len(over.get(node, [])) < len(times) or any(t >= from_t for t in over[node]))
-    }
+class _Troubled:
+    """Which brokers a fault named, and when: from the first that began until the last was over."""
+
+    def __init__(self, besides: Iterable[tuple[int, str, Any]]) -> None:
+        self._begun: dict[int, list[int]] = {}
+        self._over: dict[int, list[int]] = {}
+        for t, step, what in besides:
+            if step in ("begun", "over"):
+                of = self._begun if step == "begun" else self._over
+                for node in what:
+                    if node is not None:
+                        of.setdefault(node, []).append(t)
+        self._first = {node: min(times) for node, times in self._begun.items()}
+        self._last = {
+            node: FOREVER if len(self._over.get(node, ())) < len(times) else max(self._over[node])
+            for node, times in self._begun.items()
+        }
+
+    def during(self, from_t: int, to_t: int) -> set[int]:
+        return {n for n, t in self._first.items() if t <= to_t and self._last[n] >= from_t}
 
 
 def _gone(row: Row) -> Pick:
@@ -310,9 +315,7 @@ def _gone(row: Row) -> Pick:
 def _end(history: History, trial: Trial) -> int | None:
     """When the load ended (ns): after that brokers are stopped for good."""
     looked = [
-        row["t"]
-        for row in history.rows("phase")
-        if (row["arm"], row["trial"]) == trial and row["name"] in ("quiesce", "settle")
+        row["t"] for row in rows_of(history, "phase", trial) if row["name"] in ("quiesce", "settle")
     ]
     return max(looked, default=None)
 
@@ -324,11 +327,10 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
     does not tell of one by one."""
     nodes: dict[str, set[int]] = {}
     spans: dict[str, list[tuple[int, str]]] = {}
-    for row in history.rows("fault"):
-        if (row["arm"], row["trial"]) == trial:
-            one = row["id"] or row["fault"] or "?"
-            nodes.setdefault(one, set()).update(row["nodes"] or ())
-            spans.setdefault(one, []).append((row["t"], row["phase"]))
+    for row in rows_of(history, "fault", trial):
+        one = row["id"] or row["fault"] or "?"
+        nodes.setdefault(one, set()).update(row["nodes"] or ())
+        spans.setdefault(one, []).append((row["t"], row["phase"]))
     for one, steps in spans.items():
         named: list[int | None] = [*sorted(nodes[one])] or [None]
         yield min(t for t, _ in steps), "begun", named
@@ -336,8 +338,9 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
         if healed:
             yield max(healed), "over", named
     paused: set[int] = set()
-    for row in sorted(history.rows("node_event"), key=lambda row: row["t"]):
-        if (row["arm"], row["trial"]) != trial or row["node"] is None:
+    events = rows_of(history, "node_event", trial)
+    for row in events:
+        if row["node"] is None:
             continue
         if row["event"] == "pause" and row["node"] not in paused:
             paused.add(row["node"])
@@ -345,11 +348,11 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
         elif row["event"] in ("resume", "kill", "exited") and row["node"] in paused:
             paused.discard(row["node"])
             yield row["t"], "over", [row["node"]]
-    for row in history.rows("topic_deletion"):
-        if (row["arm"], row["trial"]) == trial and row["step"] == "requested":
+    for row in rows_of(history, "topic_deletion", trial):
+        if row["step"] == "requested":
             yield row["t"], "dying", row["topic"]
-    for row in history.rows("node_event"):
-        if (row["arm"], row["trial"]) == trial and row["event"] in ("registered", "unregistered"):
+    for row in events:
+        if row["event"] in ("registered", "unregistered"):
             yield row["t"], row["event"], row
 
 

@@ -186,10 +186,10 @@ def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     """Kinds of rows that should be there, going by who else wrote them in this run."""
     if key not in history.trials:
         return
-    states = [r for r in history.rows("leadership") if (r["arm"], r["trial"]) == key]
+    states = rows_of(history, "leadership", key)
     if any(r["source"] == "zk" for r in states) and key not in from_log(history):
         yield "ZooKeeper's states were watched, and its own log was not read"
-    dated = any((r["arm"], r["trial"]) == key and r["commit_ms"] for r in history.rows("zk_write"))
+    dated = any(r["commit_ms"] for r in rows_of(history, "zk_write", key))
     if dated and history.run.clock_offset_ns is None:
         yield "ZooKeeper's clock cannot be compared with others: run.json does not tie it to them"
     system = history.run.arms.get(key[0], {}).get("sut")
@@ -206,9 +206,7 @@ def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
         if key not in tellers and not expected:
             yield f"nobody wrote a row of {kind}, as in other trials"
     wrote = {
-        r["node"]
-        for r in history.rows("source")
-        if (r["arm"], r["trial"]) == key and r["node"] is not None and r["rows"]
+        r["node"] for r in rows_of(history, "source", key) if r["node"] is not None and r["rows"]
     }
     for node in sorted(wrote - brokers(history).get(key, set())):
         yield f"nobody tells of the life of node {node}"

@@ -17,14 +17,20 @@ not judged while the leader's registration was gone, or new, by ZooKeeper's own 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.office import in_order
+from checkers.judging.outcome import Outcome
+from checkers.judging.tally import Sort, Tally, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from checkers.history.frames import History
 
 _UNAUTHORIZED: Final = (29, 31, 58)
@@ -39,36 +45,60 @@ _KEYS: Final = [
     "controller_id",
     "node",
 ]
-_SUSPECTS: Final = 1_000
+Row = Mapping[str, Any]
 _HEARD_NS: Final = 10_000_000_000
 """So long after a registration some broker may not have heard of it: its UpdateMetadata waits."""
 
 
-def failures(history: History) -> list[Finding]:
+def judge_failures(history: History, outcome: Outcome) -> None:
+    """Add what failed, and what came to nothing."""
+    for found, finding in ((_failed(history), _failure), (_lost(history), _unapplied)):
+        if found is not None:
+            add(outcome, found, finding)
+
+
+def _failed(history: History) -> Tally | None:
+    """Errors of whole requests; of those that were handled, errors of partitions."""
     if not (history.has("control_request") and history.has("control_send")):
-        return []
+        return None
     sends = history.frame("control_send").withColumn("controller_id", F.col("node"))
     sends = sends.withColumn("node", F.col("to")).select(*_KEYS).distinct()
     rows = history.frame("control_request").select(*_KEYS, "t", "error", "partitions")
     ok = F.coalesce(F.col("error"), F.lit(0)) == 0
     odd = F.expr("exists(partitions, p -> p.error <> 0)")
     suspects = rows.where(~ok | F.coalesce(odd, F.lit(False))).join(sends, _KEYS, "left_semi")
-    found = []
-    for row in suspects.orderBy("t").limit(_SUSPECTS).toArrow().to_pylist():
-        if row["error"] not in (None, *_OF_REQUESTS):
-            found.append(_finding(row, row["error"], None))
-            continue
-        for one in row["partitions"] or ():
-            if one["error"] not in (None, *_OF_PARTITIONS):
-                found.append(_finding(row, one["error"], (one["topic"], one["partition"])))
-    return found
+    failed = ~F.coalesce(F.col("error").isin(*_OF_REQUESTS), F.lit(True))
+    whole = F.array(F.struct(F.col("error").alias("code"), *_nowhere()))
+    parts = F.transform(
+        F.filter("partitions", _fails),
+        lambda p: F.struct(*(p[name].alias(as_) for name, as_ in _PART.items())),
+    )
+    each = suspects.select(*_KEYS, "t", F.inline(F.when(failed, whole).otherwise(parts)))
+    return tally(each, None, partial(_sort, "failed-in-handling"))
 
 
-def unapplied(history: History) -> list[Finding]:
+_PART: Final = {"error": "code", "topic": "topic", "partition": "partition"}
+
+
+def _fails(part: Column) -> Column:
+    return ~F.coalesce(part["error"].isin(*_OF_PARTITIONS), F.lit(True))
+
+
+def _nowhere() -> tuple[Column, Column]:
+    none = F.lit(None)
+    return none.cast("string").alias("topic"), none.cast("int").alias("partition")
+
+
+def _sort(rule: str, row: Row) -> Sort:
+    place = (row["node"], row["correlation_id"], row["topic"] or "", row["partition"] or 0)
+    return Sort((), (row["t"], *place), rule)
+
+
+def _lost(history: History) -> Tally | None:
     """Partitions of accepted LeaderAndIsr requests in whose leader epoch the broker never was
     anything."""
     if not (history.has("control_request") and history.has("leader_change")):
-        return []
+        return None
     place = ["arm", "trial", "node", "topic", "partition", "leader_epoch"]
     telling = history.frame("leader_change").where("seq is not null").select(*place[:3]).distinct()
     rows = history.frame("control_request").where("api = 'LEADER_AND_ISR' and error = 0")
@@ -82,13 +112,19 @@ def unapplied(history: History) -> list[Finding]:
         *("p.topic", "p.partition", "p.leader", "p.leader_epoch"),
     )
     roles = history.frame("leader_change").select(*place).distinct()
-    lost = accepted.join(roles, place, "left_anti").orderBy("t").limit(_SUSPECTS)
-    found: list[dict[str, Any]] = lost.toArrow().to_pylist()
-    away = _away(history) if found else {}
-    return [_unapplied(row) for row in found if not _was_away(away, row)]
+    lost = accepted.join(roles, place, "left_anti")
+    return tally(lost, None, partial(_unless_away, _away(history)))
 
 
-def _away(history: History) -> dict[tuple[str, int, int], list[tuple[int, int | None]]]:
+_Away = Mapping[tuple[str, int, int], list[tuple[int, int | None]]]
+
+
+def _unless_away(away: _Away, row: Row) -> Sort:
+    found = _sort("accepted-but-not-applied", row)
+    return replace(found, rule=None) if _was_away(away, row) else found
+
+
+def _away(history: History) -> _Away:
     """From when to when (ns; None: for good) each broker's registration was gone."""
     spans: dict[tuple[str, int, int], list[tuple[int, int | None]]] = {}
     for row in in_order(history):
@@ -102,9 +138,7 @@ def _away(history: History) -> dict[tuple[str, int, int], list[tuple[int, int | 
     return spans
 
 
-def _was_away(
-    away: Mapping[tuple[str, int, int], list[tuple[int, int | None]]], row: Mapping[str, Any]
-) -> bool:
+def _was_away(away: _Away, row: Row) -> bool:
     spans = away.get((row["arm"], row["trial"], row["leader"]), [])
     return row["leader"] != row["node"] and any(
         gone_t <= row["t"] and (back_t is None or row["t"] < back_t + _HEARD_NS)
@@ -112,12 +146,12 @@ def _was_away(
     )
 
 
-def _unapplied(row: dict[str, Any]) -> Finding:
+def _unapplied(rule: str, row: Row) -> Finding:
     at = (row["topic"], row["partition"])
     same = {"api": row["api"], "correlation_id": row["correlation_id"], "node": row["node"]}
     own = {"topic": at[0], "partition": at[1], "node": row["node"]}
     return Finding(
-        "accepted-but-not-applied",
+        rule,
         f"node {row['node']} accepted leader epoch {row['leader_epoch']} of {at[0]}-{at[1]} "
         f"(controller {row['controller_id']}'s {row['api']} no. {row['correlation_id']}), and "
         "neither led nor followed in it",
@@ -130,13 +164,14 @@ def _unapplied(row: dict[str, Any]) -> Finding:
     )
 
 
-def _finding(row: dict[str, Any], error: int, at: tuple[str, int] | None) -> Finding:
+def _failure(rule: str, row: Row) -> Finding:
+    at = None if row["topic"] is None else (row["topic"], row["partition"])
     of = "" if at is None else f" for {at[0]}-{at[1]}"
     same = {"api": row["api"], "correlation_id": row["correlation_id"]}
     return Finding(
-        "failed-in-handling",
+        rule,
         f"node {row['node']} answered controller {row['controller_id']}'s {row['api']} no. "
-        f"{row['correlation_id']}{of} with error {error}",
+        f"{row['correlation_id']}{of} with error {row['code']}",
         row["arm"],
         row["trial"],
         (

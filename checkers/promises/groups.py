@@ -29,20 +29,24 @@ offset that nobody asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
-from checkers.judging.excuses import excuses
+from checkers.facts.leadership import key_of
+from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.polls import RESET_ERRORS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -50,8 +54,11 @@ BEGINNINGS: Final = "partitions given to a member, and begun"
 COMMITS: Final = "acknowledged commits"
 KEPT: Final = "kept offsets asked for"
 _TP: Final = ["arm", "trial", "topic", "partition"]
-_SUSPECTS: Final = 1_000
+_TOLD: Final = 1_000
+"""So many partitions of which nobody asked are named as reasons."""
 _OFTEN: Final = 3
+_SLOT_NS: Final = 10_000_000_000
+Row = Mapping[str, Any]
 
 
 def check(history: History) -> Outcome:
@@ -61,16 +68,14 @@ def check(history: History) -> Outcome:
     commits = history.frame("commit").where("type = 'ok' and offset >= 0")
     for row in commits.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], COMMITS, row["count"])
-    for row in _beginnings(history, commits):
-        _judge_beginning(history, outcome, row)
-    for row in _kept(history, commits):
-        _judge_kept(outcome, row)
+    _judge_beginnings(history, outcome, _beginnings(history, commits))
+    if history.has("committed"):
+        _judge_kept(outcome, _kept(history, commits))
     _asked_for(history, outcome, commits)
     for row in _skipped(history):
         outcome.add(_skip(row))
         outcome.counts["group-skipped"] += row["n"] - 1
-    for row in _by_two(history, commits):
-        outcome.add(_two(row))
+    add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:
             outcome.unknown(arm, trial, "no member of a group was given a partition and read it")
@@ -79,8 +84,9 @@ def check(history: History) -> Outcome:
     return outcome
 
 
-def _beginnings(history: History, commits: DataFrame) -> list[dict[str, Any]]:
-    """Each assignment that led to a first record, with the newest offset kept before it."""
+def _beginnings(history: History, commits: DataFrame) -> DataFrame:
+    """Each assignment that led to a first record, with the newest offset kept before it: `_TP`,
+    process, group, offset, t, given_t, kept, kept_t."""
     given = history.frame("assignment").select(
         *_TP,
         "process",
@@ -104,109 +110,117 @@ def _beginnings(history: History, commits: DataFrame) -> list[dict[str, Any]]:
         )
     )
     members = given.select("arm", "trial", "process").distinct()
-    rows = given.unionByName(polls.join(F.broadcast(members), ["arm", "trial", "process"]))
+    polls = polls.join(F.broadcast(members), ["arm", "trial", "process"])
+    rows = polls.unionByName(given)
     order = Window.partitionBy(*_TP, "process").orderBy("t", F.col("what") != "assigned", "offset")
     rows = rows.withColumn("_before", F.lag("what").over(order))
     rows = rows.withColumn("_given_t", F.lag("t").over(order))
     rows = rows.withColumn("group", F.coalesce("group", F.lag("group").over(order)))
     first = rows.where("what = 'got' and _before = 'assigned'")
-    first = first.select(*_TP, "process", "group", "offset", "t", "_given_t").alias("f")
-    kept = commits.select(*_TP, "group", F.col("offset").alias("kept"), F.col("t").alias("kept_t"))
-    same = F.col("k.kept_t") < F.col("f._given_t")
-    for name in (*_TP, "group"):
-        same = same & (F.col(f"f.{name}") == F.col(f"k.{name}"))
-    joined = first.join(kept.alias("k"), same, "left")
-    found = joined.groupBy(*(F.col(f"f.{n}").alias(n) for n in (*_TP, "process", "group")),
-                           F.col("f.offset").alias("offset"), F.col("f.t").alias("t"),
-                           F.col("f._given_t").alias("given_t")).agg(
-        F.max("kept").alias("kept"), F.max_by("kept_t", "kept").alias("kept_t")
-    )  # fmt: skip
-    return list(found.toArrow().to_pylist())
+    return _with_kept(first, commits, "_given_t").withColumnRenamed("_given_t", "given_t")
 
 
-def _judge_beginning(history: History, outcome: Outcome, row: dict[str, Any]) -> None:
-    arm, trial = row["arm"], row["trial"]
-    outcome.saw(arm, trial, BEGINNINGS)
-    if row["kept"] is None or row["offset"] >= row["kept"]:
+def _with_kept(rows: DataFrame, commits: DataFrame, at: str) -> DataFrame:
+    """Rows with the newest offset (``kept``, acknowledged at ``kept_t``) of those that had been
+    acknowledged for their partition and group before time ``at``: commits and rows are put in one
+    order of time."""
+    mine = [*_TP, "group", "process", "offset", "t", at]
+    kept = F.struct(F.col("offset").alias("kept"), F.col("t").alias("kept_t")).alias("_kept")
+    done = commits.select(*_TP, "group", F.col("t").alias("_at"), F.lit(1).alias("_step"), kept)
+    asked = rows.select(*mine, F.col(at).alias("_at"), F.lit(0).alias("_step"))
+    both = asked.unionByName(done, allowMissingColumns=True)
+    so_far = Window.partitionBy(*_TP, "group").orderBy("_at", "_step")
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    both = both.withColumn("_newest", F.max("_kept").over(so_far)).where("_step = 0")
+    return both.select(*mine, "_newest.kept", "_newest.kept_t")
+
+
+def _judge_beginnings(history: History, outcome: Outcome, rows: DataFrame) -> None:
+    back = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False))
+    if not _saw(outcome, rows, BEGINNINGS, back):
         return
-    excuse = excuses(history).of(arm, trial, row["topic"], row["partition"], row["t"])
-    if excuse is not None:
-        outcome.excuse(arm, trial, "group-offset-went-back", excuse, of=BEGINNINGS)
-        return
+    found = tally(rows.where(back), None, partial(_beginning, excuses(history)))
+    add(outcome, found, _went_back)
+    for (arm, trial, excuse), n in found.in_order():
+        if excuse is not None:
+            outcome.excuse(arm, trial, "group-offset-went-back", excuse, of=BEGINNINGS, n=n)
+
+
+def _saw(outcome: Outcome, rows: DataFrame, what: str, suspect: Column) -> int:
+    """Count what there is to judge; how many are suspects."""
+    found = rows.groupBy("arm", "trial").agg(
+        F.count("*").alias("n"), F.sum(suspect.cast("int")).alias("suspects")
+    )
+    suspects = 0
+    for row in found.toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], what, row["n"])
+        suspects += row["suspects"]
+    return suspects
+
+
+def _beginning(known: Excuses, row: Row) -> Sort:
+    excuse = known.of(*key_of(row), row["t"])
+    order = (row["t"], *key_of(row), row["process"])
+    rule = "group-offset-went-back" if excuse is None else None
+    return Sort((row["arm"], row["trial"], excuse), order, rule)
+
+
+def _went_back(rule: str, row: Row) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     own = {**at, "process": row["process"]}
-    outcome.add(
-        Finding(
-            "group-offset-went-back",
-            f"{row['process']} of group {row['group']} was given {row['topic']}-{row['partition']} "
-            f"and began at offset {row['offset']}, although {row['kept']} had been committed",
-            arm,
-            trial,
-            (
-                Pick("commit", {**at, "offset": row["kept"], "t": row["kept_t"]}, rows=1),
-                Pick("assignment", {**own, "t": row["given_t"]}, rows=1),
-                Pick("fetch", {**own, "offset": row["offset"], "t": row["t"]}, rows=1),
-            ),
-        )
-    )
-
-
-def _kept(history: History, commits: DataFrame) -> list[dict[str, Any]]:
-    """Each answer about a kept offset, with the newest that had been acknowledged before."""
-    if not history.has("committed"):
-        return []
-    asked = (
-        history.frame("committed")
-        .where("type = 'ok' and topic is not null")
-        .select(*_TP, "group", "offset", "invoke_t", "t", "process")
-    )
-    done = commits.select(*_TP, "group", F.col("offset").alias("kept"), F.col("t").alias("kept_t"))
-    same = F.col("k.kept_t") < F.col("a.invoke_t")
-    for name in (*_TP, "group"):
-        same = same & (F.col(f"a.{name}") == F.col(f"k.{name}"))
-    joined = asked.alias("a").join(done.alias("k"), same, "left")
-    names = (*_TP, "group", "offset", "t", "process")
-    answers = joined.groupBy(*(F.col(f"a.{name}").alias(name) for name in names))
-    found = answers.agg(F.max("kept").alias("kept"))
-    commits_of = history.frame("commit").where("offset >= 0").groupBy(*_TP, "group")
-    tried = commits_of.agg(F.max("offset").alias("tried"))  # whatever came of it, and whenever
-    found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
-    return list(found.toArrow().to_pylist())
-
-
-def _judge_kept(outcome: Outcome, row: dict[str, Any]) -> None:
-    outcome.saw(row["arm"], row["trial"], KEPT)
-    if row["offset"] > max(row["tried"] or 0, 0):
-        outcome.add(_never_tried(row))
-    if row["kept"] is None or row["offset"] >= row["kept"]:
-        return
-    at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
-    outcome.add(
-        Finding(
-            "committed-offset-lost",
-            f"group {row['group']} had committed offset {row['kept']} of "
-            f"{row['topic']}-{row['partition']}; in the end its coordinator has {row['offset']}",
-            row["arm"],
-            row["trial"],
-            (
-                Pick("commit", {**at, "offset": row["kept"], "type": "ok"}, rows=1),
-                Pick("committed", {**at, "t": row["t"]}, rows=1),
-            ),
-        )
-    )
-
-
-def _never_tried(row: dict[str, Any]) -> Finding:
-    at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
     return Finding(
-        "committed-never",
-        f"the coordinator of group {row['group']} has offset {row['offset']} of "
-        f"{row['topic']}-{row['partition']}; the highest that anybody asked it to keep is "
-        f"{row['tried']}",
+        rule,
+        f"{row['process']} of group {row['group']} was given {row['topic']}-{row['partition']} "
+        f"and began at offset {row['offset']}, although {row['kept']} had been committed",
         row["arm"],
         row["trial"],
-        (Pick("commit", at, last=True, rows=2), Pick("committed", {**at, "t": row["t"]}, rows=1)),
+        (
+            Pick("commit", {**at, "offset": row["kept"], "t": row["kept_t"]}, rows=1),
+            Pick("assignment", {**own, "t": row["given_t"]}, rows=1),
+            Pick("fetch", {**own, "offset": row["offset"], "t": row["t"]}, rows=1),
+        ),
     )
+
+
+def _kept(history: History, commits: DataFrame) -> DataFrame:
+    """Each answer about a kept offset, with the newest that had been acknowledged before (``kept``)
+    and the highest that anybody ever asked to be kept (``tried``)."""
+    asked = history.frame("committed").where("type = 'ok' and topic is not null")
+    found = _with_kept(asked, commits, "invoke_t")
+    commits_of = history.frame("commit").where("offset >= 0").groupBy(*_TP, "group")
+    tried = commits_of.agg(F.max("offset").alias("tried"))  # whatever came of it, and whenever
+    return found.join(F.broadcast(tried), [*_TP, "group"], "left")
+
+
+def _judge_kept(outcome: Outcome, rows: DataFrame) -> None:
+    never = F.col("offset") > F.greatest(F.col("tried"), F.lit(0))
+    lost = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False))
+    if _saw(outcome, rows, KEPT, never | lost):
+        wrong = by_rule(rows, {"committed-never": never, "committed-offset-lost": lost})
+        add(outcome, tally(wrong, None, _answer), _kept_otherwise)
+
+
+def _answer(row: Row) -> Sort:
+    return Sort((), (row["t"], *key_of(row), row["process"]), row[RULE])
+
+
+def _kept_otherwise(rule: str, row: Row) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
+    place = f"{row['topic']}-{row['partition']}"
+    if rule == "committed-never":
+        says = (
+            f"the coordinator of group {row['group']} has offset {row['offset']} of {place}; the "
+            f"highest that anybody asked it to keep is {row['tried']}"
+        )
+        commit = Pick("commit", at, last=True, rows=2)
+    else:
+        says = (
+            f"group {row['group']} had committed offset {row['kept']} of {place}; in the end its "
+            f"coordinator has {row['offset']}"
+        )
+        commit = Pick("commit", {**at, "offset": row["kept"], "type": "ok"}, rows=1)
+    answer = Pick("committed", {**at, "t": row["t"]}, rows=1)
+    return Finding(rule, says, row["arm"], row["trial"], (commit, answer))
 
 
 def _asked_for(history: History, outcome: Outcome, commits: DataFrame) -> None:
@@ -215,7 +229,7 @@ def _asked_for(history: History, outcome: Outcome, commits: DataFrame) -> None:
     asked = history.frame("committed").where("type = 'ok' and topic is not null")
     asked = asked.groupBy(*_TP, "group").agg(F.max("invoke_t").alias("_asked_t"))
     vain = last.join(asked, [*_TP, "group"], "left").where("_asked_t is null")
-    for row in vain.orderBy(*_TP).limit(_SUSPECTS).toArrow().to_pylist():
+    for row in vain.orderBy(*_TP).limit(_TOLD).toArrow().to_pylist():
         says = f"nobody was told which offset of {row['topic']}-{row['partition']} was kept"
         outcome.unknown(row["arm"], row["trial"], f"{says} for group {row['group']}")
 
@@ -238,15 +252,15 @@ def _skipped(history: History) -> list[dict[str, Any]]:
     found = missed.groupBy(*_TP, "group").agg(
         F.count("*").alias("n"), F.min("offset").alias("offset")
     )
-    return list(found.limit(_SUSPECTS).toArrow().to_pylist())
+    return list(found.toArrow().to_pylist())
 
 
-def _by_two(history: History, commits: DataFrame) -> list[dict[str, Any]]:
+def _by_two(history: History, commits: DataFrame) -> DataFrame:
     """Pairs of members that committed for one partition in turn, each in a term of its own.
 
     A member's term begins when it was given the partition. What the other one began to commit after
     that, and had acknowledged before the member committed again in the same term, it committed for
-    what was not its own.
+    what was not its own. Terms are listed under each slot of time that they touch.
     """
     begun = history.frame("assignment").where("event = 'assigned'")
     begun = begun.select(*_TP, "process", "group", "t", F.lit(None).cast("long").alias("invoke_t"))
@@ -258,20 +272,31 @@ def _by_two(history: History, commits: DataFrame) -> list[dict[str, Any]]:
     terms = kept.groupBy(*_TP, "group", "process", "term_t").agg(
         F.max("invoke_t").alias("last_invoke_t")
     )
+    slots = F.sequence(_slot("term_t"), _slot("last_invoke_t"))
+    terms = terms.where("term_t <= last_invoke_t").withColumn("_slot", F.explode(slots))
+    kept = kept.withColumn("_slot", _slot("invoke_t"))
     same = (F.col("o.process") != F.col("m.process")) & (F.col("o.invoke_t") > F.col("m.term_t"))
     same = same & (F.col("o.t") < F.col("m.last_invoke_t"))
-    for name in (*_TP, "group"):
+    for name in (*_TP, "group", "_slot"):
         same = same & (F.col(f"o.{name}") == F.col(f"m.{name}"))
-    joined = kept.alias("o").join(F.broadcast(terms).alias("m"), same)
+    joined = kept.alias("o").join(terms.alias("m"), same)
     found = joined.groupBy(
         *(F.col(f"m.{name}").alias(name) for name in (*_TP, "group", "process", "term_t")),
         F.col("o.process").alias("other"),
         F.col("o.term_t").alias("other_term_t"),
     ).agg(F.count("*").alias("n"), F.min("o.t").alias("t"))
-    return list(found.where(F.col("n") >= _OFTEN).limit(_SUSPECTS).toArrow().to_pylist())
+    return found.where(F.col("n") >= _OFTEN)
 
 
-def _two(row: dict[str, Any]) -> Finding:
+def _slot(t: str) -> Column:
+    return F.expr(f"{t} div {_SLOT_NS}")
+
+
+def _second(row: Row) -> Sort:
+    return Sort((), (row["t"], *key_of(row), row["process"], row["other"]), "committed-by-two")
+
+
+def _two(row: Row) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     own, other = {**at, "process": row["process"]}, {**at, "process": row["other"]}
     return Finding(

@@ -36,6 +36,7 @@ from checkers.facts.accounts import leaders_table
 from checkers.facts.disputes import disputed
 from checkers.facts.leadership import key_of
 from checkers.facts.segments import fallen
+from checkers.facts.timeline import FROM, TO, Timeline, steps
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -169,12 +170,18 @@ def _held(history: History) -> DataFrame:
     rows = history.frame("fetch")
     if not history.has("assignment"):
         return rows.withColumn("_hold", F.lit(0))
-    given = history.frame("assignment").where("event = 'assigned'")
-    times = given.groupBy(*_TP, "process").agg(F.collect_list("t").alias("_given_t"))
-    joined = rows.join(F.broadcast(times), [*_TP, "process"], "left")
-    hold = F.expr("coalesce(size(filter(_given_t, g -> g <= t)), 0)")
-    hold = F.when(F.col("_given_t").isNull(), F.lit(0)).otherwise(hold)
-    return joined.withColumn("_hold", hold).drop("_given_t")
+    given: dict[tuple[Any, ...], list[int]] = {}
+    for row in history.rows("assignment"):
+        if row["event"] == "assigned":
+            given.setdefault((*key_of(row), row["process"]), []).append(row["t"])
+    keys = (*_TP, "process")
+    spans = [
+        {**dict(zip(keys, key, strict=True)), FROM: begin, TO: end, "_hold": number}
+        for key, times in given.items()
+        for number, (begin, end) in enumerate(steps(times))
+    ]
+    held = Timeline(spans, keys, {"_hold": "int"}).at(history, rows, F.col("t"))
+    return held.withColumn("_hold", F.coalesce("_hold", F.lit(0))).drop(FROM, TO)
 
 
 def _readers(history: History) -> DataFrame:

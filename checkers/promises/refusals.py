@@ -53,7 +53,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.applied import judge_applied
-from checkers.promises.failures import failures, unapplied
+from checkers.promises.failures import judge_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,8 +95,7 @@ def check(history: History) -> Outcome:
             add(outcome, found, partial(_finding, _SAYS[name]))
     if answered.without() | {error for _, error in answered.of_partitions} - {0}:
         judge_applied(history, outcome)
-    for finding in (*failures(history), *unapplied(history)):
-        outcome.add(finding)
+    judge_failures(history, outcome)
     return outcome
 
 

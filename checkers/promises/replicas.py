@@ -36,31 +36,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
-
-from checkers.facts.answers import deletion_steps
-from checkers.facts.committed import committed
-from checkers.facts.decisions import from_log
 from checkers.facts.kept_logs import Shrunk, kept_logs
-from checkers.facts.leadership import TP, key_of
-from checkers.facts.replicas import Replica, compared, proved, replicas
+from checkers.facts.leadership import Key, key_of
+from checkers.facts.replicas import Replica, proved, replicas
 from checkers.facts.segments import fallen
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.agreement import COMPARED, Found, disagreements, found_at, place_of
 from checkers.promises.unread import unread
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
-COMPARED: Final = "records compared with another replica"
 FOLLOWERS: Final = "followers' logs"
 ENDS: Final = "ends of logs held against earlier ones"
-_FIRST: Final = 100
-"""So many of a kind are looked at one by one, by place; the rest is in the counts."""
-Place = tuple[str, int, str, int]
 Row = Mapping[str, Any]
 
 
@@ -73,40 +64,26 @@ def check(history: History) -> Outcome:
     _unreadable(history, outcome)
     for arm, trial, why in unread(history):
         outcome.unknown(arm, trial, why)
-    for finding in (*_watermarks(history, outcome), *_of_no_epoch(history)):
-        _add(history, outcome, finding, 1)
+    for found in _watermarks(history):
+        _add(history, outcome, found)
     kept = kept_logs(history)
     for (arm, trial), n in kept.compared.items():
         outcome.saw(arm, trial, ENDS, n)
     for one in kept.shrunk:
         outcome.add(_went_back(one))
-    for finding, n in (
-        *_differences(history, outcome),
-        *_holes(history, outcome),
-        *_disorder(history),
-    ):
-        _add(history, outcome, finding, n)
+    for found in disagreements(history, outcome):
+        _add(history, outcome, found)
     return outcome
 
 
-def _add(history: History, outcome: Outcome, found: _Found, n: int) -> None:
-    """A finding stands for ``n`` records; what an excuse covers is counted instead."""
-    arm, trial, topic, partition = found.key
-    excuse = excuses(history).of(arm, trial, topic, partition, found.since_t)
+def _add(history: History, outcome: Outcome, found: Found) -> None:
+    """What an excuse covers is counted instead; nobody can say since when a record was there."""
+    excuse, rule = excuses(history).of(*found.key, 0), found.finding.rule
     if excuse is not None:
-        outcome.excuse(arm, trial, found.finding.rule, excuse, of=COMPARED, n=n)
+        outcome.excuse(*found.key[:2], rule, excuse, of=COMPARED, n=found.n)
         return
     outcome.add(found.finding)
-    outcome.counts[found.finding.rule] += n - 1
-
-
-class _Found:
-    """``since_t``: from when on the record was known to be committed (ns; 0: nobody can say)."""
-
-    __slots__ = ("finding", "key", "since_t")
-
-    def __init__(self, key: Place, finding: Finding, since_t: int = 0) -> None:
-        self.key, self.finding, self.since_t = key, finding, since_t
+    outcome.counts[rule] += found.n - 1
 
 
 def _proof(one: Shrunk) -> Pick:
@@ -136,7 +113,7 @@ def _unreadable(history: History, outcome: Outcome) -> None:
     down = _down(history)
     leaders = {one.key for one in replicas(history)}
     for key in sorted({key_of(row) for row in history.rows("log_end")} - leaders):
-        outcome.unknown(*key[:2], f"no leader's log of {_place(key)} was read")
+        outcome.unknown(*key[:2], f"no leader's log of {place_of(key)} was read")
     for one in replicas(history):
         arm, trial = one.key[:2]
         figures = outcome.arm(arm)
@@ -147,7 +124,7 @@ def _unreadable(history: History, outcome: Outcome) -> None:
             outcome.unjudged(arm, f"replicas of node {one.node}, which was down at the end")
         else:
             outcome.unknown(
-                arm, trial, f"node {one.node}'s replica of {_place(one.key)}: {one.error}"
+                arm, trial, f"node {one.node}'s replica of {place_of(one.key)}: {one.error}"
             )
     followed = {one.key[:2] for one in replicas(history) if not one.is_leader}
     for arm, trial in sorted(followed):
@@ -167,8 +144,12 @@ def _down(history: History) -> set[tuple[str, int, int]]:
 # -- high watermarks ----------------------------------------------------------------------------
 
 
-def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
+def _watermarks(history: History) -> Iterator[Found]:
     known, down = proved(history), fallen(history)
+    leaders = {one.key: one for one in replicas(history) if one.is_leader}
+    by_key: dict[Key, list[Replica]] = {}
+    for one in replicas(history):
+        by_key.setdefault(one.key, []).append(one)
     for one in replicas(history):
         if one.error is not None or one.high_watermark is None:
             continue
@@ -182,189 +163,33 @@ def _watermarks(history: History, _outcome: Outcome) -> Iterator[_Found]:
                 offset, value = known.get(one.key, {}).get(kind, (-1, None))
                 if one.high_watermark <= offset:
                     says = (
-                        f"{_place(one.key)}: the final leader's (node {one.node}) high watermark "
+                        f"{place_of(one.key)}: the final leader's (node {one.node}) high watermark "
                         f"is {one.high_watermark}, although {how} offset {offset}"
                     )
                     pick = Pick(where, {**at, "offset": offset, "value": value}, rows=1)
-                    yield _found("high-watermark-went-back", says, one.key, pick, ends)
-            if one.key[:2] not in down and _is_stuck(history, one):
+                    yield found_at("high-watermark-went-back", says, one.key, pick, ends)
+            if one.key[:2] not in down and _is_stuck(one, by_key[one.key]):
                 says = (
-                    f"{_place(one.key)}: the final leader's (node {one.node}) high watermark "
+                    f"{place_of(one.key)}: the final leader's (node {one.node}) high watermark "
                     f"stayed at {one.high_watermark}, below the log's end {one.end}, to which all "
                     "replicas came"
                 )
-                yield _found("high-watermark-stuck", says, one.key, ends)
-        elif (
-            one.in_sync
-            and one.key[:2] not in down
-            and one.high_watermark < _leader_hw(history, one)
-        ):
+                yield found_at("high-watermark-stuck", says, one.key, ends)
+            continue
+        leader_hw = leaders[one.key].high_watermark or 0
+        if one.in_sync and one.key[:2] not in down and one.high_watermark < leader_hw:
             says = (
-                f"{_place(one.key)}: in-sync node {one.node}'s high watermark stayed at "
-                f"{one.high_watermark}, the leader's being {_leader_hw(history, one)}"
+                f"{place_of(one.key)}: in-sync node {one.node}'s high watermark stayed at "
+                f"{one.high_watermark}, the leader's being {leader_hw}"
             )
-            yield _found("high-watermark-behind", says, one.key, ends)
+            yield found_at("high-watermark-behind", says, one.key, ends)
 
 
-def _is_stuck(history: History, leader: Replica) -> bool:
+def _is_stuck(leader: Replica, of: list[Replica]) -> bool:
     """Its log ends above its high watermark, and so do those of all replicas, each in sync."""
     if leader.end is None or leader.high_watermark is None or leader.high_watermark >= leader.end:
         return False
-    of = [one for one in replicas(history) if one.key == leader.key]
     return len(of) > 1 and all(one.in_sync and (one.end or 0) >= leader.end for one in of)
-
-
-def _leader_hw(history: History, one: Replica) -> int:
-    leader = next(r for r in replicas(history) if r.key == one.key and r.is_leader)
-    return leader.high_watermark or 0
-
-
-# -- records ------------------------------------------------------------------------------------
-
-
-def _differences(history: History, outcome: Outcome) -> Iterator[tuple[_Found, int]]:
-    """Offsets at which records differ: one aggregation by offset, on primitives."""
-    rows = compared(history).where("offset < bound and offset >= leader_start")
-    value = F.coalesce("value", F.lit(-(2**63)))
-    by_offset = rows.groupBy(*TP, "offset").agg(
-        F.min(value).alias("_low"),
-        F.max(value).alias("_high"),
-        F.min("leader_epoch").alias("_old"),
-        F.max("leader_epoch").alias("_new"),
-        F.min("append_time_ms").alias("_early"),
-        F.max("append_time_ms").alias("_late"),
-        F.count("*").alias("_n"),
-    )
-    differs = (F.col("_low") != F.col("_high")) | (F.col("_old") != F.col("_new"))
-    differs = differs | F.coalesce(F.col("_early") != F.col("_late"), F.lit(False))
-    found = by_offset.groupBy(*TP).agg(
-        F.sum(F.when(F.col("_n") > 1, F.col("_n")).otherwise(0)).alias("compared"),
-        F.count("*").alias("offsets"),
-        F.sum(differs.cast("int")).alias("n"),
-        F.min(F.when(differs, F.col("offset"))).alias("first"),
-    )
-    for row in found.toArrow().to_pylist():
-        key = (row["arm"], row["trial"], row["topic"], row["partition"])
-        outcome.saw(*key[:2], COMPARED, row["compared"])
-        outcome.saw(*key[:2], "offsets", row["offsets"])
-        if row["n"]:
-            at = {"topic": row["topic"], "partition": row["partition"]}
-            says = (
-                f"replicas of {_place(key)} hold different records at {row['n']} offsets below "
-                f"their high watermarks, the first at offset {row['first']}"
-            )
-            log = Pick("log_read", {**at, "offset": row["first"]}, rows=9)
-            ends = Pick("log_end", at, rows=9)
-            yield _found("replica-differs", says, key, log, ends), row["n"]
-
-
-def _holes(history: History, outcome: Outcome) -> Iterator[tuple[_Found, int]]:
-    """Equal counts mean no hole, where the values agree. Every readable replica is asked, were its
-    log empty."""
-    rows = compared(history).where("offset < bound and offset >= leader_start")
-    counts = {
-        (row["arm"], row["trial"], row["topic"], row["partition"], row["node"]): row
-        for row in rows.groupBy(*TP, "node")
-        .agg(
-            F.count_distinct("offset").alias("n"),
-            F.count("*").alias("rows"),
-            F.max("offset").alias("last"),
-        )
-        .toArrow()
-        .to_pylist()
-    }
-    for one in replicas(history):
-        span = max(0, one.bound - one.leader_start)
-        counted = counts.get((*one.key, one.node))
-        have = counted["n"] if counted else 0
-        if counted and counted["rows"] > have:
-            twice = f"node {one.node}'s log of {_place(one.key)} was read with an offset twice"
-            outcome.unknown(*one.key[:2], twice)
-        if one.error is not None or have >= span:
-            continue
-        first = _first_missing(history, one)
-        what = "the leader's own log" if one.is_leader else f"node {one.node}'s log"
-        says = (
-            f"{what} of {_place(one.key)} lacks {span - have} of the {span} records from "
-            f"{one.leader_start} to {one.bound - 1}, the first at offset {first}"
-        )
-        at = {"topic": one.key[2], "partition": one.key[3]}
-        picks = (
-            Pick("log_read", {**at, "offset": first}, rows=3),
-            Pick("log_end", {**at, "node": one.node}, rows=1),
-            Pick("log_end", {**at, "is_leader": True}, rows=1),
-        )
-        yield _found("replica-hole", says, one.key, *picks), span - have
-
-
-def _first_missing(history: History, one: Replica) -> int:
-    """The slow path, for a log that is known to have a hole."""
-    own = compared(history).where(
-        (F.col("arm") == one.key[0])
-        & (F.col("trial") == one.key[1])
-        & (F.col("topic") == one.key[2])
-        & (F.col("partition") == one.key[3])
-        & (F.col("node") == one.node)
-        & F.col("offset").between(one.leader_start, one.bound - 1)
-    )
-    order = Window.partitionBy(*TP, "node").orderBy("offset")
-    ranked = own.dropDuplicates(["offset"]).withColumn("_rank", F.row_number().over(order))
-    leap = ranked.where(F.col("offset") != F.col("_rank") - 1 + one.leader_start)
-    row = leap.agg(F.min(F.col("_rank")).alias("rank")).collect()[0]
-    if row["rank"] is None:  # nothing is missing but the end
-        return int(one.leader_start + own.dropDuplicates(["offset"]).count())
-    return int(row["rank"]) - 1 + one.leader_start
-
-
-def _of_no_epoch(history: History) -> Iterator[_Found]:
-    """Leader epochs in logs that ZooKeeper's own log never had."""
-    rows = compared(history).where("leader_epoch >= 0").groupBy(*TP, "node", "leader_epoch")
-    for row in rows.agg(F.min("offset").alias("first")).toArrow().to_pylist():
-        key = key_of(row)
-        known = committed(history).get(key)
-        if key[:2] not in from_log(history) or known is None:
-            continue
-        if row["leader_epoch"] in known.leaders or key[:3] in deletion_steps(history):
-            continue
-        says = (
-            f"node {row['node']}'s log of {_place(key)} has records of leader epoch "
-            f"{row['leader_epoch']}, which was never committed, the first at offset {row['first']}"
-        )
-        at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
-        pick = Pick("log_read", {**at, "offset": row["first"]}, rows=1)
-        yield _found("epoch-never-committed", says, key, pick)
-
-
-def _disorder(history: History) -> Iterator[tuple[_Found, int]]:
-    """Along one log, each leader epoch has one span of offsets, and they stand in order."""
-    rows = compared(history).where("leader_epoch is not null")
-    spans = rows.groupBy(*TP, "node", "leader_epoch").agg(
-        F.min("offset").alias("first"), F.max("offset").alias("last")
-    )
-    order = Window.partitionBy(*TP, "node").orderBy("leader_epoch")
-    spans = spans.withColumn("_before", F.max("last").over(order.rowsBetween(-(2**31), -1)))
-    odd = spans.where("first < _before").orderBy(*TP, "node", "leader_epoch").limit(_FIRST)
-    for row in odd.toArrow().to_pylist():
-        key = (row["arm"], row["trial"], row["topic"], row["partition"])
-        says = (
-            f"node {row['node']}'s log of {_place(key)} has a record of leader epoch "
-            f"{row['leader_epoch']} at offset {row['first']}, before one of an older epoch at "
-            f"{row['_before']}"
-        )
-        at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
-        picks = (
-            Pick("log_read", {**at, "offset": row["first"]}, rows=1),
-            Pick("log_read", {**at, "offset": row["_before"]}, rows=1),
-        )
-        yield _found("epochs-out-of-order", says, key, *picks), 1
-
-
-def _found(rule: str, says: str, key: Place, *picks: Pick) -> _Found:
-    return _Found(key, Finding(rule, says, key[0], key[1], picks))
-
-
-def _place(key: Place) -> str:
-    return f"{key[2]}-{key[3]}"
 
 
 PROMISE: Final = Promise(

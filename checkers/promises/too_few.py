@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.leadership import TP
+from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.facts.too_few import TooFew, too_few
 from checkers.judging.excuses import Excuses
 from checkers.judging.outcome import Outcome
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 RULE: Final = "acked-below-min-isr"
 OFFERED: Final = "records offered with acks=all while too few were in sync"
-_SPANS: Final = (
-    "arm string, trial int, topic string, partition int, _number int, _from bigint, _to bigint"
-)
 
 
 def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
@@ -42,15 +40,17 @@ def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
     states = [one for one in found if one.judged]
     if not states or not history.has("produce"):
         return
-    spans = [
-        dict(zip(TP, one.key, strict=True)) | {"_number": n, "_from": one.from_t, "_to": one.to_t}
+    rows = [
+        dict(zip(TP, one.key, strict=True)) | {FROM: one.from_t, TO: one.to_t, "_number": n}
         for n, one in enumerate(states)
     ]
-    table = F.broadcast(history.table(spans, _SPANS))
-    offers = history.frame("produce").where("acks = -1 and value is not null").join(table, TP)
+    offers = history.frame("produce").where("acks = -1 and value is not null")
+    offers = offers.select(*TP, "invoke_t", "t", "type", "value")
+    spans = Timeline(rows, TP, {"_number": "int"})
+    met = spans.during(history, offers, F.col("invoke_t"), F.col("t"))
     ok = F.col("type") == "ok"
     counted = (
-        offers.where("invoke_t > _from and t < _to")
+        met.where(f"invoke_t > {FROM} and t < {TO}")
         .groupBy("_number")
         .agg(
             F.count("*").alias("offered"),

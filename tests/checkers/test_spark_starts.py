@@ -43,3 +43,32 @@ def test_a_java_that_does_not_start_is_a_refusal(tmp_path: Path) -> None:
     assert "Spark does not start" in line
     assert "`java -version` (or that of $JAVA_HOME) must say 17 or newer" in line
     assert "could not reserve enough space" in done.stderr
+
+
+AHEAD = """
+import logging, os, sys
+from checkers import spark
+spark.start_ahead()
+if sys.argv[1] == "asked for":
+    assert spark.session().range(3).count() == 3
+spark.end()
+from pyspark import SparkContext
+print(SparkContext._gateway.proc.returncode is not None)
+spark.end()
+print(len(logging.getLogger().filters))
+"""
+
+
+@pytest.mark.parametrize("then", ["asked for", "not asked for"])
+def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
+    """Whatever it is at. What cannot be told it any more is not logged, by one filter."""
+    done = subprocess.run(
+        [sys.executable, "-c", AHEAD, then],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["True", "1"]
+    assert "Traceback" not in done.stderr
