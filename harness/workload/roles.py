@@ -33,6 +33,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import metadata_reader
 
         return metadata_reader.MetadataReader(spec, spec.read_params(metadata_reader.Params)).run
+    if spec.role == "offset-reader":
+        from harness.workload import offset_reader
+
+        return offset_reader.OffsetReader(spec, spec.read_params(offset_reader.Params)).run
     if spec.role == "prober":
         from harness.workload import prober
 
