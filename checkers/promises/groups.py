@@ -7,8 +7,8 @@ every record (at least once).
 Violations:
 - ``group-offset-went-back``: a member that was given a partition began before an offset whose
   commit had been acknowledged before;
-- ``committed-offset-lost``: asked at the end, the coordinator has an older offset than one that it
-  acknowledged, or none;
+- ``committed-offset-lost``: asked for an offset, the coordinator has an older one than one that it
+  had acknowledged, or none, and nobody can have committed that since;
 - ``committed-never``: asked for an offset, the coordinator has a newer one than anybody ever asked
   it to keep;
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
@@ -63,8 +63,7 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], COMMITS, row["count"])
     for row in _beginnings(history, commits):
         _judge_beginning(history, outcome, row)
-    for row in _kept(history, commits):
-        _judge_kept(outcome, row)
+    _kept(history, outcome, commits)
     _asked_for(history, outcome, commits)
     for row in _skipped(history):
         outcome.add(_skip(row))
@@ -151,48 +150,75 @@ def _judge_beginning(history: History, outcome: Outcome, row: dict[str, Any]) ->
     )
 
 
-def _kept(history: History, commits: DataFrame) -> list[dict[str, Any]]:
-    """Each answer about a kept offset, with the newest that had been acknowledged before."""
+def _kept(history: History, outcome: Outcome, commits: DataFrame) -> None:
+    """Each answer about a kept offset, held against the newest that had been acknowledged before.
+
+    A commit that was tried when that one already was may have replaced it, whatever came of it: who
+    had polled before a rebalance may commit an older offset after it."""
     if not history.has("committed"):
-        return []
+        return
+    names = (*_TP, "group")
     asked = (
         history.frame("committed")
         .where("type = 'ok' and topic is not null")
-        .select(*_TP, "group", "offset", "invoke_t", "t", "process")
+        .select(*names, "offset", "invoke_t", "t", "process")
     )
-    done = commits.select(*_TP, "group", F.col("offset").alias("kept"), F.col("t").alias("kept_t"))
-    same = F.col("k.kept_t") < F.col("a.invoke_t")
-    for name in (*_TP, "group"):
-        same = same & (F.col(f"a.{name}") == F.col(f"k.{name}"))
-    joined = asked.alias("a").join(done.alias("k"), same, "left")
-    names = (*_TP, "group", "offset", "t", "process")
-    answers = joined.groupBy(*(F.col(f"a.{name}").alias(name) for name in names))
-    found = answers.agg(F.max("kept").alias("kept"))
-    commits_of = history.frame("commit").where("offset >= 0").groupBy(*_TP, "group")
-    tried = commits_of.agg(F.max("offset").alias("tried"))  # whatever came of it, and whenever
-    found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
-    return list(found.toArrow().to_pylist())
+    for row in asked.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], KEPT, row["count"])
+    tries = history.frame("commit").where("offset >= 0")
+    highest = tries.groupBy(*names).agg(F.max("offset").alias("tried"))
+    never = asked.join(F.broadcast(highest), [*names], "left")
+    never = never.where("offset > greatest(coalesce(tried, 0), 0)")
+    first = never.groupBy(*names).agg(
+        F.count("*").alias("n"),
+        F.min_by(F.struct("offset", "tried", "t"), "t").alias("row"),
+    )
+    for row in first.limit(_SUSPECTS).toArrow().to_pylist():
+        outcome.add(_never_tried({**row, **row["row"]}))
+        outcome.counts["committed-never"] += row["n"] - 1
+    for row in _older(asked, commits, tries).limit(_SUSPECTS).toArrow().to_pylist():
+        outcome.add(_lost({**row, **row["row"]}))
+        outcome.counts["committed-offset-lost"] += row["n"] - 1
 
 
-def _judge_kept(outcome: Outcome, row: dict[str, Any]) -> None:
-    outcome.saw(row["arm"], row["trial"], KEPT)
-    if row["offset"] > max(row["tried"] or 0, 0):
-        outcome.add(_never_tried(row))
-    if row["kept"] is None or row["offset"] >= row["kept"]:
-        return
+def _older(asked: DataFrame, commits: DataFrame, tries: DataFrame) -> DataFrame:
+    """Where the answer is older than what had been acknowledged, and nobody can have asked for that
+    since: by partition, the first, and how many."""
+    names = [*_TP, "group"]
+    done = commits.select(
+        *names, F.col("t").alias("_at"), F.struct("offset", "invoke_t").alias("best")
+    )
+    asks = asked.withColumn("_at", F.col("invoke_t"))
+    rows = asks.unionByName(done, allowMissingColumns=True)
+    order = Window.partitionBy(*names).orderBy("_at", F.col("best").isNotNull())
+    so_far = F.max("best").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    rows = rows.withColumn("_best", so_far).where("best is null and _best is not null")
+    rows = rows.select(
+        *names, "offset", "t", F.col("_best.offset").alias("kept"), "_best.invoke_t"
+    ).where("offset < kept")
+    # An answer that nobody got may have come at any time.
+    last = F.max(F.when(F.col("type") == "info", F.lit(2**62)).otherwise(F.col("t")))
+    again = tries.where("type != 'fail'").groupBy(*names, "offset").agg(last.alias("_tried_t"))
+    rows = rows.join(again, [*names, "offset"], "left")
+    rows = rows.where("_tried_t is null or _tried_t < invoke_t")
+    return rows.groupBy(*names).agg(
+        F.count("*").alias("n"),
+        F.min_by(F.struct("offset", "kept", "t"), "t").alias("row"),
+    )
+
+
+def _lost(row: dict[str, Any]) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"], "group": row["group"]}
-    outcome.add(
-        Finding(
-            "committed-offset-lost",
-            f"group {row['group']} had committed offset {row['kept']} of "
-            f"{row['topic']}-{row['partition']}; in the end its coordinator has {row['offset']}",
-            row["arm"],
-            row["trial"],
-            (
-                Pick("commit", {**at, "offset": row["kept"], "type": "ok"}, rows=1),
-                Pick("committed", {**at, "t": row["t"]}, rows=1),
-            ),
-        )
+    return Finding(
+        "committed-offset-lost",
+        f"group {row['group']} had committed offset {row['kept']} of "
+        f"{row['topic']}-{row['partition']}; asked afterwards, its coordinator had {row['offset']}",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("commit", {**at, "offset": row["kept"], "type": "ok"}, rows=1),
+            Pick("committed", {**at, "t": row["t"]}, rows=1),
+        ),
     )
 
 

@@ -104,6 +104,19 @@ def test_an_offset_that_the_coordinator_acknowledged_is_kept(
     assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
 
 
+@pytest.mark.parametrize(
+    ("t", "type_", "broken"), [(65, "ok", 1), (75, "ok", 0), (65, "info", 0), (75, "fail", 1)]
+)
+def test_an_older_offset_may_have_been_committed_since(
+    story: Any, spark: Any, t: float, type_: str, broken: int
+) -> None:
+    """By who had polled before a rebalance, and commits after it."""
+    handed_over(story)
+    commit(story, t, "a", 5, type=type_)
+    asked(story, 5)
+    assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
+
+
 def test_a_commit_that_may_be_on_its_way_proves_nothing(story: Any, spark: Any) -> None:
     handed_over(story)
     commit(story, 95, "b", 11)
