@@ -25,6 +25,7 @@ from harness.scenarios.base import (
     Topic,
     move_leader,
     replicated_load,
+    rounds,
 )
 from harness.scenarios.returning_follower import SESSION_TIMEOUT_MS, silent_death
 from harness.settings import Profile
@@ -67,7 +68,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for turn in range(max(1, int(profile.chaos_s * 1000) // ROUND_MS)):
+    for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + rng.randint(200, 500)
         entries.append(
             Entry(
