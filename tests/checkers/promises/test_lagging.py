@@ -7,7 +7,6 @@ import json
 import pytest
 
 from checkers.promises.departures import check
-from checkers.promises.lagging import RULE
 from tests.checkers.conftest import MS, judged_together
 from tests.checkers.promises.test_departures import Zoo
 
@@ -75,4 +74,4 @@ def judged(spark):
 @pytest.mark.parametrize("name", STORIES)
 def test_who_is_kept_from_fetching(judged, name):
     rules, _ = judged[name]
-    assert rules == ({RULE: 1} if STORIES[name][1] else {})
+    assert rules == ({"lagging-in-sync": 1} if STORIES[name][1] else {})
