@@ -13,6 +13,8 @@ Violations:
   it to keep;
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
   final log and was given to none of them;
+- ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
+  commit acknowledged (role group-stranger: it is to be refused whatever it says);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
   as well, again and again (`_OFTEN`): both were given it, or a past generation is obeyed.
 
@@ -49,9 +51,12 @@ if TYPE_CHECKING:
 BEGINNINGS: Final = "partitions given to a member, and begun"
 COMMITS: Final = "acknowledged commits"
 KEPT: Final = "kept offsets asked for"
+REFUSED: Final = "commits of strangers refused"
 _TP: Final = ["arm", "trial", "topic", "partition"]
 _SUSPECTS: Final = 1_000
 _OFTEN: Final = 3
+_REFUSALS: Final = (22, 25)
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID: what a coordinator says to a stranger."""
 
 
 def check(history: History) -> Outcome:
@@ -68,6 +73,9 @@ def check(history: History) -> Outcome:
     for row in _skipped(history):
         outcome.add(_skip(row))
         outcome.counts["group-skipped"] += row["n"] - 1
+    for row in _strangers(history, outcome):
+        outcome.add(_obeyed(row))
+        outcome.counts["stranger-committed"] += row["n"] - 1
     for row in _by_two(history, commits):
         outcome.add(_two(row))
     for arm, trial in history.trials:
@@ -267,6 +275,39 @@ def _skipped(history: History) -> list[dict[str, Any]]:
     return list(found.limit(_SUSPECTS).toArrow().to_pylist())
 
 
+def _strangers(history: History, outcome: Outcome) -> list[dict[str, Any]]:
+    """What was acknowledged to those whose part it is to be refused: by partition, the first."""
+    table = history.table(
+        [
+            {"arm": arm, "trial": trial, "process": one.process}
+            for (arm, trial), workloads in history.run.workloads.items()
+            for one in workloads
+            if one.role == "group-stranger"
+        ],
+        "arm string, trial int, process string",
+    )
+    commits = history.frame("commit").join(F.broadcast(table), ["arm", "trial", "process"])
+    refused = F.count(F.when(F.col("error").isin(*_REFUSALS), 1))
+    for row in commits.groupBy("arm", "trial").agg(refused.alias("n")).toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], REFUSED, row["n"])
+    names = (*_TP, "group", "process")
+    obeyed = commits.where("type = 'ok'").groupBy(*names)
+    found = obeyed.agg(F.count("*").alias("n"), F.min("t").alias("t"))
+    return list(found.limit(_SUSPECTS).toArrow().to_pylist())
+
+
+def _obeyed(row: dict[str, Any]) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"], "process": row["process"]}
+    return Finding(
+        "stranger-committed",
+        f"{row['process']}, which is no member of group {row['group']}, had {row['n']} commits for "
+        f"{row['topic']}-{row['partition']} acknowledged",
+        row["arm"],
+        row["trial"],
+        (Pick("commit", {**at, "t": row["t"]}, rows=1),),
+    )
+
+
 def _by_two(history: History, commits: DataFrame) -> list[dict[str, Any]]:
     """Pairs of members that committed for one partition in turn, each in a term of its own.
 
@@ -340,12 +381,14 @@ PROMISE: Final = Promise(
         "committed-offset-lost": "An acknowledged offset is kept.",
         "committed-never": "The coordinator keeps only what it was asked to keep.",
         "group-skipped": "Together a group's members are given every record.",
+        "stranger-committed": "Only members of the present generation commit.",
         "committed-by-two": "A partition is one member's at a time.",
     },
     evidence={
         BEGINNINGS: "by assignment",
         COMMITS: "by the coordinator's answer",
-        KEPT: "at the end, by its members",
+        KEPT: "before each commit and at the end, by its members",
+        REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(
         "no member was given a partition, or none committed",

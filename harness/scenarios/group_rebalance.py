@@ -77,6 +77,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     return [
         *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
         *members,
+        Role(
+            role="group-stranger",
+            process="group-stranger",
+            params={"group": GROUP, "topics": topics},
+        ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),
     ]

@@ -29,6 +29,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_consumer
 
         return group_consumer.GroupConsumer(spec, spec.read_params(group_consumer.Params)).run
+    if spec.role == "group-stranger":
+        from harness.workload import group_stranger
+
+        return group_stranger.GroupStranger(spec, spec.read_params(group_stranger.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 

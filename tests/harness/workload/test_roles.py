@@ -22,6 +22,7 @@ from faults.protocol import PartitionState
 from harness.cluster.state import Endpoint, Registration
 from harness.workload import WorkloadError, WorkloadSpec, launch
 from harness.workload.control_messages import leader_and_isr, update_metadata
+from harness.workload.group_stranger import NOBODY
 from harness.workload.zk_state import Snapshot
 from nodes.wire.codec import parse_body, parse_header
 
@@ -197,6 +198,28 @@ def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(
         mini.silent.clear()
     lost = [row for row in done(sound(rows(plan.output))) if row.get("failure")]
     assert {(row["node"], row["type"], row.get("topic")) for row in lost} == {(1, "info", None)}
+
+
+# ---- the stranger to a group ---------------------------------------------------------------------
+
+
+def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-stranger", group="g", topics={"t": 2}, rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {(1, 0, "m-1"), (1, 12, NOBODY)} <= set(mini.commits))
+        assert workload.stop() == 0
+    assert {generation for _, generation, member in mini.commits if member == "m-1"} == {0}
+    nobody = {generation for node, generation, member in mini.commits if member == NOBODY}
+    assert nobody - {0} == set(range(1, 13))
+    found = done(sound(rows(plan.output)))
+    told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
+    refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)
+    assert {refused, obeyed, ("commit", 2, "fail", 16)} <= told
+    assert {(row["group"], row["topic"], row["offset"]) for row in found} == {("g", "t", 0)}
+    assert {row["partition"] for row in found} == {0, 1}
 
 
 # ---- the metadata reader -------------------------------------------------------------------------
