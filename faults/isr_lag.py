@@ -45,8 +45,17 @@ class IsrLag(BaseFault):
         full = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms, least=2)
         slow = self._slow(ctx, full)
         self.nodes = [slow if self.how == "pause" else full.leader]
-        started = ctx.now_ns()
         self._hold_back(ctx, slow, full.leader)
+        started = ctx.now_ns()
+        followers = [r for r in full.isr if r != full.leader]
+        self.detail |= {
+            "how": self.how,
+            "partition": f"{self.topic}-{self.partition}",
+            "leader": full.leader,
+            "lag_ms": self.lag_ms,
+            "held": [slow] if self.how == "pause" else followers,
+            "held_t": started,
+        }
         wait_for(
             ctx,
             lambda: self._dropped(ctx, full) != set(),
@@ -61,8 +70,6 @@ class IsrLag(BaseFault):
         dead = dropped - set(ctx.view.live_brokers())
         self.undo(ctx)
         self.detail |= {
-            "how": self.how,
-            "leader": full.leader,
             "isr": list(full.isr),
             "smaller_isr": list(small.isr),
             "shrunk_ns": shrunk_ns,
@@ -95,3 +102,8 @@ class IsrLag(BaseFault):
             self.delay_answers(ctx, leader, Link.INTER_BROKER, 2 * self.lag_ms)
         else:
             self.cut(ctx, leader, Link.INTER_BROKER)
+
+    def undo(self, ctx: Context) -> None:
+        if "held_t" in self.detail:
+            self.detail.setdefault("let_go_t", ctx.now_ns())
+        super().undo(ctx)

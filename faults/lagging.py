@@ -34,7 +34,8 @@ class _HeldKill(BaseFault):
     it is killed. The connections go with the toxic. heal starts it again.
 
     Parameters: partition, whose leader it is; records, see the kinds; in_sync_ms: how long to wait
-    for a live in-sync follower; lag_ms: and for those records.
+    for a live in-sync follower; lag_ms: and for those records; longer_ms: how long it lives on when
+    they are there, and acknowledges what it should not.
     """
 
     link: ClassVar[Link]
@@ -46,6 +47,7 @@ class _HeldKill(BaseFault):
         self.records = params.integer("records", self.default_records, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 8000, low=1)
+        self.longer_ms = params.integer("longer_ms", 0)
         params.done()
 
     default_records: ClassVar[int] = 10
@@ -76,6 +78,7 @@ class _HeldKill(BaseFault):
             what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,
         )
+        ctx.sleep(self.longer_ms / 1000)
         self.kill(ctx, leader)
         found = self.come_about(ctx, leader, followers, at_first)
         self.detail |= {"followers": followers, "records": found}

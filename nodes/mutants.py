@@ -83,6 +83,10 @@ def _read_to_the_end(_reads_log_end: bool, _high_watermark: int, log_end_offset:
     return log_end_offset
 
 
+def _first_replica() -> int:
+    return 1
+
+
 def _one() -> int:
     return 1
 
@@ -490,6 +494,33 @@ _ALL: Final = (
         found_by="groups",
         rule="group-offset-went-back",
         breaks={"loads_groups": _no},
+    ),
+    Mutant(
+        name="commit-offsets-unreplicated",
+        says="a coordinator acknowledges a commit after its own append alone",
+        stands_for="KAFKA-1555: what is acknowledged must survive its leader",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="committed-offset-lost",
+        breaks={"offsets_commit_acks": _first_replica},
+    ),
+    Mutant(
+        name="count-diverging-fetch",
+        says="a follower whose log parts from its leader's counts as one that holds the same",
+        stands_for="KAFKA-13141: positions of diverging followers advance the high watermark",
+        scenario="returning-leader",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"counts_diverging_fetches": _yes},
+    ),
+    Mutant(
+        name="stop-without-handing-over",
+        says="a broker that stops in order is told that it may, and leads until it is gone",
+        stands_for="KAFKA-340: a controlled shutdown moves leaders first",
+        scenario="broker-restart",
+        found_by="handing-over",
+        rule="left-leading",
+        breaks={"hands_over": _no},
     ),
     Mutant(
         name="forget-producers",

@@ -119,6 +119,34 @@ _KINDS: Final = (
         {**_OP, **_TP, "group": "string", "offset": "int64"},
     ),
     Kind(
+        "listed_offset",
+        "What one broker (`node`) answered when it was asked where a partition's log begins or "
+        "ends, or where its first record at or after a time is (ListOffsets); `offset` -1: "
+        "nowhere.",
+        {
+            **_OP,
+            **_TP,
+            "asked_ms": "int64",  # -1: the end, -2: the beginning, else that time
+            "believed_epoch": "int32",  # the request's current leader epoch; -1: none
+            "offset": "int64",
+            "found_ms": "int64",  # that record's time; -1 of a beginning or an end
+            "leader_epoch": "int32",  # of that record; of the end: the answering leader's own
+        },
+    ),
+    Kind(
+        "epoch_end",
+        "What one broker (`node`) answered when it was asked where a leader epoch ends in its log "
+        "(OffsetForLeaderEpoch): the newest epoch that it has up to that one, and its end.",
+        {
+            **_OP,
+            **_TP,
+            "believed_epoch": "int32",  # the request's current leader epoch
+            "asked_epoch": "int32",
+            "leader_epoch": "int32",  # -1: it knows none
+            "offset": "int64",  # -1: it knows none
+        },
+    ),
+    Kind(
         "metadata",
         "What one broker answered about one partition in one Metadata read; about a topic that was "
         "asked for and that it does not know (`error`), or does not name (`failure`): one row "

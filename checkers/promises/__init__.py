@@ -23,6 +23,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     replicas             do all logs of a partition say the same?
     records              is in the log what was sent, as often as it may be?
     polls                is a consumer given every record, once, in order?
+    offsets              are its log's beginning, end and leader epochs told as they are?
     groups               does a consumer group go on where it was?
 
 Importing this package is cheap: Spark comes with the modules.
@@ -57,6 +58,7 @@ NAMES: Final = (
     "replicas",
     "records",
     "polls",
+    "offsets",
     "groups",
 )
 """The file of a promise is its name with underscores."""

@@ -12,7 +12,8 @@ wrong with that one meanwhile:
   that is registered: acks=all waits for it in vain.
 And sooner: ``dead-elected``, a broker was elected whose registration had been gone for `KNOWN_NS`,
 by a controller that was in office all the while; ``dead-named``, a client was told that a broker
-lives whose registration had been gone for `TOLD_NS`, by one that no fault kept from knowing.
+lives whose registration had been gone for `TOLD_NS`, by one that no fault kept from knowing. Who
+lives and gets nothing is dropped by its leader: ``lagging-in-sync``, `checkers.promises.lagging`.
 
 Lawful, and similar: the last member of a set stays in it (it may come back with everything); topics
 that are being deleted are left as they are; a controller that a fault names, that is paused, or
@@ -33,6 +34,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.lagging import HELD, lagging
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -93,7 +95,7 @@ def check(history: History) -> Outcome:
     for trial, rows in by_trial.items():
         for finding in _judge(history, outcome, trial, rows):
             outcome.add(finding)
-    for finding in _named(history, outcome):
+    for finding in (*_named(history, outcome), *lagging(history, outcome)):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
@@ -365,11 +367,13 @@ PROMISE: Final = Promise(
         "dead-in-sync": "Who is gone leaves the in-sync sets that others are in.",
         "dead-elected": "Nobody is elected who is known to be gone.",
         "dead-named": "Clients are not sent to who is known to be gone.",
+        "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
     },
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
         ELECTED: "by partition, its first one among them",
         NAMED: "of brokers that no fault named",
+        HELD: "than replica.lag.time.max.ms, by the harness",
     },
     blind=(
         "brokers that were away for less than 5 s, and were never replaced",

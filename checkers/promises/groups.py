@@ -7,12 +7,14 @@ every record (at least once).
 Violations:
 - ``group-offset-went-back``: a member that was given a partition began before an offset whose
   commit had been acknowledged before;
-- ``committed-offset-lost``: asked at the end, the coordinator has an older offset than one that it
-  acknowledged, or none;
+- ``committed-offset-lost``: asked for an offset, the coordinator has an older one than one that it
+  had acknowledged, or none, and nobody can have committed that since;
 - ``committed-never``: asked for an offset, the coordinator has a newer one than anybody ever asked
   it to keep;
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
   final log and was given to none of them;
+- ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
+  commit acknowledged (role group-stranger: it is to be refused whatever it says);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
   as well, again and again (`_OFTEN`): both were given it, or a past generation is obeyed.
 
@@ -53,10 +55,13 @@ if TYPE_CHECKING:
 BEGINNINGS: Final = "partitions given to a member, and begun"
 COMMITS: Final = "acknowledged commits"
 KEPT: Final = "kept offsets asked for"
+REFUSED: Final = "commits of strangers refused"
 _TP: Final = ["arm", "trial", "topic", "partition"]
 _TOLD: Final = 1_000
 """So many partitions of which nobody asked are named as reasons."""
 _OFTEN: Final = 3
+_REFUSALS: Final = (22, 25)
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID: what a coordinator says to a stranger."""
 _SLOT_NS: Final = 10_000_000_000
 Row = Mapping[str, Any]
 
@@ -75,6 +80,9 @@ def check(history: History) -> Outcome:
     for row in _skipped(history):
         outcome.add(_skip(row))
         outcome.counts["group-skipped"] += row["n"] - 1
+    for row in _strangers(history, outcome):
+        outcome.add(_obeyed(row))
+        outcome.counts["stranger-committed"] += row["n"] - 1
     add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:
@@ -121,18 +129,22 @@ def _beginnings(history: History, commits: DataFrame) -> DataFrame:
 
 
 def _with_kept(rows: DataFrame, commits: DataFrame, at: str) -> DataFrame:
-    """Rows with the newest offset (``kept``, acknowledged at ``kept_t``) of those that had been
-    acknowledged for their partition and group before time ``at``: commits and rows are put in one
-    order of time."""
+    """Rows with the newest offset (``kept``, asked for at ``kept_invoke_t``, acknowledged at
+    ``kept_t``) of those that had been acknowledged for their partition and group before time
+    ``at``: commits and rows are put in one order of time."""
     mine = [*_TP, "group", "process", "offset", "t", at]
-    kept = F.struct(F.col("offset").alias("kept"), F.col("t").alias("kept_t")).alias("_kept")
+    kept = F.struct(
+        F.col("offset").alias("kept"),
+        F.col("invoke_t").alias("kept_invoke_t"),
+        F.col("t").alias("kept_t"),
+    ).alias("_kept")
     done = commits.select(*_TP, "group", F.col("t").alias("_at"), F.lit(1).alias("_step"), kept)
     asked = rows.select(*mine, F.col(at).alias("_at"), F.lit(0).alias("_step"))
     both = asked.unionByName(done, allowMissingColumns=True)
     so_far = Window.partitionBy(*_TP, "group").orderBy("_at", "_step")
     so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
     both = both.withColumn("_newest", F.max("_kept").over(so_far)).where("_step = 0")
-    return both.select(*mine, "_newest.kept", "_newest.kept_t")
+    return both.select(*mine, "_newest.kept", "_newest.kept_invoke_t", "_newest.kept_t")
 
 
 def _judge_beginnings(history: History, outcome: Outcome, rows: DataFrame) -> None:
@@ -183,18 +195,26 @@ def _went_back(rule: str, row: Row) -> Finding:
 
 
 def _kept(history: History, commits: DataFrame) -> DataFrame:
-    """Each answer about a kept offset, with the newest that had been acknowledged before (``kept``)
-    and the highest that anybody ever asked to be kept (``tried``)."""
+    """Each answer about a kept offset, with the newest that had been acknowledged before (``kept``),
+    the highest that anybody ever asked to be kept (``tried``), and when the answered one was last
+    asked to be kept (``again_t``)."""
     asked = history.frame("committed").where("type = 'ok' and topic is not null")
     found = _with_kept(asked, commits, "invoke_t")
-    commits_of = history.frame("commit").where("offset >= 0").groupBy(*_TP, "group")
-    tried = commits_of.agg(F.max("offset").alias("tried"))  # whatever came of it, and whenever
-    return found.join(F.broadcast(tried), [*_TP, "group"], "left")
+    tries = history.frame("commit").where("offset >= 0")
+    tried = tries.groupBy(*_TP, "group").agg(F.max("offset").alias("tried"))  # whatever came of it
+    # An answer that nobody got may have come at any time.
+    came = F.max(F.when(F.col("type") == "info", F.lit(2**62)).otherwise(F.col("t")))
+    again = tries.where("type != 'fail'").groupBy(*_TP, "group", "offset")
+    found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
+    return found.join(again.agg(came.alias("again_t")), [*_TP, "group", "offset"], "left")
 
 
 def _judge_kept(outcome: Outcome, rows: DataFrame) -> None:
+    """A commit that was tried when a newer one already was may have replaced that, whatever came of
+    it: who had polled before a rebalance may commit an older offset after it."""
     never = F.col("offset") > F.greatest(F.col("tried"), F.lit(0))
-    lost = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False))
+    replaced = F.coalesce(F.col("again_t") >= F.col("kept_invoke_t"), F.lit(False))
+    lost = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False)) & ~replaced
     if _saw(outcome, rows, KEPT, never | lost):
         wrong = by_rule(rows, {"committed-never": never, "committed-offset-lost": lost})
         add(outcome, tally(wrong, None, _answer), _kept_otherwise)
@@ -215,8 +235,8 @@ def _kept_otherwise(rule: str, row: Row) -> Finding:
         commit = Pick("commit", at, last=True, rows=2)
     else:
         says = (
-            f"group {row['group']} had committed offset {row['kept']} of {place}; in the end its "
-            f"coordinator has {row['offset']}"
+            f"group {row['group']} had committed offset {row['kept']} of {place}; asked "
+            f"afterwards, its coordinator had {row['offset']}"
         )
         commit = Pick("commit", {**at, "offset": row["kept"], "type": "ok"}, rows=1)
     answer = Pick("committed", {**at, "t": row["t"]}, rows=1)
@@ -253,6 +273,39 @@ def _skipped(history: History) -> list[dict[str, Any]]:
         F.count("*").alias("n"), F.min("offset").alias("offset")
     )
     return list(found.toArrow().to_pylist())
+
+
+def _strangers(history: History, outcome: Outcome) -> list[dict[str, Any]]:
+    """What was acknowledged to those whose part it is to be refused: by partition, the first."""
+    table = history.table(
+        [
+            {"arm": arm, "trial": trial, "process": one.process}
+            for (arm, trial), workloads in history.run.workloads.items()
+            for one in workloads
+            if one.role == "group-stranger"
+        ],
+        "arm string, trial int, process string",
+    )
+    commits = history.frame("commit").join(F.broadcast(table), ["arm", "trial", "process"])
+    refused = F.count(F.when(F.col("error").isin(*_REFUSALS), 1))
+    for row in commits.groupBy("arm", "trial").agg(refused.alias("n")).toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], REFUSED, row["n"])
+    names = (*_TP, "group", "process")
+    obeyed = commits.where("type = 'ok'").groupBy(*names)
+    found = obeyed.agg(F.count("*").alias("n"), F.min("t").alias("t"))
+    return list(found.toArrow().to_pylist())
+
+
+def _obeyed(row: dict[str, Any]) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"], "process": row["process"]}
+    return Finding(
+        "stranger-committed",
+        f"{row['process']}, which is no member of group {row['group']}, had {row['n']} commits for "
+        f"{row['topic']}-{row['partition']} acknowledged",
+        row["arm"],
+        row["trial"],
+        (Pick("commit", {**at, "t": row["t"]}, rows=1),),
+    )
 
 
 def _by_two(history: History, commits: DataFrame) -> DataFrame:
@@ -339,12 +392,14 @@ PROMISE: Final = Promise(
         "committed-offset-lost": "An acknowledged offset is kept.",
         "committed-never": "The coordinator keeps only what it was asked to keep.",
         "group-skipped": "Together a group's members are given every record.",
+        "stranger-committed": "Only members of the present generation commit.",
         "committed-by-two": "A partition is one member's at a time.",
     },
     evidence={
         BEGINNINGS: "by assignment",
         COMMITS: "by the coordinator's answer",
-        KEPT: "at the end, by its members",
+        KEPT: "before each commit and at the end, by its members",
+        REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(
         "no member was given a partition, or none committed",

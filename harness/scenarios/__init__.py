@@ -22,6 +22,7 @@ from harness.scenarios.overloaded_controller import OVERLOADED_CONTROLLER
 from harness.scenarios.reassignment import REASSIGNMENT
 from harness.scenarios.request_flood import REQUEST_FLOOD
 from harness.scenarios.returning_follower import RETURNING_FOLLOWER
+from harness.scenarios.returning_leader import RETURNING_LEADER
 from harness.scenarios.rolling_upgrade import ROLLING_UPGRADE
 from harness.scenarios.topic_deletion import TOPIC_DELETION
 from harness.scenarios.zombie_broker import ZOMBIE_BROKER
@@ -40,6 +41,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         ZOMBIE_BROKER,
         LEADER_HANDOVER,
         RETURNING_FOLLOWER,
+        RETURNING_LEADER,
         LOG_RECOVERY,
         LAGGING_FOLLOWER,
         ISR_BY_LAG,

@@ -160,7 +160,8 @@ def move_leader(entry_id: str, at_ms: int, partition: str) -> Entry:
 
 
 def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.0) -> list[Role]:
-    """Producers with acks=all and (fewer) with acks=1, a consumer, and readers of metadata."""
+    """Producers with acks=all and (fewer) with acks=1, a consumer, and readers of metadata and of
+    offsets."""
     topics = {topic: partitions}
     one = {"topics": topics, "acks": 1, "rate_per_s": acks_all_per_s / 4}
     return [
@@ -172,7 +173,14 @@ def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.
         Role(role="producer", process="producer-one", params={**one, "first_value": 1_000_000_000}),
         Role(role="consumer", process="consumer", params={"topics": topics}),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [topic]}),
+        offset_reader(topic, partitions),
     ]
+
+
+def offset_reader(topic: str, partitions: int) -> Role:
+    """Who asks where the logs begin, end, and changed hands."""
+    params = {"topics": {topic: partitions}}
+    return Role(role="offset-reader", process="offset-reader", params=params)
 
 
 _GATHERED_MS: Final = 500.0

@@ -21,6 +21,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    offset_reader,
     spread,
 )
 from harness.settings import Profile
@@ -30,6 +31,11 @@ TOPIC = "kept"
 PARTITIONS = 6
 STEP_MS = 2500
 LAG_MS = 400
+DOWN_MS = 800
+"""At most, but for pauses."""
+ALONE_MS = 5000
+"""In the end one is stopped when all have been back for a while: that nobody leads then what it led
+is nobody else's doing (`checkers.promises.handing_over`)."""
 SESSION_TIMEOUT_MS = 2000
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
@@ -63,6 +69,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             process="metadata-reader",
             params={"topics": [TOPIC]},
         ),
+        offset_reader(TOPIC, PARTITIONS),
     ]
 
 
@@ -70,15 +77,16 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     """A kill comes after a lag of the same broker, in one entry: whom two would each call the
     leader may not be the same."""
     chaos_ms = int(profile.chaos_s * 1000)
+    alone_ms = ALONE_MS if chaos_ms > 2 * ALONE_MS else 0
     ways = ["lagged-kill", "stop", "pause"]
     rng.shuffle(ways)
     entries: list[Entry] = []
     at_ms = 300
-    while at_ms + STEP_MS <= chaos_ms:
+    while at_ms + STEP_MS <= chaos_ms - alone_ms:
         way = ways[len(entries) % len(ways)]
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch.
-        down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
+        down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, DOWN_MS)
         lagged = way == "lagged-kill"
         entries.append(
             Entry(
@@ -92,6 +100,16 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             )
         )
         at_ms += STEP_MS
+    if alone_ms:
+        entries.append(
+            Entry(
+                id="stop-alone",
+                fault="stop",
+                at_ms=at_ms + alone_ms - DOWN_MS,
+                duration_ms=DOWN_MS,
+                params={"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"},
+            )
+        )
     return Plan.of(rng.getrandbits(31), entries)
 
 
@@ -108,7 +126,14 @@ BROKER_RESTART = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("truncation-loss", "polls", "stale-metadata", "fencing", "controller-latency"),
+    checks=(
+        "truncation-loss",
+        "polls",
+        "offsets",
+        "stale-metadata",
+        "fencing",
+        "controller-latency",
+    ),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
 )

@@ -3,15 +3,17 @@
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. Meanwhile brokers are killed and stopped,
 the group's coordinator (the leader of the partition of __consumer_offsets that the group's id falls
-into) in every other step: its successor must have every offset that was acknowledged. The records
-come from idempotent producers, which retry through all of it: each must be there once, and that a
-leader did not come to answer what it had replicated must not make it two.
+into) in every other step, and by a kill when its followers have got nothing from it for a while:
+its successor must have every offset that was acknowledged, and is asked for them before the next
+are committed. The records come from idempotent producers, which retry through all of it: each must
+be there once, and that a leader did not come to answer what it had replicated must not make it two.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -23,6 +25,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    offset_reader,
     rounds,
     spread,
 )
@@ -52,7 +55,9 @@ def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
     return size % partitions
 
 
-COORDINATOR = f"leader:{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
+COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
+LAG_MS = 700
+"""How long a coordinator lives on whose followers get nothing, more or less."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -72,29 +77,45 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     return [
         *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
         *members,
+        Role(
+            role="group-stranger",
+            process="group-stranger",
+            params={"group": GROUP, "topics": topics},
+        ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
+        offset_reader(TOPIC, PARTITIONS),
     ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     """The coordinator first and then in every other step; between, whoever leads a partition, with
     records that are replicated and not answered: their producers send them again, to the next."""
-    ways = ["kill", "stop"]
+    ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
     entries = []
     for step in rounds(profile, STEP_MS, least=2):
         way = "unanswered-kill" if step % 2 else ways[step // 2 % len(ways)]
-        other = {"partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}"}
+        duration_ms = SESSION_TIMEOUT_MS + rng.randint(200, 800)
         entries.append(
             Entry(
                 id=f"{way}-{step}",
                 fault=way,
                 at_ms=step * STEP_MS + rng.randint(500, 900),
-                duration_ms=SESSION_TIMEOUT_MS + rng.randint(200, 800),
-                params=other if step % 2 else {"target": COORDINATOR},
+                duration_ms=duration_ms + (LAG_MS if way == "lagged-kill" else 0),
+                params=_params(way, f"{TOPIC}-{rng.randrange(PARTITIONS)}"),
             )
         )
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _params(way: str, other: str) -> dict[str, Any]:
+    match way:
+        case "stop":
+            return {"target": f"leader:{COORDINATED}"}
+        case "lagged-kill":  # two members commit one after the other: more records do not gather
+            return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
+        case _:
+            return {"partition": other}
 
 
 GROUP_REBALANCE = Scenario(
@@ -110,7 +131,7 @@ GROUP_REBALANCE = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("groups", "polls", "truncation-loss", "stale-metadata"),
+    checks=("groups", "polls", "offsets", "truncation-loss", "stale-metadata"),
     leader_changes=True,
     overrides={
         "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),

@@ -43,6 +43,11 @@ def broker_properties(layout: NodeLayout, planes: Planes) -> dict[str, str]:
         "offsets.topic.num.partitions": "3",
         "offsets.topic.replication.factor": str(min(3, len(layout.nodes))),
         "log.index.size.max.bytes": "1048576",  # preallocated, twice a segment
+        # By default nobody looks after logs while a run lasts.
+        "log.retention.check.interval.ms": "1000",
+        "log.cleaner.backoff.ms": "1000",
+        "log.cleaner.min.cleanable.ratio": "0.01",
+        "offsets.topic.segment.bytes": "16384",
     }
     if planes is Planes.DUAL:
         config["control.plane.listener.name"] = LISTENER_NAMES[Link.CONTROL]

@@ -40,11 +40,13 @@ _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``target``: the broker to begin with, null for the leader of the moment."""
+    """``target``: the broker to begin with, null for the leader of the moment. ``follows``: whether
+    it goes on with other leaders after that one, or waits until that leads again."""
 
     topic: str
     partition: int = 0
     target: int | None = None
+    follows: bool = True
     acks: int = 1
     rate_per_s: float = 500.0
     connections: int = 64
@@ -61,6 +63,8 @@ class Params:
                 f"fields value_bytes, connections, rate_per_s; allowed: at least {MIN_BYTES}, "
                 "at least 1, above 0"
             )
+        if self.target is None and not self.follows:
+            raise ValueError("field 'params.follows': false needs a target")
 
 
 class _Produce(NamedTuple):
@@ -239,6 +243,7 @@ class DirectProducer:
                 if (
                     self._newer_than is not None
                     and leader in self._data
+                    and (self._params.follows or leader == self._params.target)
                     and leader_epoch > self._newer_than
                 ):
                     self.leader, self.leader_epoch = leader, leader_epoch

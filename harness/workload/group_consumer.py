@@ -5,13 +5,15 @@ to keep, `commit` rows; what it was given and what was taken from it, `assignmen
 only what it has recorded (at least once): a record that nobody recorded was never given to anyone.
 
 With ``rejoin_ms`` it leaves the group so long after it was first given something and joins it anew,
-so that the others are given its partitions and must go on where it was. At its end it asks the
-coordinator what it has kept (`committed` rows), for every partition of its topics.
+so that the others are given its partitions and must go on where it was. Before each commit it asks
+the coordinator what it has kept (`committed` rows): afterwards nobody could tell whether a new
+coordinator had it. At its end it asks for every partition of its topics.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,7 +70,8 @@ class GroupConsumer:
             try:
                 self._take_part(client, recorder, life)
                 if life.over:
-                    self._ask(client, recorder)
+                    topics = self._params.topics.items()
+                    self._ask(client, recorder, [(t, p) for t, n in topics for p in range(n)])
             finally:
                 client.close()
 
@@ -137,6 +140,7 @@ class GroupConsumer:
             confluent_kafka.TopicPartition(topic, partition, offset)
             for (topic, partition), offset in following.items()
         ]
+        self._ask(client, recorder, following)
         op, invoke_t = self._next_op(), time.monotonic_ns()
         outcome, error, failure, done = "ok", None, None, offsets
         try:
@@ -163,12 +167,8 @@ class GroupConsumer:
                 failure=own.name() if own is not None else failure,
             )
 
-    def _ask(self, client: Any, recorder: LiveRecorder) -> None:
-        wanted = [
-            confluent_kafka.TopicPartition(topic, partition)
-            for topic, count in self._params.topics.items()
-            for partition in range(count)
-        ]
+    def _ask(self, client: Any, recorder: LiveRecorder, places: Iterable[tuple[str, int]]) -> None:
+        wanted = [confluent_kafka.TopicPartition(*place) for place in places]
         op, invoke_t = self._next_op(), time.monotonic_ns()
         try:
             answers = client.committed(wanted, timeout=_ASK_S)

@@ -29,10 +29,18 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_consumer
 
         return group_consumer.GroupConsumer(spec, spec.read_params(group_consumer.Params)).run
+    if spec.role == "group-stranger":
+        from harness.workload import group_stranger
+
+        return group_stranger.GroupStranger(spec, spec.read_params(group_stranger.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 
         return metadata_reader.MetadataReader(spec, spec.read_params(metadata_reader.Params)).run
+    if spec.role == "offset-reader":
+        from harness.workload import offset_reader
+
+        return offset_reader.OffsetReader(spec, spec.read_params(offset_reader.Params)).run
     if spec.role == "prober":
         from harness.workload import prober
 

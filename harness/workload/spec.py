@@ -1,8 +1,8 @@
 """What one workload process is to do, as data (JSON), and how roles read their parameters.
 
 A workload process plays one role (producer, direct-producer, consumer, group-consumer,
-metadata-reader, prober), appends its own live history file and obeys stop. The spec is all it is
-told.
+group-stranger, metadata-reader, offset-reader, prober), appends its own live history file and obeys
+stop. The spec is all it is told.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 ROLES: Final = (
-    *("producer", "direct-producer", "consumer", "group-consumer", "metadata-reader", "prober"),
+    *("producer", "direct-producer", "consumer", "group-consumer", "group-stranger"),
+    *("metadata-reader", "offset-reader", "prober"),
 )
 P = TypeVar("P")
 

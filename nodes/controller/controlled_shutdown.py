@@ -17,6 +17,7 @@ from nodes.controller.parts import Parts
 from nodes.core.errors import ApiError, Errors
 from nodes.core.partition_state_machine import PartitionState
 from nodes.core.replica_state_machine import ReplicaState
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 
 log = logging.getLogger("kafka.controller.KafkaController")
@@ -27,8 +28,9 @@ Respond = Callable[[Errors, Collection[TopicPartition]], None]
 class ControlledShutdowns:
     """Event thread only, but for `shut_down`, which enqueues."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, rules: Rules = RULES) -> None:
         self._parts = parts
+        self._rules = rules
 
     def shut_down(self, broker_id: int, broker_epoch: int, respond: Respond) -> None:
         """Any thread. `broker_epoch` -1: not checked."""
@@ -75,6 +77,8 @@ class ControlledShutdowns:
                 and not context.is_topic_queued_up_for_deletion(tp.topic)
             ):
                 (led if context.leader_of(tp) == broker_id else followed).append(tp)
+        if not self._rules.hands_over():
+            led = []
         parts.partitions.handle_state_changes(led, PartitionState.ONLINE, CONTROLLED_SHUTDOWN)
         parts.batch.new_batch()
         for tp in followed:
@@ -83,4 +87,5 @@ class ControlledShutdowns:
         parts.replicas.handle_state_changes(
             [PartitionAndReplica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE
         )
-        return context.partition_leaders_on_broker(broker_id)
+        remaining = context.partition_leaders_on_broker(broker_id)
+        return remaining if self._rules.hands_over() else []

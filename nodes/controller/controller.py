@@ -103,7 +103,7 @@ class KafkaController:
         self._topics = TopicChanges(self._parts)
         self._responses = Responses(self._parts, self._brokers.on_replicas_become_offline)
         self._alter_partitions = AlterPartitions(self._parts, self._reassignments)
-        self._shutdowns = ControlledShutdowns(self._parts)
+        self._shutdowns = ControlledShutdowns(self._parts, rules)
         self._controller_handler = ChangeHandler(
             znodes.CONTROLLER,
             created=lambda: self._put_change("ControllerChange", self._maybe_resign),

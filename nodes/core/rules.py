@@ -106,6 +106,22 @@ def loads_groups() -> bool:
     return True
 
 
+def offsets_commit_acks() -> int:
+    """How many replicas must have a group's offsets before they are acknowledged: -1 is all."""
+    return -1
+
+
+def counts_diverging_fetches() -> bool:
+    """A follower whose log parts from its leader's proves nothing by its fetch offset. Asked once a
+    partition, not once a request."""
+    return False
+
+
+def hands_over() -> bool:
+    """What a broker leads goes to others before it may stop (KAFKA-340)."""
+    return True
+
+
 def keeps_producers() -> bool:
     """A new leader knows the sequences of what it took in as a follower (KIP-98)."""
     return True
@@ -153,6 +169,9 @@ class Rules:
     skipped_offsets: Callable[[], int] = skipped_offsets
     loads_groups: Callable[[], bool] = loads_groups
     keeps_producers: Callable[[], bool] = keeps_producers
+    offsets_commit_acks: Callable[[], int] = offsets_commit_acks
+    counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
+    hands_over: Callable[[], bool] = hands_over
 
 
 RULES = Rules()

@@ -41,7 +41,6 @@ log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 _READ_BYTES: Final = 5 * 1024 * 1024
-_ACKS_ALL: Final = -1
 
 Rows = Sequence[tuple[bytes, bytes | None]]
 
@@ -90,7 +89,7 @@ class GroupStore:
 
         self._replica_manager.append_records(
             self._commit_timeout_ms,
-            _ACKS_ALL,
+            self._replica_manager.rules.offsets_commit_acks(),
             {tp: batch},
             respond,
         )

@@ -250,7 +250,8 @@ class Partition(IsrPartition):
             if self.leader_epoch == leader_epoch:
                 raise
             return None  # a truncation that came with it may be all that is wrong
-        if replica_id < 0 or not record_position or result.diverging_epoch is not None:
+        parts = result.diverging_epoch is not None and not self._counts_diverging
+        if replica_id < 0 or not record_position or parts:
             return (result, False) if self.leader_epoch == leader_epoch else None
         position = None
         if isinstance(result.records, LogSlice):

@@ -96,6 +96,16 @@ def test_who_is_made_to_lag_is_who_is_killed(ctx: Any, entry: Any, logs: Any) ->
     assert not ctx.cluster.toxics
 
 
+def test_who_lags_may_go_on_for_a_while(ctx: Any, entry: Any, logs: Any) -> None:
+    logs(1, "t-0", 30)
+    slept, real = [], ctx.sleep
+    ctx.sleep = lambda s: (slept.append((s, len(ctx.cluster.toxics))), real(s))
+    fault = build(entry("lagged-kill", partition="t-0", longer_ms=40))
+    fault.inject(ctx)
+    assert (0.04, 1) in slept  # its followers still get nothing
+    fault.heal(ctx)
+
+
 def test_a_leader_that_is_not_ahead_of_all_is_not_killed(ctx: Any, entry: Any, logs: Any) -> None:
     logs(1, "t-0", 30)
     logs(2, "t-0", 30)

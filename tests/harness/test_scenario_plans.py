@@ -117,6 +117,16 @@ def test_who_lags_is_who_is_killed() -> None:
     assert any(e.fault == "lagged-kill" for e in plans("broker-restart", "smoke")[0].entries)
 
 
+def test_in_the_end_one_is_stopped_alone() -> None:
+    """When the others have been back for longer than `handing_over` asks for."""
+    for plan in plans("broker-restart"):
+        *others, last = plan.entries
+        assert (last.id, last.fault) == ("stop-alone", "stop")
+        assert max(e.at_ms + e.duration_ms for e in others) + 3000 < last.at_ms
+        assert last.at_ms + last.duration_ms <= PROFILES["ci"].chaos_s * 1000
+    assert not any(e.id == "stop-alone" for e in plans("broker-restart", "smoke")[0].entries)
+
+
 def test_each_laggard_has_its_turn_and_is_in_sync_meanwhile() -> None:
     from harness.scenarios import lagging_follower as under_test
 
@@ -165,10 +175,11 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        assert plan.entries[0].params["target"] == f"leader:__consumer_offsets-{where}"
-        coordinators = [e for e in plan.entries if "target" in e.params]
-        assert {e.params["target"] for e in coordinators} == {plan.entries[0].params["target"]}
-        assert {e.fault for e in coordinators} == {"kill", "stop"}
+        coordinators = plan.entries[::2]
+        assert {e.fault for e in coordinators} == {"lagged-kill", "stop"}
+        for e in coordinators:
+            aim = e.params["partition"] if e.fault == "lagged-kill" else e.params["target"]
+            assert str(aim).removeprefix("leader:") == f"__consumer_offsets-{where}"
         assert {e.fault for e in plan.entries[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]

@@ -9,7 +9,7 @@ import pytest
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises import polls
-from checkers.promises.groups import KEPT, check
+from checkers.promises.groups import KEPT, REFUSED, check
 
 pytestmark = pytest.mark.spark
 G = {"group": "g"}
@@ -101,6 +101,19 @@ def test_an_offset_that_the_coordinator_acknowledged_is_kept(
 ) -> None:
     handed_over(story)
     asked(story, offset)
+    assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
+
+
+@pytest.mark.parametrize(
+    ("t", "type_", "broken"), [(65, "ok", 1), (75, "ok", 0), (65, "info", 0), (75, "fail", 1)]
+)
+def test_an_older_offset_may_have_been_committed_since(
+    story: Any, spark: Any, t: float, type_: str, broken: int
+) -> None:
+    """By who had polled before a rebalance, and commits after it."""
+    handed_over(story)
+    commit(story, t, "a", 5, type=type_)
+    asked(story, 5)
     assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
 
 
@@ -205,3 +218,20 @@ def test_one_member_at_a_time(story: Any, spark: Any, why: str) -> None:
         elif why == "given again":
             given(story, row["t"] / 1_000_000 - 5, "a")
     assert judged(story, spark).counts == {}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "broken", "refused"),
+    [("fail", 25, 0, 1), ("fail", 22, 0, 1), ("fail", 16, 0, 0), ("info", None, 0, 0),
+     ("ok", 0, 1, 0)],
+)  # fmt: skip
+def test_a_stranger_is_refused(
+    story: Any, spark: Any, outcome: str, error: int, broken: int, refused: int
+) -> None:
+    handed_over(story)
+    commit(story, 65, "stranger", 0, type=outcome, error=error)
+    workload = {"process": "stranger", "role": "group-stranger", "topics": {}, "nodes": [1]}
+    story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
+    found = judged(story, spark)
+    assert found.counts.get("stranger-committed", 0) == broken
+    assert found.evidence[story.arm, 0, REFUSED] == refused

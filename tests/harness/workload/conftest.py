@@ -38,6 +38,7 @@ class MiniCluster:
         self.values: list[tuple[int, int]] = []  # (broker, value)
         self.asked: list[int] = []  # who was asked for metadata
         self.produce_error = 0
+        self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
         self.silent: set[int] = set()
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
@@ -130,8 +131,72 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 }
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce(request)
+            if header.api_key == ApiKey.DESCRIBE_GROUPS:
+                return {"groups": [self._group(str(name)) for name in request.groups]}
+            if header.api_key == ApiKey.OFFSET_COMMIT:
+                cluster.commits.append(
+                    (node, int(request.generation_id_or_member_epoch), str(request.member_id))
+                )
+                return {"topics": [self._committed(topic) for topic in request.topics]}
+            if header.api_key == ApiKey.LIST_OFFSETS:
+                return {"topics": [self._listed(topic) for topic in request.topics]}
+            if header.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
+                return {"topics": [self._epoch_ends(topic) for topic in request.topics]}
             cluster.control.append((node, request))
             return {"error_code": 0}
+
+    def _group(self, name: str) -> dict[str, Any]:
+        mine = self.server.node == self.server.cluster.leader
+        members = [{"member_id": "m-1"}] if mine else []
+        return {"group_id": name, "error_code": 0 if mine else 16, "members": members}
+
+    def _committed(self, topic: Any) -> dict[str, Any]:
+        """As a coordinator answers that obeys whoever speaks of generation 3."""
+        cluster = self.server.cluster
+        obeyed = cluster.commits[-1][1] == 3
+        error = 16 if self.server.node != cluster.leader else 0 if obeyed else 22
+        rows = [
+            {"partition_index": row.partition_index, "error_code": error}
+            for row in topic.partitions
+        ]
+        return {"name": topic.name, "partitions": rows}
+
+    def _listed(self, topic: Any) -> dict[str, Any]:
+        """A log of 100 records, each of whose offset is its time in seconds."""
+        cluster, rows = self.server.cluster, []
+        for asked in topic.partitions:
+            error = self._error(asked)
+            wanted = -(-int(asked.timestamp) // 1000)
+            found = {-1: 100, -2: 0}.get(int(asked.timestamp), wanted if wanted < 100 else -1)
+            rows.append(
+                {
+                    "partition_index": asked.partition_index,
+                    "error_code": error,
+                    "offset": -1 if error else found,
+                    "timestamp": found * 1000 if asked.timestamp >= 0 <= found else -1,
+                    "leader_epoch": -1 if error else cluster.leader_epoch,
+                }
+            )
+        return {"name": topic.name, "partitions": rows}
+
+    def _epoch_ends(self, topic: Any) -> dict[str, Any]:
+        """Each leader epoch has ten records."""
+        rows = [
+            {
+                "partition": asked.partition,
+                "error_code": self._error(asked),
+                "leader_epoch": asked.leader_epoch,
+                "end_offset": 10 * (int(asked.leader_epoch) + 1),
+            }
+            for asked in topic.partitions
+        ]
+        return {"topic": topic.topic, "partitions": rows}
+
+    def _error(self, asked: Any) -> int:
+        cluster, believed = self.server.cluster, int(asked.current_leader_epoch)
+        if self.server.node != cluster.leader:
+            return 6
+        return 74 if 0 <= believed < cluster.leader_epoch else 0
 
     def _produce(self, request: Any) -> dict[str, Any]:
         cluster, node = self.server.cluster, self.server.node

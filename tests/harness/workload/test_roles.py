@@ -22,6 +22,7 @@ from faults.protocol import PartitionState
 from harness.cluster.state import Endpoint, Registration
 from harness.workload import WorkloadError, WorkloadSpec, launch
 from harness.workload.control_messages import leader_and_isr, update_metadata
+from harness.workload.group_stranger import NOBODY
 from harness.workload.zk_state import Snapshot
 from nodes.wire.codec import parse_body, parse_header
 
@@ -100,6 +101,25 @@ def test_a_chosen_broker_is_kept_to_even_if_it_does_not_lead(
     assert (first["node"], first["error"]) == (2, 6)
 
 
+def test_who_does_not_follow_waits_until_its_broker_leads_again(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("direct-producer", topic="t", rate_per_s=200, target=1, follows=False)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: mini.values)
+        with mini.lock:
+            mini.leader, mini.leader_epoch = 2, 1
+        wait_until(lambda: any(row.get("error") == 6 for row in rows(plan.output)))
+        before = len(mini.asked)
+        wait_until(lambda: len(mini.asked) > before + 5)
+        with mini.lock:
+            written = len(mini.values)
+            mini.leader, mini.leader_epoch = 1, 2
+        wait_until(lambda: len(mini.values) > written)
+    assert {node for node, _ in mini.values} == {1}
+
+
 def test_unanswered_produces_are_info_and_the_connection_is_made_anew(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
@@ -129,6 +149,77 @@ def test_a_leader_that_comes_back_with_the_same_epoch_is_taken_again(
         mini.silent.clear()
         before = len(mini.values)
         wait_until(lambda: len(mini.values) > before + 5)
+
+
+# ---- the offset reader ---------------------------------------------------------------------------
+
+
+def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_past(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.leader_epoch = 4
+    plan = spec("offset-reader", topics={"t": 1}, rate_per_s=100)
+
+    def asked_all() -> bool:
+        found = done(rows(plan.output))
+        asked = {row.get("asked_ms") for row in found if row["node"] == 1}
+        ends = {row.get("asked_epoch") for row in found}
+        return len(asked) > 4 and {1, 2, 3} <= ends and any(r.get("error") == 74 for r in found)
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(asked_all)
+        assert workload.stop() == 0
+    found = done(sound(rows(plan.output)))
+    # Who does not lead says so, and is asked again and again.
+    errors = {(row["node"], row["f"], row["error"]) for row in found if row["type"] == "fail"}
+    assert errors >= {(2, "listed_offset", 6), (2, "epoch_end", 6), (1, "listed_offset", 74)}
+    assert (1, "epoch_end", 74) not in errors
+    ok = [row for row in found if row["type"] == "ok"]
+    assert {row["node"] for row in ok} == {1}
+    listed = {(r["asked_ms"], r["offset"], r["found_ms"]) for r in ok if r["f"] == "listed_offset"}
+    assert {(-1, 100, -1), (-2, 0, -1)} <= listed
+    # Asked by the wall clock, beyond all that there is.
+    assert {offset for asked_ms, offset, _ in listed if asked_ms >= 0} == {-1}
+    ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
+    assert ends == {(4, 3, 40), (4, 2, 30), (4, 1, 20)}
+
+
+def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("offset-reader", topics={"t": 1}, rate_per_s=100, timeout_ms=2000)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        mini.silent.add(1)
+        wait_until(lambda: any(r.get("failure") == "timeout" for r in rows(plan.output)))
+        before = len(done(rows(plan.output)))
+        wait_until(lambda: len(done(rows(plan.output))) > before + 3)
+        mini.silent.clear()
+    lost = [row for row in done(sound(rows(plan.output))) if row.get("failure")]
+    assert {(row["node"], row["type"], row.get("topic")) for row in lost} == {(1, "info", None)}
+
+
+# ---- the stranger to a group ---------------------------------------------------------------------
+
+
+def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-stranger", group="g", topics={"t": 2}, rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {(1, 0, "m-1"), (1, 12, NOBODY)} <= set(mini.commits))
+        assert workload.stop() == 0
+    assert {generation for _, generation, member in mini.commits if member == "m-1"} == {0}
+    nobody = {generation for node, generation, member in mini.commits if member == NOBODY}
+    assert nobody - {0} == set(range(1, 13))
+    found = done(sound(rows(plan.output)))
+    told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
+    refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)
+    assert {refused, obeyed, ("commit", 2, "fail", 16)} <= told
+    assert {(row["group"], row["topic"], row["offset"]) for row in found} == {("g", "t", 0)}
+    assert {row["partition"] for row in found} == {0, 1}
 
 
 # ---- the metadata reader -------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from nodes.controller.controller import KafkaController
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.brokers import Broker, EndPoint
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.metrics import Metrics
 from nodes.trace import Trace
@@ -153,7 +154,12 @@ class Node:
     """A broker as the controller's tests need it: session, registration, controller, endpoint."""
 
     def __init__(
-        self, fake: FakeBroker, zk: KafkaZkClient, trace_path: Path, **configs: str
+        self,
+        fake: FakeBroker,
+        zk: KafkaZkClient,
+        trace_path: Path,
+        rules: Rules = RULES,
+        **configs: str,
     ) -> None:
         self.fake, self.zk = fake, zk
         self.trace_path = trace_path
@@ -171,6 +177,7 @@ class Node:
             fake.broker,
             Trace(trace_path, fake.id, 1),
             self.metrics,
+            rules,
             broker_epoch=zk.register_broker(fake.broker),
             now_ns=time.monotonic_ns,
         )

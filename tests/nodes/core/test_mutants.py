@@ -67,6 +67,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("forget-group-offsets", "loads_groups"),
         ("forget-producers", "keeps_producers"),
         ("lose-isr-changes", "sends_isr_changes"),
+        ("stop-without-handing-over", "hands_over"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -78,6 +79,7 @@ def test_what_is_left_out(name: str, rule: str) -> None:
     ("name", "rule"),
     [
         ("append-as-follower", "may_append_as_follower"),
+        ("count-diverging-fetch", "counts_diverging_fetches"),
     ],
 )
 def test_what_is_allowed(name: str, rule: str) -> None:

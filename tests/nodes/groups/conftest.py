@@ -47,6 +47,7 @@ class MemoryReplicas:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, MemoryLog] = {}
         self.rules = RULES
+        self.acks: list[int] = []
         self.error = 0
         self.is_held = False
         self.held: list[Callable[[], None]] = []
@@ -64,7 +65,7 @@ class MemoryReplicas:
         entries: Mapping[TopicPartition, bytes],
         respond: Callable[[dict[TopicPartition, ProduceResult]], None],
     ) -> None:
-        assert required_acks == -1
+        self.acks.append(required_acks)
         for tp, batch in entries.items():
             if not self.error:
                 self.log(tp.partition).append(batch)

@@ -12,7 +12,7 @@ from nodes.groups.messages import CommittedOffset
 from nodes.mutants import rules_with
 
 TP = TopicPartition("t", 0)
-NAMES = ("assign-the-same-to-all", "forget-group-offsets")
+NAMES = ("assign-the-same-to-all", "forget-group-offsets", "commit-offsets-unreplicated")
 
 
 @pytest.fixture(params=["", *NAMES])
@@ -39,3 +39,11 @@ def test_what_a_new_coordinator_knows(bug: str, make_coordinator: Any, client_of
     _, found = make_coordinator().fetch_offsets("g", [TP])
     forgotten = bug == "forget-group-offsets"
     assert found[TP] == (None if forgotten else kept)
+
+
+def test_what_a_commit_waits_for(bug: str, make_client: Any, replicas: Any) -> None:
+    client = make_client()
+    client.join()
+    client.sync()
+    client.commit({TP: CommittedOffset(7, -1, "", 1)}).wait()
+    assert replicas.acks[-1] == (1 if bug == "commit-offsets-unreplicated" else -1)

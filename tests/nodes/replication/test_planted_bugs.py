@@ -8,11 +8,13 @@ import pytest
 
 from nodes.core.errors import Errors
 from nodes.mutants import rules_with
+from nodes.replication.model import FetchParams, FetchPartitionRequest
 from tests.nodes.replication.conftest import (
     TP,
     Broker,
     ClusterFactory,
     MemoryCluster,
+    Waiter,
     answer_of,
     batch,
     wait_for,
@@ -144,3 +146,25 @@ def test_a_leader_epoch_that_is_refused(pair: With, names: tuple[str, ...], appl
     assert [row.error for row in result.partition_errors] == [Errors.STALE_CONTROLLER_EPOCH]
     assert broker.partition().is_leader is not applied
     assert (77 in [row["correlation_id"] for row in broker.trace("leader_change")]) is applied
+
+
+@pytest.mark.parametrize(("names", "counted"), [((), False), (("count-diverging-fetch",), True)])
+def test_a_diverging_follower_proves_nothing(
+    pair: With, names: tuple[str, ...], counted: bool
+) -> None:
+    cluster = pair(*names, min_isr=2)
+    old, new = cluster.brokers[1], cluster.brokers[2]
+    cluster.cut = {frozenset({1, 2})}
+    for value in range(3):
+        assert answer_of(old.produce(value)).error == 0
+    cluster.controller.elect(TP, 2)
+    cluster.controller.tell(2)
+    waiting = new.produce(100, acks=-1)
+    end = new.partition().local_log().log_end_offset
+    # As the old leader fetches: from its own end, which it wrote in epoch 0.
+    answer = Waiter()
+    fetch = FetchPartitionRequest(3, 0, 1 << 20, 1, 0)
+    new.manager.fetch_messages(FetchParams(replica_id=1, max_wait_ms=0), [(TP, fetch)], answer)
+    assert answer.wait()[0][1].diverging_epoch is not None
+    assert waiting.is_answered is counted
+    assert (new.partition().high_watermark == end) is counted

@@ -1,0 +1,156 @@
+"""Lagging: whoever is kept from fetching for far longer than replica.lag.time.max.ms, and stays in
+sync, for `checkers.promises.departures`.
+
+The harness keeps a follower from fetching (fault ``isr-lag``: it is stopped, or its leader's link
+is cut), and says from when on and under which limit. Its leader is to drop it (KIP-16) within one
+and a half times that, which is how often leaders look; `SLACK_NS` more, and it is a violation.
+
+Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
+leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
+only where clients had a record acknowledged (acks=1) by that partition in the first half of that
+time, no other leader was committed in it, and controller and follower stayed what they were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.office import in_order, written
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "lagging-in-sync"
+HELD: Final = "followers kept from fetching for long"
+SLACK_NS: Final = 3_000_000_000
+"""For a busy machine: the look, the proposal, and its commit take milliseconds."""
+_FAULT: Final = "isr-lag"
+_WAYS: Final = ("pause", "cut")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """``due_t``: when the smaller set had to be there."""
+
+    trial: tuple[str, int]
+    topic: str
+    partition: int
+    leader: int
+    nodes: frozenset[int]
+    from_t: int
+    due_t: int
+
+    @property
+    def known(self) -> dict[str, Any]:
+        return {"topic": self.topic, "partition": self.partition}
+
+
+def lagging(history: History, outcome: Outcome) -> Iterator[Finding]:
+    held = list(_held(history))
+    if not held or not history.has("produce"):
+        return
+    written_to = _written_to(history, held)
+    rows = in_order(history)
+    for number, one in enumerate(held):
+        mine = [row for row in rows if (row["arm"], row["trial"]) == one.trial]
+        if number not in written_to or not _undisturbed(one, mine):
+            outcome.unjudged(one.trial[0], "a follower that was kept from fetching, in unrest")
+            continue
+        outcome.saw(*one.trial, HELD)
+        states = [row for row in mine if _is_of(one, row) and row["t"] <= one.due_t]
+        if states and all(one.nodes & set(row["isr"] or ()) for row in _since(states, one.from_t)):
+            yield _finding(one, states[-1])
+
+
+def _held(history: History) -> Iterator[_Held]:
+    """Those that lasted until the smaller set was due."""
+    steps: dict[tuple[str, int, str], list[Row]] = {}
+    for row in history.rows("fault"):
+        if row["fault"] == _FAULT:
+            steps.setdefault((row["arm"], row["trial"], row["id"]), []).append(row)
+    for (arm, trial, _), rows in steps.items():
+        detail: dict[str, Any] = {}
+        for row in rows:
+            detail |= json.loads(row["detail"] or "{}")
+        if detail.get("how") not in _WAYS or "held_t" not in detail:
+            continue
+        due_t = int(detail["held_t"]) + int(detail["lag_ms"]) * 1_500_000 + SLACK_NS
+        if int(detail.get("let_go_t") or 0) >= due_t:
+            topic, _, partition = str(detail["partition"]).rpartition("-")
+            yield _Held(
+                (arm, trial),
+                topic,
+                int(partition),
+                int(detail["leader"]),
+                frozenset(map(int, detail["held"])),
+                int(detail["held_t"]),
+                due_t,
+            )
+
+
+def _written_to(history: History, held: list[_Held]) -> set[int]:
+    """Of which of them a record was offered and acknowledged in the first half of its time."""
+    spans = [
+        {
+            **one.known,
+            "arm": one.trial[0],
+            "trial": one.trial[1],
+            "_number": number,
+            "_from": one.from_t,
+            "_to": (one.from_t + one.due_t) // 2,
+        }
+        for number, one in enumerate(held)
+    ]
+    table = history.table(
+        spans,
+        "topic string, partition int, arm string, trial int, _number int, _from bigint, _to bigint",
+    )
+    acked = history.frame("produce").where("type = 'ok' and acks = 1")
+    found = acked.join(F.broadcast(table), ["arm", "trial", "topic", "partition"])
+    found = found.where("invoke_t > _from and t < _to").select("_number").distinct()
+    return {row["_number"] for row in found.toArrow().to_pylist()}
+
+
+def _undisturbed(one: _Held, rows: list[Row]) -> bool:
+    """No leader, controller or registration changed until it was due."""
+    for row in rows:
+        if not one.from_t - SLACK_NS <= row["t"] <= one.due_t:
+            continue
+        if row["what"] in ("controller", "broker"):
+            return False
+        if _is_of(one, row) and row["leader"] != one.leader:
+            return False
+    return True
+
+
+def _is_of(one: _Held, row: Row) -> bool:
+    return row["what"] == "state" and (row["topic"], row["partition"]) == (one.topic, one.partition)
+
+
+def _since(states: list[Row], t: int) -> list[Row]:
+    """Those in force at that time or later."""
+    before = [row for row in states if row["t"] <= t]
+    return [*before[-1:], *(row for row in states if row["t"] > t)]
+
+
+def _finding(one: _Held, state: Row) -> Finding:
+    took_s = (one.due_t - one.from_t) / 1e9
+    return Finding(
+        RULE,
+        f"leader {one.leader} of {one.topic}-{one.partition} took records while "
+        f"{sorted(one.nodes)} could fetch nothing, and had them in sync {took_s:.1f} s later",
+        *one.trial,
+        (
+            Pick("fault", {"fault": _FAULT}, from_t=one.from_t - SLACK_NS, rows=2),
+            Pick("produce", {**one.known, "acks": 1, "type": "ok"}, from_t=one.from_t, rows=1),
+            written(state),
+        ),
+    )

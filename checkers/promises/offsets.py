@@ -1,0 +1,257 @@
+"""Offsets: does a leader tell where its log begins, ends, and changed hands?
+
+Guarantee: who asks a leader (ListOffsets, OffsetForLeaderEpoch) is told what the log then says. A
+consumer begins to read there, goes on there after a time, and finds out there whether its log was
+cut; a follower cuts its own log there.
+
+Violations:
+- ``begins-otherwise``: told another beginning than the log's;
+- ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
+- ``end-never-committed``: told an end beyond what was ever committed: no record is before it in the
+  final log, or one of a later leader epoch than the one of the leader that told it;
+- ``time-otherwise``: told a record for a time that is not the first at or after it, or whose time
+  or leader epoch is another in the final log;
+- ``time-missed``: told that there is none at or after a time, by a broker that had told an end
+  beyond such a record before;
+- ``epoch-ends-otherwise``: told another end of a leader epoch than the log has: where its first
+  record of a later epoch is;
+- ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320).
+
+Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
+its own leader epoch; nobody is told a new leader's end before all of the epochs before are
+committed (OFFSET_NOT_AVAILABLE, KIP-207: a failed operation); an epoch's end that was never
+committed may be cut: ends are judged only as told by leaders of whose own epoch the final log has a
+record, which has their log up to there; a log whose beginning retention may move.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import leaders_table
+from checkers.judging.excuses import excuses
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+ANSWERS: Final = "offsets told"
+ENDS: Final = "ends of past leader epochs told"
+_TP: Final = ["arm", "trial", "topic", "partition"]
+_ROW: Final = [*_TP, "node", "t", "invoke_t", "offset", "leader_epoch", "believed_epoch"]
+_LATEST, _EARLIEST = -1, -2
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    found = []
+    if history.has("listed_offset"):
+        found += _listed(history, outcome)
+    if history.has("epoch_end"):
+        found.append(_epoch_ends(history, outcome))
+    if not found:
+        return outcome
+    # One row for each rule and partition: its first, and how many there are.
+    broken = functools.reduce(lambda one, other: one.unionByName(other), found)
+    first = broken.groupBy(*_TP, "rule", "of").agg(
+        F.count("*").alias("n"),
+        F.min_by(F.struct("node", "t", "asked", "offset", "known"), "t").alias("row"),
+    )
+    known = excuses(history)
+    for row in first.orderBy("rule", *_TP).toArrow().to_pylist():
+        place = (row["arm"], row["trial"], row["topic"], row["partition"])
+        excuse = known.of(*place, row["row"]["t"])
+        if excuse is not None:
+            outcome.excuse(*place[:2], row["rule"], excuse, of=row["of"], n=row["n"])
+            continue
+        outcome.add(_finding(row))
+        outcome.counts[row["rule"]] += row["n"] - 1
+    return outcome
+
+
+def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
+    told = history.frame("listed_offset").where("type = 'ok' and topic is not null")
+    told = told.select(*_ROW, "asked_ms", "found_ms")
+    told = told.join(F.broadcast(leaders_table(history).drop("leader_node")), _TP)
+    told = history.keep("offsets told", lambda: told)
+    for row in told.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], ANSWERS, row["count"])
+    log = history.keep("offsets' log", lambda: _log(history))
+    latest = told.where(f"asked_ms = {_LATEST}")
+    return [
+        _broken(
+            "begins-otherwise",
+            told.where(f"asked_ms = {_EARLIEST} and (offset < 0 or offset > log_start)"),
+            F.col("log_start"),
+        ),
+        _broken(
+            "fence-ignored",
+            latest.where("believed_epoch >= 0 and leader_epoch > believed_epoch"),
+            F.col("believed_epoch"),
+        ),
+        _too_early(history, latest, log),
+        _never_committed(latest, log),
+        _by_time(told.where("asked_ms >= 0 and offset >= 0"), log),
+        _missed(told, latest, log),
+    ]
+
+
+def _log(history: History) -> DataFrame:
+    """The final log, with the newest time before each record, and up to it."""
+    leaders = F.broadcast(leaders_table(history).select(*_TP, "leader_node"))
+    log = history.frame("log_read").join(leaders, _TP).where("node = leader_node")
+    order = Window.partitionBy(*_TP).orderBy("offset")
+    newest = F.max("append_time_ms").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    log = log.select(*_TP, "offset", "leader_epoch", "append_time_ms", newest.alias("newest_ms"))
+    return log.withColumn("before_ms", F.lag("newest_ms").over(order))
+
+
+def _broken(rule: str, rows: DataFrame, known: Any, of: str = ANSWERS) -> DataFrame:
+    """``known``: what the answer should have been, or contradicts."""
+    asked = "asked_epoch" if of == ENDS else "asked_ms"
+    return rows.select(
+        *_TP,
+        "node",
+        "t",
+        F.col(asked).cast("long").alias("asked"),
+        "offset",
+        known.cast("long").alias("known"),
+        F.lit(rule).alias("rule"),
+        F.lit(of).alias("of"),
+    )
+
+
+def _too_early(history: History, latest: DataFrame, log: DataFrame) -> DataFrame:
+    """Against the highest offset that had been acknowledged before it was asked."""
+    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    acked = acked.select(*_TP, F.col("t").alias("_at"), F.col("offset").alias("acked"))
+    asked = latest.withColumn("_at", F.col("invoke_t")).withColumn(
+        "acked", F.lit(None).cast("long")
+    )
+    rows = asked.unionByName(acked, allowMissingColumns=True)
+    order = Window.partitionBy(*_TP).orderBy("_at", F.col("acked").isNotNull())
+    so_far = F.max("acked").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    rows = rows.withColumn("known", so_far).where("acked is null and offset <= known")
+    # Of a later epoch than the leader's own: one of the past, who cannot know.
+    there = log.select(*_TP, F.col("offset").alias("known"), F.col("leader_epoch").alias("_in"))
+    rows = rows.join(there, [*_TP, "known"]).where("_in <= leader_epoch")
+    return _broken("end-too-early", rows, F.col("known"))
+
+
+def _never_committed(latest: DataFrame, log: DataFrame) -> DataFrame:
+    last = log.select(
+        *_TP, (F.col("offset") + 1).alias("offset"), F.col("leader_epoch").alias("_in")
+    )
+    rows = latest.where("offset > log_start").join(last, [*_TP, "offset"], "left")
+    later = "(_in is not null and leader_epoch >= 0 and _in > leader_epoch)"
+    return _broken(
+        "end-never-committed", rows.where(f"offset > log_end or {later}"), F.col("log_end")
+    )
+
+
+def _by_time(told: DataFrame, log: DataFrame) -> DataFrame:
+    there = log.withColumnRenamed("leader_epoch", "_in")
+    rows = told.where("offset >= log_start").join(there, [*_TP, "offset"], "left")
+    wrong = (
+        "offset >= log_end or found_ms < asked_ms or before_ms >= asked_ms or "
+        "append_time_ms != found_ms or (leader_epoch >= 0 and leader_epoch != _in)"
+    )
+    return _broken("time-otherwise", rows.where(wrong), F.col("found_ms"))
+
+
+def _missed(told: DataFrame, latest: DataFrame, log: DataFrame) -> DataFrame:
+    """Against the highest end that the same broker had told before it was asked."""
+    vain = told.where("asked_ms >= 0 and offset < 0").withColumn("_at", F.col("invoke_t"))
+    ends = latest.select(*_TP, "node", F.col("t").alias("_at"), F.col("offset").alias("_end"))
+    rows = vain.withColumn("_end", F.lit(None).cast("long"))
+    rows = rows.unionByName(ends, allowMissingColumns=True)
+    order = Window.partitionBy(*_TP, "node").orderBy("_at", F.col("_end").isNotNull())
+    so_far = F.max("_end").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    rows = rows.withColumn("known", so_far - 1).where("_end is null and known >= 0")
+    there = log.select(*_TP, F.col("offset").alias("known"), "newest_ms")
+    rows = rows.join(there, [*_TP, "known"]).where("newest_ms >= asked_ms")
+    return _broken("time-missed", rows, F.col("known"))
+
+
+def _epoch_ends(history: History, outcome: Outcome) -> DataFrame:
+    told = history.frame("epoch_end").where("type = 'ok' and topic is not null")
+    told = told.where("asked_epoch < believed_epoch").select(*_ROW, "asked_epoch")
+    leaders = leaders_table(history).where("log_start = 0").select(*_TP, "leader_node")
+    log = history.frame("log_read").join(F.broadcast(leaders), _TP).where("node = leader_node")
+    begins = log.groupBy(*_TP, "leader_epoch").agg(F.min("offset").alias("begin"))
+    begins = F.broadcast(history.keep("leader epochs of the final log", lambda: begins))
+    own = begins.select(*_TP, F.col("leader_epoch").alias("believed_epoch"))
+    judged = told.join(own, [*_TP, "believed_epoch"])
+    judged = history.keep("ends of leader epochs told", lambda: judged)
+    for row in judged.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], ENDS, row["count"])
+    later = begins.withColumnRenamed("leader_epoch", "_later")
+    ends = judged.join(later, _TP).where("_later > asked_epoch")
+    ends = ends.groupBy(*_ROW, "asked_epoch").agg(F.min("begin").alias("known"))
+    return _broken("epoch-ends-otherwise", ends.where("offset != known"), F.col("known"), ENDS)
+
+
+def _finding(row: Mapping[str, Any]) -> Finding:
+    one, rule = row["row"], row["rule"]
+    place = f"{row['topic']}-{row['partition']}"
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    told = f"broker {one['node']} told offset {one['offset']} of {place}"
+    says = _SAYS[rule].format(told=told, place=place, **one)
+    kind = "epoch_end" if row["of"] == ENDS else "listed_offset"
+    picks = [Pick(kind, {**at, "node": one["node"], "t": one["t"]}, rows=1)]
+    shown = one["known"] if rule in _SHOWS_KNOWN else one["offset"]
+    if rule == "end-too-early":
+        picks.insert(0, Pick("produce", {**at, "offset": shown}, rows=1))
+    picks.append(Pick("log_read", {**at, "offset": shown}))
+    return Finding(rule, says, row["arm"], row["trial"], tuple(picks))
+
+
+_SAYS: Final = {
+    "begins-otherwise": "{told} as its beginning, which is {known}",
+    "fence-ignored": "{told} as its end to one who believed in leader epoch {known}, of the past",
+    "end-too-early": "{told} as its end, although {known} had been acknowledged with acks=all",
+    "end-never-committed": "{told} as its end; what is before that in the final log (which ends at "
+    "{known}) is of a later leader epoch, or nothing",
+    "time-otherwise": "{told} as the first record at or after {asked} ms, and that it is of "
+    "{known} ms; the final log says otherwise",
+    "time-missed": "broker {node} told of no record of {place} at or after {asked} ms, and had "
+    "told of an end after offset {known}, where there is one",
+    "epoch-ends-otherwise": "{told} as the end of leader epoch {asked}; the first record of a "
+    "later one is at {known}",
+}
+_SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
+
+PROMISE: Final = Promise(
+    name="offsets",
+    says="A leader tells where its log begins, ends, and changed hands.",
+    source="Kafka's Partition.fetchOffsetForTimestamp and lastOffsetForLeaderEpoch; KIP-101, "
+    "KIP-207, KIP-320",
+    rules={
+        "begins-otherwise": "The beginning told is the log's.",
+        "end-too-early": "The end told is behind all that acks=all has acknowledged.",
+        "end-never-committed": "The end told is of what is committed, and stays.",
+        "time-otherwise": "The record told for a time is the first at or after it.",
+        "time-missed": "Who has a record at or after a time tells of one.",
+        "epoch-ends-otherwise": "A leader epoch ends where the first record of a later one is.",
+        "fence-ignored": "Who believes in a leader epoch of the past is refused.",
+    },
+    evidence={
+        ANSWERS: "by leaders: beginnings, ends, and records by time",
+        ENDS: "by leaders of whose own leader epoch the final log has a record",
+    },
+    blind=(
+        "who knows of a later leader epoch than its broker",
+        "the record of the highest timestamp, and the end for followers",
+        "ends of leader epochs of logs that retention may shorten",
+    ),
+    check=check,
+)

@@ -1,0 +1,234 @@
+"""Who says where a partition begins, ends and changed hands: every broker asked, on a clock.
+
+Two questions, in turn. ListOffsets: where is the end, the beginning, the first record at or after a
+time (one of the last seconds, or of a time to come, when there is none). OffsetForLeaderEpoch:
+where did a leader epoch of the past end; consumers and followers cut and begin again by that. Each
+goes to each broker by itself over one connection a broker; who does not lead says so, and that is a
+failed operation like any other.
+
+Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
+asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
+by somebody who believes in the epoch before: it must be refused (KIP-320).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.workload.lifecycle import Lifecycle
+from harness.workload.links import Channel, Links
+from harness.workload.pacing import Clock
+from harness.workload.recorder import LiveRecorder
+from harness.workload.spec import WorkloadError, WorkloadSpec
+from nodes.wire.apis import ApiKey, request_class
+from nodes.wire.codec import WireError, build, decode_response, encode_request
+
+LIST_VERSION: Final = 5  # since Kafka 2.2: with leader epochs, and OFFSET_NOT_AVAILABLE (KIP-207)
+EPOCHS_VERSION: Final = 2  # since Kafka 2.1; what librdkafka asks with
+LATEST, EARLIEST = -1, -2
+_CONNECT_S: Final = 20.0
+_BACK_MS: Final = (300, 1000, 2500, 6000)
+"""How long before now the times lie that are asked for, in turn."""
+_AHEAD_MS: Final = 3_600_000
+_QUESTIONS: Final = ("latest", "epochs", "time", "earliest", "latest", "epochs", "late", "fenced")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topics``: partitions by topic; ``rate_per_s``: questions a second to each broker."""
+
+    topics: dict[str, int]
+    rate_per_s: float = 8.0
+    timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        if not self.topics:
+            raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
+        if self.rate_per_s <= 0:
+            raise ValueError("field 'params.rate_per_s': allowed: above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question in flight: what it says of each partition."""
+
+    op: int
+    invoke_t: int
+    kind: str
+    fields: dict[tuple[str, int], dict[str, int]]
+
+
+class OffsetReader:
+    """Everything happens on the thread that calls `run`."""
+
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        self._spec, self._params = spec, params
+        self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
+        self._newest: dict[tuple[str, int], int] = {}
+        """The newest leader epoch that anybody told."""
+        self._asked = 0
+        self._turn: dict[int, int] = {}
+        self._recorder: LiveRecorder | None = None
+        self._links = Links(self._answered, self._lost)
+
+    def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
+        self._recorder = recorder
+        nodes = sorted(self._spec.bootstrap)
+        channels = [self._links.add(node, self._spec.address(node)) for node in nodes]
+        try:
+            if not self._links.dial_all(_CONNECT_S, lambda: life.over):
+                raise WorkloadError(f"workload {self._spec.process!r}: not every broker answers")
+            life.ready()
+            start, rate = time.monotonic_ns(), self._params.rate_per_s
+            clocks = [
+                Clock(rate, start + int(1e9 / rate) * i // len(channels), max_behind_ns=0)
+                for i in range(len(channels))
+            ]
+            while not life.over:
+                now = time.monotonic_ns()
+                for channel, clock in zip(channels, clocks, strict=True):
+                    self._serve(channel, clock, now)
+                self._links.step(min(clock.wait_s(time.monotonic_ns(), 0.05) for clock in clocks))
+        finally:
+            self._links.close()
+
+    def _serve(self, channel: Channel, clock: Clock, now: int) -> None:
+        if channel.state == "busy" and now - channel.tag.invoke_t > self._params.timeout_ms * 10**6:
+            self._links.drop(channel, "timeout")
+        if clock.take(now) is None or channel.state != "free":
+            return
+        turn = self._turn[channel.node] = self._turn.get(channel.node, -1) + 1
+        question = _QUESTIONS[turn % len(_QUESTIONS)]
+        fields = self._fields(question, turn // len(_QUESTIONS), time.time_ns() // 10**6)
+        if not fields:
+            return
+        asked = Asked(
+            self._asked,
+            time.monotonic_ns(),
+            "epoch_end" if question == "epochs" else "listed_offset",
+            fields,
+        )
+        self._asked += 1
+        assert self._recorder is not None
+        self._recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
+        self._links.send(channel, _frame(asked, self._spec.process), asked)
+
+    def _fields(
+        self, question: str, turn: int, now_ms: int
+    ) -> dict[tuple[str, int], dict[str, int]]:
+        """What to ask of each partition that it can be asked of."""
+        newest = self._newest
+        match question:
+            case "epochs":
+                return {
+                    tp: {
+                        "believed_epoch": newest[tp],
+                        "asked_epoch": newest[tp] - 1 - turn % min(newest[tp], 3),
+                    }
+                    for tp in self._partitions
+                    if newest.get(tp, 0) > 0
+                }
+            case "fenced":
+                return {
+                    tp: {"believed_epoch": newest[tp] - 1, "asked_ms": LATEST}
+                    for tp in self._partitions
+                    if newest.get(tp, 0) > 0
+                }
+            case "time":
+                asked_ms = now_ms - _BACK_MS[turn % len(_BACK_MS)]
+            case "late":
+                asked_ms = now_ms + _AHEAD_MS if turn % 2 else now_ms - 50
+            case _:
+                asked_ms = LATEST if question == "latest" else EARLIEST
+        return {tp: {"believed_epoch": -1, "asked_ms": asked_ms} for tp in self._partitions}
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    def _answered(self, channel: Channel, payload: bytes, t: int) -> None:
+        asked: Asked = channel.tag
+        epochs = asked.kind == "epoch_end"
+        key, version = _API[epochs]
+        try:
+            _, answer = decode_response(key, version, payload)
+        except WireError as error:
+            self._end(channel, t, str(error))
+            return
+        told = {}
+        for topic in answer.topics:
+            for one in topic.partitions:
+                if epochs:
+                    told[str(topic.topic), int(one.partition)] = one
+                else:
+                    told[str(topic.name), int(one.partition_index)] = one
+        for tp, fields in asked.fields.items():
+            one = told.get(tp)
+            if one is None:
+                self._row(channel, asked, tp, "info", t, failure="not told", **fields)
+                continue
+            error, leader_epoch = int(one.error_code), int(one.leader_epoch)
+            found: dict[str, Any] = {"error": error, "leader_epoch": leader_epoch}
+            if epochs:
+                found["offset"] = int(one.end_offset)
+            else:
+                found |= {"offset": int(one.offset), "found_ms": int(one.timestamp)}
+                if not error and fields["asked_ms"] == LATEST:
+                    self._newest[tp] = max(leader_epoch, self._newest.get(tp, -1))
+            self._row(channel, asked, tp, "fail" if error else "ok", t, **fields, **found)
+
+    def _row(
+        self,
+        channel: Channel,
+        asked: Asked,
+        tp: tuple[str, int],
+        outcome: str,
+        t: int,
+        **fields: Any,
+    ) -> None:
+        assert self._recorder is not None
+        place = {"node": channel.node, "topic": tp[0], "partition": tp[1]}
+        self._recorder.complete(asked.kind, asked.op, outcome, asked.invoke_t, t, **place, **fields)
+
+    def _lost(self, channel: Channel, reason: str, t: int) -> None:
+        self._end(channel, t, reason)
+
+    def _end(self, channel: Channel, t: int, failure: str) -> None:
+        """Of a question that nobody answered one row is left."""
+        asked: Asked = channel.tag
+        assert self._recorder is not None
+        node = channel.node
+        self._recorder.complete(
+            asked.kind, asked.op, "info", asked.invoke_t, t, node=node, failure=failure
+        )
+
+
+_API: Final = {
+    False: (ApiKey.LIST_OFFSETS, LIST_VERSION),
+    True: (ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCHS_VERSION),
+}
+
+
+def _frame(asked: Asked, client_id: str) -> bytes:
+    topics: dict[str, list[dict[str, int]]] = {}
+    epochs = asked.kind == "epoch_end"
+    for (topic, partition), fields in asked.fields.items():
+        believed = {"current_leader_epoch": fields["believed_epoch"]}
+        if epochs:
+            row = {"partition": partition, "leader_epoch": fields["asked_epoch"], **believed}
+        else:
+            row = {"partition_index": partition, "timestamp": fields["asked_ms"], **believed}
+        topics.setdefault(topic, []).append(row)
+    request = request_class(*_API[epochs])
+    if epochs:
+        entity = build(
+            request, topics=[{"topic": name, "partitions": rows} for name, rows in topics.items()]
+        )
+    else:
+        entity = build(
+            request,
+            replica_id=-1,
+            isolation_level=0,
+            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+        )
+    return encode_request(entity, 0, client_id)

@@ -1,0 +1,77 @@
+"""Who is kept from fetching is dropped: each defect beside what is lawful and looks alike."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from checkers.promises.departures import check
+from tests.checkers.conftest import MS, judged_together
+from tests.checkers.promises.test_departures import Zoo
+
+pytestmark = pytest.mark.spark
+LAG_MS = 1500
+DUE_MS = 10_000 + 1.5 * LAG_MS + 3000
+
+
+def held(*, let_go: float = 30_000, **more: object) -> Zoo:
+    """Broker 2 can fetch nothing from 10 s on, and its leader takes a record; nobody minds."""
+    story = Zoo()
+    detail = {"how": "pause", "partition": "t-0", "leader": 1, "lag_ms": LAG_MS, "held": [2]}
+    detail |= {"held_t": 10_000 * MS, "let_go_t": let_go * MS, **more}
+    story.add("fault", 9_000, id="f", fault="isr-lag", phase="inject", detail="{}", nodes=[2])
+    story.add("fault", let_go, id="f", fault="isr-lag", phase="failed", detail=json.dumps(detail))
+    story.produce(10_100, 1, 1)
+    return story
+
+
+def dropped() -> Zoo:
+    story = held()
+    story.state(12_500, 1, [1, 3])
+    return story
+
+
+def dropped_too_late() -> Zoo:
+    story = held()
+    story.state(DUE_MS + 100, 1, [1, 3])
+    return story
+
+
+def with_(change) -> Zoo:
+    story = held()
+    change(story)
+    return story
+
+
+STORIES = {
+    "stays": (held, 1),
+    "dropped too late": (dropped_too_late, 1),
+    "another is dropped": (lambda: with_(lambda s: s.state(12_500, 1, [1, 2])), 1),
+    "one of two stays": (
+        lambda: (s := held(how="cut", held=[2, 3]), s.state(12_500, 1, [1, 3]))[0],
+        1,
+    ),
+    "dropped": (dropped, 0),
+    "both are dropped": (
+        lambda: (s := held(how="cut", held=[2, 3]), s.state(12_500, 1, [1]))[0],
+        0,
+    ),
+    "let go before": (lambda: held(let_go=DUE_MS - 100), 0),
+    "answers late": (lambda: held(how="latency"), 0),
+    "nobody writes": (lambda: with_(lambda s: s.rows["produce"].clear()), 0),
+    "nothing was taken": (lambda: with_(lambda s: s.rows["produce"][0].update(type="info")), 0),
+    "another leader": (lambda: with_(lambda s: s.state(11_000, 3, [1, 2, 3])), 0),
+    "no controller": (lambda: with_(lambda s: s.write(11_000, "controller", "removed")), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark):
+    return judged_together(spark, check, {name: make() for name, (make, _) in STORIES.items()})
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_who_is_kept_from_fetching(judged, name):
+    rules, _ = judged[name]
+    assert rules == ({"lagging-in-sync": 1} if STORIES[name][1] else {})

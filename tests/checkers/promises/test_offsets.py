@@ -1,0 +1,120 @@
+"""Offsets told by leaders, each defect as a history that is caught beside one that is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.promises.offsets import check
+from tests.checkers.conftest import Story, judged_together
+
+LATEST, EARLIEST = -1, -2
+
+
+def told(
+    story: Story, t: float, offset: int, asked_ms: int = LATEST, *, epoch: int = 1, **more: object
+) -> None:
+    fields = {"node": 1, "believed_epoch": -1, "found_ms": -1, "error": 0, **more}
+    story.add("listed_offset", t, asked_ms=asked_ms, offset=offset, leader_epoch=epoch, **fields)
+
+
+def end_of(story: Story, t: float, asked: int, offset: int, *, believed: int = 3) -> None:
+    fields = {"asked_epoch": asked, "leader_epoch": asked, "offset": offset, "error": 0}
+    story.add("epoch_end", t, node=1, believed_epoch=believed, **fields)
+
+
+def written() -> Story:
+    """Ten records: 0 to 3 of leader epoch 1, 4 to 6 of 2, the rest of 3; one each 100 ms."""
+    story = Story()
+    for offset in range(10):
+        story.add(
+            "log_read",
+            90_000,
+            node=1,
+            offset=offset,
+            value=offset,
+            leader_epoch=1 if offset < 4 else 2 if offset < 7 else 3,
+            append_time_ms=1000 + 100 * offset,
+        )
+    story.add(
+        "log_end",
+        90_000,
+        node=1,
+        log_start_offset=0,
+        log_end_offset=10,
+        high_watermark=10,
+        is_leader=True,
+    )
+    story.produce(1500, 3, 3, acks=-1)
+    story.produce(1900, 8, 8, acks=-1)
+    told(story, 1100, 0, EARLIEST)
+    end_of(story, 2500, 1, 4)
+    return story
+
+
+STORIES = {
+    # Each rule broken, then what looks alike and is lawful.
+    "begins-otherwise": lambda s: told(s, 1200, 2, EARLIEST),
+    "end-too-early": lambda s: told(s, 2000, 8, epoch=3),
+    "end-too-early:to one who asked before": lambda s: told(s, 1900, 8, epoch=3),
+    "end-too-early:by a leader of the past": lambda s: told(s, 2000, 7, epoch=2),
+    "end-never-committed": lambda s: told(s, 1600, 6, epoch=1),
+    "end-never-committed: there is nothing": lambda s: told(s, 2000, 11, epoch=3),
+    "end-never-committed:all of it is": lambda s: told(s, 1600, 4, epoch=1),
+    "time-otherwise": lambda s: told(s, 2000, 5, 1350, found_ms=1500, epoch=2),
+    "time-otherwise: before it": lambda s: told(s, 2000, 3, 1350, found_ms=1300),
+    "time-otherwise: another time": lambda s: told(s, 2000, 4, 1350, found_ms=1401, epoch=2),
+    "time-otherwise: another epoch": lambda s: told(s, 2000, 4, 1350, found_ms=1400, epoch=3),
+    "time-otherwise:the first": lambda s: told(s, 2000, 4, 1350, found_ms=1400, epoch=2),
+    "time-otherwise:at it": lambda s: told(s, 2000, 4, 1400, found_ms=1400, epoch=2),
+    "time-missed": lambda s: (told(s, 2000, 9, epoch=3), told(s, 2100, -1, 1800, epoch=-1)),
+    "time-missed:none that it told of": lambda s: (
+        told(s, 2000, 9, epoch=3),
+        told(s, 2100, -1, 1801, epoch=-1),
+    ),
+    "time-missed:by another broker": lambda s: (
+        told(s, 2000, 9, epoch=3),
+        told(s, 2100, -1, 1800, epoch=-1, node=2),
+    ),
+    "epoch-ends-otherwise": lambda s: end_of(s, 3000, 1, 5),
+    "epoch-ends-otherwise: unknown": lambda s: end_of(s, 3000, 2, -1),
+    "epoch-ends-otherwise: of none before": lambda s: end_of(s, 3000, 0, 1),
+    "epoch-ends-otherwise:of none before": lambda s: end_of(s, 3000, 0, 0),
+    "epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(s, 3000, 2, 6, believed=4),
+    "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),
+    "fence-ignored:the newest": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=3),
+    "fence-ignored:refused": lambda s: told(
+        s, 3000, -1, epoch=-1, believed_epoch=2, type="fail", error=74
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark):
+    stories = {}
+    for name, break_it in STORIES.items():
+        stories[name] = written()
+        break_it(stories[name])
+    return judged_together(spark, check, stories)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_each_rule_is_broken_by_what_breaks_it_and_by_nothing_else(judged, name):
+    rule, lawful, _ = name.partition(":") if ": " not in name else (name.split(":")[0], "", "")
+    assert judged[name] == ({} if lawful else {rule: 1}, [])
+
+
+def test_without_an_answer_there_is_nothing_to_judge(spark):
+    story = written()
+    for kind in ("listed_offset", "epoch_end"):
+        story.rows.pop(kind)
+    _, reasons = check(story.history(spark)).verdict([("bp-single", 0)])
+    assert reasons == ["there was nothing to judge in the history"]
+
+
+def test_what_is_compacted_is_excused(spark):
+    story = written()
+    told(story, 1200, 2, EARLIEST)
+    story.run["topics"] = {"t": {"configs": {"cleanup.policy": "compact"}}}
+    outcome = check(story.history(spark))
+    assert not outcome.findings
+    assert {key[2:4] for key in outcome.excused} == {("begins-otherwise", "compacted")}

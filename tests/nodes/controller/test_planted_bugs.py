@@ -1,0 +1,32 @@
+"""Planted bugs in the controller: what each does that it should not."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodes.core.errors import Errors
+from nodes.core.types import TopicPartition
+from nodes.mutants import rules_with
+from tests.nodes.controller.test_controller import started
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(("names", "isr"), [((), (3, 1)), (("leave-the-dead-in-sync",), (3, 2, 1))])
+def test_who_is_in_sync_when_a_follower_dies(world, wait_until, names, isr):
+    node, brokers = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (3, 2, 1))
+    wait_until(lambda: world.state(T0) == (3, 0, (3, 2, 1)))
+    brokers[2].zk.close()
+    wait_until(lambda: world.state(T0) == (3, 1, isr))
+
+
+@pytest.mark.parametrize(("names", "leader"), [((), 3), (("stop-without-handing-over",), 2)])
+def test_who_leads_when_a_broker_may_stop(world, wait_until, ask, names, leader):
+    node, _ = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    assert world.state(T0)[0] == leader
