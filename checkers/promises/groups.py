@@ -195,9 +195,9 @@ def _went_back(rule: str, row: Row) -> Finding:
 
 
 def _kept(history: History, commits: DataFrame) -> DataFrame:
-    """Each answer about a kept offset, with the newest that had been acknowledged before (``kept``),
-    the highest that anybody ever asked to be kept (``tried``), and when the answered one was last
-    asked to be kept (``again_t``)."""
+    """Each answer about a kept offset, with the newest that was acknowledged before (``kept``), the
+    highest that anybody ever asked to be kept (``tried``), and when the answered one was last asked
+    to be kept (``again_t``)."""
     asked = history.frame("committed").where("type = 'ok' and topic is not null")
     found = _with_kept(asked, commits, "invoke_t")
     tries = history.frame("commit").where("offset >= 0")
