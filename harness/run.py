@@ -284,6 +284,8 @@ def _less(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> Itera
         yield f"has {limits.nodes} of the {scenario.nodes} brokers that it takes"
     if scenario.replicated and not limits.replicates:
         yield "does not say of replicas that they lie where they were asked for"
+    if scenario.aims_at_controller and limits.state == "clients":
+        yield "tells nobody for certain who its active controller is"
     if limits.host_only and settings.runtime != "process":
         yield "runs on this host alone (--runtime=process)"
 

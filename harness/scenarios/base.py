@@ -89,6 +89,8 @@ class Scenario:
     """How many brokers it needs at least."""
     replicated: bool = True
     """Whether it needs topics whose replicas lie where they were asked for."""
+    aims_at_controller: bool = False
+    """Whether its faults must find the active controller, which not every client is told."""
     profiles: tuple[str, ...] = ("smoke", "ci", "nightly")
     """Where it is played without being named. Naming a scenario plays it in any profile."""
 

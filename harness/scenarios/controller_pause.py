@@ -103,5 +103,6 @@ CONTROLLER_PAUSE = Scenario(
     checks=("succession", "stale-metadata", "truncation-loss", "polls", "availability", "fencing"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    aims_at_controller=True,
     profiles=BEYOND_SMOKE,
 )

@@ -202,6 +202,18 @@ def test_what_it_is_too_little_for_is_skipped_by_name(
         arms_of(SCENARIOS["request-flood"], settings)
 
 
+def test_nobody_aims_at_a_controller_that_nobody_knows_for_certain(tmp_path: Path) -> None:
+    """Any broker of KRaft's names any broker to its clients."""
+    text = "adapter: 1\nname: box\nlinks: [client, inter-broker, control]\nplanes: [dual]\n"
+    text += "capabilities: [replication, elect-leaders]\nstart: {argv: [x]}\n"
+    settings = Settings.of(sut=f"file:{tmp_path}/mine.yaml", seed=1)
+    system(tmp_path, text)
+    with pytest.raises(Skipped, match="tells nobody for certain who its active controller is"):
+        arms_of(SCENARIOS["controller-pause"], settings)
+    system(tmp_path, f"{text}coordination: kraft\n")
+    assert arms_of(SCENARIOS["controller-pause"], settings)
+
+
 def test_a_trace_is_read_as_evidence(tmp_path: Path) -> None:
     text = "adapter: 1\nname: box\nstart: {argv: [x]}\nevidence:\n"
     box = system(tmp_path, text + "  {kind: biplane-trace, file: t.jsonl, rows: [plane_use]}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_what_comes_along_is_valid_and_short(file: Path) -> None:
 
 def test_there_are_files_to_be_tested() -> None:
     assert "apache-kafka" in [file.stem for file in FILES]
+
+
+def test_the_documents_first_file_is_valid() -> None:
+    text = (ROOT / "docs/adapters.md").read_text()
+    (first,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert parse(first).name == "my-broker"
+    for file in FILES:
+        assert f"`{file.name}`" in text
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
