@@ -35,6 +35,8 @@ from checkers.promises import NAMES, promise
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.judging.outcome import Outcome
+
 _AT_ONCE: Final = 3
 _GRACE_S: Final = 10.0
 """How long a check is given to end once its jobs were cancelled. It is left behind after that."""
@@ -167,7 +169,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
         result.violations = attach(history, outcome.findings)
         result.violation_counts = outcome.counts
-        result.excused, result.not_judged = outcome.excuses(), outcome.not_judged
+        result.excused = outcome.excuses()
+        result.not_judged = [*outcome.not_judged, *_unseen(history, judged, outcome)]
         result.required = False
         tables = outcome.figures
     except HistoryError:
@@ -181,6 +184,18 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
             result.reasons = [crash, traceback.format_exc(limit=-3)]
     result.seconds = round(time.monotonic() - begun, 3)
     return result, tables
+
+
+def _unseen(history: History, judged: Promise, outcome: Outcome) -> list[str]:
+    """By arm, what the promise judges and there was nothing of, in no trial: as sound as it looks,
+    nobody looked at it."""
+    seen = {(arm, what) for arm, _, what in outcome.evidence}
+    found = []
+    for arm in history.arms:
+        unseen = [what for what in judged.evidence if (arm, what) not in seen]
+        if unseen and (arm in {a for a, _ in seen}):
+            found.append(f"{arm}: there were no {'; no '.join(unseen)}")
+    return found
 
 
 def _by_place(evidence: Counter[tuple[str, int, str]]) -> dict[str, dict[str, dict[str, int]]]:

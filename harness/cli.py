@@ -18,7 +18,7 @@ import typer
 if not __package__:  # run as a file: what lies beside it is no module of its own
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from harness import cli_bugs, cli_history, cli_runs, cli_studies, interrupts
+from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -28,7 +28,6 @@ _UsageError: Any = typer.BadParameter.__base__  # typer carries a click of its o
 app = typer.Typer(
     name="biplane",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="""Fault injection for the separation of a broker's control plane from its data plane.
 
@@ -44,6 +43,27 @@ cli_history.register(app)
 cli_studies.register(app)
 cli_bugs.register(app)
 cli_runs.register(app)
+cli_adapters.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"biplane {metadata.version('biplane')}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which one this is"),
+    ] = False,
+) -> None:
+    """What comes before a command."""
+
+
 Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 

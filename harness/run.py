@@ -43,9 +43,15 @@ from harness.runs.rows import NotARun
 from harness.runtime import tools
 from harness.runtime.protocol import Programs, RuntimeFailed
 from harness.runtime.select import get_runtime
-from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder
+from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder, unjudged
 from harness.settings import Settings, SettingsError
-from harness.sut.protocol import ClockTie, HasOldReleases, HasPlantedBugs, SystemUnderTest
+from harness.sut.protocol import (
+    ClockTie,
+    HasOldReleases,
+    HasPlantedBugs,
+    SystemUnderTest,
+    limits_of,
+)
 from harness.sut.registry import get as get_sut
 from harness.trial import TrialRunner
 from harness.trial_result import Arm, TrialResult
@@ -282,6 +288,10 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     runtime = get_runtime(settings.runtime)
     for name in settings.suts:
         sut = get_sut(name)
+        lacks = [f"{name} {lack}" for lack in _less(scenario, settings, sut)]
+        if lacks:
+            lacking += lacks
+            continue
         missing = scenario.needs - (sut.capabilities | runtime.capabilities)
         if missing:
             lacking.append(f"{name} lacks {', '.join(sorted(missing))}")
@@ -299,6 +309,19 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     if not arms:
         raise Skipped(f"{scenario.name}: {'; '.join(lacking)}")
     return arms
+
+
+def _less(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> Iterator[str]:
+    """Wherein a system is too little for the scenario."""
+    limits = limits_of(sut)
+    if limits.nodes < scenario.nodes:
+        yield f"has {limits.nodes} of the {scenario.nodes} brokers that it takes"
+    if scenario.replicated and not limits.replicates:
+        yield "does not say of replicas that they lie where they were asked for"
+    if scenario.aims_at_controller and limits.state == "clients":
+        yield "tells nobody for certain who its active controller is"
+    if limits.host_only and settings.runtime != "process":
+        yield "runs on this host alone (--runtime=process)"
 
 
 def settled_s(arms: list[Arm]) -> float:
@@ -384,13 +407,14 @@ def _run_record(
                 "sut_version": arm.sut.version(programs),
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
-                "checks": checks_for(checks, [arm.sut.capabilities]),
+                "checks": _asked(checks, [arm.sut]),
+                "not_judged": _not_judged(scenario, settings, arm.sut),
                 "traces": sorted(arm.sut.traces),
             }
             for arm in arms
         },
         "expectations": {
-            "checks": checks_for(checks, [arm.sut.capabilities for arm in arms]),
+            "checks": _asked(checks, [arm.sut for arm in arms]),
             "leader_changes_planned": scenario.leader_changes,
             "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),
@@ -405,6 +429,26 @@ def _run_record(
             **machine_facts(os.environ, Path.cwd()),
         },
     }
+
+
+def _asked(checks: Sequence[str], suts: Sequence[SystemUnderTest]) -> list[str]:
+    """The checks that have something to judge in at least one of these systems."""
+    shown = {
+        name
+        for sut in suts
+        for name in checks_for(checks, [sut.capabilities])
+        if name not in limits_of(sut).unjudged
+    }
+    return [name for name in checks if name in shown]
+
+
+def _not_judged(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> dict[str, str]:
+    """What is not judged of that system, and why."""
+    found = unjudged(scenario.checks, sut)
+    configs = {**scenario.overrides, **settings.overrides}
+    if configs and not limits_of(sut).takes_configs:
+        found["configs"] = f"it was not told {', '.join(sorted(configs))}"
+    return found
 
 
 def _trial_record(trial: TrialResult) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from harness.cluster.cluster import Cluster
 from harness.cluster.final_read import final_read
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
+from harness.cluster.shown import shown_to_clients
 from harness.disk import remove_flood_logs
 from harness.history.served import Served
 from harness.interrupts import check, interruptible, pending, uninterrupted
@@ -37,7 +38,7 @@ from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
-from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, limits_of
 from harness.trial_result import Arm, TrialResult
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder, RecorderFailed
@@ -88,6 +89,7 @@ class TrialRunner:
         recorder = LiveRecorder(
             self.live / "harness.jsonl", "harness", on_failure=self._cannot_record
         )
+        limits = limits_of(self.arm.sut)
         cluster = Cluster(
             self.runtime,
             self.arm.sut,
@@ -95,6 +97,8 @@ class TrialRunner:
             dir=self.result.folder,
             record=self._watching_infra(recorder),
             rng=random.Random(f"{self.settings.seed}:cluster"),
+            nodes=limits.nodes,
+            first_node=limits.first_node,
             overrides=self._overrides(),
             session_timeout_ms=self.scenario.session_timeout_ms,
             disk_bytes=self._disk_bytes(),
@@ -253,7 +257,7 @@ class TrialRunner:
         controller = cluster.view.controller()
         if controller is None:
             raise FaultFailed("no controller is elected although the cluster said it was ready")
-        victim = next(node for node in nodes if node != controller)
+        victim = next((node for node in nodes if node != controller), controller)
         return Stage(
             nodes=nodes, controller=controller, victim=victim, profile=self.settings.profile
         )
@@ -372,6 +376,9 @@ class TrialRunner:
             summary = cluster.layout(node).dir / EVIDENCE_SUMMARY
             if summary.exists():
                 self.result.evidence[str(node)] = orjson.loads(summary.read_bytes())
+        if limits_of(self.arm.sut).leaders == "shown":
+            for row in shown_to_clients(self.live):
+                recorder.event("leadership", **row)
 
     def _cannot_record(self, says: str) -> None:
         """Kept in memory, too, since run.json may be all that can be written in the end."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.leadership import Key, key_of
+from checkers.facts.leadership import SHOWN, Key, key_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -38,7 +38,7 @@ class Committed:
     isrs: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
     first_t: int = 2**62
     states: list[State] = field(default_factory=list)
-    """The proved ones (watched, or in two copies of a metadata log), in their order."""
+    """The proved ones (watched, shown, or in two copies of a metadata log), in their order."""
 
     def as_of(self, t: int) -> State | None:
         """What had been committed last at that time (ns)."""
@@ -63,7 +63,7 @@ def _gather(history: History) -> dict[Key, Committed]:
         told = tellers.setdefault((*key_of(row), *_content(row)), set())
         told.add(row["process"])
         # The end of one copy of a metadata log alone may hold what was never committed.
-        if row["source"] == "zk" or len(told) > 1:
+        if row["source"] in ("zk", SHOWN) or len(told) > 1:
             of.states.append(State(_certain_t(history, row), row))
     for of in found.values():
         of.states.sort(key=lambda state: _order(state.row))

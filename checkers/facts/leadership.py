@@ -38,6 +38,8 @@ TP: Final = ["arm", "trial", "topic", "partition"]
 Key = tuple[str, int, str, int]
 Row = Mapping[str, Any]
 
+SHOWN: Final = "shown"
+"""Source of rows that only prove that a leader was committed by then (a black box)."""
 ALWAYS: Final = -(2**62)
 NEVER: Final = 2**62
 SEEN_WITHIN_NS: Final = 1_000_000_000
@@ -119,9 +121,11 @@ class Leadership:
     @property
     def unclean(self) -> list[Row]:
         """States whose leader was not in the in-sync set before it (or may not have been), nor
-        eligible besides (KIP-966)."""
+        eligible besides (KIP-966). Of what was only shown nobody knows its in-sync set."""
         found = []
         for life in self.states:
+            if life[0]["source"] == SHOWN:
+                continue
             for before, after in pairwise(life):
                 elected = after["leader_epoch"] > before["leader_epoch"]
                 leader = after["leader"]
@@ -162,11 +166,26 @@ def leadership(history: History) -> dict[Key, Leadership]:
     return found
 
 
+def black_boxes(history: History) -> list[str]:
+    """The arms of which leaders are known only from what brokers showed."""
+
+    def gather() -> list[str]:
+        sources: dict[str, set[str]] = {}
+        for row in history.rows("leadership"):
+            sources.setdefault(row["arm"], set()).add(row["source"])
+        return sorted(arm for arm, of in sources.items() if of == {SHOWN})
+
+    found: list[str] = history.memo("black boxes", gather)
+    return found
+
+
 def _timed(history: History, row: Row) -> Row:
     """The row with ``t`` and ``earliest_t``: between them it was committed. "Never before the
     commit" holds for t with its error (`checkers.facts.spans`)."""
     error_ns = row["error_ns"] or 0
     seen_t = row["t"] + error_ns
+    if row["source"] == SHOWN:  # it may have been committed long before anybody was shown it
+        return {**row, "t": seen_t, "earliest_t": ALWAYS}
     offset_ns = history.run.clock_offset_ns
     if row["commit_ms"] is not None and offset_ns is not None:
         written_t = row["commit_ms"] * _MS + offset_ns - history.run.clock_error_ns - error_ns

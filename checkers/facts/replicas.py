@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import final_leaders, lawful_start
-from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.leadership import SHOWN, TP, Key, key_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,13 +104,20 @@ def _proved(history: History) -> dict[Key, dict[str, tuple[int, Any]]]:
 
 
 def last_isrs(history: History) -> dict[Key, frozenset[int]]:
-    """The in-sync set that was committed last, by partition; in the store's order of writes."""
+    """The in-sync set that was committed last, by partition; in the store's order of writes. Of a
+    black box, what its brokers showed at rest."""
     newest: dict[Key, Mapping[str, Any]] = {}
     for row in history.rows("leadership"):
         before = newest.get(key_of(row))
         if before is None or _written(before) <= _written(row):
             newest[key_of(row)] = row
-    return {key: frozenset(row["isr"] or ()) for key, row in newest.items()}
+    at_rest = {
+        key_of(row): row["isr"] for row in history.rows("final_state") if row["what"] == "partition"
+    }
+    return {
+        key: frozenset((at_rest.get(key) if row["source"] == SHOWN else row["isr"]) or ())
+        for key, row in newest.items()
+    }
 
 
 def _written(row: Mapping[str, Any]) -> tuple[int, int]:

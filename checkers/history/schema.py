@@ -249,7 +249,9 @@ _KINDS: Final = (
     # ---- the cluster's own state changes -------------------------------------------------------
     Kind(
         "leadership",
-        "A leader and ISR as committed in ZooKeeper. `t` is never before the commit.",
+        "A leader and ISR as committed in ZooKeeper, or in a metadata log. `t` is never before the "
+        "commit. Source shown: nobody could read what was committed; a broker showed this leader "
+        "in this leader epoch at `t`, first of all, which proves the commit and nothing besides.",
         {
             **_TP,
             "leader": "int32",  # -1: none
@@ -258,7 +260,7 @@ _KINDS: Final = (
             "partition_epoch": "int32",  # the znode's version
             "isr": "list<int32>",
             "elr": "list<int32>",  # KRaft: who may be elected though not in sync (KIP-966)
-            "source": "string",  # zk: seen by a watch; controller: traced by the writer
+            "source": "string",  # zk: seen by a watch; controller: traced by the writer; shown
             "commit_ms": "int64",  # ZooKeeper's mtime of the znode, null when unknown
             # Which life of the topic this is of: ZooKeeper's czxid of the partition's state znode,
             # or KRaft's topic id. A topic that is deleted and created again has another one.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
+    SHOWN,
     Key,
     Leadership,
     Row,
@@ -80,7 +81,7 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
     ),
     "untraced": Excuse(
         "acks=1: another leader was committed; the system under test tells of no truncation at all",
-        "ZooKeeper",
+        "ZooKeeper; of a black box, what its brokers showed",
     ),
 }
 _SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch")
@@ -150,9 +151,10 @@ class Excuses:
         return self.damages.get(key[:2], [])
 
     def _alone(self, damage: Damage, key: Key) -> bool:
-        """Whether, while it was damaged, only damaged nodes were in sync."""
+        """Whether, while it was damaged, only damaged nodes were in sync; or may have been, where
+        nobody tells who was."""
         known = self.known.get(key)
-        if known is None:
+        if known is None or known.states[-1][-1]["source"] == SHOWN:
             return True
         for from_t, to_t, isr in _in_force([row for life in known.states for row in life]):
             begin, end = max(from_t, damage.from_t), min(to_t, damage.to_t)

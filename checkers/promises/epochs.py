@@ -36,6 +36,9 @@ as the leader of an epoch that was committed for another, or by one that had not
 leader at all by then). A forged LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see,
 is the forger's doing, and counted.
 
+Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
+``served-by-another`` are judged, by what its brokers showed.
+
 Unknown: ZooKeeper's log lacks a write (a znode's version counts them), or does not have what a
 watch saw or what was there in the end.
 
@@ -48,8 +51,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.committed import committed
 from checkers.facts.decisions import Decision, Life, from_log, lives
-from checkers.facts.leadership import Key, key_of
+from checkers.facts.leadership import SHOWN, Key, black_boxes, key_of
 from checkers.facts.office import in_order, in_zookeeper, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -80,6 +84,7 @@ def check(history: History) -> Outcome:
         *_made_twice(history),
         *_assigned(history),
         *_vanished(history),
+        *_shown(history, outcome),
         *acting(history, outcome),
     ):
         outcome.add(finding)
@@ -92,7 +97,37 @@ def check(history: History) -> Outcome:
         outcome.unjudged(
             arm, "without ZooKeeper: assignments, and unclean elections where another joined"
         )
+    for arm in black_boxes(history):
+        outcome.unjudged(
+            arm,
+            "all of a decision but its leader and leader epoch: in-sync sets, partition epochs, "
+            "epochs that jumped or went back (nobody tells what was committed)",
+        )
     return outcome
+
+
+def _shown(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """Of a black box only what its brokers showed is known: an epoch that was shown with two
+    leaders was given to two, or a broker showed what never was."""
+    for key, of in sorted(committed(history).items()):
+        if not of.states or of.states[0].row["source"] != SHOWN:
+            continue
+        outcome.saw(*key[:2], _STATES, len(of.leaders))
+        for epoch, leaders in sorted(of.leaders.items()):
+            if len(leaders) < 2:
+                continue
+            first, second = sorted(leaders)[:2]
+            at = {"topic": key[2], "partition": key[3], "leader_epoch": epoch}
+            yield Finding(
+                "two-leaders-in-epoch",
+                f"brokers showed {_name(key)} with leaders {first} and {second} in leader epoch "
+                f"{epoch}",
+                *key[:2],
+                (
+                    Pick("leadership", {**at, "leader": first}, rows=1),
+                    Pick("leadership", {**at, "leader": second}, rows=1),
+                ),
+            )
 
 
 # -- states in a row ------------------------------------------------------------------------------

@@ -42,7 +42,14 @@ from checkers.facts.answers import deletion_steps, hosts
 from checkers.facts.calm import Debts
 from checkers.facts.committed import committed
 from checkers.facts.decisions import from_log
-from checkers.facts.leadership import NEVER, TP, key_of, last_sighting, leadership
+from checkers.facts.leadership import (
+    NEVER,
+    TP,
+    black_boxes,
+    key_of,
+    last_sighting,
+    leadership,
+)
 from checkers.facts.propagation import PLACE, answered, applied, propagation
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -75,6 +82,9 @@ def check(history: History) -> Outcome:
         propagation(history, outcome, had)
     if outcome.looked_at and not history.has("leadership"):
         outcome.unknowns.append("no leadership was recorded to hold metadata against")
+    for arm in black_boxes(history):
+        outcome.unjudged(arm, "leaders that were shown and never committed: nobody saw commits")
+        outcome.unjudged(arm, "how stale: ages count from when anybody was shown the newer leader")
     return outcome
 
 

@@ -40,7 +40,9 @@ from harness.cluster.layout import CHROOT, plan_layout
 from harness.cluster.machines import NodeMachines
 from harness.cluster.quorum_view import QuorumView
 from harness.cluster.record import Record
+from harness.cluster.shown import ShownWatch
 from harness.cluster.sockets import SocketWatch
+from harness.cluster.told_view import ToldView
 from harness.cluster.txn_log import complete, record_deletions
 from harness.cluster.view import StateView, ZookeeperView
 from harness.cluster.watcher import LeadershipWatcher
@@ -58,6 +60,7 @@ from harness.sut.protocol import (
     Planes,
     SupportLayout,
     SystemUnderTest,
+    limits_of,
 )
 
 _FORMED_TIMEOUT_S: Final = 60.0
@@ -90,6 +93,7 @@ class Cluster:
         planes: Planes | str,
         *,
         nodes: int = 3,
+        first_node: int = 1,
         dir: Path,
         record: Record,
         rng: random.Random,
@@ -109,7 +113,7 @@ class Cluster:
         self.dir: Final = dir.resolve()
         self.rng: Final = rng
         self.record: Final = record
-        self._ids = tuple(range(1, nodes + 1))
+        self._ids = tuple(range(first_node, first_node + nodes))
         self._session_timeout_ms = session_timeout_ms
         self._overrides = dict(overrides or {})
         self._disk_bytes = disk_bytes
@@ -156,14 +160,8 @@ class Cluster:
             if address is None
             else _Zookeeper(KazooClient(hosts=str(address), timeout=_WATCH_SESSION_S), record)
         )
-        self.view: Final[StateView] = (
-            self._zookeeper.view
-            if self._zookeeper
-            else QuorumView(
-                {n: at.direct[Link.CLIENT] for n, at in self._layout.nodes.items()},
-                {n: at.direct[Link.CONTROL] for n, at in self._layout.nodes.items()},
-            )
-        )
+        self._asked = None if self._zookeeper else self._asked_view()
+        self.view: Final[StateView] = self._zookeeper.view if self._zookeeper else self._asked
         client = self._zookeeper.client if self._zookeeper else None
         by_znode = isinstance(sut, HasOldReleases) and sut.orders_by_znode
         self.admin: Final = (
@@ -190,6 +188,15 @@ class Cluster:
             record=record,
             session_timeout_ms=session_timeout_ms,
         )
+
+    def _asked_view(self) -> QuorumView:
+        """Where there is no ZooKeeper to read: those are asked that may know."""
+        limits = limits_of(self.sut)
+        brokers = {n: at.direct[Link.CLIENT] for n, at in self._layout.nodes.items()}
+        if limits.state == "clients":
+            return ToldView(brokers, fixed_members=limits.fixed_members)
+        controllers = {n: at.direct[Link.CONTROL] for n, at in self._layout.nodes.items()}
+        return QuorumView(brokers, controllers)
 
     def _node_spec(
         self,
@@ -261,6 +268,10 @@ class Cluster:
         except FaultFailed as e:
             raise ClusterError(str(e)) from e
         self.wait_formed(_FORMED_TIMEOUT_S)
+        if self._asked is not None and limits_of(self.sut).leaders == "shown":
+            shown = ShownWatch(self._asked, self.record)
+            shown.start()
+            self._cleanup.callback(shown.stop)
 
     def _watch_zookeeper(self, zookeeper: _Zookeeper) -> None:
         """Connect and watch: from here on nothing is committed unseen."""
@@ -324,7 +335,7 @@ class Cluster:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The system's, the runtime's and the cluster's own."""
-        given = self.sut.capabilities | self.runtime.capabilities | {Capability.LINKS}
+        given = self.sut.capabilities | self.runtime.capabilities
         return given if self._frames else given - {Capability.FRAMES}
 
     @property

@@ -4,7 +4,8 @@ Each replica is read by itself, past every proxy, with Fetch 11 as the *debuggin
 one reader that Kafka lets read any replica up to its log's end (a consumer sees a follower only up
 to its high watermark, and a follower id would count as replication progress). The log's own bounds
 come from ListOffsets in the same role. Old releases are asked with what they have
-(`HasOldReleases`).
+(`HasOldReleases`). A system that knows no such role (`Limits.read_as_consumer`) is read as any
+consumer reads it: leaders alone, up to their high watermarks.
 
 Rows: ``log_read`` a record, ``log_end`` a replica, whose ``error`` says why it could not be read.
 Batches are fetched for all partitions of a node at once; a partition that yields nothing more
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from faults.protocol import Link, PartitionState
 from harness.cluster.ask import CLIENT_ID, error_name, request
 from harness.cluster.record import Record
-from harness.sut.protocol import HasOldReleases
+from harness.sut.protocol import HasOldReleases, SystemUnderTest, limits_of
 from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "final-read"
 _DEBUGGING_REPLICA: Final = -2
+_CONSUMER: Final = -1
 _FETCH_VERSION: Final = 11
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -47,6 +49,28 @@ _CATCH_UP_S: Final = 10.0
 _STALL_S: Final = 20.0
 """Without a record of any partition: what is left is behind a high watermark that stands still."""
 _VALUE: Final = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Who asks, and with which Fetch."""
+
+    fetch_version: int = _FETCH_VERSION
+    replica_id: int = _DEBUGGING_REPLICA
+
+    @classmethod
+    def of(cls, sut: SystemUnderTest) -> _Reader:
+        limits = limits_of(sut)
+        version = limits.fetch_version or _FETCH_VERSION
+        if isinstance(sut, HasOldReleases):
+            version = sut.fetch_version
+        return cls(version, _CONSUMER if limits.read_as_consumer else _DEBUGGING_REPLICA)
+
+    def reads(self, replica: _Replica) -> bool:
+        return replica.is_leader or self.replica_id != _CONSUMER
+
+
+_KAFKA: Final = _Reader()
 
 
 @dataclass(slots=True)
@@ -83,16 +107,17 @@ def final_read(
     nothing more comes for ``stall_timeout_s`` is given up. ``over``: whether there is nothing left
     to be waited for: then each replica is read as far as it goes at once."""
     sink = record or cluster.record
-    version = _fetch_version(cluster)
+    reader = _Reader.of(cluster.sut)
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
     read: dict[int, list[_Replica]] = {}
     for node in cluster.node_ids:
-        replicas = read[node] = [_replica(s, node) for s in partitions if node in s.replicas]
+        mine = [_replica(s, node) for s in partitions if node in s.replicas]
+        replicas = read[node] = [replica for replica in mine if reader.reads(replica)]
         if cluster.nodes.is_running(node):
             address = cluster.address(node, Link.CLIENT, direct=True)
             with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
-                _read_node(connection, node, replicas, sink, stall_timeout_s, over, version=version)
+                _read_node(connection, node, replicas, sink, stall_timeout_s, over, reader=reader)
         else:
             for replica in replicas:
                 replica.error = "the node does not run"
@@ -113,7 +138,7 @@ def _catch_up(
         (r.topic, r.partition): r.high_watermark for of in read.values() for r in of if r.is_leader
     }
     deadline = time.monotonic() + _CATCH_UP_S
-    version = _fetch_version(cluster)
+    reader = _Reader.of(cluster.sut)
     for node, replicas in read.items():
         behind = [r for r in replicas if _is_behind(r, leaders)]
         if not behind:
@@ -125,7 +150,7 @@ def _catch_up(
         ):
             while behind and time.monotonic() < deadline and not over():
                 time.sleep(_NO_PROGRESS_PAUSE_S)
-                _fetch(connection, node, behind, _forget, version)
+                _fetch(connection, node, behind, _forget, reader)
                 behind = [r for r in behind if _is_behind(r, leaders)]
 
 
@@ -136,10 +161,6 @@ def _is_behind(replica: _Replica, leaders: Mapping[tuple[str, int], int | None])
     return replica.error is None and own is not None and leader is not None and own < leader
 
 
-def _fetch_version(cluster: Cluster) -> int:
-    return cluster.sut.fetch_version if isinstance(cluster.sut, HasOldReleases) else _FETCH_VERSION
-
-
 def _forget(kind: str, /, **fields: Any) -> None:
     """What was appended since is not part of the final read."""
 
@@ -148,13 +169,14 @@ def log_ends(
     cluster: Cluster, node: int, partitions: Sequence[tuple[str, int]], timeout_s: float
 ) -> dict[tuple[str, int], int]:
     """Where the logs of ``node`` end; of those that it does not tell in time, nothing."""
+    reader = _Reader.of(cluster.sut)
     replicas = [_Replica(topic=t, partition=p, is_leader=False) for t, p in partitions]
     address = cluster.address(node, Link.CLIENT, direct=True)
     try:
         with Connection(*address, CLIENT_ID, timeout_s) as connection:
             return {
                 (replica.topic, replica.partition): int(end)
-                for replica, end in _offsets(connection, replicas, _LATEST)
+                for replica, end in _offsets(connection, replicas, _LATEST, reader)
             }
     except (WireClientError, WireError, OSError):
         return {}
@@ -173,16 +195,16 @@ def _read_node(
     over: Callable[[], bool] = lambda: False,
     now_s: Callable[[], float] = time.monotonic,
     *,
-    version: int = _FETCH_VERSION,
+    reader: _Reader = _KAFKA,
 ) -> None:
     try:
-        for replica, offset in _offsets(connection, replicas, _EARLIEST):
+        for replica, offset in _offsets(connection, replicas, _EARLIEST, reader):
             replica.start = replica.position = offset
-        for replica, offset in _offsets(connection, replicas, _LATEST):
+        for replica, offset in _offsets(connection, replicas, _LATEST, reader):
             replica.end = offset
         progress_s = now_s()
         while pending := [replica for replica in replicas if not replica.done]:
-            if _fetch(connection, node, pending, record, version):
+            if _fetch(connection, node, pending, record, reader):
                 progress_s = now_s()
             elif over():
                 raise WireError("not read to its end: the trial was being ended")
@@ -197,7 +219,10 @@ def _read_node(
 
 
 def _offsets(
-    connection: Connection, replicas: Sequence[_Replica], timestamp: int
+    connection: Connection,
+    replicas: Sequence[_Replica],
+    timestamp: int,
+    reader: _Reader = _KAFKA,
 ) -> Iterator[tuple[_Replica, int]]:
     wanted = [replica for replica in replicas if replica.error is None]
     if not wanted:
@@ -206,7 +231,7 @@ def _offsets(
         request(
             ApiKey.LIST_OFFSETS,
             4,
-            replica_id=_DEBUGGING_REPLICA,
+            replica_id=reader.replica_id,
             topics=_grouped(
                 wanted, "name", lambda r: {"partition_index": r.partition, "timestamp": timestamp}
             ),
@@ -223,14 +248,18 @@ def _offsets(
 
 
 def _fetch(
-    connection: Connection, node: int, pending: Sequence[_Replica], record: Record, version: int
+    connection: Connection,
+    node: int,
+    pending: Sequence[_Replica],
+    record: Record,
+    reader: _Reader,
 ) -> bool:
     """One round for all; whether anything was read."""
     answer = connection.request(
         request(
             ApiKey.FETCH,
-            version,
-            replica_id=_DEBUGGING_REPLICA,
+            reader.fetch_version,
+            replica_id=reader.replica_id,
             max_wait=0,
             min_bytes=0,
             max_bytes=_REQUEST_BYTES,

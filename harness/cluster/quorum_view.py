@@ -129,6 +129,15 @@ class QuorumView:
                         found[key] = state
         return [found[key] for key in sorted(found)]
 
+    def told(self) -> Sequence[tuple[int, PartitionState]]:
+        """What each broker that answers says of each partition: (who says so, its state)."""
+        return [
+            (node, _state(str(topic.name), partition))
+            for node, answer in self._metadata(None).items()
+            for topic in answer.topics
+            for partition in topic.partitions
+        ]
+
     def pending(self) -> Sequence[tuple[str, str]]:
         """A deleted topic is gone at once, whatever becomes of its logs."""
         names = {state.topic for state in self.partitions()}

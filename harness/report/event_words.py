@@ -187,7 +187,10 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"controller epoch {e.controller_epoch}, on the {e.plane} plane: {e.answer}{e.states}"
     ),
     "leadership": lambda e: (
-        f"committed: {e.place} is led by {'nobody' if e.leader == -1 else e.leader} at leader "
+        f"node {e.node} shows, first of all, {e.place} led by {e.leader} at leader epoch "
+        f"{e.leader_epoch}"
+        if e.source == "shown"
+        else f"committed: {e.place} is led by {'nobody' if e.leader == -1 else e.leader} at leader "
         f"epoch {e.leader_epoch}, ISR {e.isr}"
     ),
     "zk_write": lambda e: f"ZooKeeper's log, zxid {e.zxid}: {_written(e)}",

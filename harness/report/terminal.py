@@ -61,6 +61,7 @@ def summarise(outcomes: Iterable[Outcome]) -> Iterable[str]:
         yield ""
         yield f"{run.scenario}: {run.verdict} ({run.seconds:.0f} s)"
         yield from _reasons(run.reasons)
+        yield from _not_judged(run.results)
         yield f"  report: {run.folder / 'report.html'}"
 
 
@@ -69,6 +70,7 @@ def describe(results: Mapping[str, Any]) -> Iterable[str]:
     title = f"{results.get('scenario') or 'a run'} {results.get('run_id') or ''}".strip()
     yield _plain(f"{title}: {results.get('verdict')}")
     yield from _reasons(results.get("reasons") or [])
+    yield from _not_judged(results)
     yield ""
     rows: list[Sequence[str]] = [("check", "verdict", "violations", "took")]
     for name, check in (results.get("checks") or {}).items():
@@ -137,6 +139,16 @@ def _reasons(reasons: Sequence[str]) -> Iterator[str]:
         yield from _folded((reason.strip().splitlines() or [""])[0], "- ")
     if len(shown) > _REASONS_SHOWN:
         yield f"  ... and {len(shown) - _REASONS_SHOWN} more: see the report"
+
+
+def _not_judged(results: Mapping[str, Any]) -> Iterator[str]:
+    """Whole checks that an arm's system shows nothing for, by reason."""
+    for arm, facts in (results.get("arms") or {}).items():
+        by_reason: dict[str, list[str]] = {}
+        for name, why in (facts.get("not_judged") or {}).items():
+            by_reason.setdefault(str(why), []).append(str(name))
+        for why, names in by_reason.items():
+            yield from _folded(f"{arm}: not judged: {', '.join(names)} ({why})", "- ")
 
 
 def _folded(sentence: str, mark: str) -> list[str]:

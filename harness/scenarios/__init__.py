@@ -17,6 +17,7 @@ from harness.scenarios.last_in_sync import LAST_IN_SYNC
 from harness.scenarios.leader_handover import LEADER_HANDOVER
 from harness.scenarios.leader_unavailability import LEADER_UNAVAILABILITY
 from harness.scenarios.log_recovery import LOG_RECOVERY
+from harness.scenarios.lone_broker import LONE_BROKER
 from harness.scenarios.mixture import MIXTURE
 from harness.scenarios.overloaded_controller import OVERLOADED_CONTROLLER
 from harness.scenarios.reassignment import REASSIGNMENT
@@ -53,6 +54,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         REASSIGNMENT,
         IDLE_ELECTIONS,
         OVERLOADED_CONTROLLER,
+        LONE_BROKER,
         MIXTURE,
     )
 }

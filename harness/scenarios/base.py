@@ -16,7 +16,7 @@ from typing import Any, Final
 from faults.plan import Plan
 from faults.protocol import Capability, Entry, Link
 from harness.settings import Profile
-from harness.sut.protocol import Planes
+from harness.sut.protocol import Planes, SystemUnderTest, limits_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,12 @@ class Scenario:
     """Listeners that the brokers begin without, and are given by a fault."""
     other_planes: bool = True
     """Whether it may be played in plane modes that it does not name. False: those are skipped."""
+    nodes: int = 3
+    """How many brokers it needs at least."""
+    replicated: bool = True
+    """Whether it needs topics whose replicas lie where they were asked for."""
+    aims_at_controller: bool = False
+    """Whether its faults must find the active controller, which not every client is told."""
     profiles: tuple[str, ...] = ("smoke", "ci", "nightly")
     """Where it is played without being named. Naming a scenario plays it in any profile."""
 
@@ -113,6 +119,20 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""
+
+
+def unjudged(checks: Sequence[str], sut: SystemUnderTest) -> dict[str, str]:
+    """Of these checks (those of `EVERYWHERE` among them) the ones that a system shows nothing for,
+    and why: named in run.json and the report, for what nobody looks at must not look sound."""
+    why = limits_of(sut).unjudged
+    found = {}
+    for name in dict.fromkeys((*checks, *EVERYWHERE)):
+        missing = CHECK_NEEDS.get(name, frozenset()) - sut.capabilities
+        if missing:
+            found[name] = f"it lacks {', '.join(sorted(missing))}"
+        elif name in why:
+            found[name] = why[name]
+    return found
 
 
 def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) -> list[str]:

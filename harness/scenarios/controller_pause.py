@@ -111,5 +111,6 @@ CONTROLLER_PAUSE = Scenario(
     ),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    aims_at_controller=True,
     profiles=BEYOND_SMOKE,
 )

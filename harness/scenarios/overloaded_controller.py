@@ -76,6 +76,7 @@ OVERLOADED_CONTROLLER = Scenario(
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset({Capability.LINKS, Capability.ELECT_LEADERS, Capability.CONTROL_REQUESTS}),
+    aims_at_controller=True,
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

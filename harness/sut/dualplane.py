@@ -7,22 +7,20 @@ parsed or converted: rows are read back as they are.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.history import HistoryError
 from faults.protocol import Capability
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupError
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.trace_file import read_trace
 from nodes.mutants import MUTANTS
 
 _TRACE: Final = "trace.jsonl"
-_ROW_START: Final = b'{"f":'
 
 
 class DualPlaneServer:
@@ -86,30 +84,7 @@ class DualPlaneServer:
         return layout.dir / "data"
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
-        path = layout.dir / _TRACE
-        if not path.exists():
-            return  # it never got as far as its first event
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                row = _row(line)
-                if row is None and not line.endswith(b"\n"):
-                    return  # cut off by a kill: the event was not written, so it was not said
-                if row is None:
-                    raise HistoryError(f"{path}, line {number}: not a JSON object: {line[:80]!r}")
-                yield row
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """One row; a row that follows a torn one on the same line (the next boot's first) is found."""
-    start = line.rfind(_ROW_START)
-    for candidate in (line, line[start:] if start > 0 else b""):
-        try:
-            row = json.loads(candidate)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            return row
-    return None
+        return read_trace(layout.dir / _TRACE)
 
 
 def _source_root() -> Path:
@@ -121,5 +96,5 @@ def _source_root() -> Path:
         return Path(other).resolve()
     spec = importlib.util.find_spec("nodes")  # found, not imported
     if spec is None or spec.origin is None:
-        raise SetupError("the package 'nodes' is not installed; run: make setup")
+        raise SetupError("the package 'nodes' is not installed; reinstall biplane")
     return Path(spec.origin).resolve().parent.parent

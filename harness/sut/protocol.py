@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import Address, ProcessSpec, Programs
@@ -137,6 +137,48 @@ class SystemUnderTest(Protocol):
         A torn last line (the node was killed) is left out; other damage raises ``HistoryError``
         naming file and line."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Wherein a system is less than Kafka, or shows less. As it stands: nowhere."""
+
+    nodes: int = 3
+    """How many make a cluster."""
+    first_node: int = 1
+    """The lowest id; the others follow it."""
+    replicates: bool = True
+    """Whether a topic's replicas lie where they were asked for."""
+    takes_configs: bool = True
+    """Whether it knows Kafka's names of broker configs."""
+    host_only: bool = False
+    """Whether it runs as processes on this host alone."""
+    state: Literal["store", "clients"] = "store"
+    """Where its state can be asked for: in what it keeps it in, or only of brokers, as any client
+    may."""
+    leaders: Literal["written", "shown"] = "written"
+    """What proves that a leader was committed: that it was written down, or (a black box) only that
+    some client was shown it."""
+    fixed_members: bool = False
+    """Whether its brokers name all of its nodes, whoever lives."""
+    read_as_consumer: bool = False
+    """Whether logs can be read in the end as consumers read them only."""
+    fetch_version: int | None = None
+    """Of the Fetch by which logs are read in the end; None: the newest that is known."""
+    unjudged: Mapping[str, str] = field(default_factory=dict)
+    """By check that it shows nothing for: why."""
+
+
+@runtime_checkable
+class HasLimits(Protocol):
+    """A system that is less than Kafka somewhere."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+
+def limits_of(sut: SystemUnderTest) -> Limits:
+    return sut.limits if isinstance(sut, HasLimits) else Limits()
 
 
 @runtime_checkable

@@ -1,4 +1,5 @@
-"""Systems under test by name: ``dualplane``, ``kafka-zk``, ``kafka-kraft@3.7.1``."""
+"""Systems under test by name: ``dualplane``, ``kafka-zk``, ``kafka-kraft@3.7.1``, and any broker by
+its description: ``file:my-broker.yaml``."""
 
 from __future__ import annotations
 
@@ -22,12 +23,19 @@ BY_RELEASE: Final[Mapping[str, type[KafkaZk] | type[KafkaKraft]]] = {
 """Those of which any release can be had: ``name@release``."""
 
 
+FILE: Final = "file:"
+
+
 class UnknownSystem(ValueError):
     """The message names what is allowed."""
 
 
 def get(name: str) -> SystemUnderTest:
-    """Raises `UnknownSystem`."""
+    """Raises `UnknownSystem`; of a description file `DescriptionError`."""
+    if name.startswith(FILE):
+        from harness.sut.described import described  # its libraries only where they are needed
+
+        return described(name.removeprefix(FILE))
     kind, at, release = name.partition("@")
     if at and kind in BY_RELEASE:
         chosen = BY_RELEASE[kind]
@@ -39,5 +47,5 @@ def get(name: str) -> SystemUnderTest:
         return SYSTEMS[name]()
     except KeyError:
         of = "; ".join(f"{k}@RELEASE ({ALLOWED[s.mode]})" for k, s in BY_RELEASE.items())
-        allowed = f"{', '.join(SYSTEMS)}; {of}"
+        allowed = f"{', '.join(SYSTEMS)}; {of}; {FILE}DESCRIPTION.yaml"
         raise UnknownSystem(f"unknown system under test {name!r}; allowed: {allowed}") from None

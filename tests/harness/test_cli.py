@@ -35,6 +35,29 @@ def biplane(
     return Biplane(monkeypatch, capsys)
 
 
+def test_a_description_is_checked_and_says_what_it_can_play(
+    biplane: Biplane, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("adapter: 1\nname: mine\nnodes: 1\nstart: {argv: [x]}\n")
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert code == 0
+    assert "  yes  lone-broker, not judged: " in out
+    assert "  no   request-flood: has 1 of the 3 brokers that it takes; " in out
+    file.write_text("adapter: 1\nname: Mine\n")
+    code, _, err = biplane("adapter", "check", str(file))
+    assert code == 254
+    assert "mine.yaml, line 2: field name: 'Mine'; allowed: letters" in err
+    assert "field start: is missing" in err
+    assert "Traceback" not in err
+    assert biplane("run", f"--sut=file:{file}", "lone-broker")[0] == 254
+
+
+def test_it_says_which_one_it_is(biplane: Biplane) -> None:
+    code, out, _ = biplane("--version")
+    assert (code, out.split()[0]) == (0, "biplane")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

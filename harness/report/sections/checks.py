@@ -22,7 +22,7 @@ def checks(story: Story) -> Html:
         "Checks",
         table(head, rows, class_="checks", numeric={3}),
         _excused(story, found),
-        _not_judged(found),
+        _not_judged(story, found),
         [_measured(name, check) for name, check in found.items()],
     )
 
@@ -52,8 +52,15 @@ def _excused(story: Story, found: Mapping[str, Mapping[str, Any]]) -> Html | Non
     return table(head, rows, caption="Excused, and on whose word", numeric={2, 3})
 
 
-def _not_judged(found: Mapping[str, Mapping[str, Any]]) -> Html | None:
+def _not_judged(story: Story, found: Mapping[str, Mapping[str, Any]]) -> Html | None:
+    """Of whole checks first: those that an arm's system shows nothing for."""
+    arms = story.results.get("arms") or {}
     said = [
+        f"{name}: {arm}: {why}"
+        for arm, facts in arms.items()
+        for name, why in (facts.get("not_judged") or {}).items()
+    ]
+    said += [
         f"{name}: {what}" for name, check in found.items() for what in check.get("not_judged") or []
     ]
     return details("What was not judged", [tag("p", what) for what in said]) if said else None

@@ -10,6 +10,7 @@ import pytest
 
 from harness.cluster import final_read
 from harness.cluster.final_read import _read_node, _Replica
+from harness.sut.protocol import Limits
 from nodes.wire.records import build_batch
 
 RECORDS = 40
@@ -58,3 +59,40 @@ def test_as_long_as_something_comes(monkeypatch: pytest.MonkeyPatch, served: int
         assert replica.error is None
     else:
         assert replica.error == "not read to its end: nothing came for 60 s"
+
+
+class Listening(Logs):
+    """Remembers who asked, and with which Fetch."""
+
+    def __init__(self) -> None:
+        super().__init__(RECORDS)
+        self.asked: set[tuple[int, int | None]] = set()
+
+    def request(self, entity: Any) -> Any:
+        fetch = hasattr(entity.topics[0].partitions[0], "fetch_offset")
+        version = int(type(entity).__version__) if fetch else None
+        self.asked.add((int(entity.replica_id), version))
+        return super().request(entity)
+
+
+@pytest.mark.parametrize(
+    ("limits", "as_replica", "fetch_version"),
+    [
+        (Limits(), True, 11),
+        (Limits(read_as_consumer=True), False, 11),
+        (Limits(fetch_version=7), True, 7),
+    ],
+)
+def test_a_system_is_read_as_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, limits: Limits, as_replica: bool, fetch_version: int
+) -> None:
+    monkeypatch.setattr(final_read, "_NO_PROGRESS_PAUSE_S", 0)
+    sut: Any = SimpleNamespace(limits=limits)
+    reader = final_read._Reader.of(sut)
+    leader, follower = (_Replica(topic="t", partition=0, is_leader=is_) for is_ in (True, False))
+    assert (reader.reads(leader), reader.reads(follower)) == (True, as_replica)
+    logs: Any = Listening()
+    _read_node(logs, 1, [leader], lambda _, **row: None, 60.0, now_s=logs.now_s, reader=reader)
+    role = -2 if as_replica else -1
+    assert logs.asked == {(role, None), (role, fetch_version)}
+    assert leader.error is None

@@ -102,3 +102,13 @@ def test_a_crash_leaves_results_without_arms() -> None:
     )
     assert any("UNKNOWN" in line for line in summarise([run]))
     assert list(describe({}))
+
+
+def test_what_a_system_shows_nothing_for_is_named() -> None:
+    found = outcome()
+    why = {"fencing": "it lacks x", "planes": "it lacks x", "succession": "nobody tells"}
+    found.results["arms"][B]["not_judged"] = why
+    for lines in (list(summarise([found])), list(describe(found.results))):
+        assert f"  - {B}: not judged: fencing, planes (it lacks x)" in lines
+        assert f"  - {B}: not judged: succession (nobody tells)" in lines
+        assert not any(f"{A}: not judged" in line for line in lines)

@@ -82,3 +82,10 @@ def test_who_and_what_else() -> None:
     assert who(row) == "node-2"
     assert who({**row, "process": "forger"}) == "forger (node 2)"
     assert rest(row, 1_000_000_000) == "receive_t=1.000000 s, isr=[1]"
+
+
+def test_a_leader_that_was_shown_is_not_called_committed() -> None:
+    row = {"f": "leadership", "t": 5, "topic": "t", "partition": 0, "leader": 1, "leader_epoch": 4}
+    says = sentence({**row, "source": "shown", "node": 2})
+    assert says == "node 2 shows, first of all, t-0 led by 1 at leader epoch 4"
+    assert sentence({**row, "source": "zk", "isr": [1]}).startswith("committed: t-0 is led by 1")

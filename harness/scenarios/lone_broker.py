@@ -1,0 +1,87 @@
+"""A broker alone has what it acknowledged, whatever way it goes, when it is back.
+
+The least that can be asked of a broker: no peers, no replicas, one partition leader that is killed,
+stopped and paused in turn, while producers (one of them idempotent), a consumer, a group and
+readers of metadata go on. What it acknowledged had reached its operating system, which outlives it:
+so each record is there afterwards, at its offset, and was given to every consumer once. It needs
+nothing of a system but to be started and ended, and is where an adapter begins.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import BEYOND_SMOKE, Role, Scenario, Stage, Topic, idempotent_load
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "alone"
+PARTITIONS = 3
+SESSION_TIMEOUT_MS = 2000
+STEP_MS = 5000
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [Topic(name=TOPIC, assignment={p: [stage.victim] for p in range(PARTITIONS)})]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    topics = {TOPIC: PARTITIONS}
+    load = {"topics": topics, "rate_per_s": 150.0}
+    return [
+        Role(role="producer", process="producer-all", params={**load, "acks": -1}),
+        Role(
+            role="producer",
+            process="producer-one",
+            params={**load, "acks": 1, "first_value": 4_000_000_000},
+        ),
+        *idempotent_load(TOPIC, PARTITIONS),
+        Role(role="consumer", process="consumer", params={"topics": topics}),
+        Role(
+            role="group-consumer",
+            process="member",
+            params={"group": "loners", "topics": topics, "rejoin_ms": 4000},
+        ),
+        Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
+    ]
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    ways = ["kill", "stop", "pause"]
+    rng.shuffle(ways)
+    entries = []
+    for step in range(max(1, int(profile.chaos_s * 1000) // STEP_MS)):
+        way = ways[step % len(ways)]
+        entries.append(
+            Entry(
+                id=f"{way}-{step}",
+                fault=way,
+                at_ms=step * STEP_MS + rng.randint(800, 1500),
+                duration_ms=rng.randint(400, 900),
+                params={"target": f"leader:{TOPIC}-0"},
+            )
+        )
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+LONE_BROKER = Scenario(
+    name="lone-broker",
+    conjecture=(
+        "A broker that is killed, stopped or paused has every record that it acknowledged when it "
+        "is back, and its consumers and groups go on where they were."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.KILL, Capability.PAUSE}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "polls", "groups", "stale-metadata"),
+    leader_changes=False,
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    nodes=1,
+    replicated=False,
+    profiles=BEYOND_SMOKE,
+)
