@@ -17,7 +17,7 @@ Store = Annotated[Path, typer.Argument(help="Where runs are kept")]
 
 
 def register(app: typer.Typer) -> None:
-    for command in (index, trend):
+    for command in (index, trend, serve):
         app.command()(command)
 
 
@@ -114,3 +114,24 @@ def _day_ms(text: str) -> int:
         return calendar.timegm(time.strptime(text, "%Y-%m-%d")) * 1000
     except ValueError:
         raise typer.BadParameter(f"--since: {text!r}; allowed: a day, such as 2026-11-22") from None
+
+
+def serve(
+    store: Store = Path("store"),
+    port: Annotated[int, typer.Option(help="Of 127.0.0.1; 0: a free one")] = 8291,
+) -> None:
+    """Look at a store's runs in a browser, on loopback, until Ctrl-C."""
+    from checkers.history import HistoryError
+    from harness.runs.serve import server
+
+    try:
+        looking = server(store, port)
+    except OSError as error:
+        raise HistoryError(f"--port {port}: {error.strerror}; allowed: another one, or 0") from None
+    with looking:
+        host, bound = looking.server_address[:2]
+        typer.echo(f"http://{host!s}:{bound}/ (Ctrl-C ends it)")
+        try:
+            looking.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("ended")

@@ -161,7 +161,7 @@ def rows_of(folder: Path, path: str) -> list[Row]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        found = _storable(json.loads(path.read_text()))
     except FileNotFoundError:
         why = "it was not judged (under way, interrupted, or to be judged with `biplane check`)"
         raise NotARun(f"no {path.name}: {why if path.name != RUN_FILE else 'not begun'}") from None
@@ -170,6 +170,17 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise NotARun(f"{path.name} is not an object")
     return found
+
+
+def _storable(value: Any) -> Any:
+    """The same without lone surrogates, which JSON can hold and no table can."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {_storable(name): _storable(item) for name, item in value.items()}
+    return value
 
 
 def _row(path: str, run: Mapping[str, Any], results: Mapping[str, Any], arm: str) -> Row:

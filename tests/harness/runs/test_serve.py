@@ -1,0 +1,106 @@
+"""Looking at a store on loopback: what is in it, as it is now, and nothing beside it."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.history import HistoryError
+from harness.runs.serve import is_local, server
+from tests.harness.runs.conftest import a_run
+
+
+@pytest.fixture
+def get(store: Path) -> Iterator[Any]:
+    looking = server(store, 0)
+    thread = threading.Thread(target=looking.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+
+    def get(path: str, host: str | None = None, method: str = "GET") -> tuple[int, str]:
+        client = http.client.HTTPConnection(*looking.server_address[:2], timeout=30)
+        client.putrequest(method, path, skip_host=host is not None)
+        if host is not None:
+            client.putheader("Host", host)
+        client.endheaders()
+        answer = client.getresponse()
+        text = answer.read().decode("utf-8", "replace")
+        client.close()
+        return answer.status, text
+
+    yield get
+    looking.shutdown()
+    thread.join()
+    looking.server_close()
+
+
+def test_the_page_is_of_now(store: Path, get: Any) -> None:
+    a_run(store, 1)
+    assert "<h1>1 run</h1>" in get("/")[1]
+    a_run(store, 2)
+    assert "<h1>2 runs</h1>" in get("/index.html")[1]
+    assert not (store / "runs.parquet").exists(), "looking writes no table"
+
+
+def test_files_of_the_store_are_there(store: Path, get: Any) -> None:
+    run = a_run(store, 1)
+    status, text = get(f"/request-flood/{run.name}/report.html")
+    assert (status, "a report" in text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret",
+        "/%2e%2e/secret",
+        "/request-flood/../../secret",
+        "//secret",
+        "/link",
+        "/folder/",
+        "/folder/secret",
+        "/request-flood/",
+        "/request-flood",
+        "/nothing",
+    ],
+)
+def test_nothing_beside_it_is(store: Path, get: Any, path: str) -> None:
+    a_run(store, 1)
+    secret = store.parent / "secret"
+    secret.write_text("a secret")
+    (store / "link").symlink_to(secret)
+    (store / "folder").symlink_to(store.parent)
+    status, text = get(path)
+    assert status == 404
+    assert "a secret" not in text
+    assert "Directory listing" not in text
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_it_is_for_looking(get: Any, method: str) -> None:
+    assert get("/", method=method)[0] == 501
+
+
+def test_a_strangers_name_is_refused(store: Path, get: Any) -> None:
+    a_run(store, 1)
+    assert get("/", host="evil.example:8291")[0] == 403
+    assert get("/", host="localhost:8291")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1", True), ("127.0.0.1:80", True), ("[::1]:80", True), ("LOCALHOST", True),
+        ("", False), ("127.0.0.1.example", False), ("10.0.0.1:80", False), ("localhost.e", False),
+    ],
+)  # fmt: skip
+def test_names_of_this_machine(host: str, local: bool) -> None:
+    assert is_local(host) == local
+
+
+def test_what_cannot_be_served_is_said(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="no such folder"):
+        server(tmp_path / "nowhere", 0)
