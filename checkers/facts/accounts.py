@@ -5,7 +5,8 @@ The final log of a partition is its leader's at the final read (``log_read`` of 
 retention may bite within a run (`lawful_start`): a record below any other start is absent.
 
 One scan and one hash aggregation by value over offers, final records and what consumers were given,
-on primitives only (strings in aggregates make Spark sort): no join of two large tables.
+on primitives only (strings in aggregates make Spark sort): no join of two large tables. In a large
+history only of those blocks of values with which anything is odd (`checkers.facts.value_blocks`).
 
 Classes of an acknowledged record (acks=1 or all; where its offset is unknown, any will do):
 
@@ -28,6 +29,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
+
+from checkers.facts.blocks import unlike
+from checkers.facts.value_blocks import VALUE_BLOCK, Sources, alike_sorts, value_blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -138,10 +142,20 @@ def accounts(history: History) -> list[dict[str, Any]]:
             F.min("value").alias("lowest"),
             F.max("value").alias("highest"),
         )
-        return list(folded.toArrow().to_pylist())
+        return [*folded.toArrow().to_pylist(), *_alike(history)]
 
     found: list[dict[str, Any]] = history.memo("accounts", make)
     return found
+
+
+def _alike(history: History) -> list[dict[str, Any]]:
+    """What is told by blocks alone: acknowledged once, there once, and read as it is there."""
+    same = {
+        **{"class": "present", "offered": True, "failed": 0, "copies": 1, "apart": False},
+        **{"again": False, "strayed": False, "misread": False},
+    }
+    sorts = alike_sorts(history, _sources(history))
+    return [{**row, **same, "found": row["n"]} for row in sorts]
 
 
 def gone(history: History) -> DataFrame:
@@ -169,12 +183,16 @@ _VALUE: Final[Mapping[str, str]] = {
 """What is told of a value: by who offered it, by the final logs, by consumers."""
 
 
-def _told(rows: DataFrame, **known: Column) -> DataFrame:
+def _told(rows: DataFrame, **names: str) -> DataFrame:
+    """``names``: columns of the rows, by what they tell; the rest is null."""
     return rows.select(
         "arm",
         "trial",
         "value",
-        *(known.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _VALUE.items()),
+        *(
+            (F.col(names[name]) if name in names else F.lit(None)).cast(kind).alias(name)
+            for name, kind in _VALUE.items()
+        ),
     )
 
 
@@ -183,14 +201,40 @@ def _by_value(history: History) -> DataFrame:
     return found
 
 
+def _sources(history: History) -> Sources:
+    found: Sources = history.memo(
+        "value sources",
+        lambda: Sources(_offered(history), _in_logs(history), _delivered(history)),
+    )
+    return found
+
+
 def _gathered(history: History) -> DataFrame:
-    place = F.xxhash64("topic", "partition")
-    leaders = leaders_table(history)
-    values = _offers(history, place).unionAll(_finals(history, leaders, place))
-    if history.has("fetch"):
-        reads = history.frame("fetch").where("type = 'ok' and value is not null")
-        epoch = F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch"))
-        values = values.unionAll(_told(reads, read=F.lit(1), _read_epoch=epoch))
+    leaders, rows = leaders_table(history), _sources(history)
+    blocks = value_blocks(history, rows)
+    if blocks is not None:
+        rows = Sources(*unlike(rows, blocks, VALUE_BLOCK, "value"))
+    offers = _told(
+        rows.offered,
+        _outcome="outcome",
+        acks="acks",
+        offset="offset",
+        _place="place",
+        _home="home",
+        failed="failed",
+        delivery="delivery",
+        quick="quick",
+    )
+    finals = _told(
+        rows.in_logs,
+        _final="offset",
+        _final_place="place",
+        _epoch="leader_epoch",
+        _life="producer_epoch",
+    )
+    values = offers.unionAll(finals).unionAll(
+        _told(rows.delivered, read="read", _read_epoch="leader_epoch")
+    )
     by_value = values.groupBy("arm", "trial", "value").agg(
         F.max("_outcome").alias("_outcome"),
         F.max("acks").alias("acks"),
@@ -214,7 +258,8 @@ def _gathered(history: History) -> DataFrame:
             "_misread"
         ),
     )
-    ranges = leaders.select("arm", "trial", place.alias("_place"), "log_start", "log_end")
+    place = F.xxhash64("topic", "partition").alias("_place")
+    ranges = leaders.select("arm", "trial", place, "log_start", "log_end")
     known = by_value.join(F.broadcast(ranges), ["arm", "trial", "_place"], "left")
     many = F.col("found") > 1
     home = F.col("_home")
@@ -232,7 +277,9 @@ def _gathered(history: History) -> DataFrame:
     )
 
 
-def _offers(history: History, place: Column) -> DataFrame:
+def _offered(history: History) -> DataFrame:
+    """Arm, trial, value, outcome, acks, offset (where it was acknowledged), place (of its
+    partition), home (the same, where one was named), failed, delivery, quick."""
     deliveries = [
         {"arm": arm, "trial": trial, "process": process, "_delivery": DELIVERIES.get(how, 0)}
         for (arm, trial, process), how in history.run.deliveries().items()
@@ -246,30 +293,37 @@ def _offers(history: History, place: Column) -> DataFrame:
     acked = (F.col("type") == "ok") & (F.col("acks") != 0)
     outcome = F.when(acked, 4).when(definite_failure(), 2).when(F.col("acks") == 0, 1).otherwise(3)
     took = F.coalesce(F.col("t") - F.col("invoke_t"), F.lit(NO_RETRY_NS))
-    return _told(
-        offers,
-        _outcome=outcome,
-        acks=F.col("acks"),
-        offset=F.when(acked & (F.col("offset") >= 0), F.col("offset")),
-        _place=place,
-        _home=F.when(F.col("partition").isNotNull(), place),
-        failed=definite_failure(),
-        delivery=delivery,
-        quick=took < NO_RETRY_NS,
+    place = F.xxhash64("topic", "partition")
+    return offers.select(
+        "arm",
+        "trial",
+        "value",
+        outcome.alias("outcome"),
+        "acks",
+        F.when(acked & (F.col("offset") >= 0), F.col("offset")).alias("offset"),
+        place.alias("place"),
+        F.when(F.col("partition").isNotNull(), place).alias("home"),
+        definite_failure().alias("failed"),
+        delivery.alias("delivery"),
+        (took < NO_RETRY_NS).cast("int").alias("quick"),
     )
 
 
-def _finals(history: History, leaders: DataFrame, place: Column) -> DataFrame:
+def _in_logs(history: History) -> DataFrame:
+    """Arm, trial, value, offset, place, leader_epoch, producer_epoch of the final logs."""
     final = history.frame("log_read").where("value is not null")
-    named = leaders.select("arm", "trial", "topic", "partition", "leader_node")
+    named = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
     final = final.join(F.broadcast(named), ["arm", "trial", "topic", "partition"])
-    return _told(
-        final.where("node = leader_node"),
-        _final=F.col("offset"),
-        _final_place=place,
-        _epoch=F.col("leader_epoch"),
-        _life=F.col("producer_epoch"),
-    )
+    place = F.xxhash64("topic", "partition").alias("place")
+    names = ("arm", "trial", "value", "offset", place, "leader_epoch", "producer_epoch")
+    return final.where("node = leader_node").select(*names)
+
+
+def _delivered(history: History) -> DataFrame:
+    """Arm, trial, value, process, read (1), leader_epoch of what consumers were given."""
+    reads = history.frame("fetch").where("type = 'ok' and value is not null")
+    epoch = F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch")).alias("leader_epoch")
+    return reads.select("arm", "trial", "value", "process", F.lit(1).alias("read"), epoch)
 
 
 def _class() -> Column:

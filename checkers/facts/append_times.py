@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
+from checkers.facts.blocks import bit_of, block_of, unlike
 from checkers.facts.leadership import TP
+from checkers.facts.log_blocks import leaders_blocks
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
     from checkers.history.frames import History
 
 SLACK_NS: Final = 1_000_000_000
@@ -36,17 +40,48 @@ def mistimed(history: History) -> list[dict[str, Any]]:
     final = final.where("append_time_ms >= 0").select(
         *TP, "offset", "value", F.col("append_time_ms").alias("stored_ms")
     )
+    found: list[dict[str, Any]] = []
+    if history.many("produce") and history.many("log_read"):
+        blocks = _blocks(history, told)
+        alike = blocks.where("alike").groupBy(*TP).agg(F.sum("n").alias("compared"))
+        found += [{**row, "wrong": 0, "example": None} for row in alike.toArrow().to_pylist()]
+        told, final = unlike((told, final), blocks, [*TP, "block"], "offset")
     both = told.join(final, [*TP, "offset", "value"])
     wrong = F.col("told_ms") != F.col("stored_ms")
-    run = history.run
-    if run.clock_offset_ns is not None:
-        slack = SLACK_NS + run.clock_error_ns
-        stored_t = F.col("stored_ms") * 1_000_000 + F.lit(run.clock_offset_ns)
-        wrong = wrong | (stored_t < F.col("invoke_t") - slack) | (stored_t > F.col("t") + slack)
+    wrong = wrong | _elsewhen(history, F.col("stored_ms"))
     example = F.struct("t", "value", "offset", "told_ms", "stored_ms")
-    found = both.groupBy(*TP).agg(
+    counted = both.groupBy(*TP).agg(
         F.count("*").alias("compared"),
         F.sum(wrong.cast("long")).alias("wrong"),
         F.min(F.when(wrong, example)).alias("example"),
     )
-    return list(found.toArrow().to_pylist())
+    return found + list(counted.toArrow().to_pylist())
+
+
+def _elsewhen(history: History, append_ms: Column) -> Column:
+    """Whether that is not of the time between a row's request and its answer."""
+    run = history.run
+    if run.clock_offset_ns is None:
+        return F.lit(False)
+    slack = SLACK_NS + run.clock_error_ns
+    stored_t = append_ms * 1_000_000 + F.lit(run.clock_offset_ns)
+    return (stored_t < F.col("invoke_t") - slack) | (stored_t > F.col("t") + slack)
+
+
+def _blocks(history: History, told: DataFrame) -> DataFrame:
+    """TP, block, n, and whether all that was told is ``alike`` what is in the log, and in time."""
+    own = told.groupBy(*TP, block_of("offset").alias("block")).agg(
+        F.bit_or(bit_of("offset")).alias("held"),
+        F.count("*").alias("n"),
+        F.bit_xor(F.xxhash64("offset", "value", F.col("told_ms"))).alias("times"),
+        F.max(_elsewhen(history, F.col("told_ms")).cast("int")).alias("late"),
+    )
+    logs = leaders_blocks(history).select(*TP, "block", *(F.col(n).alias(f"_{n}") for n in _SAME))
+    both = own.join(logs, [*TP, "block"], "left")
+    alike = (F.col("n") == F.bit_count("held")) & (F.col("late") == 0)
+    for name in _SAME:
+        alike = alike & F.coalesce(F.col(name) == F.col(f"_{name}"), F.lit(False))
+    return history.keep("told blocks", lambda: both.select(*TP, "block", "n", alike.alias("alike")))
+
+
+_SAME: Final = ("held", "n", "times")

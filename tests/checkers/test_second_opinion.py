@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from checkers.history import frames
 from checkers.history.frames import History
 from checkers.history.made.bulk import Records, probes, read_metadata
 from checkers.history.made.layout import NODES, OFFSET_NS, TOPIC, Layout, S, Times
@@ -198,7 +199,13 @@ def gathered() -> tuple[dict[str, pa.Table], dict[str, Any]]:
     return tables, {"arms": arms, "trials": trials, "clock": clock}
 
 
-def test_spark_and_duckdb_say_the_same(spark: Any) -> None:
+@pytest.mark.parametrize("folded", [False, True])
+def test_spark_and_duckdb_say_the_same(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, folded: bool
+) -> None:
+    """``folded``: as in a large history, most of which is judged by blocks."""
+    if folded:
+        monkeypatch.setattr(frames, "LIGHT_ROWS", 0)
     tables, run = gathered()
     second = SecondOpinion(tables)
     rows = {kind: table.to_pylist() for kind, table in tables.items()}
