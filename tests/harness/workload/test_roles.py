@@ -179,7 +179,7 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     assert {row["node"] for row in ok} == {1}
     listed = {(r["asked_ms"], r["offset"], r["found_ms"]) for r in ok if r["f"] == "listed_offset"}
     assert {(-1, 100, -1), (-2, 0, -1)} <= listed
-    # Asked by the wall clock, beyond all that there is.
+    # Asked by the wall clock: beyond all that there is. So there is no time to ask for again.
     assert {offset for asked_ms, offset, _ in listed if asked_ms >= 0} == {-1}
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
     assert ends == {(4, 3, 40), (4, 2, 30), (4, 1, 20)}
