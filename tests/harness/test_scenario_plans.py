@@ -172,18 +172,18 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
     scenario = SCENARIOS["returning-leader"]
     for plan in plans("returning-leader"):
-        ahead, silent, gone, again = plan.entries
-        kinds = [e.fault for e in plan.entries]
-        assert kinds == ["lagged-kill", "toxic", "kill", "move-leadership"]
+        ahead, silent, gone = plan.entries
+        assert [e.fault for e in plan.entries] == ["lagged-kill", "toxic", "kill"]
         assert ahead.params["records"] == under_test.AHEAD
         back_ms = ahead.at_ms + ahead.duration_ms
         assert ahead.duration_ms > scenario.session_timeout_ms  # another was elected
         assert silent.at_ms < back_ms < gone.at_ms < silent.at_ms + silent.duration_ms
-        assert again.at_ms > gone.at_ms + gone.duration_ms
+        # It dies when it is a second or two old, at least.
+        assert ahead.at_ms + 1000 + under_test.PATIENCE_MS > gone.at_ms
     (topic,) = scenario.topics(STAGE)
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
     (direct,) = (r for r in scenario.workloads(STAGE) if r.role == "direct-producer")
-    assert (direct.params["target"], direct.params["follows"]) == (STAGE.victim, False)
+    assert direct.params["target"] == STAGE.victim
     others = [r for r in scenario.workloads(STAGE) if r.role == "producer"]
     away_s = (under_test.AWAY_MS + RETURN_MS) / 1000
     assert sum(r.params["rate_per_s"] for r in others) * away_s < under_test.AHEAD
