@@ -83,6 +83,22 @@ def _read_to_the_end(_reads_log_end: bool, _high_watermark: int, log_end_offset:
     return log_end_offset
 
 
+def _any_generation(_generation: int, _present: int) -> bool:
+    return True
+
+
+def _later(asked_ms: int) -> int:
+    return asked_ms + 1
+
+
+def _log_end(_end_offset: int, log_end_offset: int) -> int:
+    return log_end_offset
+
+
+def _nobody(*_: Any, **__: Any) -> frozenset[int]:
+    return frozenset()
+
+
 def _first_replica() -> int:
     return 1
 
@@ -512,6 +528,42 @@ _ALL: Final = (
         found_by="truncation-loss",
         rule="acked-all-lost",
         breaks={"counts_diverging_fetches": _yes},
+    ),
+    Mutant(
+        name="obey-past-generations",
+        says="a member commits for a generation of its group that is over",
+        stands_for="KIP-62: ILLEGAL_GENERATION, so that nobody goes back on who came after it",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="stranger-committed",
+        breaks={"is_present_generation": _any_generation},
+    ),
+    Mutant(
+        name="list-after-a-time",
+        says="the offset listed for a time is that of the first record after it",
+        stands_for="KIP-79: the first record at or after a time",
+        scenario="leader-handover",
+        found_by="offsets",
+        rule="time-otherwise",
+        breaks={"searched_time_ms": _later},
+    ),
+    Mutant(
+        name="end-past-epochs-at-the-log-end",
+        says="clients are told the log's end as the end of every leader epoch",
+        stands_for="KIP-320: a consumer learns from an epoch's end that its log was cut",
+        scenario="leader-handover",
+        found_by="offsets",
+        rule="epoch-ends-otherwise",
+        breaks={"told_epoch_end": _log_end},
+    ),
+    Mutant(
+        name="never-shrink-isr",
+        says="a leader keeps a follower that lags in sync for as long as it lives",
+        stands_for="KIP-16: replica.lag.time.max.ms is how long a follower may lag",
+        scenario="isr-by-lag",
+        found_by="departures",
+        rule="lagging-in-sync",
+        breaks={"out_of_sync": _nobody},
     ),
     Mutant(
         name="stop-without-handing-over",

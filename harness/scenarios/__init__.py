@@ -26,6 +26,7 @@ from harness.scenarios.returning_follower import RETURNING_FOLLOWER
 from harness.scenarios.returning_leader import RETURNING_LEADER
 from harness.scenarios.rolling_upgrade import ROLLING_UPGRADE
 from harness.scenarios.topic_deletion import TOPIC_DELETION
+from harness.scenarios.unheard_orders import UNHEARD_ORDERS
 from harness.scenarios.zombie_broker import ZOMBIE_BROKER
 from harness.scenarios.zombie_controller import ZOMBIE_CONTROLLER
 
@@ -55,6 +56,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         IDLE_ELECTIONS,
         OVERLOADED_CONTROLLER,
         LONE_BROKER,
+        UNHEARD_ORDERS,
         MIXTURE,
     )
 }

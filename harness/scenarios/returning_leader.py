@@ -23,7 +23,6 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
-    move_leader,
     replicated_load,
     rounds,
 )
@@ -39,9 +38,9 @@ ROUND_MS = 14_000
 AWAY_MS = SESSION_TIMEOUT_MS + 2800
 """Its followers lag, it is missed for a session, is succeeded, and a little is acknowledged."""
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
-SETTLED_MS = 7500
-"""After its return: the third leads, the others are in sync again. Who comes next in the order of
-the assignment is who led first, and who writes ahead writes to that one only."""
+PATIENCE_MS = 9000
+"""For so long who writes ahead waits for its broker: until the successor is dead, which it would
+else bring ahead of it."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -55,7 +54,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
         "topic": TOPIC,
         "partition": 0,
         "target": stage.victim,
-        "follows": False,
+        "patience_ms": PATIENCE_MS,
         "acks": 1,
         "rate_per_s": float(AHEAD),
         "first_value": 2_000_000_000,
@@ -81,7 +80,6 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         )
         back_ms = at_ms + AWAY_MS
         entries += silent_death(turn, back_ms, f"leader:{TOPIC}-0")
-        entries.append(move_leader(f"first-again-{turn}", back_ms + SETTLED_MS, f"{TOPIC}-0"))
     return Plan.of(rng.getrandbits(31), entries)
 
 
@@ -92,9 +90,7 @@ RETURNING_LEADER = Scenario(
         "it has cut them and caught up: nothing that its successor acknowledged is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
-    needs=frozenset(
-        {Capability.KILL, Capability.LINKS, Capability.LOG_FILES, Capability.ELECT_LEADERS}
-    ),
+    needs=frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES}),
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

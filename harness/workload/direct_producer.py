@@ -40,13 +40,14 @@ _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``target``: the broker to begin with, null for the leader of the moment. ``follows``: whether
-    it goes on with other leaders after that one, or waits until that leads again."""
+    """``target``: the broker to begin with, null for the leader of the moment. ``patience_ms``: how
+    long it waits for a broker that refuses it, or is gone, to lead again, before it goes on with
+    another."""
 
     topic: str
     partition: int = 0
     target: int | None = None
-    follows: bool = True
+    patience_ms: int = 0
     acks: int = 1
     rate_per_s: float = 500.0
     connections: int = 64
@@ -63,8 +64,6 @@ class Params:
                 f"fields value_bytes, connections, rate_per_s; allowed: at least {MIN_BYTES}, "
                 "at least 1, above 0"
             )
-        if self.target is None and not self.follows:
-            raise ValueError("field 'params.follows': false needs a target")
 
 
 class _Produce(NamedTuple):
@@ -104,6 +103,7 @@ class DirectProducer:
         self.leader_epoch = -1
         self._newer_than: int | None = None  # while refreshing: the epoch to get beyond
         self._next_ask_ns = 0
+        self._patient_until_ns = 0
         self._op = 0
         self._no_connection = 0
 
@@ -216,6 +216,7 @@ class DirectProducer:
         """Stop producing until a broker names a leader of an epoch above ``newer_than``."""
         self._newer_than = newer_than
         self._next_ask_ns = 0
+        self._patient_until_ns = time.monotonic_ns() + self._params.patience_ms * 1_000_000
 
     def _ask_on(self, now: int) -> None:
         if now < self._next_ask_ns:
@@ -243,7 +244,7 @@ class DirectProducer:
                 if (
                     self._newer_than is not None
                     and leader in self._data
-                    and (self._params.follows or leader == self._params.target)
+                    and (leader == self.leader or time.monotonic_ns() >= self._patient_until_ns)
                     and leader_epoch > self._newer_than
                 ):
                     self.leader, self.leader_epoch = leader, leader_epoch

@@ -1,10 +1,10 @@
 """Who says where a partition begins, ends and changed hands: every broker asked, on a clock.
 
 Two questions, in turn. ListOffsets: where is the end, the beginning, the first record at or after a
-time (one of the last seconds, or of a time to come, when there is none). OffsetForLeaderEpoch:
-where did a leader epoch of the past end; consumers and followers cut and begin again by that. Each
-goes to each broker by itself over one connection a broker; who does not lead says so, and that is a
-failed operation like any other.
+time (one of the last seconds; that of a record found before; one to come, when there is none).
+OffsetForLeaderEpoch: where did a leader epoch of the past end; consumers and followers cut and
+begin again by that. Each goes to each broker by itself over one connection a broker; who does not
+lead says so, and that is a failed operation like any other.
 
 Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
 asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
@@ -32,7 +32,10 @@ _CONNECT_S: Final = 20.0
 _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
-_QUESTIONS: Final = ("latest", "epochs", "time", "earliest", "latest", "epochs", "late", "fenced")
+_QUESTIONS: Final = (
+    *("latest", "epochs", "time", "again", "earliest"),
+    *("latest", "epochs", "late", "again", "fenced"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,8 @@ class OffsetReader:
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._newest: dict[tuple[str, int], int] = {}
         """The newest leader epoch that anybody told."""
+        self._times: dict[tuple[str, int], int] = {}
+        """The time of the record that was found last."""
         self._asked = 0
         self._turn: dict[int, int] = {}
         self._recorder: LiveRecorder | None = None
@@ -136,6 +141,11 @@ class OffsetReader:
                     for tp in self._partitions
                     if newest.get(tp, 0) > 0
                 }
+            case "again":
+                return {
+                    tp: {"believed_epoch": -1, "asked_ms": found_ms}
+                    for tp, found_ms in self._times.items()
+                }
             case "time":
                 asked_ms = now_ms - _BACK_MS[turn % len(_BACK_MS)]
             case "late":
@@ -173,6 +183,8 @@ class OffsetReader:
                 found["offset"] = int(one.end_offset)
             else:
                 found |= {"offset": int(one.offset), "found_ms": int(one.timestamp)}
+                if found["found_ms"] >= 0:
+                    self._times[tp] = found["found_ms"]
                 if not error and fields["asked_ms"] == LATEST:
                     self._newest[tp] = max(leader_epoch, self._newest.get(tp, -1))
             self._row(channel, asked, tp, "fail" if error else "ok", t, **fields, **found)

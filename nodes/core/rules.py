@@ -117,6 +117,21 @@ def counts_diverging_fetches() -> bool:
     return False
 
 
+def is_present_generation(generation: int, present: int) -> bool:
+    """Only members of a group's present generation may say anything for it (KIP-62)."""
+    return generation == present
+
+
+def searched_time_ms(asked_ms: int) -> int:
+    """The record that is listed for a time is the first at that time or after it (KIP-79)."""
+    return asked_ms
+
+
+def told_epoch_end(end_offset: int, _log_end_offset: int) -> int:
+    """A leader epoch ends where the next one begins, for clients as for followers (KIP-320)."""
+    return end_offset
+
+
 def hands_over() -> bool:
     """What a broker leads goes to others before it may stop (KAFKA-340)."""
     return True
@@ -172,6 +187,10 @@ class Rules:
     offsets_commit_acks: Callable[[], int] = offsets_commit_acks
     counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     hands_over: Callable[[], bool] = hands_over
+    out_of_sync: Callable[..., frozenset[int]] = isr.out_of_sync
+    is_present_generation: Callable[[int, int], bool] = is_present_generation
+    searched_time_ms: Callable[[int], int] = searched_time_ms
+    told_epoch_end: Callable[[int, int], int] = told_epoch_end
 
 
 RULES = Rules()

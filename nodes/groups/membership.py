@@ -421,7 +421,9 @@ class Membership:
         error = group.error_of(member_id, instance_id)
         if error:
             return error
-        return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
+        if self._rules.is_present_generation(generation, group.generation):
+            return Errors.NONE
+        return Errors.ILLEGAL_GENERATION
 
     def leave(self, group: Group, member_id: str, instance_id: str | None) -> Errors:
         if not member_id:

@@ -353,7 +353,8 @@ class Partition(IsrPartition):
         """OffsetForLeaderEpoch; raises ApiError."""
         with self._lock:
             own_log = self._log_for_reading(current_leader_epoch, only_leader)
-            return EpochEnd(*own_log.end_offset_for_epoch(leader_epoch))
+            found, end = own_log.end_offset_for_epoch(leader_epoch)
+            return EpochEnd(found, self._rules.told_epoch_end(end, own_log.log_end_offset))
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -382,7 +383,7 @@ class Partition(IsrPartition):
         found = (
             own_log.offset_of_max_timestamp()
             if timestamp == MAX_TIMESTAMP
-            else own_log.offset_for_timestamp(timestamp)
+            else own_log.offset_for_timestamp(self._rules.searched_time_ms(timestamp))
         )
         if found is not None and found[1] < end:
             return ListOffsetResult(0, *found)

@@ -79,7 +79,7 @@ class IsrPartition(FollowerPartition):
         with self._lock:
             if self.log is None or not self.is_leader:
                 return
-            lagging = isr_rules.out_of_sync(
+            lagging = self._rules.out_of_sync(
                 self.isr_state,
                 self.followers,
                 local_id=self._broker_id,

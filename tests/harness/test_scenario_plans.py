@@ -165,6 +165,38 @@ def test_two_leaders_die_twice(profile: str) -> None:
             assert one.at_ms + one.duration_ms < following.at_ms
 
 
+def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
+    """Its successor is written to more slowly than it was, and dies while it cannot be heard."""
+    from harness.scenarios import returning_leader as under_test
+    from harness.scenarios.returning_follower import RETURN_MS
+
+    scenario = SCENARIOS["returning-leader"]
+    for plan in plans("returning-leader"):
+        ahead, silent, gone = plan.entries
+        assert [e.fault for e in plan.entries] == ["lagged-kill", "toxic", "kill"]
+        assert ahead.params["records"] == under_test.AHEAD
+        back_ms = ahead.at_ms + ahead.duration_ms
+        assert ahead.duration_ms > scenario.session_timeout_ms  # another was elected
+        assert silent.at_ms < back_ms < gone.at_ms < silent.at_ms + silent.duration_ms
+        # It dies when it is a second or two old, at least.
+        assert ahead.at_ms + 1000 + under_test.PATIENCE_MS > gone.at_ms
+    (topic,) = scenario.topics(STAGE)
+    assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
+    (direct,) = (r for r in scenario.workloads(STAGE) if r.role == "direct-producer")
+    assert direct.params["target"] == STAGE.victim
+    others = [r for r in scenario.workloads(STAGE) if r.role == "producer"]
+    away_s = (under_test.AWAY_MS + RETURN_MS) / 1000
+    assert sum(r.params["rate_per_s"] for r in others) * away_s < under_test.AHEAD
+
+
+def test_leaders_move_while_a_broker_hears_no_controller() -> None:
+    for plan in plans("unheard-orders"):
+        for deaf, move in zip(plan.entries[::2], plan.entries[1::2], strict=True):
+            assert (deaf.fault, move.fault) == ("link-down", "move-leadership")
+            assert deaf.params == {"target": "not-controller", "link": "control"}
+            assert deaf.at_ms < move.at_ms < deaf.at_ms + deaf.duration_ms
+
+
 def test_a_groups_coordinator_is_aimed_at() -> None:
     from harness.scenarios import group_rebalance as under_test
     from nodes.groups.store import partition_for

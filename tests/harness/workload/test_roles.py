@@ -101,10 +101,10 @@ def test_a_chosen_broker_is_kept_to_even_if_it_does_not_lead(
     assert (first["node"], first["error"]) == (2, 6)
 
 
-def test_who_does_not_follow_waits_until_its_broker_leads_again(
+def test_who_is_patient_waits_for_its_broker_to_lead_again_and_then_follows(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
-    plan = spec("direct-producer", topic="t", rate_per_s=200, target=1, follows=False)
+    plan = spec("direct-producer", topic="t", rate_per_s=200, target=1, patience_ms=3000)
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
         wait_until(lambda: mini.values)
@@ -117,7 +117,10 @@ def test_who_does_not_follow_waits_until_its_broker_leads_again(
             written = len(mini.values)
             mini.leader, mini.leader_epoch = 1, 2
         wait_until(lambda: len(mini.values) > written)
-    assert {node for node, _ in mini.values} == {1}
+        with mini.lock:
+            assert {node for node, _ in mini.values} == {1}
+            mini.leader, mini.leader_epoch = 2, 3
+        wait_until(lambda: mini.values[-1][0] == 2)
 
 
 def test_unanswered_produces_are_info_and_the_connection_is_made_anew(
@@ -179,7 +182,7 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     assert {row["node"] for row in ok} == {1}
     listed = {(r["asked_ms"], r["offset"], r["found_ms"]) for r in ok if r["f"] == "listed_offset"}
     assert {(-1, 100, -1), (-2, 0, -1)} <= listed
-    # Asked by the wall clock, beyond all that there is.
+    # Asked by the wall clock: beyond all that there is. So there is no time to ask for again.
     assert {offset for asked_ms, offset, _ in listed if asked_ms >= 0} == {-1}
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
     assert ends == {(4, 3, 40), (4, 2, 30), (4, 1, 20)}

@@ -219,3 +219,26 @@ def test_who_is_told_of_elections(is_new: int, tells: int, told: int) -> None:
     batch = builder.take()
     assert list(batch.leader_and_isr) == [1]
     assert bool(batch.update_metadata_brokers) == bool(told)
+
+
+def test_who_may_speak_for_a_group() -> None:
+    wrong = rules_with(["obey-past-generations"]).is_present_generation
+    assert [RULES.is_present_generation(g, 2) for g in (1, 2, 3)] == [False, True, False]
+    assert all(wrong(g, 2) for g in (1, 2, 3))
+
+
+def test_which_offsets_are_told() -> None:
+    assert RULES.searched_time_ms(5) == 5
+    assert rules_with(["list-after-a-time"]).searched_time_ms(5) == 6
+    assert RULES.told_epoch_end(3, 9) == 3
+    assert rules_with(["end-past-epochs-at-the-log-end"]).told_epoch_end(3, 9) == 9
+
+
+def test_who_is_out_of_sync() -> None:
+    from nodes.core.isr import committed
+
+    gone = FollowerState(3, 0, 0, NEVER_MS, NEVER_MS)
+    asked = {"local_id": 1, "leader_end": 9, "now_ms": 99, "lag_max_ms": 1}
+    wrong = rules_with(["never-shrink-isr"]).out_of_sync
+    assert RULES.out_of_sync(committed({1, 2}), {2: gone}, **asked) == {2}
+    assert wrong(committed({1, 2}), {2: gone}, **asked) == set()

@@ -1,0 +1,85 @@
+"""A broker's controller link is down while leaders change, and nothing else of it is.
+
+What the controller has to say to it stays in its queue and is tried again and again (Kafka's
+RequestSendThread gives nothing up). Meanwhile the broker goes on as it was told last: it leads in
+its own eyes, its followers follow others, and clients that ask it hear of leaders of the past. When
+the link is back it must be told everything, in order, and have the same leaders and logs as all.
+With one link for both planes its data is cut off as well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    replicated_load,
+    rounds,
+    spread,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "unheard"
+PARTITIONS = 3
+STEP_MS = 4000
+DOWN_MS = 2200
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return replicated_load(TOPIC, PARTITIONS)
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    entries: list[Entry] = []
+    for step in rounds(profile, STEP_MS):
+        at_ms = step * STEP_MS + rng.randint(200, 500)
+        entries += [
+            Entry(
+                id=f"deaf-{step}",
+                fault="link-down",
+                at_ms=at_ms,
+                duration_ms=DOWN_MS,
+                # The controller speaks to itself as well, and must be told to tell the others.
+                params={"target": "not-controller", "link": "control"},
+            ),
+            Entry(
+                id=f"move-{step}",
+                fault="move-leadership",
+                at_ms=at_ms + 700,
+                duration_ms=0,
+                params={"partitions": f"{TOPIC}-*", "order": "rotate"},
+            ),
+        ]
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+UNHEARD_ORDERS = Scenario(
+    name="unheard-orders",
+    conjecture=(
+        "What a broker could not be told while its controller link was down it is told afterwards, "
+        "in order: it leads and follows as was decided, and no acks=all record is lost."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.LINKS, Capability.ELECT_LEADERS, Capability.CONTROL_REQUESTS}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "polls", "offsets", "stale-metadata", "fencing"),
+    leader_changes=True,
+    quiesce_s=30.0,
+    profiles=BEYOND_SMOKE,
+)
