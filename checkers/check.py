@@ -194,7 +194,7 @@ def _unseen(history: History, judged: Promise, outcome: Outcome) -> list[str]:
     for arm in history.arms:
         unseen = [what for what in judged.evidence if (arm, what) not in seen]
         if unseen and (arm in {a for a, _ in seen}):
-            found.append(f"{arm}: there were no {'; no '.join(unseen)}")
+            found.append(f"{arm}: saw none of: {'; '.join(unseen)}")
     return found
 
 

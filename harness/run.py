@@ -3,6 +3,7 @@
     store/<scenario>/<run id>/
         run.json       what was asked, of which versions, how the clocks are tied (written first)
         plan.json      what was to go wrong, replayable with --plan
+        <system>.yaml  the description that a system comes from, if it does
         trials/...     live files, node folders and logs of each (arm, trial)
         history/       f=<kind>/*.parquet: the evidence, before it is judged
         results.json   the verdict, with witnesses and figures
@@ -49,6 +50,7 @@ from harness.sut.protocol import (
     ClockTie,
     HasOldReleases,
     HasPlantedBugs,
+    IsDescribed,
     SystemUnderTest,
     limits_of,
 )
@@ -125,6 +127,8 @@ def record_run(
         progress(scenario.name, room(folder, plan, len(arms) * settings.profile.rounds))
         folder.mkdir(parents=True)
         plan.save(folder / "plan.json")
+        for sut in (arm.sut for arm in arms if isinstance(arm.sut, IsDescribed)):
+            (folder / f"{sut.name}.yaml").write_text(sut.description)
     except OSError as error:
         raise SettingsError(
             f"--store: {error.filename or folder}: {error.strerror}; "

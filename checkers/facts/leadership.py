@@ -109,6 +109,12 @@ class Leadership:
         return [e for e in self.epochs if e.committed_t is not None]
 
     @property
+    def shown(self) -> bool:
+        """Whether it is known only from what brokers showed: of an epoch that nobody was shown,
+        nobody knows the leader."""
+        return bool(self.states) and self.states[-1][-1]["source"] == SHOWN
+
+    @property
     def unsure(self) -> bool:
         """Whether the topic was created again, nobody can say."""
         return any(not r.sure for r in self.regressions)
@@ -123,9 +129,7 @@ class Leadership:
         """States whose leader was not in the in-sync set before it (or may not have been), nor
         eligible besides (KIP-966). Of what was only shown nobody knows its in-sync set."""
         found = []
-        for life in self.states:
-            if life[0]["source"] == SHOWN:
-                continue
+        for life in () if self.shown else self.states:
             for before, after in pairwise(life):
                 elected = after["leader_epoch"] > before["leader_epoch"]
                 leader = after["leader"]

@@ -187,7 +187,11 @@ def _against(
     def later() -> Iterator[Epoch]:
         return islice(order.epochs, begin, None)
 
-    if not any(e.leader not in (None, node) and (e.leader or 0) >= 0 for e in later()):
+    assert of.leadership is not None
+    missed = of.leadership.shown and any(e.leader is None for e in later())
+    if not missed and not any(
+        e.leader not in (None, node) and (e.leader or 0) >= 0 for e in later()
+    ):
         return f"no other leader was committed after node {node}"
     reign = [e.leader_epoch for e in takewhile(lambda e: e.leader == node, later())]
     if last not in reign or lost.offset is None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
-    SHOWN,
     Key,
     Leadership,
     Row,
@@ -154,7 +153,7 @@ class Excuses:
         """Whether, while it was damaged, only damaged nodes were in sync; or may have been, where
         nobody tells who was."""
         known = self.known.get(key)
-        if known is None or known.states[-1][-1]["source"] == SHOWN:
+        if known is None or known.shown:
             return True
         for from_t, to_t, isr in _in_force([row for life in known.states for row in life]):
             begin, end = max(from_t, damage.from_t), min(to_t, damage.to_t)

@@ -37,6 +37,7 @@ class DescribedSystem:
         """Raises `DescriptionError`."""
         self._file = file.absolute()
         self._is = read_description(file)
+        self.description: Final = file.read_text()
         self.name: Final = self._is.name
         self.traces: Final = frozenset(self._is.evidence.rows)
         self.plane_modes: Final = frozenset(Planes(name) for name in self._is.planes)

@@ -182,6 +182,16 @@ def limits_of(sut: SystemUnderTest) -> Limits:
 
 
 @runtime_checkable
+class IsDescribed(Protocol):
+    """A system that comes from a file, which may be another one tomorrow."""
+
+    @property
+    def description(self) -> str:
+        """The file's text, to be kept with the run."""
+        ...
+
+
+@runtime_checkable
 class HasOldReleases(Protocol):
     """A system of which some releases are asked otherwise than those of today."""
 

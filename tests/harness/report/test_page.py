@@ -239,6 +239,18 @@ def test_a_run_in_which_nothing_happened(tmp_path: Path) -> None:
     assert "could not be written" not in reader.text
 
 
+def test_what_was_not_judged_is_named(tmp_path: Path) -> None:
+    """Whole checks by what the arm's system lacks, then what a check left out."""
+    arm = {"sut": "box", "planes": "single", "not_judged": {"fencing": "it lacks x"}}
+    check = {"verdict": "valid", "not_judged": [f"{A}: there were no truncations"]}
+    found = {"verdict": "valid", "scenario": "s", "arms": {A: arm}, "checks": {"lost": check}}
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    text = read(write(tmp_path).read_text()).text
+    assert "What was not judged" in text
+    assert f"fencing: {A}: it lacks x" in text
+    assert f"lost: {A}: there were no truncations" in text
+
+
 def test_an_empty_folder(tmp_path: Path) -> None:
     reader = read(write(tmp_path).read_text())
     assert "This run was never judged: there is no results.json." in reader.text

@@ -16,7 +16,14 @@ from harness.runtime.protocol import Address, Programs, SetupError
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 from harness.sut.described import DescribedSystem
-from harness.sut.protocol import ClockTie, NodeLayout, Planes, SupportLayout, limits_of
+from harness.sut.protocol import (
+    ClockTie,
+    IsDescribed,
+    NodeLayout,
+    Planes,
+    SupportLayout,
+    limits_of,
+)
 from harness.sut.registry import UnknownSystem, get
 
 CLOCK = ClockTie(monotonic_minus_wall_ns=0, error_ns=0)
@@ -226,6 +233,12 @@ def test_a_trace_is_read_as_evidence(tmp_path: Path) -> None:
     (at.dir / "t.jsonl").write_text('no row\n{"f":"plane_use","t":1}\n')
     with pytest.raises(HistoryError, match="line 1: not a JSON object"):
         list(box.evidence(at, CLOCK))
+
+
+def test_its_description_is_kept_with_the_run(whole: DescribedSystem) -> None:
+    assert isinstance(whole, IsDescribed)
+    assert whole.description == WHOLE
+    assert not isinstance(get("dualplane"), IsDescribed)
 
 
 def test_nothing_is_read_where_nothing_is_written_down(
