@@ -34,6 +34,7 @@ def witness_picture(told: WitnessStory, clock: Clock) -> Figure:
             "hovermode": "closest",
             "barmode": "overlay",
             "showlegend": False,
+            "uniformtext": {"minsize": 9, "mode": "hide"},
             "xaxis": {
                 "title": {"text": _zero(clock)},
                 "range": [begin - margin, end + margin],
