@@ -116,6 +116,20 @@ def _acks(acks: Any) -> str:
     return "all" if acks == -1 else str(acks)
 
 
+def _asked(asked_ms: Any) -> str:
+    """What ListOffsets can be asked for."""
+    known = {-1: "ends", -2: "begins"}
+    return known.get(asked_ms, f"has its first record at or after {asked_ms} ms")
+
+
+def _found(e: _Fields) -> str:
+    """An offset that was answered, with its leader epoch."""
+    if e.get("type") != "ok" or e.get("offset") is None:
+        return str(e.came_of)
+    where = "nowhere" if e.offset == -1 else f"offset {e.offset}"
+    return where if e.get("leader_epoch") is None else f"{where}, leader epoch {e.leader_epoch}"
+
+
 def _told_a_client(e: _Fields) -> str:
     """An answer about a partition; or one that named none; or what became of a read."""
     if e.get("partition") is not None:
@@ -162,6 +176,12 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         else f"a poll of {e.place} gave nothing: {e.came_of}"
     ),
     "assignment": lambda e: f"{e.process} of group {e.group}: {e.place} is {e.event}",
+    "listed_offset": lambda e: (
+        f"node {e.node} was asked where {e.place} {_asked(e.asked_ms)}: {_found(e)}"
+    ),
+    "epoch_end": lambda e: (
+        f"node {e.node} was asked where leader epoch {e.asked_epoch} ends in {e.place}: {_found(e)}"
+    ),
     "commit": lambda e: (
         f"{e.process} commits offset {e.offset} of {e.place} for group {e.group}: {e.came_of}"
     ),

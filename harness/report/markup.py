@@ -84,7 +84,7 @@ def table(
         return tag(name, content, class_="num" if index in numeric else None)
 
     heads = [
-        tag("th", cell, scope="col", class_="num" if i in numeric else None)
+        tag("th", cell, scope="col", class_="num" if i in numeric else None) if cell else tag("td")
         for i, cell in enumerate(head)
     ]
     body = tag(
@@ -94,7 +94,7 @@ def table(
         tag("tbody", [line(row) for row in rows]),
         class_=class_,
     )
-    return tag("div", body, class_="scroll", tabindex=0, role="region", aria_label="table")
+    return tag("div", body, class_="scroll", tabindex=0, role="group", aria_label="table")
 
 
 def details(summary: Content, *content: Content, open_: bool = False) -> Html:

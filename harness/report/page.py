@@ -102,8 +102,8 @@ def render(folder: Path, *, standalone: bool = False) -> str:
 def _safely(story: Story, element_id: str, name: str, make: Callable[[Story], Html]) -> Html | None:
     try:
         return make(story)
-    except Nothing as why:
-        story.left_out.append((name, str(why)))
+    except Nothing as nothing:
+        story.left_out.append((name, str(nothing)))
         return None
     except Exception as error:
         # A report is read when things are broken: one bad table must not hide the others.

@@ -34,6 +34,7 @@ def witness_picture(told: WitnessStory, clock: Clock) -> Figure:
             "hovermode": "closest",
             "barmode": "overlay",
             "showlegend": False,
+            "uniformtext": {"minsize": 9, "mode": "hide"},
             "xaxis": {
                 "title": {"text": _zero(clock)},
                 "range": [begin - margin, end + margin],
@@ -77,10 +78,10 @@ def _bars(told: WitnessStory, lanes: Sequence[str], clock: Clock) -> list[Figure
     for node, begin, end in told.down:
         place = lanes.index(f"node {node}")
         found.append((begin, end, place, "$move", _DOWN, f"node {node} is down"))
-    clipped = [
-        (max(b, told.begin_t), min(e, told.end_t), *rest)
-        for b, e, *rest in found
-        if min(e, told.end_t) >= max(b, told.begin_t)
+    clipped: list[Bar] = [
+        (max(bar[0], told.begin_t), min(bar[1], told.end_t), *bar[2:])
+        for bar in found
+        if min(bar[1], told.end_t) >= max(bar[0], told.begin_t)
     ]
     if not clipped:
         return []

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.report import units
 from harness.report.command import command
-from harness.report.key_figures import order_arms, value
+from harness.report.key_figures import value
+from harness.report.run_folder import order_arms
 from harness.runs.rows import FIGURES
 
 if TYPE_CHECKING:

@@ -281,7 +281,8 @@ def played_s(run: Mapping[str, Any], started_at_ms: int) -> float | None:
     ends = [t["end_t"] for t in run.get("trials") or () if t.get("end_t")]
     if not ends or offset_ns is None:
         return None
-    return round(max(0.0, (max(ends) - offset_ns) / 1e9 - started_at_ms / 1000), 1)
+    ended_s = float(max(ends) - offset_ns) / 1e9
+    return round(max(0.0, ended_s - started_at_ms / 1000), 1)
 
 
 def _text(value: Any) -> str | None:

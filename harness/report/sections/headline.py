@@ -85,10 +85,12 @@ def _reasons(reasons: list[str]) -> Html | None:
         return None
     lines.sort(key=lambda line: _BROKEN.match(line) is None)
     items = [tag("li", _reason(line)) for line in lines]
+    broken = sum(_BROKEN.match(line) is not None for line in lines)
+    shown = min(broken or len(items), _SHOWN)  # beside what is broken, doubts are for later
     more = None
-    if len(items) > _SHOWN:
-        more = details(f"{len(items) - _SHOWN} more", tag("ul", items[_SHOWN:]))
-    return tag("div", tag("h2", "Why"), tag("ul", items[:_SHOWN]), more, class_="why")
+    if len(items) > shown:
+        more = details(f"{len(items) - shown} more", tag("ul", items[shown:]))
+    return tag("div", tag("h2", "Why"), tag("ul", items[:shown]), more, class_="why")
 
 
 def _reason(line: str) -> Content:

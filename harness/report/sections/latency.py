@@ -113,7 +113,7 @@ def plot(element_id: str, label: str, *caption: Content) -> Html:
     """A place for a picture; the page's script draws ``Story.figures[element_id]`` into it."""
     return tag(
         "figure",
-        tag("div", class_="plot", id=element_id, role="img", aria_label=plain(label)),
+        tag("div", class_="plot", id=element_id, role="group", aria_label=plain(label)),
         tag("figcaption", *caption),
     )
 

@@ -17,7 +17,14 @@ from harness.report.page import render
 from harness.report.run_folder import RunFolder
 from harness.report.story import Story
 from harness.report.witness_picture import witness_picture
-from harness.report.witness_story import first_broken, partition_of, tell
+from harness.report.witness_story import (
+    Broken,
+    WitnessStory,
+    _meanwhile,
+    first_broken,
+    partition_of,
+    tell,
+)
 from tests.harness.report.conftest import CHAOS_S, FLOOD, HEIR, MOVES, TOPIC, VICTIM, S
 from tests.harness.report.test_page import A, B, read, results
 
@@ -73,6 +80,18 @@ def test_it_stands_before_everything_else(run: Path) -> None:
     assert "could not be written" not in reader.text
 
 
+def test_what_is_broken_comes_before_what_is_not_known(run: Path) -> None:
+    judged(run, violation("acked-all-lost", 5.0))
+    path = run / "results.json"
+    found = json.loads(path.read_text())
+    doubts = [f"recovery: {A}, trial 0: doubt {n}" for n in range(3)]
+    found["reasons"] = [*doubts, "truncation-loss: 3 x acked-all-lost: gone"]
+    path.write_text(json.dumps(found))
+    page = render(run)
+    why = page[page.index('class="why"') : page.index('id="wrong"')]
+    assert 0 < why.index("acked-all-lost") < why.index("3 more") < why.index("doubt 0")
+
+
 def test_a_run_that_is_not_red_has_none(run: Path) -> None:
     judged(run)
     reader = read(render(run))
@@ -114,6 +133,17 @@ def test_before_the_move_another_leads(run: Path) -> None:
     early = judged(run, violation("acked-all-lost", FLOOD[0] - 0.2))
     told = tell(early, first_broken(early))  # type: ignore[arg-type]
     assert "flood" not in told.witness[-1].meanwhile
+
+
+def test_who_is_down_meanwhile() -> None:
+    broken = Broken("c", "", "r", "", "it broke", A, 0, [{"f": "produce", "t": 50}])
+    told = WitnessStory(broken, None, 0, 100, down=[(2, 10, 20), (3, 15, 2**62)])
+    assert [_meanwhile(told, t) for t in (5, 10, 17, 20)] == [
+        "",
+        "node 2 is down",
+        "node 2 is down; node 3 is down",
+        "node 3 is down",
+    ]
 
 
 def test_the_picture_is_sound_for_plotly(run: Path) -> None:

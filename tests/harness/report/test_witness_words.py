@@ -43,6 +43,16 @@ def test_the_state_in_the_end() -> None:
     assert "deletion of t is still under way" in sentence({**row, "what": "deletion"})
 
 
+def test_where_a_log_ends() -> None:
+    row = {"f": "listed_offset", "t": 5, "type": "ok", "node": 2, "topic": "t", "partition": 0}
+    row |= {"asked_ms": -1, "offset": 7, "leader_epoch": 3}
+    assert sentence(row) == "node 2 was asked where t-0 ends: offset 7, leader epoch 3"
+    at = {**row, "asked_ms": 99, "offset": -1, "leader_epoch": None}
+    assert sentence(at).endswith("has its first record at or after 99 ms: nowhere")
+    epoch = {**row, "f": "epoch_end", "asked_epoch": 2, "type": "fail", "error": 6}
+    assert "where leader epoch 2 ends in t-0: failed: NOT_LEADER_OR_FOLLOWER" in sentence(epoch)
+
+
 def test_what_brokers_tell_clients() -> None:
     told = {"f": "metadata", "t": 5, "node": 2, "topic": "t", "error": 0, "controller_id": 3}
     whole = {**told, "partition": 0, "leader": 1, "leader_epoch": 4, "isr": [1, 2]}
