@@ -15,6 +15,9 @@ its rows or columns mean. A fact judges nothing.
     segments     a trial's time cut where a fault begins or ends
     floods       on whom each flood lay, from when to when, and whether it lasted
     cuts         truncations, each with the demotion that led to it
+    blocks       folding: a row for each block of 64 numbers instead of one for each
+    log_blocks   final logs, folded by replica and block of offsets
+    value_blocks values, folded: blocks of which nothing is odd
     accounts     what became of every value: offered, and found (or not) in the final log
     disputes     what every witness says of one offset
     control_requests control requests as brokers handled them and forgers had them answered

@@ -44,6 +44,7 @@ from checkers.facts.answers import deletion_steps
 from checkers.facts.calm import brokers
 from checkers.facts.clients import Sum, healed_trials, sums
 from checkers.facts.committed import committed
+from checkers.facts.leadership import Key
 from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -102,9 +103,22 @@ def _unseen(history: History, outcome: Outcome, seen: AfterHealing) -> None:
     """What there was, and of which nobody told how it was in the end."""
     for node in sorted(brokers(history).get(seen.key, set()) - seen.nodes.keys()):
         outcome.unknown(*seen.key, f"how node {node} was in the end was not read")
-    for key in sorted(key for key in committed(history) if key[:2] == seen.key):
+    for key in _partitions_of(history).get(seen.key, ()):
         if key[:3] not in deletion_steps(history) and key[2:] not in seen.partitions:
             outcome.unknown(*seen.key, f"how {key[2]}-{key[3]} was in the end was not read")
+
+
+def _partitions_of(history: History) -> dict[Trial, list[Key]]:
+    """By trial, every partition of which anything was committed."""
+
+    def make() -> dict[Trial, list[Key]]:
+        found: dict[Trial, list[Key]] = {}
+        for key in sorted(committed(history)):
+            found.setdefault(key[:2], []).append(key)
+        return found
+
+    by_trial: dict[Trial, list[Key]] = history.memo("partitions by trial", make)
+    return by_trial
 
 
 def _nodes(outcome: Outcome, seen: AfterHealing) -> None:
