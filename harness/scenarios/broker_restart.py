@@ -33,7 +33,8 @@ STEP_MS = 2500
 LAG_MS = 400
 DOWN_MS = 800
 """At most, but for pauses."""
-ALONE_MS = 5000
+CALM_MS = 2500
+ALONE_MS = CALM_MS + 1000 + 2 * DOWN_MS
 """In the end one is stopped when all have been back for a while: that nobody leads then what it led
 is nobody else's doing (`checkers.promises.handing_over`)."""
 SESSION_TIMEOUT_MS = 2000
@@ -105,9 +106,12 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             Entry(
                 id="stop-alone",
                 fault="stop",
-                at_ms=at_ms + alone_ms - DOWN_MS,
-                duration_ms=DOWN_MS,
-                params={"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"},
+                at_ms=at_ms + DOWN_MS,
+                duration_ms=CALM_MS + 1000 + DOWN_MS,
+                params={
+                    "target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}",
+                    "calm_ms": CALM_MS,
+                },
             )
         )
     return Plan.of(rng.getrandbits(31), entries)
