@@ -84,6 +84,21 @@ def test_only_the_inter_broker_listener_is_let_in_above_the_limit(start: Any, wi
     assert waiting.answer() == (2).to_bytes(4, "big")
 
 
+def test_what_each_plane_has_served_is_counted(start: Any, wire: Any) -> None:
+    """By (plane, listener, api key): the broker's own word of which plane did what."""
+    running = start(**DUAL)
+    for name, api_key, times in (("DATA", 3, 2), ("CLIENT", 3, 1), ("CONTROL", 4, 3)):
+        client = running.client(name)
+        for correlation_id in range(times):
+            client.send(wire.request(api_key, correlation_id))
+            client.answer()
+    assert running.server.served() == {
+        ("data", "DATA", 3): 2,
+        ("data", "CLIENT", 3): 1,
+        ("control", "CONTROL", 4): 3,
+    }
+
+
 def test_connections_are_dealt_out_in_turn(start: Any, wire: Any) -> None:
     running = start(num_network_threads="3", **DUAL)
     clients = [running.client("CLIENT") for _ in range(6)]
