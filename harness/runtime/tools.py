@@ -122,6 +122,8 @@ def install_toxiproxy() -> str:
         raise SetupError(
             f"{TOXIPROXY_BINARY} is not on PATH and there is no Go to build it; run: {run}"
         )
+    says = f"biplane: building {TOXIPROXY_BINARY} {TOXIPROXY_VERSION}, once (about a minute)"
+    print(says, file=sys.stderr, flush=True)
     target = bin_dir() / TOXIPROXY_BINARY
     scratch = bin_dir() / f".install-{os.getpid()}"
     scratch.mkdir(parents=True, exist_ok=True)
