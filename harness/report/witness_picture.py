@@ -127,7 +127,7 @@ def _marks(witness: Sequence[Line], lanes: Sequence[str], clock: Clock) -> list[
                 last.append(line)
             else:
                 groups.append([line])
-    look: dict[str, Any] = {"symbol": "circle", "color": "$bad"}
+    look: dict[str, Any] = {"symbol": "circle", "color": "$bad", "opacity": 1, "line": {"width": 0}}
     look["size"] = [19 if len(group) == 1 else 27 for group in groups]
     return [
         trace(
