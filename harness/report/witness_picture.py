@@ -14,6 +14,8 @@ _LANE_PX: Final = 34
 _LED: Final = "leader, as committed"
 _OTHERS: Final = "clients and harness"
 _DOWN: Final = "down"
+_MARK_SHARE: Final = 0.025
+"""Of the picture's width: so wide is a mark."""
 
 
 def witness_picture(told: WitnessStory, clock: Clock) -> Figure:
@@ -110,23 +112,42 @@ def _colour(node: int) -> str:
 
 
 def _marks(witness: Sequence[Line], lanes: Sequence[str], clock: Clock) -> list[Figure]:
-    """The events that prove it, each with its number."""
+    """The events that prove it, each with its number; those that would lie upon each other as one
+    mark with all their numbers."""
 
     def lane(line: Line) -> int:
         return lanes.index(_OTHERS if line.node is None else f"node {line.node}")
 
-    look: dict[str, Any] = {"symbol": "circle", "size": 19, "color": "$bad"}
+    apart_ns = (witness[-1].t - witness[0].t) * _MARK_SHARE
+    groups: list[list[Line]] = []
+    for place in sorted({lane(line) for line in witness}):
+        for line in (line for line in witness if lane(line) == place):
+            last = groups[-1] if groups else None
+            if last and lane(last[0]) == place and line.t - last[0].t <= apart_ns:
+                last.append(line)
+            else:
+                groups.append([line])
+    look: dict[str, Any] = {"symbol": "circle", "color": "$bad", "opacity": 1, "line": {"width": 0}}
+    look["size"] = [19 if len(group) == 1 else 27 for group in groups]
     return [
         trace(
             mode="markers+text",
-            x=[round(clock.seconds(line.t), 6) for line in witness],
-            y=[lane(line) for line in witness],
-            text=[str(line.number) for line in witness],
+            x=[round(clock.seconds(group[0].t), 6) for group in groups],
+            y=[lane(group[0]) for group in groups],
+            text=[_numbers(group) for group in groups],
             textposition="middle center",
             textfont={"color": "$bg", "size": 11.5},
             marker=look,
-            hovertext=[f"<b>{line.number}</b> {plain(line.says)}" for line in witness],
+            hovertext=[
+                "<br>".join(f"<b>{line.number}</b> {plain(line.says)}" for line in group)
+                for group in groups
+            ],
             hoverinfo="text",
             cliponaxis=False,
         )
     ]
+
+
+def _numbers(group: Sequence[Line]) -> str:
+    first, last = group[0].number, group[-1].number
+    return str(first) if len(group) == 1 else f"{first}-{last}"

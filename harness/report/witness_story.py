@@ -26,7 +26,7 @@ _KINDS: Final = {
 }
 """Of its partition, what is told beside the witness."""
 _BEFORE_NS: Final = 2_000_000_000
-_ROWS: Final = 40
+_ROWS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,8 @@ def _leads(rows: Iterable[Row], end_t: int) -> list[Lead]:
 
 
 def _duties(rows: Iterable[Row], down: list[tuple[int, int, int]], end_t: int) -> list[Duty]:
-    """From a broker's word that it leads or follows until its next one, or until it is down."""
+    """From a broker's word that it leads or follows (of one that is coming up: from its serving)
+    until its next one, or until it is down."""
     changes: dict[int, list[tuple[int, str]]] = {}
     for row in rows:
         if row["f"] in ("leader_change", "replica_stop") and row["node"] is not None:
@@ -223,11 +224,12 @@ def _duties(rows: Iterable[Row], down: list[tuple[int, int, int]], end_t: int) -
             changes.setdefault(row["node"], []).append((row["t"], role))
     found = []
     for node, steps in sorted(changes.items()):
-        stops = [begin for of, begin, _ in down if of == node]
-        for index, (t, role) in enumerate(steps):
+        own = [(begin, end) for of, begin, end in down if of == node]
+        for index, (told_t, role) in enumerate(steps):
             until = steps[index + 1][0] if index + 1 < len(steps) else end_t
-            until = min([until, *(stop for stop in stops if stop > t)])
-            if role and t <= end_t:
+            t = max([told_t, *(end for begin, end in own if begin <= told_t < end)])
+            until = min([until, *(begin for begin, _ in own if begin > t)])
+            if role and t <= min(end_t, until):
                 found.append(Duty(node, role, t, max(t, min(until, end_t))))
     return found
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.report import units
+from harness.report import script, units
 from harness.report.command import command
 from harness.report.key_figures import value
 from harness.report.run_folder import order_arms
@@ -170,6 +170,8 @@ def collect(outcomes: Iterable[Outcome], store: Path, into: Path) -> Path:
     for outcome in outcomes:
         target = into / outcome.folder.absolute().relative_to(store.absolute())
         _copy(outcome.folder, target, evidence=outcome.verdict != "valid")
+        if any(outcome.folder.glob("plotly-*.min.js")):
+            script.put_beside(target, into)
     table = store / INDEX_FILE
     if table.is_file():
         shutil.copy2(table, into / INDEX_FILE)
@@ -178,9 +180,7 @@ def collect(outcomes: Iterable[Outcome], store: Path, into: Path) -> Path:
 
 def _copy(folder: Path, target: Path, *, evidence: bool) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    names = [*_LOOKED_AT, *(p.name for p in folder.glob("plotly-*.min.js"))]
-    names += ["history"] if evidence else []
-    for name in names:
+    for name in (*_LOOKED_AT, *(("history",) if evidence else ())):
         source = folder / name
         if source.is_dir():
             shutil.copytree(source, target / name, dirs_exist_ok=True)

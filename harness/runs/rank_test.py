@@ -8,18 +8,13 @@ well. What *is* assumed is that the order of runs means nothing: a host that get
 like another.
 
 No table and no normal approximation: the sums are counted by multiplying out, all of them at once
-in one long integer (a slot of 64 bits for each sum).
+in one long integer, with a slot for each sum that is wide enough for every count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
-from typing import Final
-
-_SLOT: Final = 64
-MOST: Final = 60
-"""Values in all: more could overflow a slot."""
 
 
 def p_larger(newer: Sequence[float], older: Sequence[float]) -> float:
@@ -27,18 +22,17 @@ def p_larger(newer: Sequence[float], older: Sequence[float]) -> float:
     is nothing to compare."""
     if not newer or not older:
         return 1.0
-    if len(newer) + len(older) > MOST:
-        raise ValueError(f"{len(newer) + len(older)} values; allowed: up to {MOST}")
-    ranks = doubled_ranks([*newer, *older])
-    observed = sum(ranks[: len(newer)])
+    ranks, chosen = doubled_ranks([*newer, *older]), len(newer)
+    observed = sum(ranks[:chosen])
+    slot = comb(len(ranks), min(chosen, len(ranks) // 2)).bit_length() + 1
     # sums[j]: in slot s, how many choices of j of the ranks seen so far sum to s.
-    sums = [1] + [0] * len(newer)
+    sums = [1] + [0] * chosen
     for rank in ranks:
-        for j in range(len(newer), 0, -1):
-            sums[j] += sums[j - 1] << (_SLOT * rank)
+        for j in range(chosen, 0, -1):
+            sums[j] += sums[j - 1] << (slot * rank)
     # The sum of a number's digits is its remainder by one less than their base.
-    as_high = (sums[-1] >> (_SLOT * observed)) % ((1 << _SLOT) - 1)
-    return as_high / comb(len(ranks), len(newer))
+    as_high = (sums[-1] >> (slot * observed)) % ((1 << slot) - 1)
+    return as_high / comb(len(ranks), chosen)
 
 
 def doubled_ranks(values: Sequence[float]) -> list[int]:

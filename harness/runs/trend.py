@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean, median
 from typing import Final
 
-from harness.runs.rank_test import MOST, p_larger
+from harness.runs.rank_test import p_larger
 from harness.runs.rows import FIGURES, Row
 
 LAST: Final = 30
@@ -38,8 +38,8 @@ WINDOWS: Final = (3, 4, 5, 6, 8, 10, 12, 15, 20)
 some while is not yet what is usual."""
 MIN_BEFORE: Final = 8
 """Of fewer runs nobody knows what is usual."""
-MOST_LAST: Final = MOST - WINDOWS[-1]
-"""So many are as many as the test counts exactly."""
+MOST_LAST: Final = 100
+"""Counting takes its time."""
 UNKNOWN: Final = "unknown"
 """The share of runs that end so, as a figure."""
 MEASURED: Final = "not measured: "
@@ -203,9 +203,11 @@ def _changes(
             cut = len(sample) - newest
             now = [value for value, _ in sample[cut:]]
             before = [value for value, _ in sample[max(0, cut - last) : cut]]
+            if not _matters(name, before, now, sign, least):
+                continue  # asked first, for it is quick
             p = p_larger([sign * v for v in now], [sign * v for v in before])
             chance = min(1.0, p * len(windows) * tests)
-            if chance > alpha or not _matters(name, median(before), median(now), least):
+            if chance > alpha:
                 continue
             if surest is None or chance < surest.chance:
                 surest = Change(
@@ -220,11 +222,15 @@ FLOOR: Final = 1.0
 """A millisecond, or one record: less is nothing."""
 
 
-def _matters(name: str, earlier: float, now: float, least: float) -> bool:
-    """Of shares of runs (unknown, not measured) all that is sure does."""
-    size = abs(now - earlier)
+def _matters(
+    name: str, before: Sequence[float], now: Sequence[float], sign: float, least: float
+) -> bool:
+    """Whether it went that way, and far enough. Of shares of runs (unknown, not measured) every
+    step does."""
     if name not in FIGURES:
-        return True
+        return sign * (mean(now) - mean(before)) > 0
+    earlier = median(before)
+    size = sign * (median(now) - earlier)
     return size >= FLOOR and size >= least * abs(earlier)
 
 

@@ -39,15 +39,15 @@
   const pill = (verdict) => make("span", { class: "pill " + verdict }, verdict);
 
   // -- what is chosen
-  const chosen = () => {
+  const inAddress = () => {
     const asked = new URLSearchParams(location.hash.slice(1));
     return Object.fromEntries([...filters, "search", "figure"].map((name) => [name, asked.get(name) || ""]));
   };
   const choose = (changes) => {
-    const asked = new URLSearchParams();
-    for (const [name, value] of Object.entries({ ...chosen(), ...changes })) if (value) asked.set(name, value);
+    state.asked = { ...state.asked, ...changes };
     state.shown = PAGE;
-    history.replaceState(null, "", "#" + asked);
+    const set = Object.entries(state.asked).filter(([, value]) => value);
+    history.replaceState(null, "", "#" + new URLSearchParams(set));
     show();
   };
   const fits = (row, asked, without) =>
@@ -229,7 +229,7 @@
 
   // -- all together
   const show = () => {
-    const asked = chosen();
+    const asked = state.asked;
     fill(asked);
     const found = rows.filter((row) => fits(row, asked));
     const runs = new Set(found.map((row) => row.path)).size;
@@ -247,9 +247,14 @@
   element("filters").addEventListener("submit", (event) => event.preventDefault());
   element("clear").addEventListener("click", () => choose(Object.fromEntries([...filters, "search"].map((name) => [name, ""]))));
   element("more").addEventListener("click", () => { state.shown += PAGE; show(); });
-  addEventListener("hashchange", () => { if (!document.getElementById(location.hash.slice(1))) show(); });
+  addEventListener("hashchange", () => {
+    if (element(location.hash.slice(1))) return; // a jump inside the page
+    state.asked = inAddress();
+    show();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   matchMedia("(max-width: 660px)").addEventListener("change", show);
+  state.asked = inAddress();
   compare();
   show();
 })();

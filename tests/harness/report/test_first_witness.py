@@ -20,6 +20,7 @@ from harness.report.witness_picture import witness_picture
 from harness.report.witness_story import (
     Broken,
     WitnessStory,
+    _duties,
     _meanwhile,
     first_broken,
     partition_of,
@@ -153,12 +154,38 @@ def test_the_picture_is_sound_for_plotly(run: Path) -> None:
     plain = re.sub(r'"\$[a-z0-9-]+"', '"#123456"', json.dumps(figure, allow_nan=False))
     drawn = go.Figure(json.loads(plain))
     bars, marks = drawn.data
-    assert list(marks.text) == ["1", "2"]
+    place = dict(zip(marks.text, marks.y, strict=True))
     assert min(bars.x) >= 0
     lanes = list(drawn.layout.yaxis.ticktext)
     assert "leader, as committed" in lanes
-    assert lanes[marks.y[0]] == "clients and harness"
-    assert lanes[marks.y[1]] == f"node {HEIR}"
+    assert lanes[place["1"]] == "clients and harness"
+    assert lanes[place["2"]] == f"node {HEIR}"
+
+
+def test_marks_that_fall_together_are_one(run: Path) -> None:
+    times = (0.0, 1.0, 1.001, 9.0)
+    events = [
+        {"f": "log_read", "t": ZERO + int(t * S), "process": "p", "node": HEIR, "topic": TOPIC}
+        | {"partition": 1, "offset": 3, "value": 4}
+        for t in times
+    ]
+    events[2] |= {"node": VICTIM}
+    events.append({**events[3], "t": events[3]["t"] + 1000})
+    story = judged(run, violation("acked-all-lost", 0, events=events))
+    told = tell(story, first_broken(story))  # type: ignore[arg-type]
+    figure = witness_picture(told, story.clocks[A, 0])
+    lanes, marks = figure["layout"]["yaxis"]["ticktext"], figure["data"][-1]
+    at = {text: lanes[y] for text, y in zip(marks["text"], marks["y"], strict=True)}
+    assert at == dict.fromkeys(("1", "2", "4-5"), f"node {HEIR}") | {"3": f"node {VICTIM}"}
+
+
+def test_who_comes_up_serves_before_it_leads() -> None:
+    rows = [
+        {"f": "leader_change", "t": 15, "node": 2, "role": "follower"},
+        {"f": "leader_change", "t": 30, "node": 2, "role": "leader"},
+    ]
+    duties = _duties(rows, [(2, 10, 20), (2, 40, 50), (3, 0, 99)], 60)
+    assert [(d.role, d.t, d.until_t) for d in duties] == [("follower", 20, 30), ("leader", 30, 40)]
 
 
 def test_without_a_history_the_witness_is_told(tmp_path: Path) -> None:

@@ -39,10 +39,12 @@ MEASURE = """<script>addEventListener("load", () => setTimeout(() => {
 }, 300))</script></body>"""
 
 
-def look(page: Path, width: int = 1280, scheme: str = "light", at: str = "") -> str:
-    """What became of the page, as markup; fails when anything was said in the console."""
+def look(page: Path, width: int = 1280, scheme: str = "light", at: str = "", act: str = "") -> str:
+    """What became of the page, as markup; fails when anything was said in the console. ``act``:
+    script that does what a reader would."""
     measured = page.with_name(f"measured-{page.name}")
-    measured.write_text(page.read_text().replace("</body>", MEASURE))
+    acted = f"<script>{act}</script>{MEASURE}"
+    measured.write_text(page.read_text().replace("</body>", acted))
     dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
     done = subprocess.run(
         [
@@ -108,6 +110,30 @@ def test_what_is_chosen_stands_in_the_address(store: Path) -> None:
     red = look(store / "index.html", at="#verdict=invalid&figure=avoidable_loss")
     assert "1 of 31 runs, 1 rows" in red
     assert "fencing: stale-epoch" in red
+
+
+def test_filters_jumps_sorting_and_two_side_by_side(store: Path) -> None:
+    act = """
+      const change = (id, value) => { const field = document.getElementById(id);
+        field.value = value; field.dispatchEvent(new Event("change")); };
+      const click = (selector, n) => document.querySelectorAll(selector)[n || 0].click();
+      change("scenario", "request-flood");
+      location.hash = "#runs";
+      change("arm", "dualplane-dual");
+      click("#table th button", 6);  // control p99, the largest first
+      click("#table input");
+      click("#table input", 29);
+      document.documentElement.dataset.first =
+        document.querySelector("#table tbody tr").children[8].textContent;
+    """
+    dom = look(store / "index.html", act=act)
+    assert "30 of 31 runs, 30 rows" in dom, "a jump in the page loses no filter"
+    assert float(value(dom, "first").split()[0]) > 12, "the slowest of all"
+    compared = dom[dom.index('id="comparison"') :]
+    of_p99 = compared[compared.index("control latency under faults, p99") :]
+    ratio = re.search(r"([0-9.]+)×</td>", of_p99)  # noqa: RUF001
+    assert ratio is not None
+    assert 0 < float(ratio.group(1)) < 1
 
 
 @pytest.mark.parametrize(("width", "scheme"), [LOOKS[0], LOOKS[-1]])

@@ -61,6 +61,10 @@ def test_the_worst_exit_code_wins(session: Any) -> None:
     assert session.done.returncode == 1, session.done.stdout + session.done.stderr
 
 
+def test_nothing_is_warned_of(session: Any) -> None:
+    assert "Warning" not in session.done.stdout
+
+
 def test_each_case_carries_its_verdict(session: Any) -> None:
     found = {name: properties(case) for name, case in session.cases.items()}
     assert found["request-flood"]["verdict"] == "valid"

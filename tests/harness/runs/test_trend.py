@@ -219,7 +219,7 @@ def test_from_a_day_on(store: Path, biplane: Any) -> None:
     ("options", "says"),
     [
         (["--since", "yesterday"], "allowed: a day"),
-        (["--last", "500"], "allowed: 8 to 40"),
+        (["--last", "500"], "allowed: 8 to 100"),
         (["--alpha", "2"], "between 0 and 1"),
         (["--scenario", "moon"], "allowed: request-flood"),
     ],
