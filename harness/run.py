@@ -170,7 +170,7 @@ def record_run(
 def _start_spark(folder: Path) -> None:
     """What judges takes seconds to start: it does so while nodes are stopped, when no load is left
     that it could disturb, and while the history is finished."""
-    live = sum(path.stat().st_size for path in folder.glob("trials/*/*/live/*.jsonl"))
+    live = sum(path.stat().st_size for path in folder.glob("trials/*/live/*.jsonl"))
     start_ahead(small=live <= SMALL_ROWS * _BYTES_A_ROW)
 
 

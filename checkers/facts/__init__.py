@@ -12,6 +12,7 @@ its rows or columns mean. A fact judges nothing.
     lives        a broker's lives: what it knew ends with its process
     timeline     what held when: spans of time looked up for every row of a load
     trials       a trial's own rows
+    tellers      which brokers wrote down anything of a kind
     segments     a trial's time cut where a fault begins or ends
     floods       on whom each flood lay, from when to when, and whether it lasted
     cuts         truncations, each with the demotion that led to it

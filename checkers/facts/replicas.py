@@ -16,6 +16,7 @@ has lost records. And at 0 where nothing may have moved the leader's, whatever i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -93,13 +94,17 @@ def _proved(history: History) -> dict[Key, dict[str, tuple[int, Any]]]:
         "read": ("fetch", "type = 'ok' and offset >= 0 and topic is not null"),
         "acked": ("produce", "type = 'ok' and acks = -1 and offset >= 0"),
     }
-    for name, (kind, condition) in sources.items():
-        if not history.has(kind):
-            continue
-        rows = history.frame(kind).where(condition).groupBy(*TP)
-        highest = rows.agg(F.max("offset").alias("n"), F.max_by("value", "offset").alias("value"))
-        for row in highest.toArrow().to_pylist():
-            found.setdefault(key_of(row), {})[name] = (row["n"], row["value"])
+    highest = [
+        history.frame(kind)
+        .where(condition)
+        .groupBy(*TP, F.lit(name).alias("name"))
+        .agg(F.max("offset").alias("n"), F.max_by("value", "offset").alias("value"))
+        for name, (kind, condition) in sources.items()
+        if history.has(kind)
+    ]
+    if highest:
+        for row in functools.reduce(lambda a, b: a.unionAll(b), highest).toArrow().to_pylist():
+            found.setdefault(key_of(row), {})[row["name"]] = (row["n"], row["value"])
     return found
 
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.calm import brokers
 from checkers.facts.decisions import from_log
+from checkers.facts.tellers import tellers
 from checkers.facts.times import times
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
@@ -194,38 +195,25 @@ def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
         yield "ZooKeeper's clock cannot be compared with others: run.json does not tie it to them"
     system = history.run.arms.get(key[0], {}).get("sut")
     for kind in STEADY:
-        tellers = _tellers(history, kind)
-        others = [t for t in tellers if history.run.arms.get(t[0], {}).get("sut") == system]
+        told = tellers(history, kind)
+        others = [t for t in told if history.run.arms.get(t[0], {}).get("sut") == system]
         if not others and kind not in history.run.arms.get(key[0], {}).get("traces", ()):
             continue
         expected = brokers(history).get(key, set())
         if kind == "leader_change":  # who was never in sync may have had no replica
             expected = expected & {n for r in states for n in r["isr"] or ()}
-        for node in sorted(expected - tellers.get(key, set())):
+        for node in sorted(expected - told.get(key, set())):
             yield f"node {node} wrote no row of {kind}, as others did"
-        if key not in tellers and not expected:
+        if key not in told and not expected:
             yield f"nobody wrote a row of {kind}, as in other trials"
     wrote = {
         r["node"] for r in rows_of(history, "source", key) if r["node"] is not None and r["rows"]
     }
     for node in sorted(wrote - brokers(history).get(key, set())):
         yield f"nobody tells of the life of node {node}"
-    sent, answered = _tellers(history, "control_send"), _tellers(history, "control_response")
+    sent, answered = tellers(history, "control_send"), tellers(history, "control_response")
     for node in sorted(sent.get(key, set()) - answered.get(key, set())):
         yield f"node {node} sent control requests, and tells of no answer"
-
-
-def _tellers(history: History, kind: str) -> dict[tuple[str, int], set[int]]:
-    def make() -> dict[tuple[str, int], set[int]]:
-        found: dict[tuple[str, int], set[int]] = {}
-        if history.has(kind):
-            rows = history.frame(kind).where("node is not null")
-            for row in rows.select("arm", "trial", "node").distinct().toArrow().to_pylist():
-                found.setdefault((row["arm"], row["trial"]), set()).add(row["node"])
-        return found
-
-    found: dict[tuple[str, int], set[int]] = history.memo(f"tellers of {kind}", make)
-    return found
 
 
 def _most(reasons: Any) -> str:

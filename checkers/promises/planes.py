@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.calm import brokers
+from checkers.facts.tellers import tellers
 from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -173,19 +174,40 @@ def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None
         if strange and place[:2] in judged and place not in told:
             told.add(place)
             outcome.add(_strangers_connection(row))
-    if history.has("plane_use"):
-        use = history.frame("plane_use").where("plane = 'control' and requests > 0")
-        use = use.where(~F.col("api").isin(*CONTROL_APIS, *_TO_THE_CONTROLLER))
-        served = use.groupBy("arm", "trial", "node", "listener", "api").agg(
-            F.sum("requests").alias("n"), F.min("t").alias("t")
-        )
-        for row in served.toArrow().to_pylist():
+    for row in _used(history, "control"):
+        if row["api"] not in (*CONTROL_APIS, *_TO_THE_CONTROLLER):
             outcome.add(_served_data(row))
+
+
+def _used(history: History, plane: str, *, since_upgrade: bool = False) -> Iterator[dict[str, Any]]:
+    """What brokers counted on a plane: arm, trial, node, listener, api, n, and the first ``t``.
+    ``since_upgrade``: only of when they had been given their control plane, where they were."""
+
+    def make() -> list[dict[str, Any]]:
+        use = history.frame("plane_use").where("requests > 0 and api is not null")
+        names = ("arm", "trial", "node", "listener", "api", "plane")
+
+        def summed(rows: DataFrame, late: bool) -> DataFrame:
+            by = rows.groupBy(*names, F.lit(late).alias("late"))
+            return by.agg(F.sum("requests").alias("n"), F.min("t").alias("t"))
+
+        found = summed(use, False).unionAll(summed(_upgraded(history, use), True))
+        return list(found.toArrow().to_pylist())
+
+    if history.has("plane_use"):
+        for row in history.memo("use of planes", make):
+            if row["plane"] == plane and row["late"] == since_upgrade:
+                yield row
 
 
 def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -> None:
     """Control requests that data planes counted, where nobody but controllers sends any there."""
-    if not history.has("plane_use"):
+    counted = [
+        row
+        for row in _used(history, "data", since_upgrade=True)
+        if row["api"] in CONTROL_APIS and row["arm"] in dual
+    ]
+    if not counted:
         return
     others: set[Trial] = set()
     for kind in ("probe", "forged"):
@@ -193,13 +215,8 @@ def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -
             sent = history.frame(kind).where("plane is null or plane = 'data'")
             found = sent.select("arm", "trial").distinct().toArrow().to_pylist()
             others |= {(row["arm"], row["trial"]) for row in found}
-    use = _upgraded(history, history.frame("plane_use"))
-    use = use.where("plane = 'data' and requests > 0").where(F.col("api").isin(*CONTROL_APIS))
-    served = use.groupBy("arm", "trial", "node", "listener", "api").agg(
-        F.sum("requests").alias("n")
-    )
-    for row in served.toArrow().to_pylist():
-        if row["arm"] in dual and (row["arm"], row["trial"]) not in others:
+    for row in counted:
+        if (row["arm"], row["trial"]) not in others:
             says = f"node {row['node']}'s data plane served {row['n']} {row['api']} requests"
             where = {"node": row["node"], "plane": "data", "api": row["api"]}
             picks = (Pick("plane_use", where, rows=3),)
@@ -209,13 +226,7 @@ def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -
 
 def _use_unasked(history: History, outcome: Outcome, planes: Mapping[str, Any]) -> None:
     """What control planes counted, where there are to be none."""
-    if not history.has("plane_use"):
-        return
-    use = history.frame("plane_use").where("plane = 'control' and requests > 0")
-    counted = use.groupBy("arm", "trial", "node", "listener", "api").agg(
-        F.sum("requests").alias("n")
-    )
-    for row in counted.toArrow().to_pylist():
+    for row in _used(history, "control"):
         if planes.get(row["arm"]) not in ("dual", None):
             outcome.add(_counted_unasked(row, planes[row["arm"]]))
 
@@ -232,10 +243,7 @@ def _silent(history: History) -> Iterator[tuple[Trial, str]]:
             if row["to_t"] - row["from_t"] >= LONG_ENOUGH_NS:
                 says = f"node {row['node']} answered {row['n']} requests of controllers"
                 yield (row["arm"], row["trial"]), f"{says}, and tells of none that it handled"
-    use = history.frame("plane_use").select("arm", "trial", "node").distinct().toArrow().to_pylist()
-    telling: dict[Trial, set[int]] = {}
-    for row in use:
-        telling.setdefault((row["arm"], row["trial"]), set()).add(row["node"])
+    telling = tellers(history, "plane_use")
     for trial, nodes in sorted(brokers(history).items()):
         for node in sorted(nodes - telling.get(trial, nodes)):
             yield trial, f"node {node} tells of no use of its planes, as others do"
