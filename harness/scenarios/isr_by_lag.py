@@ -44,8 +44,23 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
+def _workloads(stage: Stage) -> Sequence[Role]:
+    """One producer allows less time for replication than a follower may lag: what is not with all
+    in sync by then has timed out (REQUEST_TIMED_OUT), and was not acknowledged."""
+    impatient = {
+        "topic": TOPIC,
+        "partition": 0,
+        "target": stage.victim,
+        "acks": -1,
+        "ack_timeout_ms": LAG_MAX_MS // 2,
+        "rate_per_s": 20.0,
+        "connections": 40,
+        "first_value": 2_000_000_000,
+    }
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        Role(role="direct-producer", process="impatient-producer", params=impatient),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
