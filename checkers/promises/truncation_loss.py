@@ -10,6 +10,8 @@ Violations:
   it there;
 - ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
   sync, as its leader knew (`checkers.promises.too_few`), whether or not it is lost;
+- ``acked-without-in-sync``: offered and acknowledged with acks=all while a member of the in-sync
+  set did not run (`checkers.promises.all_in_sync`), whether or not it is lost;
 - ``unexplained-loss``: acknowledged with acks=1 and gone, although it did not go with its leader's
   demotion (`checkers.judging.acks_one`) and no excuse accounts for it. A truncation explains it
   only where ZooKeeper had demoted the broker, and the final log shows that the next leader cannot
@@ -48,6 +50,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.all_in_sync import UNABLE, judge_all_in_sync
 from checkers.promises.lost import LEVELS, judge_lost
 from checkers.promises.too_few import OFFERED, judge_too_few
 
@@ -69,6 +72,7 @@ def check(history: History) -> Outcome:
     known = excuses(history)
     judge_lost(history, outcome, known)
     judge_too_few(history, outcome, known)
+    judge_all_in_sync(history, outcome, known)
     _judge_read(history, outcome, known)
     _judge_cuts(history, outcome, known)
     _judge_starts(history, outcome)
@@ -235,6 +239,7 @@ PROMISE: Final = Promise(
         "read-then-changed": "An offset that a consumer has read holds the same record for ever.",
         "acked-below-min-isr": "acks=all is acknowledged only while min.insync.replicas are in "
         "sync.",
+        "acked-without-in-sync": "acks=all is acknowledged when all that are in sync have it.",
         "unexplained-loss": "An acks=1 record is lost only with its leader's demotion, to a leader "
         "that never had it.",
         "unexplained-truncation": "A broker cuts its log only to follow a committed leader.",
@@ -247,6 +252,7 @@ PROMISE: Final = Promise(
         READ: "each once, whoever read it",
         CUTS: "of which brokers told",
         OFFERED: "and its leader knew, whatever came of them",
+        UNABLE: "by partition and broker, whatever came of them",
     },
     unknown_when=(
         "a partition's final log could not be read",

@@ -35,6 +35,7 @@ LAG_MAX_MS = 1500
 SESSION_TIMEOUT_MS = 10_000
 """Far longer than any stop here lasts: who is dropped is dropped for its lag."""
 STEP_MS = 6500
+ASKED_MS = 400
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -43,8 +44,23 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
+def _workloads(stage: Stage) -> Sequence[Role]:
+    """One producer allows less time for replication than a follower may lag: what is not with all
+    in sync by then has timed out (REQUEST_TIMED_OUT), and was not acknowledged."""
+    impatient = {
+        "topic": TOPIC,
+        "partition": 0,
+        "target": stage.victim,
+        "acks": -1,
+        "ack_timeout_ms": LAG_MAX_MS // 2,
+        "rate_per_s": 20.0,
+        "connections": 40,
+        "first_value": 2_000_000_000,
+    }
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        Role(role="direct-producer", process="impatient-producer", params=impatient),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
@@ -67,7 +83,28 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         )
         for turn in rounds(profile, STEP_MS, least=2)
     ]
+    paused = ways.index("pause")
+    if paused < len(entries):
+        entries.append(_slowly_agreed(paused * STEP_MS))
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _slowly_agreed(at_ms: int) -> Entry:
+    """What a leader asks of the controller takes a while to get there. Until it is committed who
+    lags is in sync, and what is acknowledged then is what that one would have to have."""
+    return Entry(
+        id="slowly-agreed",
+        fault="toxic",
+        at_ms=at_ms,
+        duration_ms=STEP_MS - 600,
+        params={
+            "target": "controller",
+            "link": ["inter-broker", "control"],
+            "kind": "latency",
+            "stream": "upstream",
+            "attributes": {"latency": ASKED_MS},
+        },
+    )
 
 
 ISR_BY_LAG = Scenario(

@@ -54,6 +54,9 @@ class Params:
     first_value: int = 0
     value_bytes: int = 64
     timeout_ms: int = 10_000
+    """After so long without an answer it gives a connection up."""
+    ack_timeout_ms: int | None = None
+    """How long the broker is to wait for replication (null: ``timeout_ms``)."""
     refresh_ms: int = 20
 
     def __post_init__(self) -> None:
@@ -89,7 +92,7 @@ class DirectProducer:
             params.topic,
             params.partition,
             acks=params.acks,
-            timeout_ms=params.timeout_ms,
+            timeout_ms=params.ack_timeout_ms or params.timeout_ms,
             value_bytes=params.value_bytes,
             client_id=spec.process,
         )

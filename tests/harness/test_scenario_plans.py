@@ -152,8 +152,12 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
     assert 1500 <= lag_ms <= 2000
     assert 5 * lag_ms < scenario.session_timeout_ms
     for plan in plans("isr-by-lag"):
-        assert {e.params["how"] for e in plan.entries} == {"pause", "latency", "cut"}
-        assert {e.params["lag_ms"] for e in plan.entries} == {lag_ms}
+        lags = [e for e in plan.entries if e.fault == "isr-lag"]
+        assert {e.params["how"] for e in lags} == {"pause", "latency", "cut"}
+        assert {e.params["lag_ms"] for e in lags} == {lag_ms}
+        (slow,) = (e for e in plan.entries if e.fault != "isr-lag")
+        paused = next(e for e in lags if e.params["how"] == "pause")
+        assert slow.at_ms < paused.at_ms < slow.at_ms + slow.duration_ms
     (topic,) = scenario.topics(STAGE)
     assert topic.configs["min.insync.replicas"] == "2"
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}

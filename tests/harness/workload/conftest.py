@@ -38,6 +38,7 @@ class MiniCluster:
         self.values: list[tuple[int, int]] = []  # (broker, value)
         self.asked: list[int] = []  # who was asked for metadata
         self.produce_error = 0
+        self.ack_timeouts: set[int] = set()
         self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
         self.silent: set[int] = set()
         self.control: list[tuple[int, Any]] = []
@@ -200,6 +201,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
 
     def _produce(self, request: Any) -> dict[str, Any]:
         cluster, node = self.server.cluster, self.server.node
+        cluster.ack_timeouts.add(round(request.timeout.total_seconds() * 1000))
         (topic,) = request.topic_data
         (partition,) = topic.partition_data
         assert check_crc(partition.records)

@@ -123,6 +123,17 @@ def test_who_is_patient_waits_for_its_broker_to_lead_again_and_then_follows(
         wait_until(lambda: mini.values[-1][0] == 2)
 
 
+@pytest.mark.parametrize(("params", "asked_ms"), [({}, 4000), ({"ack_timeout_ms": 700}, 700)])
+def test_how_long_a_broker_is_to_wait_for_replication(
+    mini: Any, spec: Any, wait_until: Any, params: dict[str, int], asked_ms: int
+) -> None:
+    plan = spec("direct-producer", topic="t", rate_per_s=100, timeout_ms=4000, **params)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: mini.values)
+    assert mini.ack_timeouts == {asked_ms}
+
+
 def test_unanswered_produces_are_info_and_the_connection_is_made_anew(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
