@@ -125,12 +125,13 @@ def accounts(history: History) -> list[dict[str, Any]]:
     again                      it was offered more than once
     strayed                    it is in the log of a partition that it was not sent to
     misread                    a consumer was given it under another leader epoch than it has there
+    early                      a consumer was given it before it was first offered
     lowest, highest            of the values
     """
 
     def make() -> list[dict[str, Any]]:
         sorts = ["class", "acks", "offered", "failed", "delivery", "quick", "copies", "given"]
-        sorts += ["apart", "again", "strayed", "misread"]
+        sorts += ["apart", "again", "strayed", "misread", "early"]
         found = _by_value(history).groupBy("arm", "trial", *sorts)
         folded = found.agg(
             F.count("*").alias("n"),
@@ -165,6 +166,8 @@ _VALUE: Final[Mapping[str, str]] = {
     "_life": "int",
     "read": "int",
     "_read_epoch": "int",
+    "_offered_t": "bigint",
+    "_read_t": "bigint",
 }
 """What is told of a value: by who offered it, by the final logs, by consumers."""
 
@@ -190,7 +193,7 @@ def _gathered(history: History) -> DataFrame:
     if history.has("fetch"):
         reads = history.frame("fetch").where("type = 'ok' and value is not null")
         epoch = F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch"))
-        values = values.unionAll(_told(reads, read=F.lit(1), _read_epoch=epoch))
+        values = values.unionAll(_told(reads, read=F.lit(1), _read_epoch=epoch, _read_t=F.col("t")))
     by_value = values.groupBy("arm", "trial", "value").agg(
         F.max("_outcome").alias("_outcome"),
         F.max("acks").alias("acks"),
@@ -210,6 +213,7 @@ def _gathered(history: History) -> DataFrame:
         .otherwise(F.max("_epoch") - F.min("_epoch"))
         .alias("_epochs"),
         F.max("read").alias("_read"),
+        (F.min("_read_t") < F.min("_offered_t")).alias("_early"),
         ((F.min("_read_epoch") < F.min("_epoch")) | (F.max("_read_epoch") > F.max("_epoch"))).alias(
             "_misread"
         ),
@@ -229,6 +233,7 @@ def _gathered(history: History) -> DataFrame:
         F.coalesce(strayed, F.lit(False)).alias("strayed"),
         (many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1)).alias("apart"),
         F.coalesce("_misread", F.lit(False)).alias("misread"),
+        F.coalesce("_early", F.lit(False)).alias("early"),
     )
 
 
@@ -256,6 +261,7 @@ def _offers(history: History, place: Column) -> DataFrame:
         failed=definite_failure(),
         delivery=delivery,
         quick=took < NO_RETRY_NS,
+        _offered_t=F.col("invoke_t"),
     )
 
 

@@ -2,34 +2,54 @@
 nothing, for `checkers.promises.refusals`.
 
 Errors that Kafka has for LeaderAndIsr, UpdateMetadata and StopReplica as a whole: stale epochs (11,
-77), and authorization. For their partitions (ReplicaManager.becomeLeaderOrFollower, stopReplicas):
-stale epochs (11, 74), a partition that is not assigned to the broker (3), a disk that failed (56),
-another topic's id (103). Anything else, -1 above all, says that the broker could not do what it had
-to. Judged of controllers' own requests only: a forger may send what nobody can handle.
+77), and authorization where there is an authorizer. For their partitions
+(ReplicaManager.becomeLeaderOrFollower, stopReplicas), each where somebody else than the broker can
+say why:
+
+    11, 74     stale epochs (judged by `refusals`)
+    3          of a LeaderAndIsr, where ZooKeeper had not assigned it to the broker all along
+    56         where the harness broke that broker's disk; else nobody can say (`unknown`)
+    103        another topic's id, where the topic was deleted
+    77, ...    what the whole request was answered
+
+Anything else, -1 above all, says that the broker could not do what it had to. Judged of
+controllers' own requests only: a forger may send what nobody can handle.
 
 A LeaderAndIsr that was accepted for a partition makes the broker its leader or follower, which it
 says (`leader_change`), before it says that it handled the request. Judged of brokers that number
 their rows, so that none can be missing unnoticed. Without a leader (-1) nothing changes; nor does
 it where the leader is another whom the broker does not know to live (ReplicaManager.makeFollowers):
-not judged while the leader's registration was gone, or new, by ZooKeeper's own log.
+excused, and counted, while that one's registration was gone, by ZooKeeper's log or its watch
+(`checkers.facts.registrations`). One that has just registered is known before it leads: the
+controller tells of brokers first, by the same connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.answers import deletion_steps
+from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
+from checkers.facts.registrations import absences, was_absent
+from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+APPLIED: Final = "partitions of accepted LeaderAndIsr requests"
 _UNAUTHORIZED: Final = (29, 31, 58)
-_OF_REQUESTS: Final = (0, 11, 77, *_UNAUTHORIZED)
-_OF_PARTITIONS: Final = (0, 3, 11, 56, 74, 77, 103, *_UNAUTHORIZED)
+AUTHORIZER: Final = "authorizer.class.name"
+_STALE: Final = (0, 11, 77)
+_NOT_MINE: Final = 3
+_DISK: Final = 56
+_OTHER_TOPIC: Final = 103
+BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
+"""Faults after which a broker may find that its disk failed."""
 _KEYS: Final = [
     "arm",
     "trial",
@@ -40,35 +60,78 @@ _KEYS: Final = [
     "node",
 ]
 _SUSPECTS: Final = 1_000
-_HEARD_NS: Final = 10_000_000_000
-"""So long after a registration some broker may not have heard of it: its UpdateMetadata waits."""
+_HEARD_NS: Final = 2_000_000_000
+"""So long after a broker is back in ZooKeeper another may still be told of what came before."""
+Row = Mapping[str, Any]
 
 
-def failures(history: History) -> list[Finding]:
+def failures(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not (history.has("control_request") and history.has("control_send")):
-        return []
+        return
     sends = history.frame("control_send").withColumn("controller_id", F.col("node"))
     sends = sends.withColumn("node", F.col("to")).select(*_KEYS).distinct()
     rows = history.frame("control_request").select(*_KEYS, "t", "error", "partitions")
     ok = F.coalesce(F.col("error"), F.lit(0)) == 0
-    odd = F.expr("exists(partitions, p -> p.error <> 0)")
+    lawful = (0, 11, 74)
+    odd = F.exists("partitions", lambda p: ~p["error"].isin(*lawful))
     suspects = rows.where(~ok | F.coalesce(odd, F.lit(False))).join(sends, _KEYS, "left_semi")
-    found = []
+    authorized = _UNAUTHORIZED if AUTHORIZER in history.run.brokers else ()
     for row in suspects.orderBy("t").limit(_SUSPECTS).toArrow().to_pylist():
-        if row["error"] not in (None, *_OF_REQUESTS):
-            found.append(_finding(row, row["error"], None))
+        if row["error"] not in (None, *_STALE, *authorized):
+            yield _finding(row, row["error"], None)
             continue
         for one in row["partitions"] or ():
-            if one["error"] not in (None, *_OF_PARTITIONS):
-                found.append(_finding(row, one["error"], (one["topic"], one["partition"])))
+            error, at = one["error"], (one["topic"], one["partition"])
+            if error in (None, row["error"], *lawful, *authorized):
+                continue
+            if error == _DISK and not _was_broken(history, row):
+                says = f"node {row['node']} says that its disk failed ({at[0]}-{at[1]})"
+                outcome.unknown(row["arm"], row["trial"], f"{says}, and nobody had broken it")
+            elif error != _DISK and not _is_lawful(history, row, one):
+                yield _finding(row, error, at)
+
+
+def _is_lawful(history: History, row: Row, one: Row) -> bool:
+    """Whether another than the broker can say why a partition was refused with 3 or 103."""
+    if one["error"] == _OTHER_TOPIC:
+        return (row["arm"], row["trial"], one["topic"]) in deletion_steps(history)
+    if one["error"] != _NOT_MINE or row["api"] != "LEADER_AND_ISR":
+        return False
+    key = (row["arm"], row["trial"], one["topic"], one["partition"])
+    of = _assigned(history).get(key)
+    return of is None or row["node"] not in of
+
+
+def _assigned(history: History) -> dict[Key, set[int]]:
+    """By partition, the brokers that had a replica of it all along, by ZooKeeper's log."""
+
+    def make() -> dict[Key, set[int]]:
+        found: dict[Key, set[int]] = {}
+        for row in in_order(history):
+            if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+                of = found.setdefault(key_of(row), set(row["replicas"]))
+                of &= set(row["replicas"])
+        return found
+
+    found: dict[Key, set[int]] = history.memo("always assigned", make)
     return found
 
 
-def unapplied(history: History) -> list[Finding]:
+def _was_broken(history: History, row: Row) -> bool:
+    return any(
+        fault["fault"] in BREAKERS
+        and (fault["arm"], fault["trial"]) == (row["arm"], row["trial"])
+        and row["node"] in (fault["nodes"] or (row["node"],))
+        and fault["t"] <= row["t"]
+        for fault in history.rows("fault")
+    )
+
+
+def unapplied(history: History, outcome: Outcome) -> Iterator[Finding]:
     """Partitions of accepted LeaderAndIsr requests in whose leader epoch the broker never was
     anything."""
     if not (history.has("control_request") and history.has("leader_change")):
-        return []
+        return
     place = ["arm", "trial", "node", "topic", "partition", "leader_epoch"]
     telling = history.frame("leader_change").where("seq is not null").select(*place[:3]).distinct()
     rows = history.frame("control_request").where("api = 'LEADER_AND_ISR' and error = 0")
@@ -81,35 +144,17 @@ def unapplied(history: History) -> list[Finding]:
         *("arm", "trial", "node", "t", "api", "correlation_id", "controller_id"),
         *("p.topic", "p.partition", "p.leader", "p.leader_epoch"),
     )
+    for row in accepted.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], APPLIED, row["count"])
     roles = history.frame("leader_change").select(*place).distinct()
     lost = accepted.join(roles, place, "left_anti").orderBy("t").limit(_SUSPECTS)
-    found: list[dict[str, Any]] = lost.toArrow().to_pylist()
-    away = _away(history) if found else {}
-    return [_unapplied(row) for row in found if not _was_away(away, row)]
-
-
-def _away(history: History) -> dict[tuple[str, int, int], list[tuple[int, int | None]]]:
-    """From when to when (ns; None: for good) each broker's registration was gone."""
-    spans: dict[tuple[str, int, int], list[tuple[int, int | None]]] = {}
-    for row in in_order(history):
-        if row["what"] != "broker" or row["node"] is None:
-            continue
-        of = spans.setdefault((row["arm"], row["trial"], row["node"]), [(0, None)])
-        if row["step"] == "removed":
-            of.append((row["t"] - (row["error_ns"] or 0), None))
-        elif of[-1][1] is None:
-            of[-1] = (of[-1][0], row["t"])
-    return spans
-
-
-def _was_away(
-    away: Mapping[tuple[str, int, int], list[tuple[int, int | None]]], row: Mapping[str, Any]
-) -> bool:
-    spans = away.get((row["arm"], row["trial"], row["leader"]), [])
-    return row["leader"] != row["node"] and any(
-        gone_t <= row["t"] and (back_t is None or row["t"] < back_t + _HEARD_NS)
-        for gone_t, back_t in spans
-    )
+    for row in lost.toArrow().to_pylist():
+        leader = absences(history).get((row["arm"], row["trial"], row["leader"]), [])
+        if row["leader"] != row["node"] and was_absent(leader, row["t"], _HEARD_NS):
+            rule = "accepted-but-not-applied"
+            outcome.excuse(row["arm"], row["trial"], rule, "unregistered", of=APPLIED)
+        else:
+            yield _unapplied(row)
 
 
 def _unapplied(row: dict[str, Any]) -> Finding:

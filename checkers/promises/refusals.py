@@ -53,7 +53,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.applied import judge_applied
-from checkers.promises.failures import failures, unapplied
+from checkers.promises.failures import APPLIED, failures, unapplied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,7 +95,7 @@ def check(history: History) -> Outcome:
             add(outcome, found, partial(_finding, _SAYS[name]))
     if answered.without() | {error for _, error in answered.of_partitions} - {0}:
         judge_applied(history, outcome)
-    for finding in (*failures(history), *unapplied(history)):
+    for finding in (*failures(history, outcome), *unapplied(history, outcome)):
         outcome.add(finding)
     return outcome
 
@@ -353,7 +353,9 @@ PROMISE: Final = Promise(
     evidence={
         "control requests": "as brokers handled them, and forged ones as answered",
         REFUSED: "those with an error of their own",
+        APPLIED: "of brokers that number their rows",
     },
+    unknown_when=("a broker says that its disk failed, and nobody had broken it",),
     blind=("broker epochs that ZooKeeper never had (KRaft)", "changes that leave no trace"),
     check=check,
 )
