@@ -160,9 +160,9 @@ def _at_odds(history: History) -> dict[tuple[str, int], list[str]]:
         why = found.setdefault(one.key, [])
         whose = FORGERS if one.sender == FORGERS else f"controller {one.sender}"
         of = f"{whose}'{'' if whose == FORGERS else 's'} requests to node {one.broker}"
-        if one.unsent and traced.get(one.key):
+        # Who is killed may take with it what it was about to tell.
+        if one.unsent >= UNTOLD and traced.get(one.key):
             why.append(f"{one.unsent} of {of} were handled, and nobody tells of having sent them")
-        # A broker that is killed may take with it what it was about to tell.
         if one.untold >= UNTOLD:
             why.append(f"{one.untold} of {of} were answered, and the broker tells of none of them")
         if one.early >= UNTOLD:

@@ -134,6 +134,7 @@ def test_what_is_stored_of_a_broker(story: Any, spark: Any, how: str, says: str)
         ("as it should be", ""),
         ("untold", "3 of controller 9's requests to node 1 were answered, and the broker tells of"),
         ("it ended with them", ""),
+        ("a request that nobody sent", ""),
         (
             "unsent",
             "3 of controller 9's requests to node 1 were handled, and nobody tells of having",
@@ -167,6 +168,8 @@ def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> 
         story.handled(950, 1, seq=1, client_id="9", **same)
     if how == "a prober's":
         story.handled(950, 1, seq=1, client_id="prober", correlation_id=77)
+    if how == "a request that nobody sent":
+        story.handled(950, 1, seq=1, client_id="9", correlation_id=77)
     for number in range(3 if "forger" in how else 0):
         t, same = 1000 + 10 * number, {"client_id": f"f{number}", "api": "STOP_REPLICA"}
         same |= {"correlation_id": 1}
