@@ -24,6 +24,10 @@ its rows or columns mean. A fact judges nothing.
     control_requests control requests as brokers handled them and forgers had them answered
     replicas     every replica's log at the final read, beside its leader's
     after_healing what the cluster was like in the end, and what nothing can be held against
+    topics       which topics are there in the end
+    registrations when a broker's registration was gone
+    numbers      which of a broker's rows are stored
+    told_requests each controller request as its two ends tell of it
     clients      what each client did and was given, in all and since the last fault was healed
     histogram    latencies in logarithmic buckets
     spans        when a row really happened: its times, widened by their own error

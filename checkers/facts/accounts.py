@@ -129,12 +129,13 @@ def accounts(history: History) -> list[dict[str, Any]]:
     again                      it was offered more than once
     strayed                    it is in the log of a partition that it was not sent to
     misread                    a consumer was given it under another leader epoch than it has there
+    early                      a consumer was given it before it was first offered
     lowest, highest            of the values
     """
 
     def make() -> list[dict[str, Any]]:
         sorts = ["class", "acks", "offered", "failed", "delivery", "quick", "copies", "given"]
-        sorts += ["apart", "again", "strayed", "misread"]
+        sorts += ["apart", "again", "strayed", "misread", "early"]
         found = _by_value(history).groupBy("arm", "trial", *sorts)
         folded = found.agg(
             F.count("*").alias("n"),
@@ -152,7 +153,7 @@ def _alike(history: History) -> list[dict[str, Any]]:
     """What is told by blocks alone: acknowledged once, there once, and read as it is there."""
     same = {
         **{"class": "present", "offered": True, "failed": 0, "copies": 1, "apart": False},
-        **{"again": False, "strayed": False, "misread": False},
+        **{"again": False, "strayed": False, "misread": False, "early": False},
     }
     sorts = alike_sorts(history, _sources(history))
     return [{**row, **same, "found": row["n"]} for row in sorts]
@@ -179,6 +180,8 @@ _VALUE: Final[Mapping[str, str]] = {
     "_life": "int",
     "read": "int",
     "_read_epoch": "int",
+    "_offered_t": "bigint",
+    "_read_t": "bigint",
 }
 """What is told of a value: by who offered it, by the final logs, by consumers."""
 
@@ -224,6 +227,7 @@ def _gathered(history: History) -> DataFrame:
         failed="failed",
         delivery="delivery",
         quick="quick",
+        _offered_t="invoke_t",
     )
     finals = _told(
         rows.in_logs,
@@ -233,7 +237,7 @@ def _gathered(history: History) -> DataFrame:
         _life="producer_epoch",
     )
     values = offers.unionAll(finals).unionAll(
-        _told(rows.delivered, read="read", _read_epoch="leader_epoch")
+        _told(rows.delivered, read="read", _read_epoch="leader_epoch", _read_t="t")
     )
     by_value = values.groupBy("arm", "trial", "value").agg(
         F.max("_outcome").alias("_outcome"),
@@ -254,6 +258,7 @@ def _gathered(history: History) -> DataFrame:
         .otherwise(F.max("_epoch") - F.min("_epoch"))
         .alias("_epochs"),
         F.max("read").alias("_read"),
+        (F.min("_read_t") < F.min("_offered_t")).alias("_early"),
         ((F.min("_read_epoch") < F.min("_epoch")) | (F.max("_read_epoch") > F.max("_epoch"))).alias(
             "_misread"
         ),
@@ -274,12 +279,13 @@ def _gathered(history: History) -> DataFrame:
         F.coalesce(strayed, F.lit(False)).alias("strayed"),
         (many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1)).alias("apart"),
         F.coalesce("_misread", F.lit(False)).alias("misread"),
+        F.coalesce("_early", F.lit(False)).alias("early"),
     )
 
 
 def _offered(history: History) -> DataFrame:
     """Arm, trial, value, outcome, acks, offset (where it was acknowledged), place (of its
-    partition), home (the same, where one was named), failed, delivery, quick."""
+    partition), home (the same, where one was named), failed, delivery, quick, invoke_t."""
     deliveries = [
         {"arm": arm, "trial": trial, "process": process, "_delivery": DELIVERIES.get(how, 0)}
         for (arm, trial, process), how in history.run.deliveries().items()
@@ -306,6 +312,7 @@ def _offered(history: History) -> DataFrame:
         definite_failure().alias("failed"),
         delivery.alias("delivery"),
         (took < NO_RETRY_NS).cast("int").alias("quick"),
+        "invoke_t",
     )
 
 
@@ -320,10 +327,10 @@ def _in_logs(history: History) -> DataFrame:
 
 
 def _delivered(history: History) -> DataFrame:
-    """Arm, trial, value, process, read (1), leader_epoch of what consumers were given."""
+    """Arm, trial, value, process, read (1), leader_epoch, t of what consumers were given."""
     reads = history.frame("fetch").where("type = 'ok' and value is not null")
     epoch = F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch")).alias("leader_epoch")
-    return reads.select("arm", "trial", "value", "process", F.lit(1).alias("read"), epoch)
+    return reads.select("arm", "trial", "value", "process", F.lit(1).alias("read"), epoch, "t")
 
 
 def _class() -> Column:

@@ -271,7 +271,7 @@ def _ending(code: int) -> str:
 def _stalled(flood: Flood, excused: Sequence[Span], clock: _Clock) -> Iterator[str]:
     """Spans in which a worker that asks was answered nothing, or nothing but errors."""
     for process, rows in flood.workers.items():
-        if not any(r["sent"] for r in rows):
+        if flood.queue_places is None and not any(r["sent"] for r in rows):
             continue  # it holds connections and asks nothing
         idle = [
             (max(flood.from_t, r["t"] - (r["interval_ns"] or 0)), min(r["t"], flood.to_t))

@@ -16,19 +16,25 @@ log. A shrunken log is fetched again soon, and agrees with the others; who looks
 sees nothing of it, but while it lasts a record is on fewer disks than was promised.
 
 Lawful, and similar: a cut whose report comes just after the role that was taken up meanwhile
-(`_REPORTED_NS`); faults that take from a log (``wipe-disk``, ``torn-tail``): nothing that was known
-of any log of that broker holds after one of these.
+(`_REPORTED_NS`). What a fault took from a log (``wipe-disk``; ``torn-tail``, where it cuts) is the
+harness's doing, and counted: as far as it cut, and no further. That it deleted a replica excuses no
+broker by its own word: somebody must have moved it, by ZooKeeper's log, or deleted the topic, or
+forged a request.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.decisions import from_log
+from checkers.facts.forgeries import believed
 from checkers.facts.leadership import TP, Key, key_of, leadership
+from checkers.facts.office import in_order
 from checkers.facts.timeline import FROM, TO, Timeline, steps
 
 if TYPE_CHECKING:
@@ -65,6 +71,9 @@ class KeptLogs:
 
     compared: Mapping[tuple[str, int], int]
     shrunk: list[Shrunk]
+    taken: Mapping[tuple[str, int], int]
+    """By trial, how many ended earlier by what a fault took from the disk, and no earlier than
+    that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +97,13 @@ def kept_logs(history: History) -> KeptLogs:
     for of in ends.values():
         of.sort(key=lambda end: end[0])
     cut, forgotten, promised = _cuts(history), _forgotten(history), _promised(history, ends)
+    torn = _torn(history)
     compared: dict[tuple[str, int], int] = {}
+    taken: dict[tuple[str, int], int] = {}
     found: list[Shrunk] = []
     for replica, of in sorted(ends.items(), key=lambda item: item[0]):
         (arm, trial, topic, _), node = replica
         gone = [
-            *forgotten.get((arm, trial, None, node), []),
             *forgotten.get((arm, trial, topic, None), []),
             *forgotten.get(replica, []),
         ]
@@ -106,10 +116,16 @@ def kept_logs(history: History) -> KeptLogs:
                 if known is None or any(known.t <= at <= t for at in gone):
                     continue
                 compared[arm, trial] = compared.get((arm, trial), 0) + 1
-                if not _explained(known, t, end["log_end_offset"], cut.get(replica, [])):
-                    found.append(_shrunk(replica, known, kind, end))
-                    break
-    return KeptLogs(compared, found)
+                if _explained(known, t, end["log_end_offset"], cut.get(replica, [])):
+                    continue
+                left = [low for at, low in torn.get(replica, []) if known.t <= at <= t]
+                left += [low for at, low in torn.get((arm, trial, node), []) if known.t <= at <= t]
+                if left and end["log_end_offset"] >= min(left):
+                    taken[arm, trial] = taken.get((arm, trial), 0) + 1
+                    continue
+                found.append(_shrunk(replica, known, kind, end))
+                break
+    return KeptLogs(compared, found, taken)
 
 
 def _explained(known: _Known, t: int, end: int, cuts: list[tuple[int, int]]) -> bool:
@@ -249,9 +265,38 @@ def _cuts(history: History) -> dict[Replica, list[tuple[int, int]]]:
     return found
 
 
+def _torn(history: History) -> dict[Any, list[tuple[int, int]]]:
+    """When a fault took from a log, and what it left of it: of one replica, or of all logs of a
+    broker (arm, trial, node)."""
+    found: dict[Any, list[tuple[int, int]]] = {}
+    detail: dict[tuple[str, int, str], dict[str, Any]] = {}
+    rows = [row for row in history.rows("fault") if row["fault"] in _TAKERS]
+    for row in rows:
+        detail.setdefault((row["arm"], row["trial"], row["id"]), {}).update(_object(row["detail"]))
+    for row in rows:
+        told = detail[row["arm"], row["trial"], row["id"]]
+        if told.get("mode", "cut") != "cut":
+            continue  # it only added to the log
+        topic, _, partition = str(told.get("partition", "")).rpartition("-")
+        for node in row["nodes"] or ():
+            at: Any = (row["arm"], row["trial"], node)
+            if topic and partition.isdigit():
+                at = ((row["arm"], row["trial"], topic, int(partition)), node)
+            found.setdefault(at, []).append((row["t"], int(told.get("from_offset", 0))))
+    return found
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _forgotten(history: History) -> dict[Any, list[int]]:
-    """When what was known of a log ceased to hold: of one replica, of all logs of a broker (arm,
-    trial, None, node), or of all of a topic's (arm, trial, topic, None)."""
+    """When what was known of a log ceased to hold: of one replica, or of all of a topic's (arm,
+    trial, topic, None)."""
     found: dict[Any, list[int]] = {}
     for key, t in _losses(history):
         found.setdefault(key, []).append(t)
@@ -259,12 +304,27 @@ def _forgotten(history: History) -> dict[Any, list[int]]:
 
 
 def _losses(history: History) -> Iterator[tuple[Any, int]]:
+    away = _moved_off(history)
     for row in history.rows("replica_stop"):
-        if row["delete"]:
-            yield (key_of(row), row["node"]), row["t"]
+        replica = (key_of(row), row["node"])
+        if row["delete"] and (replica in away or replica[0][:2] not in from_log(history)):
+            yield replica, row["t"]
     for row in history.rows("topic_deletion"):
         yield (row["arm"], row["trial"], row["topic"], None), row["t"]
-    for row in history.rows("fault"):
-        if row["fault"] in _TAKERS:
-            for node in row["nodes"] or ():
-                yield (row["arm"], row["trial"], None, node), row["t"]
+
+
+def _moved_off(history: History) -> set[Replica]:
+    """Replicas that somebody else than their broker may have had deleted: ZooKeeper's log has the
+    partition without them at some time, or a forger asked for it."""
+    ever: dict[Key, set[int]] = {}
+    always: dict[Key, set[int]] = {}
+    for row in in_order(history):
+        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+            nodes = set(row["replicas"])
+            ever.setdefault(key_of(row), set()).update(nodes)
+            always.setdefault(key_of(row), set(nodes)).intersection_update(nodes)
+    found = {(key, node) for key, nodes in ever.items() for node in nodes - always[key]}
+    for row in history.rows("forged"):
+        if row["api"] == "STOP_REPLICA" and row["topic"] is not None and believed(row):
+            found.add((key_of(row), row["node"]))
+    return found

@@ -1,7 +1,7 @@
 """Final logs, folded (`checkers.facts.blocks`): by replica, block of offsets and leader epoch.
 
 held, n, print   of what all replicas must agree on (`checkers.facts.replicas`: from
-                 ``leader_start`` up to ``bound``): offset, value, leader epoch, append time
+                 ``leader_start`` up to ``bound``): offset, value, epochs, append time
 all_held, all_n  of everything that was read
 values, times    the same: fingerprints of offset and value, and of these with the append time
 first, last      the lowest and highest offset
@@ -29,7 +29,9 @@ def log_blocks(history: History) -> DataFrame:
     def make() -> DataFrame:
         inside = must_agree()
         rows = compared(history).withColumn("block", block_of("offset"))
-        record = F.xxhash64("offset", "value", "leader_epoch", "append_time_ms")
+        names = ("offset", "value", "leader_epoch", "append_time_ms", "producer_epoch")
+        # A hash passes over what is not told: another number stands for it.
+        record = F.xxhash64(*(F.coalesce(name, F.lit(-1)) for name in names))
         return rows.groupBy(*TP, "node", "leader_node", "block", "leader_epoch").agg(
             F.bit_or(F.when(inside, bit_of("offset"))).alias("held"),
             F.count(F.when(inside, 1)).alias("n"),

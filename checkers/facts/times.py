@@ -47,12 +47,20 @@ class Times:
     rows: int
     wrong: int
     back_ns: int
+    off_ns: int
+    """By how much the rows' times may be off, at most."""
     first_t: int | None
     last_t: int | None
     """Of rows read off the clock."""
 
 
 def times(history: History) -> list[Times]:
+    """Looked at once a history."""
+    found: list[Times] = history.memo("times", lambda: _times(history))
+    return found
+
+
+def _times(history: History) -> list[Times]:
     frames = [_rows(history, kind) for kind in _IN_ORDER if history.has(kind)]
     if not frames:
         return []
@@ -60,6 +68,7 @@ def times(history: History) -> list[Times]:
     blocks = rows.groupBy(*_KEYS, "_block").agg(
         F.count("*").alias("rows"),
         F.sum("_wrong").alias("wrong"),
+        F.max("_off").alias("off_ns"),
         F.min("_t").alias("first_t"),
         F.max("_t").alias("last_t"),
         F.min("_begun").alias("_low"),
@@ -70,6 +79,7 @@ def times(history: History) -> list[Times]:
     found = blocks.groupBy(*_KEYS).agg(
         F.sum("rows").alias("rows"),
         F.sum("wrong").alias("wrong"),
+        F.max("off_ns").alias("off_ns"),
         F.min("first_t").alias("first_t"),
         F.max("last_t").alias("last_t"),
         F.greatest(F.max("_back"), F.lit(0)).alias("back_ns"),
@@ -92,6 +102,7 @@ def _rows(history: History, kind: str) -> DataFrame:
         (F.col("invoke_t") if numbered else none).alias("_begun"),
         _wrong(_IN_ORDER[kind]).cast("int").alias("_wrong"),
         on_the_clock.alias("_t"),
+        F.abs(F.coalesce("error_ns", F.lit(0))).alias("_off"),
     )
 
 

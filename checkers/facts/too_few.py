@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 _MS: Final = 1_000_000
+HEARD_NS: Final = 5_000_000_000
+"""A leader that asked for a set is answered sooner, and so is one that is told of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,14 @@ class TooFew:
     min_isr: int
     from_t: int | None
     to_t: int | None
+    late_t: int | None = None
+    """By then its leader must have heard of it, whatever it says; None where nobody dates it."""
+
+    @property
+    def untold(self) -> bool:
+        """Whether it lasted although its leader never said that it knew."""
+        known = self.from_t is not None or self.to_t is None or self.late_t is None
+        return not known and (self.late_t or 0) < (self.to_t or 0)
 
     @property
     def judged(self) -> bool:
@@ -76,6 +86,7 @@ def _gather(history: History) -> Iterator[TooFew]:
                     min_isr=least,
                     from_t=_knew(known, state, elected),
                     to_t=_over(history, state, after, reborn=after is born),
+                    late_t=_late(history, state),
                 )
 
 
@@ -104,6 +115,14 @@ def _knew(known: dict[tuple[Any, ...], int], state: Decision, elected: bool) -> 
     told = known.get(("leader_change", state.key, state.leader, state.leader_epoch))
     times = [t for t in (asked, told if elected else None) if t is not None]
     return min(times, default=None)
+
+
+def _late(history: History, state: Decision) -> int | None:
+    offset_ns = history.run.clock_offset_ns
+    if state.commit_ms is None or offset_ns is None:
+        return None
+    written_t = (state.commit_ms + 1) * _MS + offset_ns + history.run.clock_error_ns
+    return written_t + HEARD_NS
 
 
 def _over(history: History, state: Decision, after: Decision | None, *, reborn: bool) -> int | None:

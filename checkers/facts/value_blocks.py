@@ -1,6 +1,7 @@
 """Values, folded (`checkers.facts.blocks`): blocks of which each value was offered once,
 acknowledged, is in the final logs once, where it was acknowledged, and was read, if at all, by each
-consumer once, under the leader epoch that it has there.
+consumer once, under the leader epoch that it has there, the first and the last of them after they
+were offered (what lies between them is not held against each other's times).
 
 That is nearly all of a long history, and of these values nothing is left to be said but how many
 there are (`checkers.facts.accounts` looks at all others one by one). Producers number their values,
@@ -25,6 +26,7 @@ _SORT: Final = ("acks", "delivery", "quick")
 _FOLDED: Final = {
     **{"acks": "int", "delivery": "int", "quick": "int", "held": "bigint", "n": "bigint"},
     **{"places": "bigint", "epochs": "bigint", "odd": "int", "low": "bigint", "high": "bigint"},
+    **{"first_t": "bigint", "last_t": "bigint"},
 }
 _OFFERED, _IN_LOGS, _DELIVERED = range(3)
 
@@ -72,11 +74,14 @@ def _folds(history: History, rows: Sources) -> DataFrame:
             odd=F.max(missing.cast("int")),
             low=F.min("value"),
             high=F.max("value"),
+            first_t=F.min("invoke_t"),
+            last_t=F.max("invoke_t"),
         )
         logs = _fold(rows.in_logs, places=F.bit_xor(place), epochs=F.bit_xor(epoch))
         # Not every client tells leader epochs.
         told = F.when(F.count("leader_epoch") > 0, F.bit_xor(epoch))
-        reads = _fold(rows.delivered, "process", epochs=told)
+        times = {"first_t": F.min("t"), "last_t": F.max("t")}
+        reads = _fold(rows.delivered, "process", epochs=told, **times)
         both = _told(offers, _OFFERED).unionAll(_told(logs, _IN_LOGS))
         return both.unionAll(_told(reads, _DELIVERED))
 
@@ -120,11 +125,17 @@ def _blocks(folds: DataFrame) -> DataFrame:
         F.max(of(_DELIVERED, "n")).alias("times"),
         F.min(of(_DELIVERED, "epochs")).alias("epochs_min"),
         F.max(of(_DELIVERED, "epochs")).alias("epochs_max"),
+        *(
+            low(of(what, name)).alias(f"{name}_{what}")
+            for what in (_OFFERED, _DELIVERED)
+            for name, low in (("first_t", F.min), ("last_t", F.min if what else F.max))
+        ),
     )
     alike = F.expr(
         "odd = 0 and n = bit_count(held) and there = held and copies = n and "
         "places = true_places and (readers = 0 or (read_min = held and read_max = held and "
-        "times = n and (epochs_min is null or "
+        f"times = n and first_t_{_DELIVERED} >= first_t_{_OFFERED} and "
+        f"last_t_{_DELIVERED} >= last_t_{_OFFERED} and (epochs_min is null or "
         "(epochs_min = true_epochs and epochs_max = true_epochs))))"
     )
     given = (F.col("readers") > 0).cast("int").alias("given")

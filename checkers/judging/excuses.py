@@ -82,6 +82,24 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "acks=1: another leader was committed; the system under test tells of no truncation at all",
         "ZooKeeper; of a black box, what its brokers showed",
     ),
+    # -- of what brokers do, not of losses ---------------------------------------------------------
+    "unregistered": Excuse(
+        "a follower was given a leader whose registration was gone, and takes it up only when it "
+        "hears that it lives",
+        "ZooKeeper's log, and its watch of registrations",
+    ),
+    "disturbed": Excuse(
+        "a fault named the controller, and may have kept it from knowing who was gone",
+        "the harness, whose fault it was",
+    ),
+    "taken": Excuse(
+        "a fault took from the log, or the disk, of that broker, as far as the log went back",
+        "the harness, which took it",
+    ),
+    "left-down": Excuse(
+        "a node that it needs was taken down by the plan, and left down",
+        "the harness, which took it down",
+    ),
 }
 _SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch")
 

@@ -49,7 +49,7 @@ def _roles(history: History, outcome: Outcome) -> Iterator[Finding]:
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         leaders = of.leaders.get(epoch, set()) if of is not None else set()
         told_all = key_of(row)[:2] in from_log(history) and epoch >= 0
-        if leads is None or leads < 0 or (not leaders and (of is None or not told_all)):
+        if leads is None or leads < 0 or (not leaders and not told_all):
             continue
         outcome.saw(row["arm"], row["trial"], ROLES)
         if leads in leaders:
@@ -78,10 +78,10 @@ def _roles(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _roles_in_a_row(history: History, outcome: Outcome) -> Iterator[Finding]:
-    """What one process was of a partition: leader epochs only rise in a topic's life. Topics that
-    were deleted are left out: which life a role was of is not told."""
+    """What one process was of a partition: leader epochs only rise in a topic's life. Once its
+    deletion was asked for, which life a role is of is not told."""
     gone = deletion_steps(history)
-    lied = {key_of(row) for row in history.rows("forged") if row["topic"] and believed(row)}
+    lied = _lied_to(history)
     last: dict[tuple[Any, ...], Row] = {}
     rows = [r for r in history.rows("leader_change") if (r["leader_epoch"] or 0) >= 0]
     for row in sorted(rows, key=lambda r: (r["boot"] or 0, r["t"])):
@@ -92,9 +92,11 @@ def _roles_in_a_row(history: History, outcome: Outcome) -> Iterator[Finding]:
             last[place] = row
             continue
         apart = row["t"] - before["t"] > (row["error_ns"] or 0) + (before["error_ns"] or 0)
-        if key[:3] in gone or not apart:
+        asked = gone.get(key[:3], ())
+        dying = any(step["t"] - (step["error_ns"] or 0) <= row["t"] for step in asked)
+        if dying or not apart:
             continue
-        if key in lied:
+        if (key, row["node"]) in lied:
             outcome.excuse(*key[:2], "role-went-back", "forged", of=ROLES)
             continue
         own = {**_at(row), "node": row["node"]}
@@ -125,9 +127,9 @@ def _caches(history: History, outcome: Outcome) -> Iterator[Finding]:
     known, lies = committed(history), _lies(history, "UPDATE_METADATA")
     for row in found.toArrow().to_pylist():
         of = known.get(key_of(row))
-        if of is None:
+        if of is None and key_of(row)[:2] not in from_log(history):
             continue  # nothing was seen of that partition at all
-        leaders = of.leaders.get(row["leader_epoch"], set())
+        leaders = of.leaders.get(row["leader_epoch"], set()) if of is not None else set()
         outcome.saw(row["arm"], row["trial"], CACHED, row["n"])
         if row["leader"] in leaders or (not leaders and key_of(row)[:2] not in from_log(history)):
             continue
@@ -157,7 +159,7 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
             for state in (state for life in of for state in life):
                 sets = held.setdefault((key, state.partition_epoch), set())
                 sets.add(tuple(sorted(state.isr or ())))
-    lied = {key_of(row) for row in history.rows("forged") if row["topic"] and believed(row)}
+    lied = _lied_to(history)
     logged = {key for key, _ in held}
     for row in history.rows("isr_change"):
         key = key_of(row)
@@ -166,7 +168,7 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
         outcome.saw(*key[:2], IN_SYNC)
         if tuple(sorted(row["isr"])) in held.get((key, row["partition_epoch"]), ()):
             continue
-        if key in lied:
+        if (key, row["node"]) in lied:
             outcome.excuse(*key[:2], "in-sync-otherwise", "forged", of=IN_SYNC)
             continue
         at = {**_at(row), "partition_epoch": row["partition_epoch"]}
@@ -251,6 +253,15 @@ def _lies(history: History, api: str) -> set[tuple[Any, ...]]:
         (*key_of(row), row["node"], row["leader_epoch"])
         for row in history.rows("forged")
         if row["api"] == api and row["topic"] is not None and believed(row)
+    }
+
+
+def _lied_to(history: History) -> set[tuple[Key, int]]:
+    """Partitions, with the broker to which a forger lied about them."""
+    return {
+        (key_of(row), row["node"])
+        for row in history.rows("forged")
+        if row["topic"] and believed(row)
     }
 
 

@@ -4,6 +4,8 @@ A run in which nothing happened proves nothing. Unknown, never valid, when in an
 the run was to have (each arm, as many rounds as were asked for):
 
 - there is no row at all, or no operation succeeded;
+- run.json asks for nothing to be judged, has a trial twice, or does not know an arm, a trial, a
+  client or a fault of which there are rows;
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks;
@@ -52,6 +54,8 @@ EARLY_NS: Final = 500_000_000
 UNPLACED_SHARE: Final = 0.25
 """A retry that the broker knows is acknowledged without an offset: few are."""
 LONG_NS: Final = 1_000_000_000
+FLOOD: Final = "flood-"
+"""So begin the names of all floods."""
 _MS: Final = 1_000_000
 PHASES: Final = ("start", "warmup", "chaos", "heal", "quiesce", "settle", "final_read")
 Trial = tuple[str, int]
@@ -70,6 +74,7 @@ def check(history: History) -> Outcome:
             played = {trial for a, trial in trials if a == arm}
             for trial in sorted(set(range(history.run.rounds)) - played):
                 outcome.unknown(arm, trial, "the run was to have this trial; there is none")
+    _claimed(history, outcome)
     found = _operations(history, outcome, trials)
     _clients(history, outcome, trials, found)
     _phases(history, outcome, trials)
@@ -105,6 +110,22 @@ def _last_words(detail: str | None) -> str:
     return f"exit code {facts.get('exit_code')}, {last[:300]}"
 
 
+def _claimed(history: History, outcome: Outcome) -> None:
+    """What run.json says of the run's size, against what there is. A run of which it knows no trial
+    is an old one, or no run at all."""
+    run = history.run
+    if run.checks is not None and not run.checks:
+        outcome.unknowns.append("run.json asks for no promise to be judged")
+    if run.rounds is not None and not run.trials:
+        outcome.unknowns.append("run.json knows how many trials there were to be, and of none")
+    for arm, trial in sorted(key for key, n in Counter(run.trials).items() if n > 1):
+        outcome.unknown(arm, trial, "run.json has this trial more than once")
+    for arm, trial in sorted(set(history.trials) - set(run.trials)) if run.trials else ():
+        outcome.unknown(arm, trial, "there are rows of it, and run.json does not know it")
+    for arm in sorted({arm for arm, _ in history.trials} - set(run.arms)) if run.arms else ():
+        outcome.unknowns.append(f"{arm}: there are rows of it, and run.json does not know this arm")
+
+
 def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list[Sum]:
     found = sums(history)
     counts: Counter[Trial] = Counter()
@@ -137,6 +158,10 @@ def _clients(history: History, outcome: Outcome, trials: list[Trial], found: lis
             for kind in sorted(succeeding - seen - {"probe"}):  # not every system can be probed
                 outcome.unknown(*key, f"no {kind} succeeded, as it did in other trials")
             continue
+        known = {workload.process for workload in workloads}
+        for stranger in sorted({each.process for each in mine} - known):
+            says = "it wrote down operations, and run.json does not know it"
+            outcome.unknown(*key, f"{stranger}: {says}")
         for workload in workloads:
             own = [each for each in mine if each.process == workload.process]
             strange = _strange(workload, own, played=key in played)
@@ -247,6 +272,11 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
             figures["collided_faults"] = figures.get("collided_faults", 0) + len(says_of)
     phases_of = chaos(history)
     for key in trials:
+        entries = {entry.id: entry.fault for entry in history.run.planned.get(key, ())}
+        for arm, trial, one in sorted(steps) if entries else ():
+            if (arm, trial) == key and entries.get(one) != steps[arm, trial, one][0]["fault"]:
+                name = steps[arm, trial, one][0]["fault"]
+                outcome.unknown(*key, f"fault {one} ({name}) was played, and not planned so")
         for planned_entry in history.run.planned.get(key, ()):
             which = f"{planned_entry.id} ({planned_entry.fault})"
             played = steps.get((*key, planned_entry.id))
@@ -290,6 +320,12 @@ def _floods(history: History, outcome: Outcome) -> None:
                 "fewest_connections": flood.fewest_connections(),
             }
         )
+    seen = {(flood.arm, flood.trial, flood.id) for flood in floods(history)}
+    for row in history.rows("fault") if not history.run.faults_may_collide else ():
+        one = (row["arm"], row["trial"], row["id"] or row["fault"])
+        in_place = row["phase"] == "injected" and row["took_hold"] is not False
+        if in_place and (row["fault"] or "").startswith(FLOOD) and one not in seen:
+            outcome.unknown(*one[:2], f"flood {one[2]}: nobody tells on whom it lay")
     for flood, why in broken_off(history) if not history.run.faults_may_collide else ():
         outcome.unknowns.append(f"{flood.arm}, trial {flood.trial}: {why}")
 
@@ -320,7 +356,8 @@ PROMISE: Final = Promise(
     evidence={"successful operations": "produces, deliveries, metadata reads and probes"},
     unknown_when=(
         "no operation succeeded, or a client had less than a minimum of success",
-        "an arm, a trial or a phase that was to be is missing",
+        "an arm, a trial or a phase that was to be is missing, or there is one that was not to be",
+        "a client, or a fault, of which run.json knows nothing",
         "a client that writes or asks was idle while faults were played, or wrote with other acks",
         "an entry of the plan was never played, not put in place, did not take hold, was never "
         "healed or healed early",
@@ -328,5 +365,6 @@ PROMISE: Final = Promise(
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",
     ),
+    blind=("how much a flood asked at a time, if it asked and was answered all the while",),
     check=check,
 )

@@ -94,17 +94,23 @@ def _differences(history: History, outcome: Outcome) -> Iterator[Found]:
 def _one_by_one(outcome: Outcome, rows: DataFrame) -> Iterator[Found]:
     """One aggregation by offset, on primitives."""
     value = F.coalesce("value", F.lit(-(2**63)))
+    # A batch is copied as it is: also what is not told of it is the same everywhere.
+    stamp, epoch = (F.coalesce(name, F.lit(-1)) for name in ("append_time_ms", "leader_epoch"))
+    life = F.coalesce("producer_epoch", F.lit(-1))
     by_offset = rows.groupBy(*TP, "offset").agg(
         F.min(value).alias("_low"),
         F.max(value).alias("_high"),
-        F.min("leader_epoch").alias("_old"),
-        F.max("leader_epoch").alias("_new"),
-        F.min("append_time_ms").alias("_early"),
-        F.max("append_time_ms").alias("_late"),
+        F.min(epoch).alias("_old"),
+        F.max(epoch).alias("_new"),
+        F.min(stamp).alias("_early"),
+        F.max(stamp).alias("_late"),
+        F.min(life).alias("_first_life"),
+        F.max(life).alias("_last_life"),
         F.count("*").alias("_n"),
     )
     differs = (F.col("_low") != F.col("_high")) | (F.col("_old") != F.col("_new"))
-    differs = differs | F.coalesce(F.col("_early") != F.col("_late"), F.lit(False))
+    differs = differs | (F.col("_early") != F.col("_late"))
+    differs = differs | (F.col("_first_life") != F.col("_last_life"))
     found = by_offset.groupBy(*TP).agg(
         F.sum(F.when(F.col("_n") > 1, F.col("_n")).otherwise(0)).alias("compared"),
         F.count("*").alias("offsets"),

@@ -74,11 +74,12 @@ def judge_all_in_sync(history: History, outcome: Outcome, known: Excuses) -> Non
     )
     for row in counted.orderBy("_number").toArrow().to_pylist():
         one = unable[row["_number"]]
-        outcome.saw(*one.key[:2], UNABLE, row["offered"])
+        arm, trial = one.key[:2]
+        outcome.saw(arm, trial, UNABLE, row["offered"])
         if not row["n"]:
             continue
         if one.key in known.forged:
-            outcome.excuse(*one.key[:2], RULE, "forged", of=LEVELS[-1], n=row["n"])
+            outcome.excuse(arm, trial, RULE, "forged", of=LEVELS[-1], n=row["n"])
             continue
         outcome.add(_finding(one, row))
         outcome.counts[RULE] += row["n"] - 1

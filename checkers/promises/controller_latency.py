@@ -48,6 +48,8 @@ STAGES: Final = (
 OWN: Final = "own"
 """Figure: what the controller's own requests say of what the probes were sent to find out."""
 CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+REFUSED_SHARE: Final = 0.25
+"""Of the probes that were answered: where more were refused, they say nothing of handling."""
 WIRE_LIMIT_NS: Final = 120_000_000_000
 """A request that arrived so long after it was sent is taken for another with the same number."""
 _KEYS: Final = ["arm", "stage", "api", "plane", "node", "segment"]
@@ -88,7 +90,20 @@ def check(history: History) -> Outcome:
         if row["of_trial"]:
             outcome.saw(row["arm"], row["trial"], "control requests and probes", row["n"])
     _figures(outcome, [row for row in counted if not row["of_trial"]])
+    if history.has("probe"):
+        _refused(history, outcome)
     return outcome
+
+
+def _refused(history: History, outcome: Outcome) -> None:
+    """Probes that were answered with an error measure how soon a broker refuses."""
+    answered = history.frame("probe").where("type = 'ok'")
+    refused = F.count(F.when(F.col("error") != 0, 1))
+    by = answered.groupBy("arm", "trial").agg(F.count("*").alias("n"), refused.alias("refused"))
+    for row in by.toArrow().to_pylist():
+        if row["refused"] > REFUSED_SHARE * row["n"]:
+            why = f"{row['refused']} of {row['n']} answered probes were refused"
+            outcome.unknown(row["arm"], row["trial"], why)
 
 
 def _figures(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
@@ -237,5 +252,6 @@ PROMISE: Final = Promise(
     source="KIP-291, motivation; ControllerChannelManager's RequestSendThread",
     rules={},
     evidence={"control requests and probes": "each stage of each request counts"},
+    unknown_when=("more than a quarter of the answered probes were refused",),
     check=check,
 )

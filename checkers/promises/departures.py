@@ -15,6 +15,10 @@ by a controller that was in office all the while; ``dead-named``, a client was t
 lives whose registration had been gone for `TOLD_NS`, by one that no fault kept from knowing. Who
 lives and gets nothing is dropped by its leader: ``lagging-in-sync``, `checkers.promises.lagging`.
 
+Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
+fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
+gone, and still named, when the load ended, for too short a time to be held against anybody.
+
 Lawful, and similar: the last member of a set stays in it (it may come back with everything); topics
 that are being deleted are left as they are; a controller that a fault names, that is paused, or
 that is just being replaced, decides when it can. It is read from ZooKeeper's own log, and from the
@@ -121,6 +125,7 @@ def _judge(history: History, outcome: Outcome, trial: Trial, rows: list[Row]) ->
         _settle(outcome, trial, cluster, t)
     if end_t is not None:
         yield from _late(outcome, trial, cluster, end_t)
+        _left_over(outcome, trial, cluster, end_t)
         _absences(history)[trial] = [
             *cluster.absences,
             *((node, since_t, end_t) for node, since_t in cluster.absent.items()),
@@ -209,7 +214,9 @@ def _elected(outcome: Outcome, trial: Trial, cluster: _Cluster, row: Row) -> Ite
     if gone is None:
         return
     known_t = max(gone["t"], cluster.able_since or row["t"]) + KNOWN_NS
-    if row["t"] >= known_t:
+    if cluster.able_since is None and row["t"] >= gone["t"] + KNOWN_NS:
+        outcome.excuse(*trial, "dead-elected", "disturbed", of=ELECTED)
+    elif row["t"] >= known_t:
         yield Finding(
             "dead-elected",
             f"{key[2]}-{key[3]} was given leader {node}, whose registration had been gone for "
@@ -238,6 +245,23 @@ def _late(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> Iterator
         )
 
 
+def _left_over(outcome: Outcome, trial: Trial, cluster: _Cluster, end_t: int) -> None:
+    """What nobody had answered when the load ended, and cannot be held against anybody."""
+    for (key, _), since_t in cluster.owed.items():
+        if since_t >= 0:
+            seconds = (end_t - since_t) / 1e9
+            says = f"{key[2]}-{key[3]} still named who was gone, {seconds:.1f} s after it could"
+            outcome.unknown(*trial, f"{says} be known: too early to tell")
+    if cluster.can_decide:
+        return
+    for node in cluster.gone:
+        for key in cluster.states:
+            if cluster.owes(key, node):
+                outcome.saw(*trial, REPLACED)
+                rule = "dead-leads" if cluster.states[key]["leader"] == node else "dead-in-sync"
+                outcome.excuse(*trial, rule, "disturbed", of=REPLACED)
+
+
 def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
     """Answers that name who is gone."""
     from pyspark.sql import functions as F
@@ -259,18 +283,25 @@ def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
     answers = history.frame("metadata").where("brokers is not null")
     answers = answers.select("arm", "trial", "node", "invoke_t", "t", "brokers")
     inside = absent.during(history, answers, F.col("invoke_t"), F.col("t")).where(
-        f"invoke_t > {FROM} and t < {TO} and not array_contains(troubled, bigint(node))"
+        f"invoke_t > {FROM} and t < {TO}"
     )
     inside = inside.withColumnRenamed(FROM, "from_t")
+    inside = inside.withColumn("excused", F.expr("array_contains(troubled, bigint(node))"))
     wrong = F.array_contains("brokers", F.col("gone"))
-    found = inside.groupBy("arm", "trial", "node", "gone", "from_t").agg(
+    found = inside.groupBy("arm", "trial", "node", "gone", "from_t", "excused").agg(
         F.count("*").alias("asked"),
         F.sum(wrong.cast("long")).alias("wrong"),
         F.min(F.when(wrong, F.col("t"))).alias("t"),
     )
     for row in found.toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], NAMED, row["asked"])
-        if row["wrong"]:
+        outcome.saw(row["arm"], row["trial"], NAMED, 0 if row["excused"] else row["asked"])
+        if row["wrong"] and row["excused"]:
+            figures = outcome.arm(row["arm"])
+            told = figures.get("named_by_disturbed", 0) + row["wrong"]
+            figures["named_by_disturbed"] = told
+            what = "answers of brokers that a fault named, and that named who was gone"
+            outcome.unjudged(row["arm"], what)
+        elif row["wrong"]:
             late = (row["t"] - row["from_t"] + TOLD_NS) / 1e9
             yield Finding(
                 "dead-named",
@@ -375,6 +406,7 @@ PROMISE: Final = Promise(
         NAMED: "of brokers that no fault named",
         HELD: "than replica.lag.time.max.ms, by the harness",
     },
+    unknown_when=("who was gone is still named when the load ends, too early to tell",),
     blind=(
         "brokers that were away for less than 5 s, and were never replaced",
         "a controller that a fault names, while it does",

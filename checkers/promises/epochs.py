@@ -291,6 +291,15 @@ def _lacking(history: History) -> Iterator[tuple[str, int, str]]:
                 says = f"partition epoch {before.partition_epoch} to {state.partition_epoch}"
                 yield *key[:2], f"ZooKeeper's log of {_name(key)} lacks writes: {says}"
                 break
+    removed = {
+        (row["arm"], row["trial"], row["topic"])
+        for row in history.rows("zk_write")
+        if (row["what"], row["step"]) == ("topic", "removed")
+    }
+    for step in history.rows("topic_deletion"):
+        topic = (step["arm"], step["trial"], step["topic"])
+        if step["step"] == "gone" and topic[:2] in logged and topic not in removed:
+            yield *topic[:2], f"ZooKeeper's log does not have the removal of topic {topic[2]}"
     told = [row for row in history.rows("leadership") if row["source"] == "zk"]
     told += [row for row in history.rows("final_state") if row["what"] == "partition"]
     missed: set[Key] = set()

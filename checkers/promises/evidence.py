@@ -6,16 +6,20 @@ their rows, and finishing counts what each live file held (kind ``source``). Unk
 in an (arm, trial) in which
 
 - a line was rejected: it could not be read, or did not fit the schema;
-- numbers are missing among a writer's rows, or are there twice;
+- numbers are missing among a writer's rows, or are there twice, in its file or in what was stored
+  of it;
 - a writer did not come to the end of what it had to say: a client's or the harness's last row says
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
+- a controller and a broker do not tell of the same requests (`checkers.facts.told_requests`);
 - rows whose own times cannot be (an answer before its question), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
   finished, or from outside the harness's phases;
+- rows whose times may be off, by their own word, by so much that they order nothing;
 - what a broker of this system writes down all the time is not there of one broker, or of one trial,
-  although it is of others; or ZooKeeper's states were watched, and its log was not read;
+  although it is of others; or ZooKeeper's states were watched, and its log was not read, or has a
+  partition's last state that nobody saw;
 - the wall clock was not tied to the monotonic one, where ZooKeeper's times are to be used;
 - the wall clock moved against the monotonic one: record times mean nothing then.
 
@@ -35,8 +39,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.calm import brokers
 from checkers.facts.decisions import from_log
+from checkers.facts.numbers import traces
+from checkers.facts.office import in_order
 from checkers.facts.tellers import tellers
 from checkers.facts.times import times
+from checkers.facts.told_requests import FORGERS, told
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -49,9 +56,18 @@ BACKWARDS_NS: Final = 1_000_000_000
 """Threads overtake each other by less: a row is written when its time was read, or soon after."""
 OUTSIDE_NS: Final = 5_000_000_000
 """How long before the harness's first row or after its last one another's may lie."""
+LOST: Final = 3
+"""So many rows of a boot: what a store loses is a part, and never a row or two."""
+UNTOLD: Final = 3
+"""So many requests of one controller to one broker: what was under way when one of them ended is
+less."""
+OFF_NS: Final = 1_000_000_000
+"""A row whose time may be off by more, either way, orders nothing."""
 DRIFT_NS: Final = 1_000_000_000
 """By so much clocks that only drift do not part in a run; a wall clock that was set does."""
 JUMP_NS: Final = 2_000_000_000
+WATCHED_NS: Final = 2_000_000_000
+"""So long after a write its watch tells of it, however busy the machine."""
 _REASONS: Final = 3
 Row = dict[str, Any]
 
@@ -61,6 +77,8 @@ def check(history: History) -> Outcome:
     by_trial: dict[tuple[str, int], list[Row]] = {}
     for row in history.rows("source"):
         by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
+    unstored = _unstored(history, by_trial)
+    at_odds = _at_odds(history)
     impossible = _impossible(history, by_trial)
     for key in sorted(set(history.trials) | set(history.run.trials)):
         sources = by_trial.get(key, [])
@@ -69,6 +87,8 @@ def check(history: History) -> Outcome:
             *(why for row in sources for why in _lacks(row)),
             *_absent(history, key, sources),
             *_outside(sources),
+            *unstored.get(key, ()),
+            *at_odds.get(key, ()),
             *impossible.get(key, ()),
             *_untold(history, key),
         ]:
@@ -113,6 +133,47 @@ def _lacks(row: Row) -> list[str]:
     return found
 
 
+def _unstored(
+    history: History, sources: Mapping[tuple[str, int], list[Row]]
+) -> dict[tuple[str, int], list[str]]:
+    """By trial, what finishing counted and the store does not have, or has twice."""
+    told = traces(history)
+    found: dict[tuple[str, int], list[str]] = {}
+    for key, rows in sources.items():
+        why = found.setdefault(key, [])
+        for row in rows:
+            if row["last_seq"] is None or row["node"] is None:
+                continue
+            wrote = row["last_seq"] + 1 - (row["missing"] or 0)
+            trace = told.get((*key, row["process"], row["boot"]))
+            there = 0 if trace is None else trace.numbers
+            of = f"{row['process']}, boot {row['boot']}"
+            if wrote - (row["rejected"] or 0) - there >= LOST:
+                why.append(f"{of}: {wrote - there} of its {wrote} rows are not stored")
+            if trace is not None and trace.twice:
+                why.append(f"{of}: {trace.twice} of its rows are stored twice")
+    return found
+
+
+def _at_odds(history: History) -> dict[tuple[str, int], list[str]]:
+    """By trial, where a controller and a broker do not tell of the same requests."""
+    found: dict[tuple[str, int], list[str]] = {}
+    traced = tellers(history, "control_send")
+    for one in told(history):
+        why = found.setdefault(one.key, [])
+        whose = FORGERS if one.sender == FORGERS else f"controller {one.sender}"
+        of = f"{whose}'{'' if whose == FORGERS else 's'} requests to node {one.broker}"
+        # Who is killed may take with it what it was about to tell.
+        if one.unsent >= UNTOLD and traced.get(one.key):
+            why.append(f"{one.unsent} of {of} were handled, and nobody tells of having sent them")
+        if one.untold >= UNTOLD:
+            why.append(f"{one.untold} of {of} were answered, and the broker tells of none of them")
+        if one.early >= UNTOLD:
+            says = "were received before they were sent, or answered before they were handled"
+            why.append(f"{one.early} of {of} {says}")
+    return found
+
+
 def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[str]:
     """Who should have said something and did not."""
     if not sources:
@@ -124,11 +185,16 @@ def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[
         if workload.process not in spoke
     ]
     nodes = {row["node"] for row in sources if row["node"] is not None and row["rows"]}
-    started = {
-        row["node"] for row in rows_of(history, "node_event", key) if row["event"] == "ready"
-    }
+    boots = {(row["node"], row["boot"]) for row in sources if row["node"] in nodes and row["rows"]}
+    ready = [row for row in rows_of(history, "node_event", key) if row["event"] == "ready"]
     if nodes:  # a system that writes no trace of its own has none to lose
+        started = {row["node"] for row in ready}
         found += [f"node {n}: it was ready, and left no row" for n in sorted(started - nodes)]
+        lived = {(row["node"], row["boot"]) for row in ready if row["node"] in nodes}
+        numbered = {pair for pair in boots if pair[1] is not None}
+        for node, boot in sorted(pair for pair in lived if pair[1] is not None):
+            if numbered and (node, boot) not in numbered:
+                found.append(f"node {node}: it was ready in its boot {boot}, and left no row of it")
     return found
 
 
@@ -157,6 +223,9 @@ def _impossible(
     phases: dict[tuple[str, int], list[int]] = {}
     for row in history.rows("phase"):
         phases.setdefault((row["arm"], row["trial"]), []).append(row["t"])
+    for key, process, off_ns in _vague(history):
+        says = f"{process}: its rows have times that may be off by {off_ns / 1e9:.1f} s"
+        found.setdefault(key, []).append(says)
     for each in sorted(times(history), key=lambda one: (one.key, one.process, one.kind)):
         of, why = f"{each.process}, {each.kind}", found.setdefault(each.key, [])
         if each.wrong:
@@ -178,6 +247,29 @@ def _impossible(
     return found
 
 
+_DATED: Final = (
+    *("leadership", "zk_write", "leader_change", "replica_stop", "truncation", "isr_change"),
+    *("controller", "topic_deletion", "node_event", "fault"),
+)
+"""Kinds that come to the driver anyway; `checkers.facts.times` looks at those that grow."""
+
+
+def _vague(history: History) -> Iterator[tuple[tuple[str, int], str, int]]:
+    """By trial and writer, times that are too far off to say anything, or less than exact."""
+    worst: dict[tuple[tuple[str, int], str], int] = {}
+    for kind in _DATED:
+        for row in history.rows(kind):
+            place = ((row["arm"], row["trial"]), row["process"])
+            if row["error_ns"] is not None:
+                worst[place] = max(worst.get(place, 0), abs(row["error_ns"]))
+    for each in times(history):
+        place = (each.key, each.process)
+        worst[place] = max(worst.get(place, 0), each.off_ns)
+    for (key, process), off_ns in sorted(worst.items()):
+        if off_ns > OFF_NS:
+            yield key, process, off_ns
+
+
 STEADY: Final = ("leader_change", "metadata_update", "plane_use", "control_request")
 """What each broker that traces at all writes down in any trial: it is given partitions, hears of
 them, and counts and handles what it is asked."""
@@ -190,6 +282,7 @@ def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     states = rows_of(history, "leadership", key)
     if any(r["source"] == "zk" for r in states) and key not in from_log(history):
         yield "ZooKeeper's states were watched, and its own log was not read"
+    yield from _unwatched(history, key, states)
     dated = any(r["commit_ms"] for r in rows_of(history, "zk_write", key))
     if dated and history.run.clock_offset_ns is None:
         yield "ZooKeeper's clock cannot be compared with others: run.json does not tie it to them"
@@ -216,6 +309,31 @@ def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
         yield f"node {node} sent control requests, and tells of no answer"
 
 
+def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> Iterator[str]:
+    """Partitions whose last state, by ZooKeeper's own log, nobody saw: what came last, and when, is
+    then not known of them. States in between may be missed; what came in the last moment, too."""
+    if not watched:
+        return
+    seen = {_state(row) for row in watched}
+    ends = [r["t"] for r in rows_of(history, "phase", key) if r["name"] in ("quiesce", "settle")]
+    until_t = max(ends, default=2**62) - WATCHED_NS
+    last: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for row in in_order(history):
+        if (row["arm"], row["trial"]) != key or row["what"] not in ("state", "topic"):
+            continue
+        if row["what"] == "topic" and row["step"] == "removed":
+            last = {at: state for at, state in last.items() if at[0] != row["topic"]}
+        elif row["what"] == "state" and row["topic"] is not None and row["t"] < until_t:
+            last[row["topic"], row["partition"]] = row
+    for (topic, partition), row in sorted(last.items()):
+        if row["step"] != "removed" and _state(row) not in seen:
+            yield f"ZooKeeper's log has a last state of {topic}-{partition} that nobody saw"
+
+
+def _state(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return tuple(row[n] for n in ("topic", "partition", "leader", "leader_epoch"))
+
+
 def _most(reasons: Any) -> str:
     most = sorted(dict(reasons).items(), key=lambda item: -int(item[1]))[:_REASONS]
     return "; ".join(f"{why} ({n})" for why, n in most) or "no reason is known"
@@ -230,11 +348,18 @@ PROMISE: Final = Promise(
     unknown_when=(
         "a line of a live file was rejected",
         "rows are missing from a live file, or its writer did not come to its end",
-        "a launched client or a node left no row",
+        "what a live file held is not stored, or stored twice",
+        "a launched client, or a boot of a node, left no row",
+        "a controller and a broker do not tell of the same requests, in the order in which they "
+        "must have come",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched",
     ),
-    blind=("what a node could not write from some moment until its end",),
+    blind=(
+        "what a node could not write from some moment until its end",
+        "rows of a client, or of the harness, that were lost after its file was read, but for what "
+        "they leave in other promises",
+    ),
     check=check,
 )

@@ -2,30 +2,43 @@
 nothing, for `checkers.promises.refusals`.
 
 Errors that Kafka has for LeaderAndIsr, UpdateMetadata and StopReplica as a whole: stale epochs (11,
-77), and authorization. For their partitions (ReplicaManager.becomeLeaderOrFollower, stopReplicas):
-stale epochs (11, 74), a partition that is not assigned to the broker (3), a disk that failed (56),
-another topic's id (103). Anything else, -1 above all, says that the broker could not do what it had
-to. Judged of controllers' own requests only: a forger may send what nobody can handle.
+77), and authorization where there is an authorizer. For their partitions
+(ReplicaManager.becomeLeaderOrFollower, stopReplicas), each where somebody else than the broker can
+say why:
+
+    11, 74     stale epochs (judged by `refusals`)
+    3          of a LeaderAndIsr, where ZooKeeper had not assigned it to the broker all along
+    56         where the harness broke that broker's disk; else nobody can say (`unknown`)
+    103        another topic's id, where the topic was deleted
+    77, ...    what the whole request was answered
+
+Anything else, -1 above all, says that the broker could not do what it had to. Judged of
+controllers' own requests only: a forger may send what nobody can handle.
 
 A LeaderAndIsr that was accepted for a partition makes the broker its leader or follower, which it
 says (`leader_change`), before it says that it handled the request. Judged of brokers that number
 their rows, so that none can be missing unnoticed. Without a leader (-1) nothing changes; nor does
 it where the leader is another whom the broker does not know to live (ReplicaManager.makeFollowers):
-not judged while the leader's registration was gone, or new, by ZooKeeper's own log.
+excused, and counted, while that one's registration was gone, by ZooKeeper's log or its watch
+(`checkers.facts.registrations`). One that has just registered is known before it leads: the
+controller tells of brokers first, by the same connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.answers import Topic, deletion_steps
+from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
+from checkers.facts.registrations import Absence, Node, absences, was_absent
 from checkers.judging.outcome import Outcome
-from checkers.judging.tally import Sort, Tally, add, tally
+from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -33,9 +46,18 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+APPLIED: Final = "partitions of accepted LeaderAndIsr requests"
+FAILED: Final = "failed-in-handling"
+LOST: Final = "accepted-but-not-applied"
 _UNAUTHORIZED: Final = (29, 31, 58)
-_OF_REQUESTS: Final = (0, 11, 77, *_UNAUTHORIZED)
-_OF_PARTITIONS: Final = (0, 3, 11, 56, 74, 77, 103, *_UNAUTHORIZED)
+AUTHORIZER: Final = "authorizer.class.name"
+_STALE: Final = (0, 11, 77)
+_STALE_PARTS: Final = (0, 11, 74)
+_NOT_MINE: Final = 3
+_DISK: Final = 56
+_OTHER_TOPIC: Final = 103
+BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
+"""Faults after which a broker may find that its disk failed."""
 _KEYS: Final = [
     "arm",
     "trial",
@@ -45,43 +67,82 @@ _KEYS: Final = [
     "controller_id",
     "node",
 ]
-Row = Mapping[str, Any]
 _HEARD_NS: Final = 10_000_000_000
-"""So long after a registration some broker may not have heard of it: its UpdateMetadata waits."""
+"""So long after a broker is back in ZooKeeper another may still be told of what came before: its
+requests wait."""
+Row = Mapping[str, Any]
 
 
 def judge_failures(history: History, outcome: Outcome) -> None:
     """Add what failed, and what came to nothing."""
-    for found, finding in ((_failed(history), _failure), (_lost(history), _unapplied)):
-        if found is not None:
-            add(outcome, found, finding)
+    if not history.has("control_request"):
+        return
+    if history.has("control_send"):
+        _failed(history, outcome)
+    if history.has("leader_change"):
+        _lost(history, outcome)
 
 
-def _failed(history: History) -> Tally | None:
+# -- failed ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reasons:
+    """Why a partition may be refused, by others than the broker."""
+
+    deleted: frozenset[Topic]
+    assigned: Mapping[Key, frozenset[int]]
+    """The brokers that had a replica of it all along, by ZooKeeper's log."""
+    broken: tuple[tuple[str, int, frozenset[int], int], ...]
+    """Arm, trial, nodes (none: all), and since when their disks may have failed."""
+
+    def is_lawful(self, row: Row) -> bool:
+        if row["code"] == _OTHER_TOPIC:
+            return (row["arm"], row["trial"], row["topic"]) in self.deleted
+        if row["code"] != _NOT_MINE or row["api"] != "LEADER_AND_ISR":
+            return False
+        of = self.assigned.get(key_of(row))
+        return of is None or row["node"] not in of
+
+    def was_broken(self, row: Row) -> bool:
+        return any(
+            (arm, trial) == (row["arm"], row["trial"])
+            and (not nodes or row["node"] in nodes)
+            and t <= row["t"]
+            for arm, trial, nodes, t in self.broken
+        )
+
+
+def _failed(history: History, outcome: Outcome) -> None:
     """Errors of whole requests; of those that were handled, errors of partitions."""
-    if not (history.has("control_request") and history.has("control_send")):
-        return None
     sends = history.frame("control_send").withColumn("controller_id", F.col("node"))
     sends = sends.withColumn("node", F.col("to")).select(*_KEYS).distinct()
     rows = history.frame("control_request").select(*_KEYS, "t", "error", "partitions")
     ok = F.coalesce(F.col("error"), F.lit(0)) == 0
-    odd = F.expr("exists(partitions, p -> p.error <> 0)")
+    odd = F.exists("partitions", lambda p: ~p["error"].isin(*_STALE_PARTS))
     suspects = rows.where(~ok | F.coalesce(odd, F.lit(False))).join(sends, _KEYS, "left_semi")
-    failed = ~F.coalesce(F.col("error").isin(*_OF_REQUESTS), F.lit(True))
+    authorized = _UNAUTHORIZED if AUTHORIZER in history.run.brokers else ()
+    failed = ~F.coalesce(F.col("error").isin(*_STALE, *authorized), F.lit(True))
     whole = F.array(F.struct(F.col("error").alias("code"), *_nowhere()))
+
+    def fails(part: Column) -> Column:
+        lawful = part["error"].isin(*_STALE_PARTS, *authorized)
+        lawful = lawful | part["error"].eqNullSafe(F.col("error"))
+        return ~F.coalesce(lawful, F.lit(True))
+
     parts = F.transform(
-        F.filter("partitions", _fails),
+        F.filter("partitions", fails),
         lambda p: F.struct(*(p[name].alias(as_) for name, as_ in _PART.items())),
     )
     each = suspects.select(*_KEYS, "t", F.inline(F.when(failed, whole).otherwise(parts)))
-    return tally(each, None, partial(_sort, "failed-in-handling"))
+    found = tally(each, None, partial(_failure, _reasons(history)))
+    add(outcome, found, _failed_in_handling)
+    for (arm, trial, why), _ in found.in_order():
+        if why is not None:
+            outcome.unknown(arm, trial, f"{why}, and nobody had broken it")
 
 
 _PART: Final = {"error": "code", "topic": "topic", "partition": "partition"}
-
-
-def _fails(part: Column) -> Column:
-    return ~F.coalesce(part["error"].isin(*_OF_PARTITIONS), F.lit(True))
 
 
 def _nowhere() -> tuple[Column, Column]:
@@ -89,16 +150,44 @@ def _nowhere() -> tuple[Column, Column]:
     return none.cast("string").alias("topic"), none.cast("int").alias("partition")
 
 
-def _sort(rule: str, row: Row) -> Sort:
+def _reasons(history: History) -> _Reasons:
+    assigned: dict[Key, frozenset[int]] = {}
+    for row in in_order(history):
+        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+            of = frozenset(row["replicas"])
+            assigned[key_of(row)] = assigned.get(key_of(row), of) & of
+    broken = tuple(
+        (row["arm"], row["trial"], frozenset(row["nodes"] or ()), row["t"])
+        for row in history.rows("fault")
+        if row["fault"] in BREAKERS
+    )
+    return _Reasons(frozenset(deletion_steps(history)), assigned, broken)
+
+
+def _failure(known: _Reasons, row: Row) -> Sort:
+    why = rule = None
+    if row["topic"] is None:
+        rule = FAILED
+    elif row["code"] == _DISK:
+        if not known.was_broken(row):
+            at = f"{row['topic']}-{row['partition']}"
+            why = f"node {row['node']} says that its disk failed ({at})"
+    elif not known.is_lawful(row):
+        rule = FAILED
+    return Sort((row["arm"], row["trial"], why), _order(row), rule)
+
+
+def _order(row: Row) -> tuple[Any, ...]:
     place = (row["node"], row["correlation_id"], row["topic"] or "", row["partition"] or 0)
-    return Sort((), (row["t"], *place), rule)
+    return (row["t"], *place)
 
 
-def _lost(history: History) -> Tally | None:
+# -- came to nothing ------------------------------------------------------------------------------
+
+
+def _lost(history: History, outcome: Outcome) -> None:
     """Partitions of accepted LeaderAndIsr requests in whose leader epoch the broker never was
     anything."""
-    if not (history.has("control_request") and history.has("leader_change")):
-        return None
     place = ["arm", "trial", "node", "topic", "partition", "leader_epoch"]
     telling = history.frame("leader_change").where("seq is not null").select(*place[:3]).distinct()
     rows = history.frame("control_request").where("api = 'LEADER_AND_ISR' and error = 0")
@@ -111,39 +200,22 @@ def _lost(history: History) -> Tally | None:
         *("arm", "trial", "node", "t", "api", "correlation_id", "controller_id"),
         *("p.topic", "p.partition", "p.leader", "p.leader_epoch"),
     )
+    for row in accepted.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], APPLIED, row["count"])
     roles = history.frame("leader_change").select(*place).distinct()
     lost = accepted.join(roles, place, "left_anti")
-    return tally(lost, None, partial(_unless_away, _away(history)))
+    found = tally(lost, None, partial(_unless_absent, absences(history)))
+    add(outcome, found, _unapplied)
+    for (arm, trial, excuse), n in found.in_order():
+        if excuse is not None:
+            outcome.excuse(arm, trial, LOST, excuse, of=APPLIED, n=n)
 
 
-_Away = Mapping[tuple[str, int, int], list[tuple[int, int | None]]]
-
-
-def _unless_away(away: _Away, row: Row) -> Sort:
-    found = _sort("accepted-but-not-applied", row)
-    return replace(found, rule=None) if _was_away(away, row) else found
-
-
-def _away(history: History) -> _Away:
-    """From when to when (ns; None: for good) each broker's registration was gone."""
-    spans: dict[tuple[str, int, int], list[tuple[int, int | None]]] = {}
-    for row in in_order(history):
-        if row["what"] != "broker" or row["node"] is None:
-            continue
-        of = spans.setdefault((row["arm"], row["trial"], row["node"]), [(0, None)])
-        if row["step"] == "removed":
-            of.append((row["t"] - (row["error_ns"] or 0), None))
-        elif of[-1][1] is None:
-            of[-1] = (of[-1][0], row["t"])
-    return spans
-
-
-def _was_away(away: _Away, row: Row) -> bool:
-    spans = away.get((row["arm"], row["trial"], row["leader"]), [])
-    return row["leader"] != row["node"] and any(
-        gone_t <= row["t"] and (back_t is None or row["t"] < back_t + _HEARD_NS)
-        for gone_t, back_t in spans
-    )
+def _unless_absent(absent: Mapping[Node, list[Absence]], row: Row) -> Sort:
+    leader = absent.get((row["arm"], row["trial"], row["leader"]), [])
+    excused = row["leader"] != row["node"] and was_absent(leader, row["t"], _HEARD_NS)
+    label = (row["arm"], row["trial"], "unregistered" if excused else None)
+    return Sort(label, _order(row), None if excused else LOST)
 
 
 def _unapplied(rule: str, row: Row) -> Finding:
@@ -164,7 +236,7 @@ def _unapplied(rule: str, row: Row) -> Finding:
     )
 
 
-def _failure(rule: str, row: Row) -> Finding:
+def _failed_in_handling(rule: str, row: Row) -> Finding:
     at = None if row["topic"] is None else (row["topic"], row["partition"])
     of = "" if at is None else f" for {at[0]}-{at[1]}"
     same = {"api": row["api"], "correlation_id": row["correlation_id"]}

@@ -83,6 +83,9 @@ def check(history: History) -> Outcome:
     for row in _strangers(history, outcome):
         outcome.add(_obeyed(row))
         outcome.counts["stranger-committed"] += row["n"] - 1
+    for row in _unassigned(history, commits):
+        says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
+        outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
     add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:
@@ -248,7 +251,8 @@ def _asked_for(history: History, outcome: Outcome, commits: DataFrame) -> None:
     last = commits.groupBy(*_TP, "group").agg(F.max("t").alias("_last_t"))
     asked = history.frame("committed").where("type = 'ok' and topic is not null")
     asked = asked.groupBy(*_TP, "group").agg(F.max("invoke_t").alias("_asked_t"))
-    vain = last.join(asked, [*_TP, "group"], "left").where("_asked_t is null")
+    vain = last.join(asked, [*_TP, "group"], "left")
+    vain = vain.where("_asked_t is null or _asked_t < _last_t")
     for row in vain.orderBy(*_TP).limit(_TOLD).toArrow().to_pylist():
         says = f"nobody was told which offset of {row['topic']}-{row['partition']} was kept"
         outcome.unknown(row["arm"], row["trial"], f"{says} for group {row['group']}")
@@ -306,6 +310,16 @@ def _obeyed(row: dict[str, Any]) -> Finding:
         row["trial"],
         (Pick("commit", {**at, "t": row["t"]}, rows=1),),
     )
+
+
+def _unassigned(history: History, commits: DataFrame) -> list[dict[str, Any]]:
+    """Commits of a member for what nobody had given it by then: the coordinator does not look at
+    partitions, so that it is the client's own account that cannot be."""
+    given = history.frame("assignment").where("event = 'assigned'")
+    first = given.groupBy(*_TP, "process").agg(F.min("t").alias("_first_t"))
+    rows = commits.join(F.broadcast(first), [*_TP, "process"], "left")
+    odd = rows.where("_first_t is null or t < _first_t").groupBy(*_TP, "process")
+    return list(odd.agg(F.count("*").alias("n")).toArrow().to_pylist())
 
 
 def _by_two(history: History, commits: DataFrame) -> DataFrame:
@@ -404,9 +418,11 @@ PROMISE: Final = Promise(
     unknown_when=(
         "no member was given a partition, or none committed",
         "nobody asked for an offset that was kept",
+        "a member committed for a partition that it never had",
     ),
     blind=(
         "records given twice by turns of less than three commits",
+        "a partition that two members were given at once, and read: only commits are fenced",
         "groups whose members use no subscription",
     ),
     check=check,

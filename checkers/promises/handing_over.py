@@ -77,12 +77,17 @@ def check(history: History) -> Outcome:
     for row in in_order(history):
         written_by.setdefault((row["arm"], row["trial"]), []).append(row)
     events, faults = _by_trial(history, "node_event"), _by_trial(history, "fault")
-    deletions = _by_trial(history, "topic_deletion")
+    deletions, phases = _by_trial(history, "topic_deletion"), _by_trial(history, "phase")
     for trial, rows in written_by.items():
         outcome.saw(*trial, REGISTERED, sum(_is_registration(row) for row in rows))
         down = _down(events.get(trial, ()))
         dying = {row["topic"] for row in deletions.get(trial, ())}
-        for stop in _stops(events.get(trial, ()), rows):
+        load_end_t = _load_end(phases.get(trial, ()))
+        for stop in _stops(events.get(trial, ()), rows, load_end_t):
+            if stop is None:
+                what = "a stop in order after which ZooKeeper's log tells of no end of registration"
+                outcome.unjudged(trial[0], what)
+                continue
             outcome.saw(*trial, STOPS)
             why = _unfit(stop, rows, _spans(faults.get(trial, ())), down)
             if why is not None:
@@ -108,17 +113,26 @@ def _by_trial(history: History, kind: str) -> dict[Trial, list[Row]]:
     return found
 
 
-def _stops(events: Sequence[Row], rows: Sequence[Row]) -> Iterator[_Stop]:
-    """Each that the broker ended by itself and that took its registration, while the run went on:
-    at its end all are stopped, and nobody is left to take over."""
+def _load_end(phases: Sequence[Row]) -> int | None:
+    """When the load ended (ns): after that all are stopped, and nobody is left to take over."""
+    return max((r["t"] for r in phases if r["name"] in ("quiesce", "settle")), default=None)
+
+
+def _stops(
+    events: Sequence[Row], rows: Sequence[Row], load_end_t: int | None
+) -> Iterator[_Stop | None]:
+    """Each that the broker ended by itself, while the run went on: until its load ended or, where
+    nobody tells of that, until the last start. None: one that took no registration with it."""
     began: dict[int, int] = {}
-    last_start = max((row["t"] for row in events if row["event"] == "start"), default=0)
+    last_t = load_end_t
+    if last_t is None:
+        last_t = max((row["t"] for row in events if row["event"] == "start"), default=0)
     for row in events:
         if row["event"] == "stop":
             began[row["node"]] = row["t"]
         elif row["event"] == "stopped" and row["node"] in began:
             began_t = began.pop(row["node"])
-            if row["t"] > last_start or not json.loads(row["detail"] or "{}").get("graceful", True):
+            if row["t"] > last_t or not json.loads(row["detail"] or "{}").get("graceful", True):
                 continue
             for gone in rows:
                 mine = (gone["what"], gone["step"], gone["node"]) == (
@@ -133,6 +147,8 @@ def _stops(events: Sequence[Row], rows: Sequence[Row]) -> Iterator[_Stop]:
                 ):
                     yield _Stop(row["node"], began_t, row["t"], gone)
                     break
+            else:
+                yield None
 
 
 def _down(events: Sequence[Row]) -> list[_Span]:

@@ -8,7 +8,7 @@ Violations, with dual planes:
 - ``control-request-on-data-plane``: a broker handled, on its data plane, a request that a
   controller says that it sent (same controller, broker, api, number and controller epoch). What
   probers and forgers send is their own business: a forger's row names its number and client;
-  Or its data plane counted such requests, where nobody but controllers sends any to data planes;
+  Or its data plane counted more such requests than probers and forgers had sent there;
 - ``controller-past-the-control-listener``: a node sent control requests to a broker for seconds on
   end and the kernel never saw it connected to that broker's control link. Nobody's own word;
 - ``data-on-control-plane``: a node that never was the controller was connected to the control link
@@ -33,6 +33,7 @@ controller's requests nobody records.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -201,7 +202,8 @@ def _used(history: History, plane: str, *, since_upgrade: bool = False) -> Itera
 
 
 def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -> None:
-    """Control requests that data planes counted, where nobody but controllers sends any there."""
+    """Control requests that data planes counted, beyond those that probers and forgers sent there:
+    nobody but controllers sends any others."""
     counted = [
         row
         for row in _used(history, "data", since_upgrade=True)
@@ -209,15 +211,17 @@ def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -
     ]
     if not counted:
         return
-    others: set[Trial] = set()
+    sent: Counter[tuple[str, int, int, str]] = Counter()
     for kind in ("probe", "forged"):
         if history.has(kind):
-            sent = history.frame(kind).where("plane is null or plane = 'data'")
-            found = sent.select("arm", "trial").distinct().toArrow().to_pylist()
-            others |= {(row["arm"], row["trial"]) for row in found}
+            there = history.frame(kind).where("plane is null or plane = 'data'")
+            for row in there.groupBy("arm", "trial", "node", "api").count().toArrow().to_pylist():
+                sent[row["arm"], row["trial"], row["node"], row["api"]] += row["count"]
     for row in counted:
-        if (row["arm"], row["trial"]) not in others:
+        others = sent[row["arm"], row["trial"], row["node"], row["api"]]
+        if row["n"] > others:
             says = f"node {row['node']}'s data plane served {row['n']} {row['api']} requests"
+            says += f", {others} of which probers and forgers had sent" if others else ""
             where = {"node": row["node"], "plane": "data", "api": row["api"]}
             picks = (Pick("plane_use", where, rows=3),)
             rule = "control-request-on-data-plane"
@@ -247,6 +251,13 @@ def _silent(history: History) -> Iterator[tuple[Trial, str]]:
     for trial, nodes in sorted(brokers(history).items()):
         for node in sorted(nodes - telling.get(trial, nodes)):
             yield trial, f"node {node} tells of no use of its planes, as others do"
+    if history.has("probe"):
+        asked = history.frame("probe").where("plane is not null")
+        for row in asked.groupBy("arm", "trial", "plane").count().toArrow().to_pylist():
+            mode = history.run.arms.get(row["arm"], {}).get("planes")
+            if row["plane"] == "control" and mode not in ("dual", None):
+                says = f"{row['count']} probes were sent to control listeners, of which there are"
+                yield (row["arm"], row["trial"]), f"{says} to be none"
     looked_at = {(row["arm"], row["trial"]) for row in history.rows("connection")}
     for what, there in (
         ("counted what planes served", telling),

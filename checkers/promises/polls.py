@@ -6,11 +6,12 @@ without a gap in what was committed; two consumers are given the same record at 
 Violations:
 - ``poll-went-back``: a consumer was given an offset again (no reset in between);
 - ``poll-skipped``: a consumer was never given a record between two that it was given;
+- ``position-lost``: a consumer was told that its position is out of range, although the final log
+  has the record before it;
 - ``inconsistent-offset``: two consumers were given different values at one offset;
 - ``never-delivered``: a record that acks=all acknowledged before the faults were healed, and that a
   consumer which reads its partition and went on polling for seconds after that was never given,
-  nor anything after it (Jepsen's unseen).
-
+  nor anything after it (Jepsen's unseen: `checkers.promises.unseen`);
 - ``poll-began-late``: a consumer that began at a partition's start was not given its first record
   first (ListOffsets, earliest);
 - ``poll-began-early``: a consumer that began at a partition's end was given a record that acks=all
@@ -35,13 +36,13 @@ from pyspark.sql import functions as F
 from checkers.facts.accounts import leaders_table
 from checkers.facts.disputes import disputed
 from checkers.facts.leadership import key_of
-from checkers.facts.segments import fallen
 from checkers.facts.timeline import FROM, TO, Timeline, steps
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.unseen import DELIVERED, judge_unseen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,13 +52,9 @@ if TYPE_CHECKING:
 RESET_ERRORS: Final = (1, -139, -140)
 """OFFSET_OUT_OF_RANGE and librdkafka's _LOG_TRUNCATION and _AUTO_OFFSET_RESET: the consumer's
 position was moved, and it said so."""
-DELIVERED: Final = "records delivered"
 _SKIPPED: Final = "poll-skipped"
+_RESET: Final = "position-lost"
 BEGUN: Final = "partitions that a consumer began to read"
-_LONG_ENOUGH_NS: Final = 5_000_000_000
-"""For a consumer to be given what was there when the last fault was healed."""
-_A_WHILE_NS: Final = 1_000_000_000
-"""Who was given nothing new in so long, but had no longer, is not known to be stuck."""
 Row = Mapping[str, Any]
 _TP: Final = ["arm", "trial", "topic", "partition"]
 
@@ -70,7 +67,7 @@ def check(history: History) -> Outcome:
     _delivered(history, outcome)
     _disagreements(history, outcome, known)
     _polls(history, outcome, known)
-    _never_delivered(history, outcome, known)
+    judge_unseen(history, outcome, known)
     _beginnings(history, outcome, known)
     return outcome
 
@@ -143,24 +140,42 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     back = (F.col("n") != F.col("distinct")) | (
         ~F.col("_free") & F.coalesce(F.col("first") <= F.col("_before"), F.lit(False))
     )
+    # A position lies after what was read, which is committed: it stays in range.
+    kept = leaders_table(history).select(*_TP, "log_start", "log_end")
+    whole = whole.join(F.broadcast(kept), _TP, "left")
+    lost = (F.col("reset") == 1) & F.col("_before").isNotNull()
+    there = F.col("_before").between(F.col("log_start"), F.col("log_end") - 1)
+    lost = lost & F.coalesce(there, F.lit(False))
     gap_between = ~F.col("_free") & F.coalesce(F.col("first") > F.col("_before") + 1, F.lit(False))
     gap_within = F.col("distinct") < F.col("last") - F.col("first") + 1
     judged = whole.withColumn("back", back).withColumn("skip", gap_between | gap_within)
-    odd = by_rule(judged, {"poll-went-back": F.col("back"), _SKIPPED: F.col("skip")})
+    judged = judged.withColumn("lost", lost)
+    odd = by_rule(
+        judged,
+        {"poll-went-back": F.col("back"), _SKIPPED: F.col("skip"), _RESET: F.col("lost")},
+    )
     found = tally(odd, None, partial(_poll, known))
     may_skip = found.broken.pop(_SKIPPED, 0)
     found.firsts.pop(_SKIPPED, None)
-    add(outcome, found, _went_back)
-    if may_skip:
+    add(outcome, found, _poll_finding)
+    labels = found.in_order()
+    if may_skip or any(label[2] == _SKIPPED for label, _ in labels):
         missed = _missed(history, judged.where("skip")).withColumn(RULE, F.lit(_SKIPPED))
-        add(outcome, tally(missed, None, partial(_poll, known)), _skipped)
+        skipped = tally(missed, None, partial(_poll, known))
+        add(outcome, skipped, _skipped)
+        # Only where a record lies in it a gap is a skip.
+        labels = [one for one in labels if one[0][2] != _SKIPPED] + skipped.in_order()
+    for (arm, trial, rule, excuse), n in labels:
+        if excuse is not None:
+            outcome.excuse(arm, trial, rule, excuse, of=DELIVERED, n=n)
 
 
 def _poll(known: Excuses, row: Row) -> Sort:
     rule = row[RULE]
     place = key_of(row)
     excuse = known.of(*place, row["t"])
-    return Sort((excuse,), (row["t"], *place, row["process"]), rule if excuse is None else None)
+    order = (row["t"], *place, row["process"])
+    return Sort((*place[:2], rule, excuse), order, rule if excuse is None else None)
 
 
 def _held(history: History) -> DataFrame:
@@ -184,11 +199,25 @@ def _held(history: History) -> DataFrame:
     return held.withColumn("_hold", F.coalesce("_hold", F.lit(0))).drop(FROM, TO)
 
 
-def _readers(history: History) -> DataFrame:
-    """`fetch` rows with ``reader``: the process, or the group that it is a member of."""
-    members = history.frame("assignment").select("arm", "trial", "process", "group").distinct()
-    rows = history.frame("fetch").join(F.broadcast(members), ["arm", "trial", "process"], "left")
-    return rows.withColumn("reader", F.coalesce(F.concat(F.lit("group "), "group"), "process"))
+def _poll_finding(rule: str, row: Row) -> Finding:
+    return (_position_lost if rule == _RESET else _went_back)(rule, row)
+
+
+def _position_lost(rule: str, row: Row) -> Finding:
+    at = {**_at(row), "process": row["process"]}
+    return Finding(
+        rule,
+        f"{row['process']} had been given {_place(row)} up to offset {row['_before']}, and was "
+        f"told that its position is out of range; the final log has it ({row['log_start']} to "
+        f"{row['log_end'] - 1})",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("fetch", {**at, "offset": row["_before"]}, rows=1),
+            Pick("fetch", {**at, "t": row["t"]}, rows=2),
+            Pick("log_end", {**_at(row), "is_leader": True}, rows=1),
+        ),
+    )
 
 
 def _went_back(rule: str, row: Row) -> Finding:
@@ -325,78 +354,6 @@ def _beginnings(history: History, outcome: Outcome, known: Excuses) -> None:
         )
 
 
-# -- never given --------------------------------------------------------------------------------
-
-
-def _never_delivered(history: History, outcome: Outcome, known: Excuses) -> None:
-    """Acknowledged before the last fault was healed, against the last that each consumer was given
-    of that partition, among those that polled long enough after."""
-    healed: dict[tuple[str, int], int] = {}
-    down = fallen(history)
-    for row in history.rows("phase"):
-        here = (row["arm"], row["trial"])
-        if row["name"] == "heal" and row["event"] == "end" and here not in down:
-            healed[row["arm"], row["trial"]] = row["t"]
-    for arm in sorted({a for a, _ in history.trials} - {a for a, _ in healed}):
-        outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")
-    if not healed or not history.has("produce"):
-        return
-    table = history.table(
-        [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
-        "arm string, trial int, _healed_t bigint",
-    )
-    reads = _readers(history).join(F.broadcast(table), ["arm", "trial"])
-    polls = reads.groupBy("arm", "trial", "reader").agg(F.max("t").alias("_last_poll_t"))
-    given = (
-        reads.where("type = 'ok' and offset >= 0")
-        .groupBy(*_TP, "reader")
-        .agg(F.max("offset").alias("_given"))
-    )
-    patient = given.join(F.broadcast(polls), ["arm", "trial", "reader"])
-    acked = history.frame("produce").join(F.broadcast(table), ["arm", "trial"])
-    acked = acked.where("type = 'ok' and acks = -1 and offset >= 0 and t < _healed_t")
-    highest = acked.groupBy(*_TP).agg(
-        F.max("offset").alias("_acked"),
-        F.max_by("value", "offset").alias("value"),
-        F.max("_healed_t").alias("_healed_t"),
-    )
-    stuck = patient.join(highest, _TP).where(f"_last_poll_t > _healed_t + {_A_WHILE_NS}")
-    for row in stuck.toArrow().to_pylist():
-        arm, trial = row["arm"], row["trial"]
-        seconds = (row["_last_poll_t"] - row["_healed_t"]) / 1e9
-        was_patient = row["_last_poll_t"] > row["_healed_t"] + _LONG_ENOUGH_NS
-        outcome.saw(arm, trial, "partitions that a consumer was patient with", int(was_patient))
-        if row["_given"] >= row["_acked"]:
-            continue
-        excuse = known.of(arm, trial, row["topic"], row["partition"], row["_healed_t"])
-        if excuse is not None:
-            outcome.excuse(arm, trial, "never-delivered", excuse, of=DELIVERED)
-            continue
-        if not was_patient:
-            says = (
-                f"{row['reader']} was given nothing of {_place(row)} after offset {row['_given']}"
-            )
-            why = f"and {row['_acked']} had been acknowledged {seconds:.1f} s before its last poll"
-            outcome.unknown(arm, trial, f"{says}, {why}: too short to tell")
-            continue
-        at = {**_at(row), "offset": row["_given"]}
-        outcome.add(
-            Finding(
-                "never-delivered",
-                f"{row['reader']} polled for {seconds:.1f} s after healing and was never given "
-                f"{_place(row)} offset {row['_acked']}, acknowledged before; its last was "
-                f"{row['_given']}",
-                arm,
-                trial,
-                (
-                    Pick("produce", {**_at(row), "value": row["value"]}, rows=1),
-                    Pick("fetch", at, rows=1),
-                    Pick("fetch", {"type": "ok"}, last=True, rows=2),
-                ),
-            )
-        )
-
-
 PROMISE: Final = Promise(
     name="polls",
     says="A consumer is given every record, once, in order, and the same as everybody else.",
@@ -404,6 +361,7 @@ PROMISE: Final = Promise(
     rules={
         "poll-went-back": "A consumer is given each offset once.",
         "poll-skipped": "A consumer is given every record.",
+        "position-lost": "A consumer's position stays in range while the record before it is kept.",
         "inconsistent-offset": "All consumers read the same record at an offset.",
         "poll-began-late": "Who begins at the start is given the first record.",
         "poll-began-early": "Who begins at the end is given nothing older.",
@@ -414,6 +372,6 @@ PROMISE: Final = Promise(
         "a trial in which no consumer was given anything",
         "a consumer was behind in the end, and did not poll long enough after healing",
     ),
-    blind=("records of a consumer's last seconds",),
+    blind=("records of a consumer's last second, and of one that lags and goes on",),
     check=check,
 )

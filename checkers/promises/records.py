@@ -7,7 +7,9 @@ Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery
     once-a-leader  it sends again only when the leader answered that it is none: the same of one
                 leader epoch, and of answers that came too soon for a second try (`NO_RETRY_NS`).
                 Kafka says so, too, of a record that it has appended, when it loses the leadership
-                before acks=all is met (DelayedProduce): the next leader may have it twice
+                before acks=all is met (DelayedProduce): the next leader may have it twice. What
+                was appended under a leader epoch that was not over is not of an earlier try
+                (`checkers.promises.failed_writes`)
     idempotent  it sends again until it is answered (KIP-98): the record is in the log once, and a
                 producer's records of one partition stand there in the order in which it sent them.
                 The promise is one of a producer epoch: librdkafka begins a new one when sequences
@@ -25,6 +27,9 @@ Violations:
 - ``misplaced``: a record is in the log of another partition than the one that it was sent to;
 - ``phantom``: a record is in the final log that no client sent, where run.json names all clients
   and each came to the end of what it had to say;
+- ``refused-for-nothing``: a record was answered with an error that nothing in a run can bring about
+  (`checkers.promises.refused_writes`);
+- ``read-before-sent``: a consumer was given a record before its producer had offered it;
 - ``read-otherwise``: a record was given to a consumer under another leader epoch than it has in the
   final log.
 
@@ -50,6 +55,8 @@ from checkers.facts.append_times import mistimed
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.failed_writes import judge_failed
+from checkers.promises.refused_writes import judge_refused
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -70,6 +77,10 @@ def check(history: History) -> Outcome:
     told_all = _told_all(history)
     for row in accounts(history):
         _judge(outcome, row, told_all)
+    if any(figures.get("failed_after_retries") for figures in outcome.arms.values()):
+        judge_failed(history, outcome)
+    for refused in judge_refused(history, outcome):
+        outcome.add(refused)
     for finding, n in _reordered(history, outcome):
         outcome.add(finding)
         outcome.counts[finding.rule] += n - 1
@@ -111,6 +122,8 @@ def _judge(outcome: Outcome, row: dict[str, Any], told_all: Container[tuple[str,
         return
     if row["misread"]:
         _all(outcome, row, "read-otherwise", "was read under another leader epoch than it has")
+    if row["early"]:
+        _all(outcome, row, "read-before-sent", "was given to a consumer before it was offered")
     if row["strayed"]:
         _all(outcome, row, "misplaced", "is in the log of a partition that it was not sent to")
     by_leader = row["delivery"] == DELIVERIES["once-a-leader"]
@@ -220,6 +233,8 @@ PROMISE: Final = Promise(
         "failed-write-visible": "A record whose write certainly failed is not in the log.",
         "misplaced": "A record is in the log of the partition to which it was sent.",
         "phantom": "In the log are only records that somebody sent.",
+        "refused-for-nothing": "A sound record is not refused as if it were none.",
+        "read-before-sent": "No consumer is given a record that nobody has sent yet.",
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
         "append-time-wrong": "A record's append time is when it was appended, and as was told.",
@@ -230,7 +245,15 @@ PROMISE: Final = Promise(
         ORDERED: "where there is such a producer",
         TIMED: "of acknowledged records, on topics with LogAppendTime",
     },
-    unknown_when=("no final log was read", "a value was offered twice"),
-    blind=("duplicates of a producer that may retry and took long", "duplicates with acks=0"),
+    unknown_when=(
+        "no final log was read",
+        "a value was offered twice",
+        "brokers answered that they, or their disks, failed, and nobody had broken them",
+    ),
+    blind=(
+        "duplicates of a producer that may retry and took long, and what is in the log although "
+        "its last try failed: an earlier one may have landed",
+        "duplicates with acks=0",
+    ),
     check=check,
 )

@@ -40,11 +40,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from checkers.facts.after_healing import AfterHealing, At, Trial
-from checkers.facts.answers import deletion_steps
 from checkers.facts.calm import brokers
 from checkers.facts.clients import Sum, healed_trials, sums
 from checkers.facts.committed import committed
 from checkers.facts.leadership import Key
+from checkers.facts.topics import is_gone
 from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -104,7 +104,7 @@ def _unseen(history: History, outcome: Outcome, seen: AfterHealing) -> None:
     for node in sorted(brokers(history).get(seen.key, set()) - seen.nodes.keys()):
         outcome.unknown(*seen.key, f"how node {node} was in the end was not read")
     for key in _partitions_of(history).get(seen.key, ()):
-        if key[:3] not in deletion_steps(history) and key[2:] not in seen.partitions:
+        if not is_gone(history, key[:3]) and key[2:] not in seen.partitions:
             outcome.unknown(*seen.key, f"how {key[2]}-{key[3]} was in the end was not read")
 
 

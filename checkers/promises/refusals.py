@@ -53,7 +53,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.applied import judge_applied
-from checkers.promises.failures import judge_failures
+from checkers.promises.failures import APPLIED, judge_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -352,7 +352,9 @@ PROMISE: Final = Promise(
     evidence={
         "control requests": "as brokers handled them, and forged ones as answered",
         REFUSED: "those with an error of their own",
+        APPLIED: "of brokers that number their rows",
     },
+    unknown_when=("a broker says that its disk failed, and nobody had broken it",),
     blind=("broker epochs that ZooKeeper never had (KRaft)", "changes that leave no trace"),
     check=check,
 )

@@ -12,6 +12,8 @@ Violations, at the final read, when the cluster has come to rest:
   was given or that acks=all acknowledged;
 - ``high-watermark-behind``: an in-sync follower's high watermark stays behind the leader's although
   nothing more is written: its consumers, and its own election, would lack committed records;
+- ``high-watermark-beyond-end``: a broker that took up a role said that its high watermark lay
+  beyond its own log's end (UnifiedLog never lets it): what it committed it does not have;
 - ``log-went-back``: a broker's log ended earlier than it had, with no truncation in between
   (`checkers.facts.kept_logs`);
 - ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
@@ -69,8 +71,12 @@ def check(history: History) -> Outcome:
     kept = kept_logs(history)
     for (arm, trial), n in kept.compared.items():
         outcome.saw(arm, trial, ENDS, n)
+    for (arm, trial), n in kept.taken.items():
+        outcome.excuse(arm, trial, "log-went-back", "taken", of=ENDS, n=n)
     for one in kept.shrunk:
         outcome.add(_went_back(one))
+    for beyond in _beyond_end(history):
+        outcome.add(beyond)
     for found in disagreements(history, outcome):
         _add(history, outcome, found)
     return outcome
@@ -106,6 +112,23 @@ def _went_back(one: Shrunk) -> Finding:
             Pick(one.has_kind, {**at, "t": one.has["t"]}, rows=1),
         ),
     )
+
+
+def _beyond_end(history: History) -> Iterator[Finding]:
+    """By the broker's own word, told in one breath."""
+    for row in history.rows("leader_change"):
+        end, mark = row["log_end_offset"], row["high_watermark"]
+        if None in (end, mark) or end < 0 or mark <= end:
+            continue
+        at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
+        yield Finding(
+            "high-watermark-beyond-end",
+            f"node {row['node']} took up leader epoch {row['leader_epoch']} of {row['topic']}-"
+            f"{row['partition']} with a high watermark of {mark}, its log ending at {end}",
+            row["arm"],
+            row["trial"],
+            (Pick("leader_change", {**at, "t": row["t"]}, rows=1),),
+        )
 
 
 def _unreadable(history: History, outcome: Outcome) -> None:
@@ -201,6 +224,7 @@ PROMISE: Final = Promise(
         "replica-hole": "A replica lacks nothing below the high watermark.",
         "high-watermark-went-back": "The high watermark stays above what was read or promised.",
         "high-watermark-behind": "At rest, an in-sync follower's high watermark is its leader's.",
+        "high-watermark-beyond-end": "No high watermark lies beyond the log's own end.",
         "log-went-back": "A log keeps what it has, but for truncations that its broker tells of.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
         "epoch-never-committed": "Logs have records of committed leader epochs only.",

@@ -5,6 +5,9 @@ Such a record need not be lost for it, and mostly is not: the promise is that it
 loss of all but one of ``min.insync.replicas`` brokers. When a leader certainly knew that its set
 was too small: `checkers.facts.too_few`.
 
+Unknown: acknowledged long after such a set was committed, by a leader that never said that it knew.
+Silence excuses nobody.
+
 Lawful, and looks similar: a record that was offered before the set shrank, or before its leader had
 heard of it, and one that was answered after it had grown again. Which node the client talked to
 does not matter: a leader of the past cannot fill its own set, for its successor fetches no more.
@@ -34,14 +37,15 @@ OFFERED: Final = "records offered with acks=all while too few were in sync"
 def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
     found = too_few(history)
     for one in found:
-        if not one.judged:
+        if not one.judged and not one.untold:
             what = "acks=all while too few were in sync, where nobody says when the leader knew"
             outcome.unjudged(one.key[0], what)
-    states = [one for one in found if one.judged]
+    states = [one for one in found if one.judged or one.untold]
     if not states or not history.has("produce"):
         return
     rows = [
-        dict(zip(TP, one.key, strict=True)) | {FROM: one.from_t, TO: one.to_t, "_number": n}
+        dict(zip(TP, one.key, strict=True))
+        | {FROM: one.late_t if one.untold else one.from_t, TO: one.to_t, "_number": n}
         for n, one in enumerate(states)
     ]
     offers = history.frame("produce").where("acks = -1 and value is not null")
@@ -60,6 +64,12 @@ def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
     )
     for row in counted.toArrow().to_pylist():
         one = states[row["_number"]]
+        if one.untold:
+            if row["n"]:
+                says = f"{row['n']} records were acknowledged with acks=all at {one.key[2]}-"
+                says += f"{one.key[3]} while too few were in sync, and its leader never said that "
+                outcome.unknown(one.key[0], one.key[1], f"{says}it knew")
+            continue
         outcome.saw(one.key[0], one.key[1], OFFERED, row["offered"])
         if not row["n"]:
             continue

@@ -14,8 +14,9 @@ its log aside, though its broker ran all the while and told of others that it di
 
 Unknown: a trial in which no topic was deleted; each deletion that was not finished (whether it ever
 would have been, and whether logs were left behind, is judged by `recovery`), or was over before it
-was asked for; a trial in which no replica told of stopping. Blind: replicas of a broker that died
-meanwhile, or that never tells.
+was asked for; a trial in which no replica told of stopping. Not judged, and counted: replicas of
+a broker that the harness saw end meanwhile, which may have had nothing left to stop.
+Blind: systems that tell of no stops.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _A_WHILE_NS: Final = 1_000_000_000
+REPLICAS: Final = "replicas of topics that went"
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ def check(history: History) -> Outcome:
         if done and not any(one.stops for one in mine):
             outcome.unknown(arm, trial, "no replica told that it put its log aside")
     _figures(outcome, found, _hindrances(history))
-    for finding in (*_violations(found), *_unstopped(history, found)):
+    for finding in (*_violations(found), *_unstopped(history, outcome, found)):
         outcome.add(finding)
     return outcome
 
@@ -189,11 +191,17 @@ def _violations(found: list[Deletion]) -> list[Finding]:
     return findings
 
 
-def _unstopped(history: History, found: list[Deletion]) -> Iterator[Finding]:
+def _unstopped(history: History, outcome: Outcome, found: list[Deletion]) -> Iterator[Finding]:
     """By what was assigned when the topic was removed. A broker that ended meanwhile may have told
     of its stop, and taken that with it."""
     removed = _removed(history)
     telling = {(d.arm, d.trial, node) for d in found for node, _ in d.stops}
+    if telling:  # this system tells of stops: so does each of its brokers that numbers its rows
+        telling |= {
+            (row["arm"], row["trial"], row["node"])
+            for row in history.rows("leader_change")
+            if row["seq"] is not None
+        }
     times: dict[tuple[str, int, str], int] = {}
     for one in found:
         if one.gone is None:
@@ -203,10 +211,19 @@ def _unstopped(history: History, found: list[Deletion]) -> Iterator[Finding]:
         times[topic] = number + 1
         of = removed.get(topic, [])
         for partition, nodes in sorted(of[number].items()) if number < len(of) else ():
+            outcome.saw(one.arm, one.trial, REPLICAS, len(nodes))
             for node in nodes:
                 broker = (one.arm, one.trial, node)
-                spoke = (node, partition) in one.stops or broker not in telling
-                if not spoke and not _ended(history, broker, one.requested["t"], one.gone["t"]):
+                if (node, partition) in one.stops:
+                    continue
+                if broker not in telling:
+                    outcome.unjudged(one.arm, "replicas of brokers that tell of no stop")
+                elif _ended(history, broker, one.requested["t"], one.gone["t"]):
+                    figures = outcome.arm(one.arm)
+                    figures["untold_stops"] = figures.get("untold_stops", 0) + 1
+                    what = "replicas of a broker that ended while their topic was deleted"
+                    outcome.unjudged(one.arm, f"{what}, and that told of no stop")
+                else:
                     yield _gone_unstopped(one, node, partition)
 
 
@@ -268,12 +285,15 @@ PROMISE: Final = Promise(
         "gone-unstopped": "A topic is gone only when all of its replicas have stopped.",
         "gone-before-stopped": "A topic is gone only when each replica has put its log aside.",
     },
-    evidence={"deletions": "requested and finished"},
+    evidence={
+        "deletions": "requested and finished",
+        REPLICAS: "by ZooKeeper's log, as they were assigned when it went",
+    },
     unknown_when=(
         "no topic was deleted",
         "a deletion was not finished",
         "no replica told that it put its log aside",
     ),
-    blind=("replicas of a broker that died meanwhile, or that never tells of stopping",),
+    blind=("systems whose brokers tell of no stop",),
     check=check,
 )

@@ -258,6 +258,7 @@ PROMISE: Final = Promise(
         "a partition's final log could not be read",
         "records are lost, and the log of a running broker that may hold them could not be read",
         "leader epochs went back, and nothing says whether the topic was created again",
+        "acks=all was given long after too few were in sync, by a leader that never said it knew",
     ),
     blind=(
         "when acks=0 records went",

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from checkers.facts.answers import deletion_steps
 from checkers.facts.committed import committed
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.replicas import last_isrs
+from checkers.facts.topics import is_gone, is_removed
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -37,7 +37,7 @@ def _absent(history: History) -> Iterator[Why]:
         read.setdefault(key_of(row), set()).add(row["node"])
     topics = {key[:3] for key in read} | set(history.run.topics)
     for key, isr in sorted(last_isrs(history).items()):
-        if key[:3] not in topics or key[:3] in deletion_steps(history):
+        if key[:3] not in topics or is_gone(history, key[:3]):
             continue
         if key not in read:
             yield *key[:2], f"no log of {_place(key)} was read"
@@ -52,6 +52,9 @@ def _contradictions(history: History) -> Iterator[Why]:
         if row["is_leader"]:
             leaders.setdefault(key_of(row), []).append(row)
         end, hw = row["log_end_offset"], row["high_watermark"]
+        if row["error"] is None and is_removed(history, key_of(row)[:3]):
+            says = f"a log of {_place(key_of(row))} was read, whose topic is gone"
+            yield row["arm"], row["trial"], says
         place = f"the log of {_place(key_of(row))} on node {row['node']}"
         if row["error"] is None and None in (end, hw):
             yield row["arm"], row["trial"], f"{place}: its end or high watermark is not told"

@@ -19,15 +19,19 @@ after healing, after its own return, and after the commit):
   started knows nothing yet, and one without replicas hears of a deletion when its turn comes;
 - ``controller-superseded``: a controller that has a successor;
 - ``controller-unknown``: none, though one is in office;
+- ``live-broker-unnamed`` (and, at any time, ``stranger-named``): the live brokers that answers name
+  (`checkers.promises.named_brokers`);
 - ``metadata-mute``: a live broker that answered no read for as long as that, though asked anew
   after healing, while others did. A read or a connection that hung in a fault may hang on.
 
 Unknown: a broker of the cluster that never answered in a trial; one that was silent after healing
-for too short a time to be held against it.
+for too short a time to be held against it; one whose answers leave open who the controller is,
+though others' tell it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +45,7 @@ from checkers.facts.office import Election, elections, in_zookeeper
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.named_brokers import LISTS, named_brokers
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -49,6 +54,8 @@ HUNG_NS: Final = 10_000_000_000
 """A reader waits so long for an answer, and half as long for a connection, before it tries anew."""
 GONE_SLACK_NS: Final = 1_000_000
 """ZooKeeper dates a write to the millisecond."""
+UNTOLD_SHARE: Final = 0.25
+"""Of a broker's answers: where more do not say who the controller is, too little was judged."""
 NOBODY: Final = -1
 _ANSWERS: Final = "answers about a topic"
 _HEARD: Final = "brokers heard"
@@ -65,6 +72,9 @@ def check(history: History) -> Outcome:
         *(judge.controllers, judge.silent),
     ):
         for finding in rule():
+            outcome.add(finding)
+    if history.has("metadata"):
+        for finding in named_brokers(history, outcome):
             outcome.add(finding)
     return outcome
 
@@ -189,6 +199,7 @@ class _Judge:
     # -- the controller -------------------------------------------------------------------------
 
     def controllers(self) -> Iterator[Finding]:
+        self._unnamed()
         lives: dict[tuple[Node, int], dict[int, list[Named]]] = {}
         for one in self._told:
             zookeeper = one.topic[:2] in in_zookeeper(self._history)
@@ -208,6 +219,20 @@ class _Judge:
                 else:
                     yield from self._controller(last, elected)
             yield from _went_back(of, elected)
+
+    def _unnamed(self) -> None:
+        """Brokers that leave it open whom they take for the controller, where others say it."""
+        asked: Counter[Node] = Counter()
+        untold: Counter[Node] = Counter()
+        telling = {one.topic[:2] for one in self._told if one.controller_id is not None}
+        for one in self._told:
+            if one.topic[:2] in telling and one.topic[:2] in in_zookeeper(self._history):
+                asked[one.broker] += one.n
+                untold[one.broker] += one.n if one.controller_id is None else 0
+        for broker, n in sorted(untold.items()):
+            if n > UNTOLD_SHARE * asked[broker]:
+                says = f"{n} of node {broker[2]}'s {asked[broker]} answers do not tell of a"
+                self._outcome.unknown(*broker[:2], f"{says} controller, as others do")
 
     def _nobody(self, one: Named, elected: list[Election]) -> Iterator[Finding]:
         owed_t = self._debts.owed_from(one.broker, elected[-1].t)
@@ -380,15 +405,19 @@ PROMISE: Final = Promise(
         "metadata-mute": "A live broker answers.",
         "controller-never-elected": "The controller that a broker names was elected.",
         "controller-superseded": "Every live broker hears of a new controller.",
+        "stranger-named": "A broker names as live only what ever was a broker.",
+        "live-broker-unnamed": "Every live broker names all live brokers, once all is calm.",
         "controller-went-back": "A broker that heard a controller names none of the past.",
     },
     evidence={
         _ANSWERS: "metadata answers of one broker about one topic",
         _HEARD: "brokers that answered a metadata read",
+        LISTS: "of systems and readers that tell of them",
     },
     unknown_when=(
         "a broker never answered a metadata read",
         "a broker answered none after healing, and too little time was left to judge it by",
+        "a broker's answers leave open who the controller is, and others' do not",
     ),
     blind=(
         "what a broker forgot of a namesake of a deleted topic",

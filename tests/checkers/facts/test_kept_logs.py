@@ -75,6 +75,50 @@ def test_what_explains_it(spark: Any, why: str) -> None:
     assert bool(shrunk(story, spark)) is (why in NOT_ENOUGH)
 
 
+TORN = '{"mode":"%s","partition":"%s","from_offset":%d}'
+
+
+@pytest.mark.parametrize(
+    ("detail", "broken", "taken"),
+    [
+        (TORN % ("cut", "t-0", 0), False, 1),
+        (TORN % ("cut", "t-0", 7), True, 0),  # it took 7 to 9, and no more
+        (TORN % ("cut", "u-0", 0), True, 0),
+        (TORN % ("torn", "t-0", 0), True, 0),  # it added to the log, and took nothing
+    ],
+)
+def test_a_fault_took_what_it_cut(spark: Any, detail: str, broken: bool, taken: int) -> None:
+    story = emptied()
+    story.add("fault", 5000, id="f", fault="torn-tail", nodes=[2], detail=detail)
+    found = kept_logs(story.history(spark))
+    assert bool(found.shrunk) is broken
+    assert sum(found.taken.values()) == taken
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("it is a replica all along", True),
+        ("it was moved away", False),
+        ("a forger asked for it", False),
+        ("a forger asked another", True),
+        ("its topic was deleted", False),
+    ],
+)
+def test_its_own_word_that_it_was_deleted(spark: Any, how: str, broken: bool) -> None:
+    story = emptied()
+    story.add("replica_stop", 5000, node=2, delete=True)
+    story.add("zk_write", 10, zxid=1, what="topic", step="created", replicas=[1, 2])
+    if how == "it was moved away":
+        story.add("zk_write", 20, zxid=2, what="topic", step="set", replicas=[1, 3])
+    if "forger" in how:
+        story.add("forged", 4990, node=3 if "another" in how else 2, api="STOP_REPLICA", error=0,
+                  lie="future_leader_epoch")  # fmt: skip
+    if how == "its topic was deleted":
+        story.add("topic_deletion", 4000, topic="t", step="gone")
+    assert bool(shrunk(story, spark)) is broken
+
+
 def test_logs_that_grow_or_are_not_told_of(spark: Any) -> None:
     story = Story()
     role(story, 1000, 10)

@@ -34,8 +34,8 @@ def role(story: Story, node: int, leader: int, epoch: int, t: float = 10, **more
     return story
 
 
-def cached(story: Story, leader: int, epoch: int) -> Story:
-    story.add("metadata_update", 10, node=3, leader=leader, leader_epoch=epoch)
+def cached(story: Story, leader: int, epoch: int, **more: Any) -> Story:
+    story.add("metadata_update", 10, node=3, leader=leader, leader_epoch=epoch, **more)
     return story
 
 
@@ -61,15 +61,23 @@ def deleted(story: Story) -> Story:
     return story
 
 
-def lied(story: Story, api: str, epoch: int) -> Story:
+def lied(story: Story, api: str, epoch: int, node: int = 3) -> Story:
     story.add(
-        "forged", 9, node=3, api=api, lie="future_leader_epoch", error=0, partition_error=0,
+        "forged", 9, node=node, api=api, lie="future_leader_epoch", error=0, partition_error=0,
         leader=3, leader_epoch=epoch,
     )  # fmt: skip
     return story
 
 
 BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
+    "leads a partition of nobody's": (
+        lambda: role(decided(), 3, 3, 0, partition=7),
+        "led-by-another",
+    ),
+    "a partition of nobody's in the cache": (
+        lambda: cached(decided(), 1, 0, partition=7),
+        "cached-otherwise",
+    ),
     "leads in an epoch of nobody's": (lambda: role(decided(), 3, 3, 7), "led-by-another"),
     "follows in an epoch of nobody's": (lambda: role(decided(), 3, 2, 7), "led-by-another"),
     "follows another": (lambda: role(decided(), 3, 1, 1), "led-by-another"),
@@ -85,6 +93,14 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
     ),
     "acked by who led only later": (lambda: acked(decided(), 2, t=-9), "served-by-another"),
     "delivered by who never led": (lambda: delivered(decided(), 3), "served-by-another"),
+    "a set of who was not lied to": (
+        lambda: lied(counts_on(decided(), 7, 2), "LEADER_AND_ISR", 7),
+        "in-sync-otherwise",
+    ),
+    "goes back before its deletion": (
+        lambda: deleted(role(role(decided(), 3, 2, 1), 3, 1, 0, t=14)),
+        "role-went-back",
+    ),
     "goes back": (lambda: role(role(decided(), 3, 2, 1), 3, 1, 0, t=20), "role-went-back"),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
@@ -106,7 +122,7 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "nobody says whom it asked": lambda: acked(decided(), None),
     "a forged leadership": lambda: lied(role(decided(), 3, 3, 7), "LEADER_AND_ISR", 7),
     "a forged update": lambda: lied(cached(decided(), 3, 7), "UPDATE_METADATA", 7),
-    "a forged leadership's set": lambda: lied(counts_on(decided(), 7, 2), "LEADER_AND_ISR", 7),
+    "a forged leadership's set": lambda: lied(counts_on(decided(), 7, 2), "LEADER_AND_ISR", 7, 2),
 }  # fmt: skip
 
 

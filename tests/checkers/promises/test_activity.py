@@ -160,6 +160,51 @@ def test_what_succeeds_in_one_trial_and_never_in_another(story: Any, spark: Any)
     assert "trial 0: no metadata succeeded" in found
 
 
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("nothing asked for", "run.json asks for no promise to be judged"),
+        ("no trial", "run.json knows how many trials there were to be, and of none"),
+        ("a trial twice", "run.json has this trial more than once"),
+        ("a trial more", "trial 3: there are rows of it, and run.json does not know it"),
+        ("an arm more", "bp-dual: there are rows of it, and run.json does not know this arm"),
+        ("a client more", "x: it wrote down operations, and run.json does not know it"),
+        ("a fault more", "fault kill-2 (kill) was played, and not planned so"),
+        ("another fault", "fault kill-1 (pause) was played, and not planned so"),
+        ("all as it says", ""),
+        ("an old run", ""),
+    ],
+)
+def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> None:
+    record = sound(story, PRODUCER)
+    match how:
+        case "nothing asked for":
+            story.run["expectations"]["checks"] = []
+        case "all as it says":
+            story.run["expectations"]["checks"] = ["epochs"]
+        case "no trial":
+            story.run["trials"] = []
+        case "a trial twice":
+            story.run["trials"].append(dict(record))
+        case "a trial more" | "an arm more":
+            story.trial, story.arm = (3, story.arm) if "trial" in how else (0, "bp-dual")
+            produced(story, "a")
+        case "a client more" | "an old run":
+            story.produce(10, 77, 77, acks=-1, topic="a", process="x")
+            if how == "an old run":
+                del record["workloads"]
+        case "a fault more" | "another fault":
+            one = {"id": "kill-2", "fault": "kill"}
+            if how == "another fault":
+                story.rows["fault"] = [r for r in story.rows["fault"] if r["id"] != "kill-1"]
+                one = {"id": "kill-1", "fault": "pause"}
+            for phase in ("inject", "injected", "healed"):
+                story.add("fault", 20, phase=phase, took_hold=True, **one)
+    found = unknowns(story, spark)
+    assert says in found
+    assert bool(found) == bool(says)
+
+
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_every_round_that_was_asked_for(story: Any, spark: Any, rounds: int) -> None:
     sound(story, PRODUCER, rounds=rounds)

@@ -224,6 +224,7 @@ def test_who_is_gone_is_replaced(spark: Any) -> None:
         "another is paused": {"dead-leads": 1},
         "the controller was paused for a moment": {"dead-leads": 1},
     }
+    assert not any("too early" in why for _, reasons in found.values() for why in reasons)
 
 
 def test_what_was_judged_counts(spark: Any) -> None:
@@ -235,6 +236,40 @@ def test_what_was_judged_counts(spark: Any) -> None:
     with_nobody = Story()
     with_nobody.commit(1000, 1, 0)
     assert check(with_nobody.history(spark)).not_judged
+
+
+def elected_by_a_disturbed_one() -> Zoo:
+    story = dead_elected(4500)
+    story.fault(900, 9000, 3)
+    return story
+
+
+def never_able() -> Zoo:
+    """The controller's fault goes on to the end."""
+    story = Zoo()
+    story.gone(1000, 1)
+    story.fault(900, None, 3)
+    return story
+
+
+def just_gone() -> Zoo:
+    story = Zoo()
+    story.gone(58_000, 1)
+    return story
+
+
+def test_what_cannot_be_held_against_anybody_is_counted(spark: Any) -> None:
+    for story, rule in (
+        (elected_by_a_disturbed_one(), "dead-elected"),
+        (never_able(), "dead-leads"),
+    ):
+        outcome = check(story.history(spark))
+        assert not outcome.counts
+        assert [(e.rule, e.excuse, e.n) for e in outcome.excuses()] == [(rule, "disturbed", 1)]
+        assert outcome.verdict([(ARM, 0)])[0] is Verdict.UNKNOWN  # too large a share of so little
+    outcome = check(just_gone().history(spark))
+    assert not outcome.counts
+    assert "t-0 still named who was gone, 2.0 s after it could be known" in outcome.unknowns[0]
 
 
 # ---- who is named --------------------------------------------------------------------------------

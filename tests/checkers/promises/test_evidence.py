@@ -23,6 +23,9 @@ def file(story: Any, name: str, **more: Any) -> None:
 
 def node(story: Any, number: int, boot: int = 1, **more: Any) -> None:
     name = f"node-{number}"
+    own = {"process": name, "node": number, "boot": boot}
+    for seq in range(10):
+        story.add("isr_change", 20 + seq, seq=seq, **own)
     file(story, name, **{"node": number, "boot": boot, "closed": False, **more})
 
 
@@ -87,6 +90,98 @@ def test_who_was_launched_and_left_no_row(story: Any, spark: Any) -> None:
     assert verdict == "unknown"
     assert "consumer: it was launched, and left no row" in reasons
     assert "node 3: it was ready, and left no row" in reasons
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("a boot", "node 1: it was ready in its boot 3, and left no row of it"),
+        ("rows", "node-1, boot 2: 3 of its 10 rows are not stored"),
+        ("a row", ""),
+        ("its rows", "node-1, boot 2: 10 of its 10 rows are not stored"),
+        ("twice", "node-1, boot 2: 1 of its rows are stored twice"),
+        ("one like it", ""),
+        ("vague", "node-1: its rows have times that may be off by 3600.0 s"),
+        ("a little vague", ""),
+    ],
+)
+def test_what_is_stored_of_a_broker(story: Any, spark: Any, how: str, says: str) -> None:
+    sound(story)
+    rows = story.rows["isr_change"]
+    second = [row for row in rows if row["boot"] == 2]
+    for boot in (1, 2):
+        story.add("node_event", 5, node=1, boot=boot, event="ready", process="harness")
+    match how:
+        case "a boot":
+            story.add("node_event", 9, node=1, boot=3, event="ready", process="harness")
+        case "a row" | "rows":
+            for row in second[4 : 5 if how == "a row" else 7]:
+                rows.remove(row)
+        case "its rows":
+            rows[:] = [row for row in rows if row not in second]
+        case "twice":
+            rows.append(dict(second[4]))
+        case "one like it":
+            rows.append({**second[4], "t": second[4]["t"] + 1})
+        case _:
+            rows[3]["error_ns"] = 3_600_000_000_000 if how == "vague" else 2_000_000
+    verdict, reasons = judged(story, spark)
+    assert verdict == ("unknown" if says else "valid")
+    assert says in reasons
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("as it should be", ""),
+        ("untold", "3 of controller 9's requests to node 1 were answered, and the broker tells of"),
+        ("it ended with them", ""),
+        ("a request that nobody sent", ""),
+        (
+            "unsent",
+            "3 of controller 9's requests to node 1 were handled, and nobody tells of having",
+        ),
+        ("received early", "were received before they were sent"),
+        ("answered early", "3 of controller 9's requests to node 1 were received before"),
+        ("a channel made anew", ""),
+        ("a prober's", ""),
+        ("a forger's", ""),
+        ("a forger's, untold", "3 of forgers' requests to node 1 were answered, and the broker"),
+        ("a forger's, unanswered", ""),
+    ],
+)
+def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> None:
+    sound(story)
+    story.handled(50, 2)
+    for number in range(5):
+        same = {"api": "UPDATE_METADATA", "correlation_id": number}
+        t, odd, mine = 100 * number + 100, number < 3, {"node": 9, "to": 1, "seq": 1}
+        if how != "unsent" or not odd:
+            story.add("control_send", t + (50 if how == "received early" and odd else 0), **mine,
+                      **same)  # fmt: skip
+        lost = odd if how == "untold" else number < 2 if how == "it ended with them" else False
+        if not lost:
+            story.handled(t + 20, 1, seq=1, client_id="9", **same)
+        early = how == "answered early" and odd
+        story.add("control_response", t + (17 if early else 30), error=0, send_t=t, **mine, **same)
+    if how == "a channel made anew":
+        same = {"api": "UPDATE_METADATA", "correlation_id": 0}
+        story.add("control_send", 900, node=9, to=1, seq=1, **same)
+        story.handled(950, 1, seq=1, client_id="9", **same)
+    if how == "a prober's":
+        story.handled(950, 1, seq=1, client_id="prober", correlation_id=77)
+    if how == "a request that nobody sent":
+        story.handled(950, 1, seq=1, client_id="9", correlation_id=77)
+    for number in range(3 if "forger" in how else 0):
+        t, same = 1000 + 10 * number, {"client_id": f"f{number}", "api": "STOP_REPLICA"}
+        same |= {"correlation_id": 1}
+        answer = {"type": "info"} if "unanswered" in how else {"error": 11}
+        story.add("forged", t + 8, node=1, invoke_t=t, seq=number, **same, **answer)
+        if how == "a forger's":
+            story.handled(t + 6, 1, seq=1, error=11, **same)
+    verdict, reasons = judged(story, spark)
+    assert verdict == ("unknown" if says else "valid")
+    assert says in reasons
 
 
 def test_a_system_without_traces_has_none_to_lose(story: Any, spark: Any) -> None:
@@ -175,8 +270,30 @@ def tamper(story: Any, how: str) -> None:
             del story.run["clock"]
         case "no node event":
             rows["node_event"].pop()
+        case "the last state unseen":
+            rows["zk_write"].append({**rows["zk_write"][0], "zxid": 2, "leader_epoch": 1})
+        case "a state in between unseen":
+            first = rows["zk_write"][0]
+            rows["zk_write"].insert(0, {**first, "zxid": 0, "leader_epoch": 7})
+        case "unseen in the last moment":
+            story.add("phase", 101, name="settle", event="end", process="harness")
+            rows["zk_write"].append({**rows["zk_write"][0], "zxid": 2, "leader_epoch": 1})
+        case "unseen, and its topic is gone":
+            rows["zk_write"].append({**rows["zk_write"][0], "zxid": 2, "leader_epoch": 1})
+            gone = {"zxid": 3, "what": "topic", "step": "removed", "partition": None}
+            rows["zk_write"].append({**rows["zk_write"][0], **gone})
         case kind:
             rows[kind].pop()
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["a state in between unseen", "unseen in the last moment", "unseen, and its topic is gone"],
+)
+def test_states_that_need_not_be_seen(story: Any, spark: Any, how: str) -> None:
+    stored(story)
+    tamper(story, how)
+    assert judged(story, spark) == ("valid", "")
 
 
 @pytest.mark.parametrize(
@@ -188,6 +305,7 @@ def tamper(story: Any, how: str) -> None:
         ("outside its file's time", "producer, produce: there are rows from outside the time of"),
         ("outside the phases", "producer, produce: there are rows from outside the trial's phases"),
         ("log unread", "its own log was not read"),
+        ("the last state unseen", "ZooKeeper's log has a last state of t-0 that nobody saw"),
         ("clocks not tied", "ZooKeeper's clock cannot be compared"),
         ("no node event", "nobody tells of the life of node 2"),
         ("control_request", "node 2 wrote no row of control_request, as others did"),

@@ -56,6 +56,28 @@ def test_a_sound_history(story: Any, spark: Any) -> None:
     assert found.evidence[story.arm, 0, KEPT] == 1
 
 
+@pytest.mark.parametrize(("member", "says"), [("b", ""), ("c", "c committed 1 times for t-0")])
+def test_who_commits_for_what_it_never_had(story: Any, spark: Any, member: str, says: str) -> None:
+    handed_over(story)
+    commit(story, 80, member, 10)
+    asked(story, 10)
+    found = " | ".join(judged(story, spark).unknowns)
+    assert bool(found) == bool(says)
+    assert says in found
+
+
+@pytest.mark.parametrize(("t", "unknown"), [(90, False), (65, True)])
+def test_kept_offsets_are_asked_for_after_the_last_commit(
+    story: Any, spark: Any, t: float, unknown: bool
+) -> None:
+    handed_over(story)
+    asked(story, 10 if t == 90 else 3)
+    story.rows["committed"][0] |= {"t": int(t * 1e6), "invoke_t": int((t - 1) * 1e6)}
+    found = judged(story, spark)
+    assert not found.counts
+    assert any("nobody was told which offset" in why for why in found.unknowns) == unknown
+
+
 def test_who_begins_before_the_kept_offset(story: Any, spark: Any) -> None:
     handed_over(story, begins_at=1)
     found = judged(story, spark)

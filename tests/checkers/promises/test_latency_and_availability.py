@@ -32,6 +32,15 @@ def test_stages_of_one_request(story: Any, spark: Any) -> None:
     assert found.verdict()[0] == "valid"
 
 
+@pytest.mark.parametrize(("refused", "unknown"), [(0, False), (1, False), (2, True)])
+def test_probes_that_are_refused(story: Any, spark: Any, refused: int, unknown: bool) -> None:
+    for number in range(4):
+        error = 41 if number < refused else 0
+        story.add("probe", 100 * number, node=1, api="X", plane="data", planned_t=0, error=error)
+    found = controller_latency.check(story.history(spark))
+    assert bool(found.unknowns) == unknown
+
+
 def test_latencies_fall_into_fault_segments(story: Any, spark: Any) -> None:
     for phase, t in (("injected", 1000), ("healed", 3000)):
         story.add("fault", t, fault="flood", id="a", phase=phase)

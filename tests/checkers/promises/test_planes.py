@@ -254,6 +254,8 @@ def test_a_trial_in_which_nobody_looked_or_counted(story: Any, spark: Any) -> No
 @pytest.mark.parametrize(
     ("planes", "plane", "others", "rules"),
     [
+        ("dual", "data", "another's probe", {"control-request-on-data-plane": 1}),
+        ("dual", "data", "another api's probe", {"control-request-on-data-plane": 1}),
         ("dual", "control", None, {}),
         ("dual", "data", None, {"control-request-on-data-plane": 1}),
         ("dual", "data", "probe", {}),
@@ -270,5 +272,9 @@ def test_what_planes_count(
     story.run["arms"][story.arm]["planes"] = planes
     use(story, 2, plane, "LEADER_AND_ISR")
     if others is not None:
-        story.add(others, 1_500, node=2, api="LEADER_AND_ISR", plane="data")
+        served = sum(r["requests"] for r in story.rows["plane_use"] if r["plane"] == plane)
+        api = "UPDATE_METADATA" if "api" in others else "LEADER_AND_ISR"
+        node = 1 if "another's" in others else 2
+        for _ in range(served):
+            story.add(others.split()[-1], 1_500, node=node, api=api, plane="data")
     assert judged(story, spark).counts == rules

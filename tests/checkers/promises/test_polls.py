@@ -46,12 +46,32 @@ def test_going_back(story: Any, spark: Any) -> None:
     assert judged(story, spark).counts == {"poll-went-back": 1}
 
 
-def test_going_back_after_a_reset_is_lawful(story: Any, spark: Any) -> None:
-    story.final_log({v: v for v in range(6)})
-    poll(story, 0, 0, 1, 2)
+@pytest.mark.parametrize(
+    ("how", "rules"),
+    [
+        ("it is in range", {"position-lost": 1}),
+        ("it had no position", {}),
+        ("the log ends before it", {}),
+        ("retention took it", {}),
+        ("its topic was deleted", {}),
+    ],
+)
+def test_going_back_after_a_reset(story: Any, spark: Any, how: str, rules: dict[str, int]) -> None:
+    """Which is lawful where its position was out of range, and only there."""
+    story.final_log({v: v for v in range(2 if how == "the log ends before it" else 6)})
+    if how == "retention took it":
+        story.run["topics"] = {"t": {"configs": {"retention.ms": "1000"}}}
+        story.rows["log_end"][0]["log_start_offset"] = 4
+    if how == "its topic was deleted":
+        for t, step in ((1, "requested"), (30, "gone")):
+            story.add("topic_deletion", t, topic="t", step=step)
+    if how != "it had no position":
+        poll(story, 0, 0, 1, 2)
     story.add("fetch", 11, poll=1, process="c1", type="fail", error=1)
     poll(story, 2, 0, 1)
-    assert not judged(story, spark).counts
+    found = judged(story, spark)
+    assert found.counts == rules
+    assert bool(found.excused) == (how == "its topic was deleted")
 
 
 def test_a_skip_needs_a_record_to_be_skipped(story: Any, spark: Any) -> None:
@@ -70,22 +90,34 @@ def healed(story: Any, t: float, polled_until: float) -> None:
 
 @pytest.mark.parametrize(
     ("why", "broken"),
-    [("stuck", 1), ("given", 0), ("not long enough", 0), ("after healing", 0), ("acks=1", 0)],
+    [
+        ("stuck", 1),
+        ("given", 0),
+        ("not long enough", 0),
+        ("after healing", 1),
+        ("after healing, while it goes on", 0),
+        ("a while before its last poll", 0),
+        ("just before its last poll", 0),
+        ("acks=1", 0),
+    ],
 )
 def test_what_was_acknowledged_is_delivered_in_the_end(
     story: Any, spark: Any, why: str, broken: int
 ) -> None:
     poll(story, 0, 0, 1)
     for value in range(3):
-        t = 2_000 if why == "after healing" and value == 2 else 15
+        late = {"a while before its last poll": 6_000, "just before its last poll": 7_500}
+        t = late.get(why, 2_000 if "after healing" in why else 15) if value == 2 else 15
         story.produce(t, value, value, acks=1 if why == "acks=1" and value == 2 else -1)
     if why == "given":
         poll(story, 1, 2)
     story.final_log({v: v for v in range(3)})
     healed(story, 1_000, 3_000 if why == "not long enough" else 8_000)
+    if why == "after healing, while it goes on":
+        story.rows["fetch"][1]["t"] = 7_500 * 1_000_000
     found = judged(story, spark)
     assert found.counts == ({"never-delivered": 1} if broken else {})
-    assert bool(found.unknowns) == (why == "not long enough")
+    assert bool(found.unknowns) == (why in ("not long enough", "a while before its last poll"))
 
 
 def test_a_consumer_that_was_given_nothing_is_unknown(story: Any, spark: Any) -> None:
@@ -134,7 +166,8 @@ def test_a_reset_begins_anew(story: Any, spark: Any, before: bool) -> None:
     story.add("fetch", 9 if before else 20, poll=0 if before else 9, process="c1", type="fail",
               error=1)  # fmt: skip
     poll(story, 1, *range(4, 10))
-    assert judged(story, spark).counts == ({} if before else {"poll-began-late": 1})
+    late = {"poll-began-late": 1, "position-lost": 1}
+    assert judged(story, spark).counts == ({} if before else late)
 
 
 def test_a_group_is_given_what_any_of_its_members_is(story: Any, spark: Any) -> None:

@@ -106,6 +106,66 @@ def test_a_second_try_may_fail_after_the_first_has_landed(
     assert judged(story, spark).counts.get("failed-write-visible", 0) == broken
 
 
+@pytest.mark.parametrize(
+    ("next_ms", "broken"),
+    [
+        (None, 1),  # nobody came after the leader that appended it
+        (900, 1),  # somebody did, long after the answer
+        (400, 0),  # it may have lost the leadership before it answered
+        (503, 0),  # by the clock's error it may, too
+    ],
+)
+def test_it_failed_although_its_leader_led_on(
+    story: Any, spark: Any, next_ms: int | None, broken: int
+) -> None:
+    sends(story, "once-a-leader")
+    story.commit(10, 1, 0, commit_ms=10)
+    if next_ms is not None:
+        story.commit(next_ms, 2, 1, commit_ms=next_ms)
+    story.produce(502, 7, None, acks=-1, type="fail", error=19, invoke_t=202)
+    story.final_log({0: 7})
+    if next_ms == 503:
+        story.run["clock"]["error_ns"] = 2_000_000
+    assert judged(story, spark).counts == ({"failed-write-visible": 1} if broken else {})
+
+
+@pytest.mark.parametrize(
+    ("error", "how", "broken", "unknown"),
+    [
+        (87, "", 1, 0),
+        (2, "", 1, 0),
+        (29, "", 1, 0),
+        (29, "authorizer", 0, 0),
+        (-1, "", 0, 1),
+        (56, "disk", 0, 0),
+        (6, "", 0, 0),
+        (19, "", 0, 0),
+    ],
+)
+def test_refused_for_nothing(
+    story: Any, spark: Any, error: int, how: str, broken: int, unknown: int
+) -> None:
+    story.produce(500, 7, 0)
+    story.produce(510, 8, None, type="info" if error in (-1, 6, 56) else "fail", error=error)
+    story.final_log({0: 7})
+    if how == "authorizer":
+        story.run["settings"] = {"overrides": {"authorizer.class.name": "kafka.Acl"}}
+    if how == "disk":
+        story.add("fault", 20, fault="disk-full", id="d", nodes=[1])
+    found = judged(story, spark)
+    assert found.counts == ({"refused-for-nothing": 1} if broken else {})
+    assert len(found.unknowns) == unknown
+
+
+@pytest.mark.parametrize(("read_ms", "broken"), [(480, 1), (495, 0)])
+def test_read_before_it_was_sent(story: Any, spark: Any, read_ms: int, broken: int) -> None:
+    story.produce(500, 7, 0, invoke_t=490)
+    story.add("fetch", read_ms, offset=0, value=7, process="c")
+    story.add("fetch", 600, offset=0, value=7, process="d")
+    story.final_log({0: 7})
+    assert judged(story, spark).counts == ({"read-before-sent": 1} if broken else {})
+
+
 def test_twice_in_two_partitions(story: Any, spark: Any) -> None:
     sends(story, "once")
     story.produce(500, 7, 0)

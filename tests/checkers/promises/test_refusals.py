@@ -165,9 +165,11 @@ def test_a_leader_epoch_that_is_newer_is_not_refused(
         (0, 0, 0),
         (-1, 0, 1),
         (42, 0, 1),
-        (31, 0, 0),
+        (31, 0, 1),
+        (77, 77, 0),
+        (0, 77, 1),
         (0, 56, 0),
-        (0, 103, 0),
+        (0, 103, 1),
         (0, -1, 1),
         (0, 41, 1),
     ],
@@ -180,6 +182,43 @@ def test_a_controllers_request_does_not_fail(
     story.handled(100, 1, error=error, partitions=states(1, of_partition), **request)
     story.handled(110, 1, error=-1, api="LEADER_AND_ISR", client_id="somebody", controller_id=7)
     assert judged(story, spark).counts.get("failed-in-handling", 0) == broken
+
+
+@pytest.mark.parametrize(
+    ("error", "how", "broken", "unknown"),
+    [
+        (31, "an authorizer", 0, 0),
+        (103, "its topic was deleted", 0, 0),
+        (56, "", 0, 1),
+        (56, "a disk was broken", 0, 0),
+        (56, "another's disk was broken", 0, 1),
+        (3, "", 0, 0),
+        (3, "it is a replica", 1, 0),
+        (3, "it was a replica", 0, 0),
+        (3, "another is a replica", 0, 0),
+    ],
+)
+def test_an_error_has_a_reason_that_another_tells(
+    story: Any, spark: Any, error: int, how: str, broken: int, unknown: int
+) -> None:
+    request = {"api": "LEADER_AND_ISR", "correlation_id": 9, "controller_epoch": 1}
+    story.add("control_send", 90, node=9, to=1, attempt=1, partitions=[], **request)
+    whole = error if how == "an authorizer" else 0
+    story.handled(100, 1, error=whole, partitions=states(1, error), **request)
+    if how == "an authorizer":
+        story.run["settings"] = {"overrides": {"authorizer.class.name": "kafka.Acl"}}
+    if how == "its topic was deleted":
+        story.add("topic_deletion", 50, topic="t", step="gone")
+    if "disk" in how:
+        story.add("fault", 20, fault="disk-full", id="d", nodes=[2 if "another" in how else 1])
+    if "replica" in how:
+        held = [2, 3] if "another" in how else [1, 2]
+        story.add("zk_write", 1, zxid=1, what="topic", step="created", replicas=held)
+    if how == "it was a replica":
+        story.add("zk_write", 2, zxid=2, what="topic", step="set", replicas=[2, 3])
+    found = judged(story, spark)
+    assert found.counts.get("failed-in-handling", 0) == broken
+    assert len(found.unknowns) == unknown
 
 
 def registration(story: Any, t: float, node: int, step: str = "created") -> None:
@@ -200,6 +239,10 @@ def registration(story: Any, t: float, node: int, step: str = "created") -> None
         ("rows without numbers", 0),
         ("its leader is gone", 0),
         ("its leader was gone long ago", 1),
+        ("its leader has just registered", 1),
+        ("its leader was just gone", 0),
+        ("the watch saw its leader go", 0),
+        ("the watch saw it go itself", 1),
         ("it is the leader", 1),
     ],
 )
@@ -213,6 +256,13 @@ def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: 
     if how == "its leader was gone long ago":
         registration(story, -50_000, 2, "removed")
         registration(story, -40_000, 2)
+    if how == "its leader has just registered":
+        story.rows["zk_write"][1]["t"] = 90 * 1_000_000
+    if how == "its leader was just gone":
+        registration(story, -3_000, 2, "removed")
+        registration(story, -1_000, 2)
+    if how.startswith("the watch"):
+        story.add("node_event", 60, node=2 if "leader" in how else 1, event="unregistered")
     seq = None if how == "rows without numbers" else 5
     story.handled(100, 1, api="LEADER_AND_ISR", partitions=state, seq=seq)
     role = {"node": 1, "role": "follower", "leader": 2, "seq": 4}
@@ -221,4 +271,9 @@ def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: 
         story.rows["leader_change"][0]["node"] = 3
     if how in ("applied", "another epoch applied"):
         story.add("leader_change", 98.5, leader_epoch=1 if how == "applied" else 0, **role)
-    assert judged(story, spark).counts.get("accepted-but-not-applied", 0) == broken
+    found = judged(story, spark)
+    assert found.counts.get("accepted-but-not-applied", 0) == broken
+    excused = {"its leader is gone", "its leader was just gone", "the watch saw its leader go"}
+    assert [e.excuse for e in found.excuses()] == ["unregistered"] * (how in excused)
+    # Too many of these, and nothing was judged.
+    assert any("unregistered" in why for why in found.verdict()[1]) == (how in excused)

@@ -41,6 +41,59 @@ def test_the_same_value_in_another_epoch_differs_too(story: Any, spark: Any) -> 
     assert judged(story, spark).counts == {"replica-differs": 1}
 
 
+@pytest.mark.parametrize("name", ["producer_epoch", "append_time_ms", "leader_epoch"])
+@pytest.mark.parametrize(("one", "other"), [(3, 4), (3, None), (None, None)])
+def test_a_batch_is_copied_as_it_is(
+    story: Any, spark: Any, name: str, one: int | None, other: int | None
+) -> None:
+    story.final_log({0: 1})
+    story.final_log({0: 1}, 2, leader=False)
+    for row, value in zip(story.rows["log_read"], (one, other), strict=True):
+        row[name] = value
+    assert judged(story, spark).counts == ({} if one == other else {"replica-differs": 1})
+
+
+@pytest.mark.parametrize(
+    ("end", "mark", "broken"), [(5, 6, 1), (5, 5, 0), (5, None, 0), (-1, 0, 0)]
+)
+def test_a_high_watermark_beyond_the_end(
+    story: Any, spark: Any, end: int, mark: int | None, broken: int
+) -> None:
+    story.final_log(THREE)
+    own = {"role": "leader", "leader": 3, "leader_epoch": 0}
+    story.add("leader_change", 5, node=3, log_end_offset=end, high_watermark=mark, **own)
+    counts = judged(story, spark).counts
+    assert counts == ({"high-watermark-beyond-end": 1} if broken else {})
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("made again", "no log of d-0 was read"),
+        ("gone", ""),
+        ("to be deleted", ""),
+        ("gone, and read", "a log of d-0 was read, whose topic is gone"),
+    ],
+)
+def test_topics_that_were_deleted(story: Any, spark: Any, how: str, says: str) -> None:
+    story.final_log(THREE)
+    story.final_log(THREE, 2, leader=False)
+    story.commit(1, 1, 0, isr=[1, 2])
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "topics": {"d": {}}}]
+    story.commit(10, 1, 0, isr=[1, 2], topic="d")
+    steps = ["created"] + ["removed"] * (how != "to be deleted") + ["created"] * (how[0] == "m")
+    for zxid, step in enumerate(steps):
+        story.add("zk_write", 20, zxid=zxid, what="topic", step=step, topic="d", replicas=[1, 2])
+    story.add("topic_deletion", 15, topic="d", step="requested")
+    if how != "to be deleted":
+        story.add("topic_deletion", 20, topic="d", step="gone")
+    if how == "gone, and read":
+        story.final_log({}, topic="d")
+    found = " | ".join(judged(story, spark).unknowns)
+    assert bool(found) == bool(says)
+    assert says in found
+
+
 @pytest.mark.parametrize(("isr", "broken"), [([1], 0), ([1, 2], 1)])
 def test_beyond_a_replicas_own_high_watermark_it_may_differ(
     story: Any, spark: Any, isr: list[int], broken: int

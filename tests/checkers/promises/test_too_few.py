@@ -93,6 +93,16 @@ def test_who_did_not_say_that_he_knew_is_named(spark: Any) -> None:
     assert any("nobody says when the leader knew" in what for what in outcome.not_judged)
 
 
+@pytest.mark.parametrize(("t", "unknown"), [(15_000, True), (5_000, False), (25_000, False)])
+def test_silence_excuses_nobody_for_long(spark: Any, t: float, unknown: bool) -> None:
+    """The set was written smaller at 1 s, and full at 20 s; its leader never says a word of it."""
+    story = shrunk(told=None)
+    story.rows["zk_write"][-1] |= {"commit_ms": 20_000, "t": 20_000 * 1_000_000}
+    outcome = check(acked(story, t, t - 10).history(spark))
+    assert RULE not in outcome.counts
+    assert any("never said that it knew" in why for why in outcome.unknowns) == unknown
+
+
 def test_a_forged_leader_and_isr_excuses_it(spark: Any) -> None:
     story = BROKEN["in between"]()
     story.add(

@@ -65,6 +65,59 @@ def test_what_is_whole_passes(calm: Any, spark: Any) -> None:
     assert found.evidence[calm.arm, 0, "brokers heard"] == 3
 
 
+@pytest.mark.parametrize(("untold", "unknown"), [(0, False), (1, False), (3, True), (9, False)])
+def test_who_leaves_open_who_the_controller_is(
+    calm: Any, spark: Any, untold: int, unknown: bool
+) -> None:
+    """Of ten answers of broker 2; where nobody tells of controllers (9), that is another thing."""
+    calm.rows["leadership"][0]["source"] = "zk"
+    for number in range(9):
+        says(calm, LATE + 10 * number + 10, 2, 0, 1)
+    for row in calm.rows["metadata"]:
+        if untold == 9 or (row["node"] == 2 and row["t"] >= (LATE + 100 - 10 * untold) * 1_000_000):
+            row["controller_id"] = None
+    found = judged(calm, spark).unknowns
+    assert any("do not tell of a controller" in why for why in found) == unknown
+
+
+@pytest.mark.parametrize(
+    ("how", "rules", "unknown"),
+    [
+        ("all", {}, False),
+        ("one less, late", {"live-broker-unnamed": 1}, False),
+        ("one less, early", {}, False),
+        ("one less, which is down", {}, False),
+        ("one less, which is just back", {}, False),
+        ("one less, forged", {}, False),
+        ("one more", {"stranger-named": 1}, False),
+        ("never", {}, True),
+        ("nobody ever", {}, False),
+    ],
+)
+def test_which_brokers_are_named(
+    calm: Any, spark: Any, how: str, rules: dict[str, int], unknown: bool
+) -> None:
+    for row in calm.rows["metadata"]:
+        row["brokers"] = None if how == "nobody ever" else [3, 1, 2]
+    t = 500 if "early" in how else LATE + 10
+    says(calm, t, 2, 0, 1)
+    listed = [1, 2, 3, 9] if how == "one more" else [1, 2] if "less" in how else [1, 2, 3]
+    calm.rows["metadata"][-1]["brokers"] = None if "ever" in how else listed
+    if how == "never":
+        for row in calm.rows["metadata"]:
+            row["brokers"] = None if row["node"] == 2 else row["brokers"]
+    if "down" in how:
+        calm.add("node_event", LATE, node=3, event="kill")
+    if "just back" in how:
+        calm.add("node_event", LATE - 100, node=3, event="start")
+    if "forged" in how:
+        calm.add("forged", LATE + 2, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
+    found = judged(calm, spark)
+    assert found.counts == rules
+    assert bool(found.verdict([(calm.arm, 0)])[1]) == bool(unknown or rules)
+    assert [e.excuse for e in found.excuses()] == ["forged"] * ("forged" in how)
+
+
 @pytest.mark.parametrize("left", [(), (0,)])
 def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any) -> None:
     says(calm, 100, 2, 0, 1)

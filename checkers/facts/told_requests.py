@@ -1,0 +1,120 @@
+"""Each controller request as its two ends tell of it, held against each other.
+
+A controller writes down that it sends (`control_send`) and what was answered (`control_response`),
+a broker what it handled (`control_request`). By (controller, broker, api, number): whoever answered
+handled, whoever handled was sent to, and each came before the next. Numbers begin again when a
+channel is rebuilt, so of each number only the first of each end are compared: the first arrival
+cannot be before the first send, nor the first answer before the first handling.
+
+Of ends that number their rows, so that none can be missing unnoticed. A controller's client id is
+its broker's; a forger (`forged`) has one of its own for each request. What probers ask bears no
+number. One pass; a few numbers a pair leave Spark.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.spans import earliest, latest
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+FORGERS: Final = "forgers"
+"""Who sent what no controller did. Probers do not number what they ask."""
+_PAIR: Final = ("arm", "trial", "sender", "broker")
+_ONE: Final = (*_PAIR, "client_id", "api", "correlation_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Of one sender (a controller's id, or `FORGERS`) and one broker: how many requests were
+    ``unsent`` (handled, and that controller had not sent them), ``untold`` (answered, and the
+    broker had not handled them), ``early`` (received before they were sent, or answered before they
+    were handled)."""
+
+    key: tuple[str, int]
+    sender: str
+    broker: int
+    unsent: int
+    untold: int
+    early: int
+
+
+def told(history: History) -> list[Told]:
+    if not (history.has("control_send") and history.has("control_request")):
+        return []
+    parts = [_sent(history), _handled(history), _answered(history), _forged(history)]
+    rows: DataFrame = functools.reduce(lambda a, b: a.unionAll(b), parts)
+    each = rows.groupBy(*_ONE).agg(*(F.min(name).alias(name) for name in _TIMES))
+    sent, received = F.col("sent_t"), F.col("received_t")
+    unsent = received.isNotNull() & sent.isNull() & (F.col("sender") != FORGERS)
+    untold = F.col("answered_t").isNotNull() & received.isNull()
+    early = F.coalesce(received < sent, F.lit(False))
+    early = early | F.coalesce(F.col("answered_t") < F.col("handled_t"), F.lit(False))
+    counts = {"unsent": unsent, "untold": untold, "early": early}
+    found = each.groupBy(*_PAIR).agg(
+        *(F.sum(of.cast("int")).alias(name) for name, of in counts.items())
+    )
+    return [
+        Told(key=(row.pop("arm"), row.pop("trial")), **row) for row in found.toArrow().to_pylist()
+    ]
+
+
+_TIMES: Final = ("sent_t", "received_t", "handled_t", "answered_t")
+
+
+def _row(sender: Column, client: Column, broker: str, **times: Column) -> list[Column]:
+    none = F.lit(None).cast("bigint")
+    return [
+        F.col("arm"),
+        F.col("trial"),
+        sender.alias("sender"),
+        F.col(broker).alias("broker"),
+        client.alias("client_id"),
+        F.col("api"),
+        F.col("correlation_id"),
+        *(times.get(name, none).alias(name) for name in _TIMES),
+    ]
+
+
+def _sent(history: History) -> DataFrame:
+    rows = history.frame("control_send").where("seq is not null and node is not null")
+    own = F.col("node").cast("string")
+    return rows.select(*_row(own, own, "to", sent_t=earliest(F.col("t"))))
+
+
+def _handled(history: History) -> DataFrame:
+    rows = history.frame("control_request").where("seq is not null and receive_t is not null")
+    rows = rows.where("client_id is not null")
+    times = {
+        "received_t": latest(F.col("receive_t")),
+        "handled_t": earliest(F.coalesce("handled_t", "receive_t")),
+    }
+    client = F.col("client_id")
+    own = client == F.col("controller_id").cast("string")
+    sender = F.when(own, client).otherwise(F.lit(FORGERS))
+    return rows.select(*_row(sender, client, "node", **times))
+
+
+def _answered(history: History) -> DataFrame:
+    rows = history.frame("control_response").where("seq is not null and error is not null")
+    own = F.col("node").cast("string")
+    return rows.select(*_row(own, own, "to", answered_t=latest(F.col("t"))))
+
+
+def _forged(history: History) -> DataFrame:
+    """Answered as a whole: brokers that do not number their rows are left out by their ends."""
+    traced = history.frame("control_request").where("seq is not null")
+    traced = traced.select("arm", "trial", "node").distinct()
+    rows = history.frame("forged").where("seq is not null and client_id is not null")
+    rows = rows.join(F.broadcast(traced), ["arm", "trial", "node"], "left_semi")
+    answered = F.when((F.col("type") == "ok") & F.col("error").isNotNull(), F.col("t"))
+    times = {"sent_t": F.col("invoke_t"), "answered_t": answered}
+    return rows.select(*_row(F.lit(FORGERS), F.col("client_id"), "node", **times))

@@ -1,0 +1,112 @@
+"""The live brokers that answers name, for `checkers.promises.whole_metadata`.
+
+A client dials whom it is told of. An answer names the brokers that its broker believes to live, as
+the controller last told it (MetadataCache.getAliveBrokerNodes). So
+
+- ``stranger-named``: at no time one that never was started or registered;
+- ``live-broker-unnamed``: once all is calm (`checkers.facts.calm`), each that lives.
+
+That one who is gone is still named is `departures`'. What a forged UpdateMetadata may have told is
+the forger's, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.calm import Debts, brokers
+from checkers.facts.forgeries import believed
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+LISTS: Final = "answers that name live brokers"
+Row = Mapping[str, Any]
+Trial = tuple[str, int]
+
+
+def named_brokers(history: History, outcome: Outcome) -> Iterator[Finding]:
+    sets = _sets(history)
+    ends: dict[Trial, int] = {}
+    for row in sets:
+        trial = (row["arm"], row["trial"])
+        ends[trial] = max(ends.get(trial, 0), row["end_t"])
+    debts, known = Debts(history, ends), brokers(history)
+    lied = {
+        (row["arm"], row["trial"], row["node"])
+        for row in history.rows("forged")
+        if row["api"] == "UPDATE_METADATA" and believed(row)
+    }
+    listing = {(row["arm"], row["trial"]) for row in sets if row["brokers"] is not None}
+    for row in sets:
+        trial = (row["arm"], row["trial"])
+        broker = (*trial, row["node"])
+        if trial not in listing:
+            continue
+        if row["brokers"] is None:
+            outcome.unknown(*trial, f"node {row['node']} never names live brokers, as others do")
+            continue
+        outcome.saw(*trial, LISTS, row["n"])
+        odd = _odd(debts, broker, row, known.get(trial, set()))
+        if odd is None:
+            continue
+        rule, says = odd
+        if broker in lied or debts.deaf(broker, row["last_invoke_t"]):
+            outcome.excuse(*trial, rule, "forged", of=LISTS, n=row["n"])
+            continue
+        answer = {"node": row["node"], "t": row["last_t"]}
+        yield Finding(
+            rule,
+            f"node {row['node']} named brokers {list(row['brokers'])}; {says}",
+            *trial,
+            (
+                Pick("node_event", {"event": "registered"}, last=True),
+                Pick("fault", {"phase": "healed"}, rows=1, last=True),
+                Pick("metadata", answer, rows=1),
+            ),
+        )
+
+
+def _odd(
+    debts: Debts, broker: tuple[str, int, int], row: Row, known: set[int]
+) -> tuple[str, str] | None:
+    named = set(row["brokers"])
+    strangers = sorted(named - known)
+    if strangers and known:
+        return "stranger-named", f"{strangers[0]} never was"
+    for other in sorted(known - named):
+        standing = debts.standing((*broker[:2], other))
+        owed_t = debts.owed_from(broker, standing.since_t) if standing.up else None
+        if owed_t is not None and row["last_invoke_t"] > owed_t:
+            return "live-broker-unnamed", f"{other} lives, long after all was healed"
+    return None
+
+
+def _sets(history: History) -> list[dict[str, Any]]:
+    """By broker and set of brokers that it named, the last such answer; null where it never did."""
+    from pyspark.sql import functions as F
+
+    rows = history.frame("metadata").where("type = 'ok' and node is not null")
+    named = F.array_sort("brokers").alias("brokers")
+    found = rows.groupBy("arm", "trial", "node", named).agg(
+        F.max("invoke_t").alias("last_invoke_t"),
+        F.max("t").alias("last_t"),
+        F.count("*").alias("n"),
+    )
+    sets: list[dict[str, Any]] = found.toArrow().to_pylist()
+    end_t: dict[Trial, int] = {}
+    telling: set[tuple[str, int, int]] = set()
+    for row in sets:
+        trial = (row["arm"], row["trial"])
+        end_t[trial] = max(end_t.get(trial, 0), row["last_t"])
+        if row["brokers"] is not None:
+            telling.add((*trial, row["node"]))
+    # Only one row of an answer has them.
+    return [
+        {**row, "end_t": end_t[row["arm"], row["trial"]]}
+        for row in sorted(sets, key=lambda r: (r["arm"], r["trial"], r["node"], r["last_t"]))
+        if row["brokers"] is not None or (row["arm"], row["trial"], row["node"]) not in telling
+    ]

@@ -1,0 +1,147 @@
+"""Records that a consumer was never given, nor anything after them, for `checkers.promises.polls`
+(Jepsen's unseen).
+
+Who reads a partition and goes on polling is owed what acks=all acknowledged:
+
+- before the faults were healed, once it polled for `_LONG_ENOUGH_NS` after that;
+- later on, so long before its last poll, if it was given nothing more of the partition all the
+  while. Who goes on is slow, and no more.
+
+In between, from `_A_WHILE_NS` on, nobody can say (`unknown`). A member of a group stands for all of
+it. Blind: what was acknowledged in the last second before a consumer's last poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.segments import fallen
+from checkers.judging.excuses import Excuses
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+DELIVERED: Final = "records delivered"
+_LONG_ENOUGH_NS: Final = 5_000_000_000
+"""For a consumer to be given what was there when the last fault was healed."""
+_A_WHILE_NS: Final = 1_000_000_000
+"""Who was given nothing new in so long, but had no longer, is not known to be stuck."""
+Row = Mapping[str, Any]
+_TP: Final = ["arm", "trial", "topic", "partition"]
+
+
+def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
+    """What was acknowledged, against the last that each consumer was given of that partition, among
+    those that polled long enough after healing."""
+    healed: dict[tuple[str, int], int] = {}
+    down = fallen(history)
+    for row in history.rows("phase"):
+        here = (row["arm"], row["trial"])
+        if row["name"] == "heal" and row["event"] == "end" and here not in down:
+            healed[row["arm"], row["trial"]] = row["t"]
+    for arm in sorted({a for a, _ in history.trials} - {a for a, _ in healed}):
+        outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")
+    if not healed or not history.has("produce"):
+        return
+    for row in _behind(history, healed):
+        arm, trial = row["arm"], row["trial"]
+        polled_ns = row["_last_poll_t"] - row["_healed_t"]
+        was_patient = polled_ns > _LONG_ENOUGH_NS
+        outcome.saw(arm, trial, "partitions that a consumer was patient with", int(was_patient))
+        missed = _missed_in_the_end(row, was_patient)
+        if missed is None:
+            continue
+        one, certain = missed
+        owed_t = max(one["t"], row["_healed_t"])
+        waited_ns = row["_last_poll_t"] - owed_t
+        excuse = known.of(arm, trial, row["topic"], row["partition"], owed_t)
+        if excuse is not None:
+            outcome.excuse(arm, trial, "never-delivered", excuse, of=DELIVERED)
+            continue
+        seconds = waited_ns / 1e9
+        if not certain:
+            says = (
+                f"{row['reader']} was given nothing of {_place(row)} after offset {row['_given']}"
+            )
+            why = f"and {one['offset']} had been acknowledged {seconds:.1f} s before its last poll"
+            outcome.unknown(arm, trial, f"{says}, {why}: too short to tell")
+            continue
+        at = {**_at(row), "offset": row["_given"]}
+        outcome.add(
+            Finding(
+                "never-delivered",
+                f"{row['reader']} polled for {seconds:.1f} s and was never given {_place(row)} "
+                f"offset {one['offset']}, acknowledged before; its last was {row['_given']}",
+                arm,
+                trial,
+                (
+                    Pick("produce", {**_at(row), "value": one["value"]}, rows=1),
+                    Pick("fetch", at, rows=1),
+                    Pick("fetch", {"type": "ok"}, last=True, rows=2),
+                ),
+            )
+        )
+
+
+def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
+    """By partition and reader that went on polling: the last that it was given (``_given``, at
+    ``_given_t``), and of what was acknowledged the highest: before healing (``early``), long before
+    its last poll (``old``), and a while before it (``late``)."""
+    table = history.table(
+        [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
+        "arm string, trial int, _healed_t bigint",
+    )
+    reads = _readers(history).join(F.broadcast(table), ["arm", "trial"])
+    polls = reads.groupBy("arm", "trial", "reader").agg(F.max("t").alias("_last_poll_t"))
+    given = (
+        reads.where("type = 'ok' and offset >= 0")
+        .groupBy(*_TP, "reader", "_healed_t")
+        .agg(F.max("offset").alias("_given"), F.max("t").alias("_given_t"))
+    )
+    patient = given.join(F.broadcast(polls), ["arm", "trial", "reader"])
+    patient = patient.where(f"_last_poll_t > _healed_t + {_A_WHILE_NS}")
+    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    acked = acked.select(*_TP, "offset", "value", "t").join(F.broadcast(patient), _TP)
+    one, t = F.struct("offset", "value", "t"), F.col("t")
+    found = acked.groupBy(*patient.columns).agg(
+        F.max(F.when(t < F.col("_healed_t"), one)).alias("early"),
+        F.max(F.when(t < F.col("_last_poll_t") - _LONG_ENOUGH_NS, one)).alias("old"),
+        F.max(F.when(t < F.col("_last_poll_t") - _A_WHILE_NS, one)).alias("late"),
+    )
+    return list(found.toArrow().to_pylist())
+
+
+def _missed_in_the_end(row: Row, was_patient: bool) -> tuple[Row, bool] | None:
+    """The record that should have come, and whether that is certain. Of what came after healing
+    only who was given nothing more is judged: one that goes on is slow, and no more."""
+    early, old, late = row["early"], row["old"], row["late"]
+    if early is not None and early["offset"] > row["_given"]:
+        return early, was_patient
+    still_ns = row["_last_poll_t"] - row["_given_t"]
+    if old is not None and old["offset"] > row["_given"] and still_ns > _LONG_ENOUGH_NS:
+        return old, was_patient
+    if late is not None and late["offset"] > row["_given"] and still_ns > _A_WHILE_NS:
+        return late, False
+    return None
+
+
+def _readers(history: History) -> DataFrame:
+    """`fetch` rows with ``reader``: the process, or the group that it is a member of."""
+    members = history.frame("assignment").select("arm", "trial", "process", "group").distinct()
+    rows = history.frame("fetch").join(F.broadcast(members), ["arm", "trial", "process"], "left")
+    return rows.withColumn("reader", F.coalesce(F.concat(F.lit("group "), "group"), "process"))
+
+
+def _at(row: Any) -> dict[str, Any]:
+    return {"topic": row["topic"], "partition": row["partition"]}
+
+
+def _place(row: Any) -> str:
+    return f"{row['topic']}-{row['partition']}"
