@@ -75,7 +75,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     chaos_ms = int(profile.chaos_s * 1000)
     ways = ["lagged-kill", "stop", "pause"]
     rng.shuffle(ways)
-    ways.sort(key=lambda way: way != "stop")
+    if chaos_ms >= len(ways) * STEP_MS:  # each has its turn
+        ways.sort(key=lambda way: way != "stop")
     entries: list[Entry] = []
     at_ms = 300
     while at_ms + STEP_MS <= chaos_ms:
