@@ -19,7 +19,6 @@ from faults.targets import aim, read_targets
 _UNREGISTER_MS: Final = 60_000
 _REPLACE_MS: Final = 20_000
 """A session's end and what a controller does then; longer than it may take by far."""
-_CALM_MS: Final = 40_000
 
 
 def named(ctx: Context, nodes: Collection[int]) -> list[str]:
@@ -33,35 +32,12 @@ def named(ctx: Context, nodes: Collection[int]) -> list[str]:
     ]
 
 
-def await_calm(ctx: Context, calm_ms: int) -> None:
-    """Until every replica has been in sync, under one controller, for so long."""
-    since_ns, seen = ctx.now_ns(), ctx.view.controller()
-
-    def is_calm() -> bool:
-        nonlocal since_ns, seen
-        before, seen = seen, ctx.view.controller()
-        full = all(set(s.isr) == set(s.replicas) for s in ctx.view.partitions())
-        if not full or seen is None or seen != before:
-            since_ns = ctx.now_ns()
-        return ctx.now_ns() - since_ns >= calm_ms * 1_000_000
-
-    wait_for(
-        ctx,
-        is_calm,
-        timeout_ms=_CALM_MS,
-        what=f"every replica is in sync, under one controller, for {calm_ms} ms",
-        poll_s=0.05,
-    )
-
-
 class _NodesDown(BaseFault):
     """The targets are taken down at inject and brought back at heal.
 
     ``until_unregistered`` makes inject wait until ZooKeeper has dropped the brokers, that is, until
     the controller can know (after kill -9 and pause that takes the session timeout);
     ``until_replaced``, until they lead nothing and are in no in-sync set that others are in.
-    ``calm_ms``: before it takes aim, every replica has been in sync, under one controller, for so
-    long; what comes of it is its own doing then.
     """
 
     default_unregistered = False
@@ -72,12 +48,9 @@ class _NodesDown(BaseFault):
         self.targets = read_targets(params)
         self.until_unregistered = params.flag("until_unregistered", self.default_unregistered)
         self.until_replaced = params.flag("until_replaced", False)
-        self.calm_ms = params.integer("calm_ms", 0)
         params.done()
 
     def apply(self, ctx: Context) -> None:
-        if self.calm_ms:
-            await_calm(ctx, self.calm_ms)
         self.nodes = aim(ctx, self.targets)
         self.detail["targets"] = self.targets
         self.detail["controller"] = ctx.view.controller()

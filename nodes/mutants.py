@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from nodes.core.acks import ACKNOWLEDGED, Acknowledgement
 from nodes.core.errors import Errors
-from nodes.core.isr import FollowerState
+from nodes.core.isr import FollowerState, IsrState
 from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.rules import RULES, Rules
 from nodes.core.truncation import EpochEnd, Truncation
@@ -97,6 +97,11 @@ def _log_end(_end_offset: int, log_end_offset: int) -> int:
 
 def _nobody(*_: Any, **__: Any) -> frozenset[int]:
     return frozenset()
+
+
+def _already_without(state: IsrState, leaving: Iterable[int]) -> IsrState:
+    left = state.isr - frozenset(leaving)
+    return IsrState(state.isr, left, left)
 
 
 def _first_replica() -> int:
@@ -564,6 +569,15 @@ _ALL: Final = (
         found_by="departures",
         rule="lagging-in-sync",
         breaks={"out_of_sync": _nobody},
+    ),
+    Mutant(
+        name="shrink-before-it-is-agreed",
+        says="a leader counts on a smaller in-sync set as soon as it has asked for it",
+        stands_for="KIP-497: until the controller has agreed, those who are to leave count",
+        scenario="isr-by-lag",
+        found_by="truncation-loss",
+        rule="acked-without-in-sync",
+        breaks={"proposing_shrink": _already_without},
     ),
     Mutant(
         name="stop-without-handing-over",

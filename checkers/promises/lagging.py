@@ -78,8 +78,8 @@ def _held(history: History) -> Iterator[_Held]:
             steps.setdefault((row["arm"], row["trial"], row["id"]), []).append(row)
     for (arm, trial, _), rows in steps.items():
         detail: dict[str, Any] = {}
-        for row in rows:
-            detail |= json.loads(row["detail"] or "{}")
+        for step in rows:
+            detail |= json.loads(step["detail"] or "{}")
         if detail.get("how") not in _WAYS or "held_t" not in detail:
             continue
         due_t = int(detail["held_t"]) + int(detail["lag_ms"]) * 1_500_000 + SLACK_NS

@@ -152,6 +152,7 @@ def _completed(rows: Iterable[Row], end_t: int, aside: _Aside) -> Iterator[Row]:
             "type": "info",
             "invoke_t": row["t"],
             "t": max(end_t, row["t"]),
+            "error_ns": max(end_t - row["t"], 0),  # nobody read that off a clock
             "failure": "no completion was recorded",
         }
 

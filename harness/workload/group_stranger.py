@@ -2,9 +2,11 @@
 
 A member of the past still believes in its generation, and commits (KIP-62: ILLEGAL_GENERATION keeps
 it from putting a partition back that is another's by now); one that was thrown out has an id that
-nobody knows (UNKNOWN_MEMBER_ID). Members' ids are asked for (DescribeGroups); no generation is ever
-0, and of the next few one is the present one, for a member that there never was. Whoever does not
-coordinate the group says so. Each commit is a `commit` row of this process, and none may be `ok`.
+nobody knows (UNKNOWN_MEMBER_ID). Ids are asked for (DescribeGroups). In the name of a member of a
+group that is stable it speaks of generation 0, which is over then, or of one that never comes;
+before, a group may be of generation 0, whose members may commit. In the name of a member that there
+never was it speaks of each of the next few, the present one among them. Whoever does not coordinate
+the group says so. Each commit is a `commit` row of this process, and none may be `ok`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ DESCRIBE_VERSION: Final = 1
 NOBODY: Final = "a-member-that-never-was"
 _GENERATIONS: Final = 12
 """So many are tried in turn: a group that lives for a run has hardly more."""
+_NEVER: Final = 1_000_000
 _CONNECT_S: Final = 20.0
 
 
@@ -61,7 +64,7 @@ class GroupStranger:
         self._spec, self._params = spec, params
         self._places = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._member = NOBODY
-        """One that the coordinator knows, as far as it said."""
+        """One that a coordinator has named, of a stable group."""
         self._op = 0
         self._turns: dict[int, int] = {}
         self._recorder: LiveRecorder | None = None
@@ -98,7 +101,7 @@ class GroupStranger:
         if turn % 3 == 0:
             self._links.send(channel, self._describe, _Commit(-1, now, "", -1))
         elif turn % 3 == 1:
-            self._commit(channel, turn, self._member, 0)
+            self._commit(channel, turn, self._member, 0 if turn % 2 else _NEVER)
         else:
             self._commit(channel, turn, NOBODY, 1 + turn // 3 % _GENERATIONS)
 
@@ -138,7 +141,7 @@ class GroupStranger:
 
     def _described(self, answer: Any) -> None:
         for group in answer.groups:
-            if not int(group.error_code) and group.members:
+            if not int(group.error_code) and group.group_state == "Stable" and group.members:
                 self._member = str(group.members[0].member_id)
 
     def _lost(self, channel: Channel, reason: str, t: int) -> None:

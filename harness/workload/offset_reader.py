@@ -162,8 +162,8 @@ class OffsetReader:
         key, version = _API[epochs]
         try:
             _, answer = decode_response(key, version, payload)
-        except WireError as error:
-            self._end(channel, t, str(error))
+        except WireError as problem:
+            self._end(channel, t, str(problem))
             return
         told = {}
         for topic in answer.topics:

@@ -9,12 +9,13 @@ Not every rule is switchable: only those whose breaking a history can show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nodes.core import acks, election, epochs, isr, truncation
 from nodes.core.acks import Acknowledgement
 from nodes.core.errors import Errors
+from nodes.core.isr import IsrState
 from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.truncation import EpochEnd, Truncation
 
@@ -188,6 +189,7 @@ class Rules:
     counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     hands_over: Callable[[], bool] = hands_over
     out_of_sync: Callable[..., frozenset[int]] = isr.out_of_sync
+    proposing_shrink: Callable[[IsrState, Iterable[int]], IsrState] = isr.proposing_shrink
     is_present_generation: Callable[[int, int], bool] = is_present_generation
     searched_time_ms: Callable[[int], int] = searched_time_ms
     told_epoch_end: Callable[[int, int], int] = told_epoch_end

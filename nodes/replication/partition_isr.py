@@ -90,7 +90,7 @@ class IsrPartition(FollowerPartition):
             if not lagging:
                 return
             before = sorted(self.isr_state.isr)
-            proposal = self._under_way(isr_rules.proposing_shrink(self.isr_state, lagging))
+            proposal = self._under_way(self._rules.proposing_shrink(self.isr_state, lagging))
         log.info(
             "[Partition %s broker=%d] Shrinking ISR from %s to %s",
             self.tp, self._broker_id, before, list(proposal.isr),

@@ -352,38 +352,6 @@ def test_who_died_did_not_only_lag(ctx: Any, entry: Any) -> None:
         build(entry("isr-lag", partition="t-0", hold_ms=1)).inject(ctx)
 
 
-# ---- one goes while all is calm ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unrest", ["a replica is missing", "another controller"])
-def test_who_is_to_go_alone_goes_when_all_has_been_calm(ctx: Any, entry: Any, unrest: str) -> None:
-    cluster, looks, calm_ns, stopped_ns = ctx.cluster, [], [], []
-    if unrest == "a replica is missing":
-        elect(cluster, ("t", 0), 1, isr=(1, 2))
-    real_sleep, real_stop = ctx.sleep, cluster.stop
-
-    def sleep(seconds: float) -> None:
-        looks.append(seconds)
-        if len(looks) == 3:
-            if unrest == "a replica is missing":
-                elect(cluster, ("t", 0), 1, isr=(1, 2, 3))
-            else:
-                cluster.the_controller = 3
-            calm_ns.append(ctx.now_ns())
-        real_sleep(seconds)
-
-    def stop(node: int) -> None:
-        stopped_ns.append(ctx.now_ns())
-        real_stop(node)
-
-    ctx.sleep, cluster.stop = sleep, stop
-    fault = build(entry("stop", target="1", calm_ms=60))
-    fault.inject(ctx)
-    assert stopped_ns[0] - calm_ns[0] >= 60_000_000
-    assert fault.took_hold is True
-    fault.heal(ctx)
-
-
 # ---- the last one in sync ------------------------------------------------------------------------
 
 

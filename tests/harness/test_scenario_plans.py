@@ -117,17 +117,11 @@ def test_who_lags_is_who_is_killed() -> None:
     assert any(e.fault == "lagged-kill" for e in plans("broker-restart", "smoke")[0].entries)
 
 
-def test_in_the_end_one_is_stopped_alone() -> None:
-    """When the others have been back for longer than `handing_over` asks for."""
-    from checkers.promises.handing_over import SETTLED_NS
-
+def test_the_first_to_go_is_stopped_while_nothing_else_is_wrong() -> None:
     for plan in plans("broker-restart"):
-        *others, last = plan.entries
-        assert (last.id, last.fault) == ("stop-alone", "stop")
-        assert last.params["calm_ms"] > SETTLED_NS / 1_000_000
-        assert max(e.at_ms for e in others) < last.at_ms
-        assert last.at_ms + last.duration_ms <= PROFILES["ci"].chaos_s * 1000
-    assert not any(e.id == "stop-alone" for e in plans("broker-restart", "smoke")[0].entries)
+        first, second = plan.entries[:2]
+        assert first.fault == "stop"
+        assert first.at_ms + 1500 < second.at_ms
 
 
 def test_each_laggard_has_its_turn_and_is_in_sync_meanwhile() -> None:

@@ -59,7 +59,6 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "offered after it was dropped": lambda: acked(one_down(), 1_100, 1_200),
     "acks=1": lambda: acked(one_down(), 600, 700, acks=1),
     "nobody knows": lambda: acked(one_down(), 600, 700, type="info"),
-    "another partition": lambda: acked(one_down(), 600, 700, partition=1),
     "a controlled stop has begun": lambda: acked(one_down("stop"), 600, 700),
 }
 
@@ -70,7 +69,15 @@ def again_before_it_is_dropped() -> Story:
     return story
 
 
+def another_partition() -> Story:
+    story = one_down()
+    story.final_log({0: 2}, partition=1)
+    story.produce(700, 2, 0, -1, invoke_t=600, partition=1)
+    return story
+
+
 LAWFUL["answered after it ran again"] = again_before_it_is_dropped
+LAWFUL["another partition"] = another_partition
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,9 @@ class MiniHandler(socketserver.BaseRequestHandler):
     def _group(self, name: str) -> dict[str, Any]:
         mine = self.server.node == self.server.cluster.leader
         members = [{"member_id": "m-1"}] if mine else []
-        return {"group_id": name, "error_code": 0 if mine else 16, "members": members}
+        state = "Stable" if self.server.cluster.leader_epoch else "PreparingRebalance"
+        error = 0 if mine else 16
+        return {"group_id": name, "error_code": error, "group_state": state, "members": members}
 
     def _committed(self, topic: Any) -> dict[str, Any]:
         """As a coordinator answers that obeys whoever speaks of generation 3."""

@@ -10,7 +10,7 @@ from nodes.core.acks import ACKNOWLEDGED
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.batching import BatchBuilder
 from nodes.core.errors import Errors
-from nodes.core.isr import NEVER_MS, FollowerState
+from nodes.core.isr import NEVER_MS, FollowerState, committed
 from nodes.core.leader_and_isr import LeaderAndIsr, LeaderIsrAndControllerEpoch
 from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
@@ -234,8 +234,15 @@ def test_which_offsets_are_told() -> None:
     assert rules_with(["end-past-epochs-at-the-log-end"]).told_epoch_end(3, 9) == 9
 
 
+def test_whom_a_leader_waits_for_that_asks_for_a_smaller_set() -> None:
+    wrong = rules_with(["shrink-before-it-is-agreed"]).proposing_shrink
+    assert RULES.proposing_shrink(committed({1, 2}), {2}).maximal_isr == {1, 2}
+    assert wrong(committed({1, 2}), {2}).maximal_isr == {1}
+    assert RULES.proposing_shrink(committed({1, 2}), {2}).proposed == {1}
+    assert wrong(committed({1, 2}), {2}).proposed == {1}
+
+
 def test_who_is_out_of_sync() -> None:
-    from nodes.core.isr import committed
 
     gone = FollowerState(3, 0, 0, NEVER_MS, NEVER_MS)
     asked = {"local_id": 1, "leader_end": 9, "now_ms": 99, "lag_max_ms": 1}
