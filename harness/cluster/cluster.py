@@ -160,8 +160,8 @@ class Cluster:
             if address is None
             else _Zookeeper(KazooClient(hosts=str(address), timeout=_WATCH_SESSION_S), record)
         )
-        self._asked = None if self._zookeeper else self._asked_view()
-        self.view: Final[StateView] = self._zookeeper.view if self._zookeeper else self._asked
+        self._asked: Final = None if self._zookeeper else self._asked_view()
+        self.view: Final[StateView] = self._view()
         client = self._zookeeper.client if self._zookeeper else None
         by_znode = isinstance(sut, HasOldReleases) and sut.orders_by_znode
         self.admin: Final = (
@@ -188,6 +188,12 @@ class Cluster:
             record=record,
             session_timeout_ms=session_timeout_ms,
         )
+
+    def _view(self) -> StateView:
+        if self._asked is not None:
+            return self._asked
+        assert self._zookeeper is not None
+        return self._zookeeper.view
 
     def _asked_view(self) -> QuorumView:
         """Where there is no ZooKeeper to read: those are asked that may know."""

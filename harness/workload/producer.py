@@ -130,10 +130,14 @@ class Producer:
                 value=encode_value(value, params.value_bytes),
                 on_delivery=delivered,
             )
-        except BufferError:  # the client's own queue is full: never sent
+        except (BufferError, confluent_kafka.KafkaException) as error:
+            # Never sent: the client's own queue is full, or it was told that there is no such topic
+            # (any more).
+            full = isinstance(error, BufferError)
+            why = "queue full" if full else error.args[0].name()
             self._unanswered -= 1
             recorder.complete(
-                "produce", op, "fail", invoke_t, time.monotonic_ns(), failure="queue full", **row
+                "produce", op, "fail", invoke_t, time.monotonic_ns(), failure=why, **row
             )
 
     def _delivered(

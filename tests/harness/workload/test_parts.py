@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import orjson
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from harness.workload.pacing import Clock, is_busy
 from harness.workload.prober import Params as ProberParams
 from harness.workload.produce_frames import ProduceFrames
 from harness.workload.producer import Params as ProducerParams
+from harness.workload.producer import Producer
 from harness.workload.roles import role
 from harness.workload.told import told
 from harness.workload.values import MIN_BYTES, decode_value, encode_value
@@ -345,3 +348,38 @@ def test_how_often_a_producer_sends(
 ) -> None:
     params = {"topics": {"t": 1}, "acks": -1, **more}
     assert told(spec(role=role_name, params=params)).get("delivery") == delivery
+
+
+class Refusing:
+    """A librdkafka producer that takes nothing."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def produce(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (BufferError("full"), "queue full"),
+        (
+            confluent_kafka.KafkaException(
+                confluent_kafka.KafkaError(confluent_kafka.KafkaError._UNKNOWN_TOPIC)
+            ),
+            "_UNKNOWN_TOPIC",
+        ),
+    ],
+)
+def test_what_the_client_itself_refuses_was_never_sent(
+    tmp_path: Path, error: Exception, why: str
+) -> None:
+    """A broker that has forgotten its topics must not end the producer."""
+    producer = Producer(spec(), ProducerParams(topics={"t": 1}))
+    with closing(LiveRecorder(tmp_path / "p.jsonl", "p")) as recorder:
+        producer._offer(Refusing(error), recorder, 0)
+    rows = [orjson.loads(line) for line in (tmp_path / "p.jsonl").read_bytes().splitlines()]
+    rows = [row for row in rows if row["f"] == "produce"]
+    assert [(row["type"], row.get("failure")) for row in rows] == [("invoke", None), ("fail", why)]
+    assert producer._unanswered == 0
