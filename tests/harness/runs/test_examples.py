@@ -128,7 +128,7 @@ def test_nightlies_play_every_scenario() -> None:
     theirs = jobs("github-nightly.yml")["play"]["strategy"]["matrix"]["scenario"]
     (matrix,) = jobs("gitlab-ci.yml")["play"]["parallel"]["matrix"]
     ours = [n for n, s in SCENARIOS.items() if "nightly" in s.profiles]
-    assert theirs == matrix["SCENARIO"] == ours
+    assert theirs == matrix["SCENARIO"] == ours, "a new scenario goes into both"
     assert not any(a != b and a in b for a in ours for b in ours), "-k would play both"
     assert "nightly" in PROFILES
 
