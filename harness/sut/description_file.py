@@ -71,7 +71,8 @@ def _parse(content: bytes, where: str) -> tuple[Any, _Lines]:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > DEEPEST:
-                line = event.start_mark.line + 1
+                mark = event.start_mark
+                line = mark.line + 1 if mark is not None else 1
                 raise DescriptionError(f"{where}, line {line}: too deep; allowed: a few levels")
         loader = yaml.SafeLoader(text)
         try:

@@ -186,6 +186,8 @@ class IsDescribed(Protocol):
     """A system that comes from a file, which may be another one tomorrow."""
 
     @property
+    def name(self) -> str: ...
+    @property
     def description(self) -> str:
         """The file's text, to be kept with the run."""
         ...
