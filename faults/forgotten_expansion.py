@@ -15,11 +15,17 @@ replicas, none of them the controller's: its going changes nothing of theirs.
 
 from __future__ import annotations
 
+from typing import Final
+
 from faults.frames import client_of
 from faults.params import Params
 from faults.protocol import Capability, Context, FaultFailed, Link, PartitionState
 from faults.staged import Staged
 from faults.targets import parse_partition, partition_state
+
+_ANSWERED_S: Final = 0.5
+"""In which a leader is answered about the smaller set: until then it asks for nothing else, and the
+controller needs ZooKeeper for it."""
 
 
 class ForgottenExpansion(Staged):
@@ -53,6 +59,10 @@ class ForgottenExpansion(Staged):
             raise FaultFailed(f"partitions led by {leaders}; allowed: by different brokers")
         self.nodes = [controller, *leaders]
         self.detail |= {"controller": controller, "leaders": leaders}
+        answered = [
+            self.watch(ctx, f"answered-{n}", "ALTER_PARTITION", client=str(n), direction="response")
+            for n in leaders
+        ]
         held = [
             self.hold(
                 ctx,
@@ -66,12 +76,10 @@ class ForgottenExpansion(Staged):
         ]
         self.wait(
             ctx,
-            "the sets are the leaders alone",
-            lambda: all(
-                partition_state(ctx.view, *at).isr == (leader,)
-                for at, leader in zip(self.wanted, leaders, strict=True)
-            ),
+            "the sets are the leaders alone, as these know",
+            lambda: self._all_met(ctx, answered) and self._alone(ctx, leaders),
         )
+        ctx.sleep(_ANSWERED_S)
         asked = [
             self.watch(ctx, f"asked-{leader}", "ALTER_PARTITION", client=str(leader))
             for leader in leaders
@@ -108,6 +116,10 @@ class ForgottenExpansion(Staged):
         if self._cut is not None:
             ctx.links.enable(self._cut, Link.ZOOKEEPER)
             self._cut = None
+
+    def _alone(self, ctx: Context, leaders: list[int]) -> bool:
+        sets = [partition_state(ctx.view, *at).isr for at in self.wanted]
+        return sets == [(leader,) for leader in leaders]
 
     def _all_met(self, ctx: Context, rules: list[str]) -> bool:
         return all(ctx.frames.count(rule).matched for rule in rules)
