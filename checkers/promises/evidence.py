@@ -223,8 +223,8 @@ def _impossible(
     for row in history.rows("phase"):
         phases.setdefault((row["arm"], row["trial"]), []).append(row["t"])
     for key, process, off_ns in _vague(history):
-        why = f"{process}: its rows have times that may be off by {off_ns / 1e9:.1f} s"
-        found.setdefault(key, []).append(why)
+        says = f"{process}: its rows have times that may be off by {off_ns / 1e9:.1f} s"
+        found.setdefault(key, []).append(says)
     for each in sorted(times(history), key=lambda one: (one.key, one.process, one.kind)):
         of, why = f"{each.process}, {each.kind}", found.setdefault(each.key, [])
         if each.wrong:
@@ -319,15 +319,15 @@ def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> It
     ends = [r["t"] for r in rows_of(history, "phase", key) if r["name"] in ("quiesce", "settle")]
     until_t = max(ends, default=2**62) - WATCHED_NS
     last: dict[tuple[str, int], Row] = {}
-    for row in in_order(history):
+    for row in map(dict, in_order(history)):
         if (row["arm"], row["trial"]) != key or row["what"] not in ("state", "topic"):
             continue
         if row["what"] == "topic" and row["step"] == "removed":
             last = {at: state for at, state in last.items() if at[0] != row["topic"]}
         elif row["what"] == "state" and row["topic"] is not None and row["t"] < until_t:
             last[row["topic"], row["partition"]] = row
-    for (topic, partition), row in sorted(last.items()):
-        if row["step"] != "removed" and _state(row) not in seen:
+    for (topic, partition), state in sorted(last.items()):
+        if state["step"] != "removed" and _state(state) not in seen:
             yield f"ZooKeeper's log has a last state of {topic}-{partition} that nobody saw"
 
 

@@ -68,7 +68,7 @@ def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
             if row["n"]:
                 says = f"{row['n']} records were acknowledged with acks=all at {one.key[2]}-"
                 says += f"{one.key[3]} while too few were in sync, and its leader never said that "
-                outcome.unknown(*one.key[:2], f"{says}it knew")
+                outcome.unknown(one.key[0], one.key[1], f"{says}it knew")
             continue
         outcome.saw(one.key[0], one.key[1], OFFERED, row["offered"])
         if not row["n"]:
