@@ -325,8 +325,8 @@ def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> It
             last = {at: state for at, state in last.items() if at[0] != row["topic"]}
         elif row["what"] == "state" and row["topic"] is not None and row["t"] < until_t:
             last[row["topic"], row["partition"]] = row
-    for (topic, partition), row in sorted(last.items()):
-        if row["step"] != "removed" and _state(row) not in seen:
+    for (topic, partition), state in sorted(last.items()):
+        if state["step"] != "removed" and _state(state) not in seen:
             yield f"ZooKeeper's log has a last state of {topic}-{partition} that nobody saw"
 
 

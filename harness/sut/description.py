@@ -191,12 +191,12 @@ class Description(Part):
         "is known but what it tells clients)",
     )
     links: Annotated[list[LinkName], Field(min_length=1)] = Field(
-        default_factory=lambda: ["client"],
+        default_factory=lambda: list[LinkName](["client"]),
         description="Its listeners, each behind a proxy of its own: client; inter-broker, where "
         "peers fetch from it; control, where controllers are heard",
     )
     planes: Annotated[list[PlaneName], Field(min_length=1)] = Field(
-        default_factory=lambda: ["single"],
+        default_factory=lambda: list[PlaneName](["single"]),
         description="dual: with the control listener; single: without",
     )
     capabilities: list[Ability] = Field(
