@@ -412,6 +412,7 @@ def _run_record(
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
                 "checks": _asked(checks, [arm.sut]),
+                "leaders": limits_of(arm.sut).leaders,
                 "not_judged": _not_judged(scenario, settings, arm.sut),
                 "traces": sorted(arm.sut.traces),
             }

@@ -327,3 +327,20 @@ def test_who_had_no_replica_leads_and_follows_nothing(story: Any, spark: Any) ->
     story.rows["leader_change"].pop()
     story.rows["leadership"][0]["isr"] = [1]
     assert judged(story, spark) == ("valid", "")
+
+
+@pytest.mark.parametrize(("leaders", "verdict"), [("shown", "valid"), ("written", "unknown")])
+def test_only_a_black_box_is_known_by_what_it_shows(
+    story: Any, spark: Any, leaders: str, verdict: str
+) -> None:
+    """Of a system whose decisions can be read they are: what is judged less of a black box is not
+    to be had by forging where a row came from."""
+    sound(story)
+    story.run["arms"][story.arm]["leaders"] = leaders
+    story.add(
+        "leadership", 30, topic="t", partition=0, leader=1, leader_epoch=0, partition_epoch=0,
+        isr=[1], source="shown", process="harness",
+    )  # fmt: skip
+    found, reasons = judged(story, spark)
+    assert found == verdict, reasons
+    assert ("what brokers showed" in reasons) is (verdict == "unknown")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.main import get_command
 
 from harness.cli import app
@@ -21,7 +22,6 @@ from harness.scenarios import SCENARIOS
 from harness.settings import PROFILES
 from tests.harness.runs.conftest import DUAL, a_run
 
-yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "ci"
