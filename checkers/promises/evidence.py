@@ -318,19 +318,41 @@ def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> It
     if not watched:
         return
     seen = {_state(row) for row in watched}
-    ends = [r["t"] for r in rows_of(history, "phase", key) if r["name"] in ("quiesce", "settle")]
-    until_t = max(ends, default=2**62) - WATCHED_NS
-    last: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for row in in_order(history):
-        if (row["arm"], row["trial"]) != key or row["what"] not in ("state", "topic"):
-            continue
-        if row["what"] == "topic" and row["step"] == "removed":
-            last = {at: state for at, state in last.items() if at[0] != row["topic"]}
-        elif row["what"] == "state" and row["topic"] is not None and row["t"] < until_t:
-            last[row["topic"], row["partition"]] = row
-    for (topic, partition), state in sorted(last.items()):
-        if state["step"] != "removed" and _state(state) not in seen:
+    for (topic, partition), row in sorted(_last_states(history).get(key, {}).items()):
+        if row["step"] != "removed" and _state(row) not in seen:
             yield f"ZooKeeper's log has a last state of {topic}-{partition} that nobody saw"
+
+
+_LastStates = dict[tuple[str, int], dict[tuple[str, int], Mapping[str, Any]]]
+
+
+def _last_states(history: History) -> _LastStates:
+    """By trial and partition, of topics that were not removed since; up to a moment before the
+    end."""
+
+    def make() -> _LastStates:
+        until_t: dict[tuple[str, int], int] = {}
+        for row in history.rows("phase"):
+            if row["name"] in ("quiesce", "settle"):
+                key = (row["arm"], row["trial"])
+                until_t[key] = max(until_t.get(key, 0), row["t"] - WATCHED_NS)
+        last: _LastStates = {}
+        for one in in_order(history):
+            key = (one["arm"], one["trial"])
+            of = last.setdefault(key, {})
+            if one["what"] == "topic" and one["step"] == "removed":
+                for at in [at for at in of if at[0] == one["topic"]]:
+                    del of[at]
+            elif (
+                one["what"] == "state"
+                and one["topic"] is not None
+                and one["t"] < until_t.get(key, 2**62)
+            ):
+                of[one["topic"], one["partition"]] = one
+        return last
+
+    found: _LastStates = history.memo("last states", make)
+    return found
 
 
 def _is_black_box(history: History, arm: str) -> bool:
