@@ -219,13 +219,15 @@ def test_kept_offsets_are_found_as_if_pair_by_pair(spark: Any) -> None:
     wanted: Counter[str] = Counter()
     for answer in story.rows["committed"]:
         own = [c for c in story.rows["commit"] if c["partition"] == answer["partition"]]
-        kept = [c["offset"] for c in own if c["t"] < answer["invoke_t"]]
-        wanted["committed-offset-lost"] += bool(kept) and answer["offset"] < max(kept)
+        kept = [c for c in own if c["t"] < answer["invoke_t"]]
+        newest = max(((c["offset"], c["invoke_t"]) for c in kept), default=(-1, 0))
+        again = any(c["offset"] == answer["offset"] and c["t"] >= newest[1] for c in own)
+        wanted["committed-offset-lost"] += answer["offset"] < newest[0] and not again
         wanted["committed-never"] += answer["offset"] > max(c["offset"] for c in own)
     story.add("assignment", 1, process="nobody", group="g", event="assigned", partition=99)
     found = groups.check(story.history(spark)).counts
     assert {rule: found[rule] for rule in wanted} == dict(wanted)
-    assert sum(wanted.values()) > 1_000
+    assert sum(wanted.values()) > 500
 
 
 def test_two_members_at_once_are_counted_however_long_their_terms(spark: Any) -> None:

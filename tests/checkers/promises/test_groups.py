@@ -19,8 +19,8 @@ def judged(story: Any, spark: Any) -> Outcome:
     return check(story.history(spark))
 
 
-def given(story: Any, t: float, member: str, event: str = "assigned") -> None:
-    story.add("assignment", t, process=member, event=event, **G)
+def given(story: Any, t: float, member: str, event: str = "assigned", **more: Any) -> None:
+    story.add("assignment", t, process=member, event=event, **{**G, **more})
 
 
 def poll(story: Any, t: float, member: str, *offsets: int) -> None:
@@ -179,6 +179,7 @@ def test_the_coordinator_keeps_only_what_it_was_asked_to_keep(
 
 def test_what_was_kept_must_be_asked_for(story: Any, spark: Any) -> None:
     handed_over(story)
+    given(story, 65, "b", partition=1)
     commit(story, 71, "b", 5, partition=1)
     asked(story, 10)
     (why,) = judged(story, spark).unknowns
@@ -257,3 +258,13 @@ def test_a_stranger_is_refused(
     found = judged(story, spark)
     assert found.counts.get("stranger-committed", 0) == broken
     assert found.evidence[story.arm, 0, REFUSED] == refused
+
+
+def test_who_was_given_nothing_commits_nothing(story: Any, spark: Any) -> None:
+    """Its coordinator does not look at partitions: it is the client's own account that cannot be."""
+    handed_over(story)
+    commit(story, 71, "b", 5, partition=1)
+    asked(story, 10)
+    asked(story, 5, partition=1)
+    (why,) = judged(story, spark).unknowns
+    assert "b committed 1 times for t-1, which it had not been given" in why
