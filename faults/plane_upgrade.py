@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from faults.base import wait_for
+from faults.leadership import find_partitions, move, read_partitions
 from faults.params import Params
 from faults.probe import probe
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link
@@ -31,7 +32,8 @@ _LISTENS_MS: Final = 10_000
 class PlaneUpgrade(Restarts):
     """Parameters: listener: its name; wrong_order, dynamic: try what must be refused, too;
     wait_in_sync_ms after each restart; straggle_ms: how much longer than the others the last one of
-    each round goes without. The brokers must have begun without the listener.
+    each round goes without; then_move: partitions whose leaders are moved when all is done, so that
+    the new planes have something to carry. The brokers must have begun without the listener.
 
     Took hold: no broker's control link led to a listener before round 1, each did after it, and
     every broker was restarted twice. Nothing to heal but a broker that is down.
@@ -48,6 +50,9 @@ class PlaneUpgrade(Restarts):
         self.dynamic = params.flag("dynamic", False)
         self.in_sync_ms = params.integer("wait_in_sync_ms", 30_000, low=1)
         self.straggle_ms = params.integer("straggle_ms", 0)
+        self.then_move = (
+            read_partitions(params, "then_move") if "then_move" in entry.params else None
+        )
         params.done()
 
     def apply(self, ctx: Context) -> None:
@@ -78,6 +83,9 @@ class PlaneUpgrade(Restarts):
                 )
             ends_ns.append(ctx.now_ns())
         self.detail["restarts"] = self.done
+        if self.then_move is not None:
+            states = find_partitions(self.then_move, ctx)
+            self.detail["moves"] = move(ctx, states, "next", ctx.rng, self.in_sync_ms)
         self.took_hold = self.done == 2 * len(self.nodes)
 
     def _listens(self, ctx: Context, node: int) -> bool:

@@ -33,6 +33,7 @@ controller's requests nobody records.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -120,8 +121,7 @@ def _upgraded(history: History, rows: DataFrame) -> DataFrame:
     for row in history.rows("fault"):
         if row["fault"] == UPGRADE:
             place = (row["arm"], row["trial"])
-            done = row["t"] if row["phase"] == "injected" else 0
-            since[place] = max(since.get(place, 0), done)
+            since[place] = max(since.get(place, 0), _upgraded_t(row))
     if not since:
         return rows
     mixed = [
@@ -130,6 +130,14 @@ def _upgraded(history: History, rows: DataFrame) -> DataFrame:
     ]
     found = Timeline(mixed, ("arm", "trial")).at(history, rows, F.col("t"))
     return found.where(F.col(FROM).isNull()).drop(FROM, TO)
+
+
+def _upgraded_t(row: Mapping[str, Any]) -> int:
+    """When the last restart of the last round was over, as the harness says; 0: not yet."""
+    if row["phase"] != "injected":
+        return 0
+    ends = json.loads(row["detail"] or "{}").get("round_ends_ns")
+    return int(ends[-1]) if ends else int(row["t"])
 
 
 # -- who was connected to what ------------------------------------------------------------------

@@ -46,8 +46,8 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    """One upgrade, however long it takes. Leaders move towards the end, so that the new planes have
-    something to carry: with no request of a controller after the upgrade nothing was shown."""
+    """One upgrade, however long it takes. Leaders move while it goes on, and after it, so that the
+    new planes have something to carry: with no request of a controller then nothing was shown."""
     chaos_ms = int(profile.chaos_s * 1000)
     wrong = rng.choice([(True, False), (False, True), (True, True)])
     upgrade = Entry(
@@ -58,6 +58,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         params={
             "wrong_order": wrong[0],
             "dynamic": wrong[1],
+            "then_move": f"{TOPIC}-*",
             # Where there is time: the last of a round goes without for longer than the others.
             "straggle_ms": rng.choice((0, STRAGGLE_MS)) if chaos_ms >= ROOMY_MS else 0,
         },

@@ -718,6 +718,15 @@ def test_two_rounds_first_the_listener_then_its_name(ctx: Any, entry: Any, upgra
         build(entry("plane-upgrade")).inject(ctx)
 
 
+def test_leaders_move_when_all_is_done(ctx: Any, entry: Any, upgradable: Any) -> None:
+    fault = build(entry("plane-upgrade", then_move="t-0"))
+    fault.inject(ctx)
+    last_start = max(n for n, call in enumerate(upgradable.calls) if call[0] == "start")
+    assert [c for c in upgradable.calls[last_start:] if c[0] == "elect_preferred"]
+    assert [move["partition"] for move in fault.detail["moves"]] == ["t-0"]
+    assert fault.took_hold is True
+
+
 def test_the_last_of_each_round_may_straggle(ctx: Any, entry: Any, upgradable: Any) -> None:
     slept: list[float] = []
     ctx.sleep = slept.append

@@ -261,7 +261,7 @@ def test_a_stranger_is_refused(
 
 
 def test_who_was_given_nothing_commits_nothing(story: Any, spark: Any) -> None:
-    """Its coordinator does not look at partitions: it is the client's own account that cannot be."""
+    """No coordinator looks at partitions: it is the client's own account that cannot be."""
     handed_over(story)
     commit(story, 71, "b", 5, partition=1)
     asked(story, 10)

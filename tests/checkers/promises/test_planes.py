@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
-from checkers.promises.planes import SEEN, check
+from checkers.promises.planes import OWN, SEEN, check
 
 pytestmark = pytest.mark.spark
 BROKERS = (1, 2, 3)
+MS = 1_000_000
 
 
 def dual(story: Any, *, control: tuple[int, ...] = BROKERS, plane: str = "control") -> None:
@@ -170,11 +172,13 @@ def test_a_run_in_which_nobody_looked_says_so(story: Any, spark: Any) -> None:
 # ---- a control plane that comes while the cluster runs ------------------------------------------
 
 
-def upgrade(story: Any, *, done: int | None) -> None:
+def upgrade(story: Any, *, done: int | None, told_later_ms: int = 0) -> None:
     fault = {"fault": "plane-upgrade", "id": "upgrade"}
     story.add("fault", 100, phase="inject", **fault)
     if done is not None:
-        story.add("fault", done, phase="injected", took_hold=True, **fault)
+        ends = {"round_ends_ns": [500 * MS, done * MS]} if told_later_ms else {}
+        fault |= {"phase": "injected", "detail": json.dumps(ends)}
+        story.add("fault", done + told_later_ms, took_hold=True, **fault)
 
 
 def test_before_its_upgrade_is_done_a_cluster_is_mixed(story: Any, spark: Any) -> None:
@@ -193,6 +197,20 @@ def test_after_its_upgrade_a_cluster_has_planes(story: Any, spark: Any) -> None:
         "controller-past-the-control-listener": 1,
         "control-request-on-data-plane": 1,
     }
+
+
+@pytest.mark.parametrize(("t", "broken"), [(850, 0), (1_000, 1)])
+def test_an_upgrade_is_done_with_its_last_restart(
+    story: Any, spark: Any, t: int, broken: int
+) -> None:
+    """What its fault does besides, it does with the planes that are there by then."""
+    dual(story, control=(1, 2, 3))
+    upgrade(story, done=900, told_later_ms=800)
+    request(story, t, 3, 12, plane="data")
+    request(story, 1_200, 1, 13, plane="control")
+    found = judged(story, spark)
+    assert found.counts.get("control-request-on-data-plane", 0) == broken
+    assert found.evidence[story.arm, 0, OWN] >= 1
 
 
 def test_of_an_upgrade_that_was_never_done_nothing_is_judged(story: Any, spark: Any) -> None:
