@@ -20,7 +20,6 @@ Flood rows do not grow with the load (a few a second and worker): plain Python o
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.details import all_details
 from checkers.facts.timeline import FROM, TO, Timeline, merged
 from checkers.facts.trials import rows_of
 
@@ -170,9 +170,7 @@ def _gather(history: History) -> list[Flood]:
     found = []
     for key, rows in steps.items():
         begun = next((r for r in rows if r["phase"] == "injected"), None)
-        detail: dict[str, Any] = {}
-        for row in rows:
-            detail |= _detail(row["detail"])
+        detail = all_details(rows)
         dialled = detail.get("connections")
         targets = {int(n) for n in dialled} if isinstance(dialled, Mapping) else set()
         targets |= {r["node"] for r in reached.get(key, ()) if r["node"] is not None}
@@ -190,14 +188,6 @@ def _gather(history: History) -> list[Flood]:
                     flood.workers.setdefault(done["process"], []).append(done)
             found.append(flood)
     return sorted(found, key=lambda f: (f.arm, f.trial, f.from_t, f.node))
-
-
-def _detail(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _end(history: History, key: tuple[str, int, str]) -> int:

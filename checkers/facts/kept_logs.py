@@ -24,7 +24,6 @@ forged a request.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.decisions import from_log
+from checkers.facts.details import all_details
 from checkers.facts.forgeries import believed
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.facts.office import in_order
@@ -269,12 +269,12 @@ def _torn(history: History) -> dict[Any, list[tuple[int, int]]]:
     """When a fault took from a log, and what it left of it: of one replica, or of all logs of a
     broker (arm, trial, node)."""
     found: dict[Any, list[tuple[int, int]]] = {}
-    detail: dict[tuple[str, int, str], dict[str, Any]] = {}
     rows = [row for row in history.rows("fault") if row["fault"] in _TAKERS]
+    steps: dict[tuple[str, int, str], list[Any]] = {}
     for row in rows:
-        detail.setdefault((row["arm"], row["trial"], row["id"]), {}).update(_object(row["detail"]))
+        steps.setdefault((row["arm"], row["trial"], row["id"]), []).append(row)
     for row in rows:
-        told = detail[row["arm"], row["trial"], row["id"]]
+        told = all_details(steps[row["arm"], row["trial"], row["id"]])
         if told.get("mode", "cut") != "cut":
             continue  # it only added to the log
         topic, _, partition = str(told.get("partition", "")).rpartition("-")
@@ -284,14 +284,6 @@ def _torn(history: History) -> dict[Any, list[tuple[int, int]]]:
                 at = ((row["arm"], row["trial"], topic, int(partition)), node)
             found.setdefault(at, []).append((row["t"], int(told.get("from_offset", 0))))
     return found
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _forgotten(history: History) -> dict[Any, list[int]]:

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+_OPERATION: Final = ("invoke_t", "t")
 _IN_ORDER: Final = {
     **dict.fromkeys(
-        ("produce", "fetch", "metadata", "commit", "committed", "forged"), ("invoke_t", "t")
+        (
+            *("produce", "fetch", "metadata", "commit", "committed", "forged"),
+            *("listed_offset", "epoch_end"),
+        ),
+        _OPERATION,
     ),
     "probe": ("planned_t", "invoke_t", "t"),
     "control_send": ("enqueue_t", "t"),
@@ -102,8 +107,18 @@ def _rows(history: History, kind: str) -> DataFrame:
         (F.col("invoke_t") if numbered else none).alias("_begun"),
         _wrong(_IN_ORDER[kind]).cast("int").alias("_wrong"),
         on_the_clock.alias("_t"),
-        F.abs(F.coalesce("error_ns", F.lit(0))).alias("_off"),
+        _off(_IN_ORDER[kind]).alias("_off"),
     )
+
+
+def _off(names: tuple[str, ...]) -> Column:
+    """By how much a row's time may be off. An operation whose completion nobody saw may have ended
+    at any time since it was begun: that it says so makes its time no vaguer."""
+    off = F.abs(F.coalesce("error_ns", F.lit(0)))
+    if names != _OPERATION:
+        return off
+    open_ended = (F.col("type") == "info") & (F.col("error_ns") <= F.col("t") - F.col("invoke_t"))
+    return F.when(F.coalesce(open_ended, F.lit(False)), F.lit(0)).otherwise(off)
 
 
 def _wrong(names: tuple[str, ...]) -> Column:

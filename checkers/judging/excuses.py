@@ -9,12 +9,12 @@ leader") excuses nothing by itself. Whoever applies one says so to
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.details import all_details
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
     Key,
@@ -225,9 +225,7 @@ def _damages(history: History) -> Iterator[tuple[tuple[str, int], Damage]]:
     for (arm, trial, _), rows in steps.items():
         if not any("torn" in (r["fault"] or "") or "torn" in (r["detail"] or "") for r in rows):
             continue
-        detail: dict[str, Any] = {}
-        for row in rows:
-            detail |= _object(row["detail"])
+        detail = all_details(rows)
         if detail.get("mode", "cut") != "cut":
             continue
         healed = [row["t"] for row in rows if row["phase"] == "healed"]
@@ -243,14 +241,6 @@ def _damages(history: History) -> Iterator[tuple[tuple[str, int], Damage]]:
                     to_t=max(healed, default=FOREVER) + SEEN_WITHIN_NS,
                 ),
             )
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _in_force(states: list[Row]) -> Iterator[tuple[int, int, tuple[int, ...]]]:

@@ -31,12 +31,13 @@ This check has no violations.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.clients import Sum, chaos, sums
+from checkers.facts.details import details
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
 from checkers.history.run_info import Planned, Workload
@@ -89,7 +90,7 @@ def check(history: History) -> Outcome:
         if row["event"] == "exited":
             outcome.unknowns.append(
                 f"{row['arm']}, trial {row['trial']}: node {row['node']} ended by itself: "
-                f"{_last_words(row['detail'])}"
+                f"{_last_words(details(row))}"
             )
     outcome.unknowns = list(dict.fromkeys(outcome.unknowns))
     return outcome
@@ -98,12 +99,8 @@ def check(history: History) -> Outcome:
 _TELLING: Final = ("Error", "Exception", "ERROR", "FATAL", "refus", "Terminating")
 
 
-def _last_words(detail: str | None) -> str:
+def _last_words(facts: Mapping[str, Any]) -> str:
     """Its exit code and the last line of its output that sounds like a reason."""
-    try:
-        facts = json.loads(detail or "{}")
-    except ValueError:
-        facts = {}
     lines = [line.strip() for line in str(facts.get("output", "")).splitlines() if line.strip()]
     telling = [ln for ln in lines if any(t in ln for t in _TELLING) and not ln.startswith("at ")]
     last = (telling or lines or ["it printed nothing"])[-1]

@@ -24,11 +24,11 @@ stop's beginning is held against its times, which are widened by their error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.details import details
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
@@ -132,7 +132,7 @@ def _stops(
             began[row["node"]] = row["t"]
         elif row["event"] == "stopped" and row["node"] in began:
             began_t = began.pop(row["node"])
-            if row["t"] > last_t or not json.loads(row["detail"] or "{}").get("graceful", True):
+            if row["t"] > last_t or not details(row).get("graceful", True):
                 continue
             for gone in rows:
                 mine = (gone["what"], gone["step"], gone["node"]) == (

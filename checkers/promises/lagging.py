@@ -13,13 +13,13 @@ time, no other leader was committed in it, and controller and follower stayed wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.details import all_details
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -77,9 +77,7 @@ def _held(history: History) -> Iterator[_Held]:
         if row["fault"] == _FAULT:
             steps.setdefault((row["arm"], row["trial"], row["id"]), []).append(row)
     for (arm, trial, _), rows in steps.items():
-        detail: dict[str, Any] = {}
-        for step in rows:
-            detail |= json.loads(step["detail"] or "{}")
+        detail = all_details(rows)
         if detail.get("how") not in _WAYS or "held_t" not in detail:
             continue
         due_t = int(detail["held_t"]) + int(detail["lag_ms"]) * 1_500_000 + SLACK_NS

@@ -33,7 +33,6 @@ controller's requests nobody records.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.calm import brokers
+from checkers.facts.details import details
 from checkers.facts.tellers import tellers
 from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
@@ -136,7 +136,7 @@ def _upgraded_t(row: Mapping[str, Any]) -> int:
     """When the last restart of the last round was over, as the harness says; 0: not yet."""
     if row["phase"] != "injected":
         return 0
-    ends = json.loads(row["detail"] or "{}").get("round_ends_ns")
+    ends = details(row).get("round_ends_ns")
     return int(ends[-1]) if ends else int(row["t"])
 
 

@@ -30,7 +30,6 @@ Blind: a broker epoch that ZooKeeper never had (KRaft); state that changes witho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -47,6 +46,7 @@ from checkers.facts.control_requests import (
     requests,
     without_anew,
 )
+from checkers.facts.details import details
 from checkers.facts.lives import with_start
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -250,7 +250,7 @@ def _registered(history: History) -> list[dict[str, Any]]:
     """Broker epochs as ZooKeeper has them, each from when the broker may have known it."""
     found = []
     for row in history.rows("node_event"):
-        epoch = _detail(row["detail"]).get("broker_epoch")
+        epoch = details(row).get("broker_epoch")
         if row["event"] == "registered" and isinstance(epoch, int):
             found.append(_newest(row, row["node"], epoch))
     return found
@@ -278,14 +278,6 @@ def _newest(row: Any, node: int | None, epoch: int) -> dict[str, Any]:
     return {
         "arm": row["arm"], "trial": row["trial"], "_node": node, "_epoch": epoch, "_from": from_t,
     }  # fmt: skip
-
-
-def _detail(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _current_leader_epoch_refused(history: History, answered: Answered) -> DataFrame | None:

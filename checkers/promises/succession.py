@@ -28,13 +28,13 @@ Blind: states that do not say under which controller epoch they were made.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.decisions import Decision, Life, content_of, from_log, lives
+from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import elections, in_order, written
@@ -311,11 +311,7 @@ def _takeovers(
 
 
 def _successor(row: Row) -> int | None:
-    try:
-        detail = json.loads(row["detail"] or "{}")
-    except ValueError:
-        return None
-    epoch = detail.get("successor_epoch") if isinstance(detail, dict) else None
+    epoch = details(row).get("successor_epoch")
     return epoch if isinstance(epoch, int) else None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -160,15 +160,8 @@ class ClusterAdmin:
             ],
             validate_only=False,
         )
-        what = f"setting {name} of broker {node}"
-        try:
-            answer = ask(self._links.address(node, Link.CLIENT, direct=True), entity, _TIMEOUT_S)
-        except NoAnswer as e:
-            raise FaultFailed(f"{what}: {e}") from e
-        for row in answer.responses:
-            if int(row.error_code) != NONE:
-                reason = f"{error_name(int(row.error_code))} ({row.error_message})"
-                raise FaultFailed(f"{what}: {reason}")
+        answer = self._ask_broker(node, entity, what := f"setting {name} of broker {node}")
+        _refuse_errors(answer.responses, what)
 
     def broker_config(self, node: int, name: str) -> str | None:
         """None for a config that it does not know or does not tell."""
@@ -178,17 +171,17 @@ class ClusterAdmin:
             "configuration_keys": [name],
         }
         entity = request(ApiKey.DESCRIBE_CONFIGS, 1, resources=[resource], include_synonyms=False)
-        what = f"reading {name} of broker {node}"
-        try:
-            answer = ask(self._links.address(node, Link.CLIENT, direct=True), entity, _TIMEOUT_S)
-        except NoAnswer as e:
-            raise FaultFailed(f"{what}: {e}") from e
-        for row in answer.results:
-            if int(row.error_code) != NONE:
-                reason = f"{error_name(int(row.error_code))} ({row.error_message})"
-                raise FaultFailed(f"{what}: {reason}")
+        answer = self._ask_broker(node, entity, what := f"reading {name} of broker {node}")
+        _refuse_errors(answer.results, what)
         values = [c.value for row in answer.results for c in row.configs if c.name == name]
         return values[0] if values else None
+
+    def _ask_broker(self, node: int, entity: Any, what: str) -> Any:
+        address = self._links.address(node, Link.CLIENT, direct=True)
+        try:
+            return ask(address, entity, _TIMEOUT_S)
+        except NoAnswer as e:
+            raise FaultFailed(f"{what}: {e}") from e
 
     def remove_controller(self) -> None:
         """As an operator does in ZooKeeper's shell when a controller hangs."""
@@ -247,3 +240,10 @@ class ClusterAdmin:
             if time.monotonic() > deadline:
                 raise FaultFailed(f"waited {_TIMEOUT_S:g} s in vain for {what}")
             time.sleep(_PAUSE_S)
+
+
+def _refuse_errors(rows: Iterable[Any], what: str) -> None:
+    for row in rows:
+        if int(row.error_code) != NONE:
+            reason = f"{error_name(int(row.error_code))} ({row.error_message})"
+            raise FaultFailed(f"{what}: {reason}")

@@ -17,18 +17,15 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.workload.lifecycle import Lifecycle
-from harness.workload.links import Channel, Links
-from harness.workload.pacing import Clock
-from harness.workload.recorder import LiveRecorder
-from harness.workload.spec import WorkloadError, WorkloadSpec
+from harness.workload.asking import AskEach
+from harness.workload.links import Channel
+from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 LIST_VERSION: Final = 5  # since Kafka 2.2: with leader epochs, and OFFSET_NOT_AVAILABLE (KIP-207)
 EPOCHS_VERSION: Final = 2  # since Kafka 2.1; what librdkafka asks with
 LATEST, EARLIEST = -1, -2
-_CONNECT_S: Final = 20.0
 _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
@@ -63,11 +60,9 @@ class Asked:
     fields: dict[tuple[str, int], dict[str, int]]
 
 
-class OffsetReader:
-    """Everything happens on the thread that calls `run`."""
-
+class OffsetReader(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
-        self._spec, self._params = spec, params
+        super().__init__(spec, params)
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._newest: dict[tuple[str, int], int] = {}
         """The newest leader epoch that anybody told."""
@@ -75,35 +70,8 @@ class OffsetReader:
         """The time of the record that was found last."""
         self._asked = 0
         self._turn: dict[int, int] = {}
-        self._recorder: LiveRecorder | None = None
-        self._links = Links(self._answered, self._lost)
 
-    def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
-        self._recorder = recorder
-        nodes = sorted(self._spec.bootstrap)
-        channels = [self._links.add(node, self._spec.address(node)) for node in nodes]
-        try:
-            if not self._links.dial_all(_CONNECT_S, lambda: life.over):
-                raise WorkloadError(f"workload {self._spec.process!r}: not every broker answers")
-            life.ready()
-            start, rate = time.monotonic_ns(), self._params.rate_per_s
-            clocks = [
-                Clock(rate, start + int(1e9 / rate) * i // len(channels), max_behind_ns=0)
-                for i in range(len(channels))
-            ]
-            while not life.over:
-                now = time.monotonic_ns()
-                for channel, clock in zip(channels, clocks, strict=True):
-                    self._serve(channel, clock, now)
-                self._links.step(min(clock.wait_s(time.monotonic_ns(), 0.05) for clock in clocks))
-        finally:
-            self._links.close()
-
-    def _serve(self, channel: Channel, clock: Clock, now: int) -> None:
-        if channel.state == "busy" and now - channel.tag.invoke_t > self._params.timeout_ms * 10**6:
-            self._links.drop(channel, "timeout")
-        if clock.take(now) is None or channel.state != "free":
-            return
+    def ask(self, channel: Channel) -> None:
         turn = self._turn[channel.node] = self._turn.get(channel.node, -1) + 1
         question = _QUESTIONS[turn % len(_QUESTIONS)]
         fields = self._fields(question, turn // len(_QUESTIONS), time.time_ns() // 10**6)
@@ -116,8 +84,7 @@ class OffsetReader:
             fields,
         )
         self._asked += 1
-        assert self._recorder is not None
-        self._recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
+        self.recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
         self._links.send(channel, _frame(asked, self._spec.process), asked)
 
     def _fields(
@@ -156,7 +123,7 @@ class OffsetReader:
 
     # ---- answers -----------------------------------------------------------------------------
 
-    def _answered(self, channel: Channel, payload: bytes, t: int) -> None:
+    def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         asked: Asked = channel.tag
         epochs = asked.kind == "epoch_end"
         key, version = _API[epochs]
@@ -198,19 +165,17 @@ class OffsetReader:
         t: int,
         **fields: Any,
     ) -> None:
-        assert self._recorder is not None
         place = {"node": channel.node, "topic": tp[0], "partition": tp[1]}
-        self._recorder.complete(asked.kind, asked.op, outcome, asked.invoke_t, t, **place, **fields)
+        self.recorder.complete(asked.kind, asked.op, outcome, asked.invoke_t, t, **place, **fields)
 
-    def _lost(self, channel: Channel, reason: str, t: int) -> None:
+    def lost(self, channel: Channel, reason: str, t: int) -> None:
         self._end(channel, t, reason)
 
     def _end(self, channel: Channel, t: int, failure: str) -> None:
         """Of a question that nobody answered one row is left."""
         asked: Asked = channel.tag
-        assert self._recorder is not None
         node = channel.node
-        self._recorder.complete(
+        self.recorder.complete(
             asked.kind, asked.op, "info", asked.invoke_t, t, node=node, failure=failure
         )
 

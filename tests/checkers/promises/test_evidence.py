@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.promises import evidence
+from tests.checkers.conftest import MS
 
 pytestmark = pytest.mark.spark
 
@@ -128,6 +129,31 @@ def test_what_is_stored_of_a_broker(story: Any, spark: Any, how: str, says: str)
     verdict, reasons = judged(story, spark)
     assert verdict == ("unknown" if says else "valid")
     assert says in reasons
+
+
+@pytest.mark.parametrize(
+    ("outcome", "off_s", "verdict"),
+    [
+        ("info", 20, "valid"),  # since it was begun, and no longer
+        ("info", 21, "unknown"),
+        ("ok", 20, "unknown"),  # who was answered knows when
+    ],
+)
+@pytest.mark.parametrize("kind", ["produce", "metadata", "listed_offset"])
+def test_what_nobody_saw_end_may_have_ended_at_any_time(
+    story: Any, spark: Any, kind: str, outcome: str, off_s: int, verdict: str
+) -> None:
+    """An operation in flight when its client ended: until when it may have gone on is told."""
+    sound(story)
+    story.add(
+        kind, 30_000, invoke_t=10_000, type=outcome, process="producer",
+        error_ns=off_s * 1_000 * MS,
+    )  # fmt: skip
+    found, reasons = judged(story, spark)
+    assert found == verdict, reasons
+    assert (f"producer: its rows have times that may be off by {off_s}.0 s" in reasons) is (
+        verdict == "unknown"
+    )
 
 
 @pytest.mark.parametrize(
