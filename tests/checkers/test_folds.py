@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.accounts import accounts
 from checkers.facts.kept_logs import _MARGIN_NS, _in_sync, kept_logs
 from checkers.facts.replicas import replicas
 from checkers.history import frames
@@ -243,6 +244,35 @@ def test_two_members_at_once_are_counted_however_long_their_terms(spark: Any) ->
                 story.add("commit", t, process=member, group="g", offset=1)
     counts = groups.check(story.history(spark)).counts
     assert counts["committed-by-two"] == 80
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [0, 10**9])
+@pytest.mark.parametrize(
+    ("shift_ms", "of", "early"),
+    [
+        (5, range(200), 0),
+        (-10_000, range(200), 200),  # a reader whose clock is another's
+        (-10_000, range(64, 66), 2),  # the first of a block
+        (-10_000, range(199, 200), 1),  # the last
+    ],
+)
+def test_who_reads_before_anything_was_sent(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, rows: int, shift_ms: int, of: range, early: int
+) -> None:
+    monkeypatch.setattr(frames, "LIGHT_ROWS", rows)
+    story = Story()
+    story.final_log({value: value for value in range(200)})
+    for value in range(200):
+        t = 20_000 + 10 * value
+        story.produce(t, value, value, invoke_t=t - 1)
+        read_t = t + (shift_ms if value in of else 5)
+        story.add("fetch", read_t, process="c", offset=value, value=value, leader_epoch=0)
+    found = accounts(story.history(spark))
+    assert sum(row["n"] for row in found) == 200
+    assert sum(row["n"] for row in found if row["early"]) == early
 
 
 @pytest.mark.parametrize("rows", [0, 10**9])
