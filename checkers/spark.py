@@ -266,6 +266,10 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.log.level": "ERROR",
     }
+    if small:
+        # By default each small sort or join takes 32 MB of a heap of 2 GB, and what is broadcast
+        # keeps them until a full collection: a session of many histories did little else.
+        options["spark.buffer.pageSize"] = "256k"
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if small else ["-XX:+UseParallelGC"]
     # With C1 alone the cache is 48 MB by default, which one long session fills; then nothing more
     # is compiled.
