@@ -133,18 +133,6 @@ class RunInfo:
         known = self.topics.get((arm, trial, name)) or self.topics_everywhere.get(name)
         return known or TopicFacts(expires=_expires({}, self.brokers))
 
-    @property
-    def lax_topics(self) -> set[tuple[str, int | None, str]]:
-        """Topics that may lose committed records by their own configuration: unclean elections.
-        Arm "" stands for every arm (then the trial is None)."""
-        lax: set[tuple[str, int | None, str]] = {
-            key for key, facts in self.topics.items() if facts.unclean_leader_election
-        }
-        for name, facts in self.topics_everywhere.items():
-            if facts.unclean_leader_election:
-                lax.add(("", None, name))
-        return lax
-
     @classmethod
     def parse(cls, text: str, where: str) -> RunInfo:
         """Read ``run.json``; ``where`` names it in errors."""

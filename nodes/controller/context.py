@@ -214,9 +214,6 @@ class ControllerContext:
     def replicas_in_state(self, topic: str, state: ReplicaState) -> list[PartitionAndReplica]:
         return [r for r in self.replicas_for_topic(topic) if self.replica_states.get(r) == state]
 
-    def are_all_replicas_in_state(self, topic: str, state: ReplicaState) -> bool:
-        return all(self.replica_states.get(r) == state for r in self.replicas_for_topic(topic))
-
     def is_any_replica_in_state(self, topic: str, state: ReplicaState) -> bool:
         return any(self.replica_states.get(r) == state for r in self.replicas_for_topic(topic))
 

@@ -157,10 +157,6 @@ class KafkaZkClient(ZNodeAccess):
         )
         return broker_epoch
 
-    def update_broker(self, broker: Broker, *, jmx_port: int = -1) -> None:
-        data = znodes.encode_broker(broker, jmx_port=jmx_port, now_ms=self._now_ms())
-        self._session.request(SetData(znodes.broker_id_path(broker.id), data)).get()
-
     def get_all_broker_and_epochs_in_cluster(self) -> dict[int, tuple[Broker, int]]:
         """Broker id -> (registration, broker epoch). Arms the watch of the ids."""
         ids = sorted(int(name) for name in self._children(znodes.BROKER_IDS, watch=True))

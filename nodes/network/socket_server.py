@@ -184,10 +184,6 @@ class SocketServer:
         return self._data.channel
 
     @property
-    def control_channel(self) -> RequestChannel | None:
-        return self._control.channel if self._control else None
-
-    @property
     def connection_count(self) -> int:
         return sum(p.connection_count for parts in self._planes() for p in parts.processors())
 

@@ -88,10 +88,6 @@ class ReplicaFetcherManager:
     def failed_count(self) -> int:
         return sum(len(thread.failed) for thread in list(self._threads.values()))
 
-    @property
-    def thread_count(self) -> int:
-        return len(self._threads)
-
     def _fetcher_id(self, tp: TopicPartition) -> int:
         # Not hash(): strings hash differently in each process, which makes runs hard to compare.
         return (31 * zlib.crc32(tp.topic.encode()) + tp.partition) % self._fetchers_per_leader

@@ -95,10 +95,6 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL_BIT)
 
     @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL_BIT)
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """When a batch's tombstones may go; it takes the place of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
