@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from checkers.judging.verdict import Verdict
-from harness.run import Outcome, run
+from harness.run import Outcome, conclude, record_run, run
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 from harness.studies.mutants import Hunt, Play
 from nodes.mutants import MUTANTS
+from tests.checkers.test_cluster import asked_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -30,6 +31,10 @@ FEW = ("truncate-to-high-watermark", "no-isr-check", "drop-torn-tail-check")
 NAMES = tuple(MUTANTS) if os.environ.get("BIPLANE_ALL_MUTANTS") == "1" else FEW
 PLAYED = tuple(dict.fromkeys(MUTANTS[name].scenario for name in NAMES))
 BROKEN_S = 10.0
+
+
+def nothing(_where: str, _what: str) -> None:
+    pass
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +50,13 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
     known: dict[tuple[str, str], Outcome] = {}
 
     def fresh(scenario: str, mutant: str) -> Outcome:
-        played = SCENARIOS[scenario]
-        if mutant:  # what it has broken for good need not be looked at for longer
-            played = replace(played, quiesce_s=BROKEN_S)
-        return run(played, Settings.of(mutants=mutant, **options), lambda _where, _what: None)
+        played, settings = SCENARIOS[scenario], Settings.of(mutants=mutant, **options)
+        if not mutant:
+            return run(played, settings, nothing)
+        # What it has broken for good need not be looked at for longer, nor by other checks.
+        recorded = record_run(replace(played, quiesce_s=BROKEN_S), settings, nothing)
+        asked_for(recorded.folder, MUTANTS[mutant].found_by)
+        return conclude(recorded, nothing)
 
     def once(scenario: str, mutant: str) -> Outcome:
         if (scenario, mutant) not in known:

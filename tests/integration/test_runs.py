@@ -20,11 +20,12 @@ from pyarrow import parquet
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from faults.protocol import Entry
-from harness.run import Outcome, run
+from harness.run import Outcome, conclude, record_run, run
 from harness.runtime.paths import registry_dir
 from harness.runtime.registry import records
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
+from tests.checkers.test_cluster import asked_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -93,7 +94,12 @@ def test_a_server_that_obeys_zombies_is_invalid(tmp_path: Path) -> None:
 def test_a_server_that_loses_or_keeps_too_much_is_invalid(
     tmp_path: Path, mutant: str, scenario: str, time_limit_s: int
 ) -> None:
-    outcome = play(scenario, tmp_path, time_limit_s=time_limit_s, mutants=mutant)
+    broken = dataclasses.replace(SCENARIOS[scenario], quiesce_s=BROKEN_S)
+    options: dict[str, Any] = {"store": tmp_path, "planes": "dual", "seed": KILL_FIRST}
+    settings = Settings.of(time_limit_s=time_limit_s, mutants=mutant, **options)
+    recorded = record_run(broken, settings, nothing)
+    asked_for(recorded.folder, "truncation-loss", "replicas")
+    outcome = conclude(recorded, nothing)
     assert outcome.verdict is Verdict.INVALID, outcome.reasons
     assert rules_of(outcome, "truncation-loss") | rules_of(outcome, "replicas")
 
