@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +21,7 @@ SCRIPT = """#!/bin/sh
 # broker.sh start|stop|kill|pause|resume FOLDER
 cd "$2" || exit 1
 pid=$(cat pid 2>/dev/null)
+echo "$1" >>calls
 runs() { [ -n "$pid" ] && [ -d /proc/$pid ] && ! grep -q '^State:.Z' /proc/$pid/status; }
 case $1 in
 start) runs && exit 0; nohup "$PYTHON" -m nodes server.properties >>output.log 2>&1 & echo $! >pid;;
@@ -89,7 +93,9 @@ class Standalone:
     def address(self, node: int) -> str:
         return f"127.0.0.1:{self.ports[node][0]}"
 
-    def file(self, name: str = "theirs", addresses: Mapping[int, str] | None = None) -> Path:
+    def file(
+        self, name: str = "theirs", addresses: Mapping[int, str] | None = None, more: str = ""
+    ) -> Path:
         """A file about this cluster; ``addresses``: where else its brokers are reached."""
         at = addresses or {node: self.address(node) for node in self.ids}
         brokers = "".join(
@@ -98,8 +104,17 @@ class Standalone:
         )
         text = FILE.format(name=name, brokers=brokers, python=sys.executable, root=ROOT)
         path = self.folder / f"{name}.yaml"
-        path.write_text(text.replace("../broker.sh", str(self.script)))
+        path.write_text(text.replace("../broker.sh", str(self.script)) + more)
         return path
+
+    @property
+    def calls(self) -> list[str]:
+        """What its script was asked for so far, after the first starts."""
+        return [
+            call
+            for node in self.ids
+            for call in (self.home(node) / "calls").read_text().split()[1:]
+        ]
 
     def do(self, what: str, node: int) -> None:
         env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
@@ -117,3 +132,55 @@ class Standalone:
         for node in self.ids:
             with suppress(OSError, ValueError):
                 os.kill(self.pid(node), signal.SIGKILL)
+
+
+class Recorder:
+    """Before one broker: passes everything on, and keeps each request as it came."""
+
+    def __init__(self, to: str) -> None:
+        host, _, port = to.rpartition(":")
+        self._to = (host, int(port))
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+        self.requests: list[bytes] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def apis(self) -> list[int]:
+        return [int(struct.unpack_from(">h", one)[0]) for one in self.requests]
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            node = socket.create_connection(self._to)
+            for way in ((client, node, self.requests), (node, client, None)):
+                threading.Thread(target=_pass, args=way, daemon=True).start()
+
+
+def _pass(source: socket.socket, sink: socket.socket, kept: list[bytes] | None) -> None:
+    with suppress(OSError, struct.error):
+        while True:
+            prefix = _exactly(source, 4)
+            frame = _exactly(source, struct.unpack(">i", prefix)[0])
+            if kept is not None:
+                kept.append(frame)
+            sink.sendall(prefix + frame)
+    for end in (source, sink):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = source.recv(size - len(data))
+        if not piece:
+            raise ConnectionError
+        data += piece
+    return data

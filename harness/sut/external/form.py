@@ -34,10 +34,10 @@ def _address(text: str) -> str:
 
 
 def _connect(text: str) -> str:
-    hosts, _, chroot = text.partition("/")
+    hosts = text.partition("/")[0]
     if not hosts or any(_ADDRESS.fullmatch(one) is None for one in hosts.split(",")):
         raise ValueError(f"{text!r}; allowed: host:port,host:port/chroot, as zookeeper.connect")
-    if chroot.endswith("/") or "//" in text:
+    if text.endswith("/") or "//" in text:
         raise ValueError(f"{text!r}; allowed: a chroot without a slash at its end")
     return text
 
