@@ -446,7 +446,7 @@ def _run_record(
                 "runtime": settings.runtime,
                 "checks": _asked(checks, [arm.sut]),
                 "leaders": limits_of(arm.sut).leaders,
-                "not_judged": _not_judged(scenario, settings, arm.sut),
+                "not_judged": _not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
             }
             for arm in arms
@@ -480,12 +480,18 @@ def _asked(checks: Sequence[str], suts: Sequence[SystemUnderTest]) -> list[str]:
     return [name for name in checks if name in shown]
 
 
-def _not_judged(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> dict[str, str]:
-    """What is not judged of that system, and why."""
+def _not_judged(
+    scenario: Scenario, settings: Settings, sut: SystemUnderTest, plan: Plan
+) -> dict[str, str]:
+    """What is not judged of that system, and why; of one that runs already, what is not played,
+    too: whoever reads "valid" is to know of what."""
     found = unjudged(scenario.checks, sut)
     configs = {**scenario.overrides, **settings.overrides}
     if configs and not limits_of(sut).takes_configs:
         found["configs"] = f"it was not told {', '.join(sorted(configs))}"
+    if isinstance(sut, RunsAlready):
+        for entry, why in sut.playable(plan)[1]:
+            found[f"the fault {entry.fault}"] = f"not played: {why}"
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from checkers.history import HistoryError
 from faults.protocol import Capability, Link
-from harness.run import Skipped, arms_of
+from harness.run import Skipped, arms_of, draw_plan
 from harness.run import _asked as asked
 from harness.run import _not_judged as not_judged
 from harness.runtime.protocol import Address, Programs, SetupError
@@ -164,11 +164,12 @@ def test_a_black_box_is_asked_what_it_can_show_and_the_rest_is_named(tmp_path: P
     assert [arm.label for arm in arms_of(scenario, settings)] == ["box-single"]
     checks = asked((*scenario.checks, "succession", "epochs", "replicas"), [box])
     assert checks == ["stale-metadata", "truncation-loss", "epochs", "replicas"]
-    silent = not_judged(scenario, settings, box)
+    plan = draw_plan(scenario, settings)
+    silent = not_judged(scenario, settings, box, plan)
     assert silent["fencing"] == "it lacks control-requests"
     assert silent["succession"] == "nobody tells who was elected controller"
     assert not set(silent) & set(checks)
-    handover = not_judged(SCENARIOS["leader-handover"], settings, box)
+    handover = not_judged(SCENARIOS["leader-handover"], settings, box, plan)
     assert handover["configs"] == "it was not told num.replica.fetchers"
 
 

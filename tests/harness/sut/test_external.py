@@ -18,6 +18,7 @@ from harness.cluster.external import ExternalCluster, cluster_of
 from harness.consent import with_consent
 from harness.probe import IN_THE_WAY, NO_ANSWER, READY, probed
 from harness.run import Skipped, arms_of, draw_plan, record_run
+from harness.run import _not_judged as not_judged
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import Address, Programs, SetupError
 from harness.scenarios import SCENARIOS
@@ -132,6 +133,7 @@ def test_whatever_writes_to_log_folders_or_settings_is_known() -> None:
         if any(f"{change}" in text for change in changes) or "lose_disk(" in text:
             found.add(name)
     assert found <= set(NEVER), found - set(NEVER)
+    assert {"torn-tail", "wipe-disk", "last-standing"} <= found
 
 
 def test_commands_that_lack_cost_their_faults_and_not_the_scenario(system: Any) -> None:
@@ -158,6 +160,13 @@ def test_scenarios_are_played_in_full_in_part_or_not_at_all(system: Any) -> None
     assert found["broker-restart"].not_judged["fencing"] == "it lacks control-requests"
     assert not set(found["broker-restart"].judged) & set(found["broker-restart"].not_judged)
     assert found["mixture"].how in ("part", "full")
+
+
+def test_what_was_not_played_is_said_beside_the_verdict(system: Any) -> None:
+    scenario, settings = SCENARIOS["broker-restart"], Settings.of(seed=1)
+    said = not_judged(scenario, settings, system(), draw_plan(scenario, settings))
+    assert said["the fault lagged-kill"].startswith("not played: needs links between brokers")
+    assert "the fault stop" not in said
 
 
 def test_without_commands_only_what_takes_none_is_played(system: Any) -> None:
