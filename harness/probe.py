@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.run import draw_plan, lacks_of
+from harness.runtime.protocol import Runtime
 from harness.runtime.select import get_runtime
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Scenario, checks_for, unjudged
@@ -61,7 +62,11 @@ def probed(sut: ExternalSystem, settings: Settings) -> Probed:
     """Ask, and work out what follows. ``settings``: whose plans are drawn."""
     form, seen = sut.form, sut.seen
     silent, obstructed = list(unknown(form, seen)), list(obstacles(form, seen))
-    scenarios = [_scenario(sut, one, settings) for one in SCENARIOS.values()]
+    runtime = get_runtime(settings.runtime)
+    try:
+        scenarios = [_scenario(sut, one, settings, runtime) for one in SCENARIOS.values()]
+    finally:
+        runtime.close()
     any_playable = any(one.how != "no" for one in scenarios)
     code = NO_ANSWER if silent else IN_THE_WAY if obstructed or not any_playable else READY
     known = seen.zookeeper
@@ -104,12 +109,10 @@ def _broker(sut: ExternalSystem, broker: BrokerSeen) -> dict[str, Any]:
     }
 
 
-def _scenario(sut: ExternalSystem, scenario: Scenario, settings: Settings) -> Playable:
-    runtime = get_runtime(settings.runtime)
-    try:
-        lacks = list(lacks_of(scenario, settings, sut, runtime))
-    finally:
-        runtime.close()
+def _scenario(
+    sut: ExternalSystem, scenario: Scenario, settings: Settings, runtime: Runtime
+) -> Playable:
+    lacks = list(lacks_of(scenario, settings, sut, runtime))
     kept, skipped = sut.playable(draw_plan(scenario, settings))
     silent = unjudged(scenario.checks, sut)
     configs = sorted(scenario.overrides)

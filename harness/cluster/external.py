@@ -240,7 +240,10 @@ class ExternalCluster(Cluster):
     def _leave(self) -> None:
         failed = self.brokers.restore()
         if self.own.names:
-            failed += delete_topics(self.sut.form, self.own.token)
+            try:
+                failed += delete_topics(self.sut.form, self.own.token)
+            except Exception as error:  # whatever it is, somebody's cluster is not as it was
+                failed.append(f"topics may be left: {error!r}")
         if not failed:
             self.owed.settled()
         for reason in failed:

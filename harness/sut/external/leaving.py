@@ -18,7 +18,7 @@ from harness.runtime.protocol import Address
 from harness.sut.description_file import DescriptionError
 from harness.sut.external.form import ClusterForm, command_of, parse_cluster
 from harness.sut.external.owed import Debt, debts
-from harness.sut.external.ways import Sign, run_command, sign_of_life
+from harness.sut.external.ways import AGAIN_S, Sign, run_command, sign_of_life
 from nodes.wire.apis import ApiKey
 
 _ASK_TIMEOUT_S: Final = 5.0
@@ -123,8 +123,7 @@ def _pay(debt: Debt) -> Iterator[str]:
         try:
             if argv is None:
                 raise FaultFailed(f"no command for {command!r}")
-            run_command(argv, env=form.ways.env, within_s=form.ways.within_s, log=log)
-            _await_answer(form.address(node), form.ways.within_s)
+            _until_it_answers(form, node, argv, log)
             yield f"{form.name}: broker {node}: {command}"
         except FaultFailed as error:
             paid = False
@@ -140,9 +139,16 @@ def _pay(debt: Debt) -> Iterator[str]:
         log.unlink(missing_ok=True)
 
 
-def _await_answer(address: Address, within_s: float) -> None:
+def _until_it_answers(form: ClusterForm, node: int, argv: tuple[str, ...], log: Path) -> None:
+    """Again and again, as `ways.BrokerHandle.restore` does. Raises `FaultFailed`."""
+    within_s = form.ways.within_s
     deadline = time.monotonic() + within_s
-    while sign_of_life(address) is not Sign.ANSWERS:
-        if time.monotonic() > deadline:
-            raise FaultFailed(f"{address} does not answer within {within_s:g} s")
-        time.sleep(_PAUSE_S)
+    while True:
+        run_command(argv, env=form.ways.env, within_s=within_s, log=log)
+        again = time.monotonic() + AGAIN_S
+        while time.monotonic() < again:
+            if sign_of_life(form.address(node)) is Sign.ANSWERS:
+                return
+            if time.monotonic() > deadline:
+                raise FaultFailed(f"it does not answer within {within_s:g} s")
+            time.sleep(_PAUSE_S)

@@ -35,6 +35,7 @@ _POLL_S: Final = 0.05
 _WATCH_S: Final = 0.5
 _REFUSALS: Final = 3
 _PAUSE_WITHIN_S: Final = 10.0
+AGAIN_S: Final = 5.0
 
 
 class WayFailed(FaultFailed):
@@ -185,13 +186,22 @@ class BrokerHandle:
             self._owed.undone(self._node)
 
     def restore(self) -> None:
-        """Undo whatever was done to it, and see that it answers."""
+        """Undo whatever was done to it, and see that it answers. It is started again and again: one
+        that was killed finds its own registration taken until its session has ended, and ends."""
+        deadline = self._now_s() + self._within_s
         with self._lock:
             if self.paused:
                 self.resume()
-            if not self.alive and "start" in self._commands:
-                self.start()
-        self.wait_ready()
+            while True:
+                if not self.alive and "start" in self._commands:
+                    self.start()
+                try:
+                    self.wait_ready(min(AGAIN_S, self._within_s))
+                    return
+                except StartFailed:
+                    if self._now_s() > deadline:
+                        raise
+                    self._up = False
 
     def look(self) -> None:
         """See whether it has ended by itself."""
@@ -280,8 +290,8 @@ class Brokers:
         for handle in self._handles.values():
             try:
                 handle.restore()
-            except (FaultFailed, RuntimeFailed) as error:
-                failed.append(str(error))
+            except Exception as error:  # the others are owed their turn
+                failed.append(f"{handle.spec.name}: {error}")
         return failed
 
     def _run(self) -> None:

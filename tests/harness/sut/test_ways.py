@@ -17,7 +17,7 @@ import pytest
 from faults.protocol import FaultFailed
 from harness.runtime.protocol import Address, ProcessSpec, Ready, Role, RuntimeFailed, StartFailed
 from harness.runtime.registry import start_ticks
-from harness.sut.external import leaving
+from harness.sut.external import leaving, ways
 from harness.sut.external.form import parse_cluster
 from harness.sut.external.owed import Owed, debts
 from harness.sut.external.ways import (
@@ -31,24 +31,23 @@ from harness.sut.external.ways import (
 from tests.conftest import _hold_free_port as hold_free_port
 
 pytestmark = pytest.mark.processes
-ROOT = Path(__file__).resolve().parents[3]
 BROKER = """
 import socket, sys
-from nodes.wire.apis import response_class
-from nodes.wire.codec import build, encode_response
 server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 while True:
     client, _ = server.accept()
     with client:
         head = client.recv(4096)
         if head:
-            ids = int.from_bytes(head[8:12], "big")
-            client.sendall(encode_response(18, 0, ids, build(response_class(18, 0))))
+            # ApiVersions 0: correlation id, no error, no APIs
+            client.sendall(bytes((0, 0, 0, 10)) + head[8:12] + bytes(6))
 """
 SCRIPT = """#!/bin/sh
 pid=$(cat pid)
 case $1 in
-start) "$PYTHON" broker.py $2 >>broker.log 2>&1 & echo $! >pid; echo started;;
+late) echo x >>tries; [ $(wc -l <tries) -lt 2 ] && exit 0
+  "$PYTHON" -I -S broker.py $2 >>broker.log 2>&1 & echo $! >pid;;
+start) "$PYTHON" -I -S broker.py $2 >>broker.log 2>&1 & echo $! >pid; echo started;;
 stop) kill -TERM $pid;;
 kill) kill -KILL $pid;;
 pause) kill -STOP $pid;;
@@ -67,7 +66,7 @@ ways:
   kill: [sh, "{folder}/ctl.sh", {kill}]
   pause: [sh, "{folder}/ctl.sh", pause]
   resume: [sh, "{folder}/ctl.sh", resume]
-  env: {{PYTHON: "{python}", PYTHONPATH: "{root}"}}
+  env: {{PYTHON: "{python}"}}
   within_s: {within_s}
 """
 
@@ -88,9 +87,7 @@ class Place:
 
     def text(self, **ways: Any) -> str:
         given = {"start": "start", "stop": "stop", "kill": "kill", "within_s": 30, **ways}
-        return FILE.format(
-            port=self.port, folder=self.folder, python=sys.executable, root=ROOT, **given
-        )
+        return FILE.format(port=self.port, folder=self.folder, python=sys.executable, **given)
 
     def brokers(self, owed: Owed, **ways: Any) -> tuple[Brokers, BrokerHandle]:
         found = Brokers(parse_cluster(self.text(**ways).encode(), "x"), self.folder, owed)
@@ -102,7 +99,7 @@ class Place:
         return found, handle
 
     def run(self, what: str) -> None:
-        env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+        env = {**os.environ, "PYTHON": sys.executable}
         subprocess.run(["sh", "ctl.sh", what, str(self.port)], env=env, check=True, cwd=self.folder)
 
     @property
@@ -214,6 +211,19 @@ def test_a_broker_that_does_not_come_back_is_owed(place: Place, owed: Owed, tmp_
     (why,) = brokers.restore()
     assert "node-1" in why
     assert record(tmp_path) == {"1": "start"}
+
+
+def test_a_broker_that_cannot_start_yet_is_started_again(
+    place: Place, owed: Owed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's refuses while its last registration is there."""
+    monkeypatch.setattr(ways, "AGAIN_S", 0.5)
+    brokers, handle = place.brokers(owed, start="late")
+    handle.kill()
+    assert brokers.restore() == []
+    assert sign_of_life(place.address) is Sign.ANSWERS
+    assert len((tmp_path / "tries").read_text().split()) >= 2
+    assert record(tmp_path) == {}
 
 
 def test_a_broker_that_ends_by_itself_is_noticed(
