@@ -45,15 +45,22 @@ def probe(
 
 @adapter.command()
 def check(files: Annotated[list[Path], typer.Argument(help="Description files")]) -> None:
-    """Say what is wrong with description files, or which scenarios their systems can play."""
+    """Say what is wrong with description files, or which scenarios their systems can play. Of a
+    file about a cluster that runs already only the former: nothing is asked (see probe)."""
     from harness.run import Skipped, arms_of
     from harness.scenarios import SCENARIOS
     from harness.scenarios.base import unjudged
     from harness.settings import Settings
     from harness.sut.described import described
+    from harness.sut.external.form import is_about_a_cluster, read_cluster
     from harness.sut.registry import FILE
 
     for file in files:
+        if is_about_a_cluster(file):
+            form = read_cluster(file)
+            brokers = ", ".join(map(str, form.ids))
+            typer.echo(f"{file}: {form.name}, brokers {brokers}; what it can play: biplane probe")
+            continue
         sut = described(str(file))
         settings = Settings.of(sut=f"{FILE}{file}", seed=0)
         typer.echo(f"{file}: {sut.name}, planes {', '.join(sorted(sut.plane_modes))}")

@@ -310,6 +310,8 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     runtime = get_runtime(settings.runtime)
     for name in settings.suts:
         sut = get_sut(name)
+        if isinstance(sut, RunsAlready):
+            sut.prepare(runtime.programs)  # who does not answer lacks nothing: nobody knows
         lacks = [f"{name} {lack}" for lack in lacks_of(scenario, settings, sut, runtime)]
         if lacks:
             lacking += lacks

@@ -232,6 +232,11 @@ def _texts(form: ClusterForm) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield ("ways", "env", name), text
 
 
+def is_about_a_cluster(path: Path) -> bool:
+    """Whether it means to be such a file. Raises `DescriptionError` for what cannot be read."""
+    return re.search(rb"^cluster\s*:", content_of(path), re.MULTILINE) is not None
+
+
 def read_cluster(path: Path) -> ClusterForm:
     """Raises `DescriptionError`."""
     return parse_cluster(content_of(path), str(path))
