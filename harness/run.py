@@ -21,7 +21,7 @@ import platform
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,7 +45,14 @@ from harness.runs.rows import NotARun
 from harness.runtime import tools
 from harness.runtime.protocol import Programs, Runtime, RuntimeFailed
 from harness.runtime.select import get_runtime
-from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder, unjudged
+from harness.scenarios.base import (
+    EVERYWHERE,
+    Scenario,
+    checks_for,
+    trial_folder,
+    unheard,
+    unjudged,
+)
 from harness.settings import Settings, SettingsError
 from harness.sut.protocol import (
     ClockTie,
@@ -431,6 +438,7 @@ def _run_record(
     run_id: str,
 ) -> dict[str, Any]:
     checks = tuple(dict.fromkeys((*scenario.checks, *EVERYWHERE)))
+    silent = partial(_unheard, scenario, settings, plan)
     return {
         "version": VERSION,
         "run_id": run_id,
@@ -446,7 +454,7 @@ def _run_record(
                 "sut_version": arm.sut.version(programs),
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
-                "checks": _asked(checks, [arm.sut]),
+                "checks": _asked(checks, [(arm.sut, silent(arm.sut))]),
                 "leaders": limits_of(arm.sut).leaders,
                 "not_judged": _not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
@@ -454,7 +462,7 @@ def _run_record(
             for arm in arms
         },
         "expectations": {
-            "checks": _asked(checks, [arm.sut for arm in arms]),
+            "checks": _asked(checks, [(arm.sut, silent(arm.sut)) for arm in arms]),
             "leader_changes_planned": scenario.leader_changes,
             "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),
@@ -471,13 +479,22 @@ def _run_record(
     }
 
 
-def _asked(checks: Sequence[str], suts: Sequence[SystemUnderTest]) -> list[str]:
-    """The checks that have something to judge in at least one of these systems."""
+def _unheard(
+    scenario: Scenario, settings: Settings, plan: Plan, sut: SystemUnderTest
+) -> dict[str, str]:
+    return unheard(scenario, plan, sut, settings.profile)
+
+
+def _asked(
+    checks: Sequence[str], suts: Sequence[tuple[SystemUnderTest, Mapping[str, str]]]
+) -> list[str]:
+    """The checks that have something to judge in at least one of these systems; with each, what
+    this run has nothing to judge by."""
     shown = {
         name
-        for sut in suts
+        for sut, silent in suts
         for name in checks_for(checks, [sut.capabilities])
-        if name not in limits_of(sut).unjudged
+        if name not in limits_of(sut).unjudged and name not in silent
     }
     return [name for name in checks if name in shown]
 
@@ -487,7 +504,7 @@ def _not_judged(
 ) -> dict[str, str]:
     """What is not judged of that system, and why; of one that runs already, what is not played,
     too: whoever reads "valid" is to know of what."""
-    found = unjudged(scenario.checks, sut)
+    found = {**_unheard(scenario, settings, plan, sut), **unjudged(scenario.checks, sut)}
     configs = {**scenario.overrides, **settings.overrides}
     if configs and not limits_of(sut).takes_configs:
         found["configs"] = f"it was not told {', '.join(sorted(configs))}"

@@ -81,8 +81,6 @@ class ExternalFleet(NodeFleet):
 class ExternalCluster(Cluster):
     """See the module. Made and used as a `Cluster` is."""
 
-    sut: ExternalSystem
-
     def __init__(
         self,
         runtime: Runtime,
@@ -101,6 +99,7 @@ class ExternalCluster(Cluster):
             owed_dir() / f"{token}.json", file=sut.file, text=sut.description, token=token
         )
         self.brokers: Final = Brokers(sut.form, sut.file.parent, self.owed)
+        self._system: Final = sut
         self._client: KazooClient | None = None
         self._left = False
         super().__init__(
@@ -117,10 +116,10 @@ class ExternalCluster(Cluster):
     # -- what it is made of ---------------------------------------------------------------------
 
     def _node_ids(self, first_node: int, nodes: int) -> tuple[int, ...]:
-        return self.sut.form.ids
+        return self._system.form.ids
 
     def _plan_layout(self, extras: Mapping[str, str]) -> ClusterLayout:
-        runtime, form = self.runtime, self.sut.form
+        runtime, form = self.runtime, self._system.form
         toxiproxy = runtime.toxiproxy_spec(TOXIPROXY, self.dir / TOXIPROXY)
         proxies = {
             (node, Link.CLIENT): (
@@ -165,11 +164,11 @@ class ExternalCluster(Cluster):
         )
 
     def _asked_view(self) -> OwnToldView:
-        addresses = {node: self.sut.form.address(node) for node in self._ids}
+        addresses = {node: self._system.form.address(node) for node in self._ids}
         return OwnToldView(addresses, self.own)
 
     def _view(self) -> StateView:
-        form = self.sut.form
+        form = self._system.form
         if form.zookeeper is None:
             return super()._view()
         self._client = KazooClient(hosts=form.zookeeper_hosts, timeout=_SESSION_S)
@@ -194,7 +193,7 @@ class ExternalCluster(Cluster):
     def capabilities(self) -> frozenset[Capability]:
         """Its own, and nothing of the runtime's, which runs proxies only. Of links there are the
         clients': what needs others was left out of the plan (`harness.sut.external.here`)."""
-        return self.sut.capabilities | {Capability.LINKS}
+        return self._system.capabilities | {Capability.LINKS}
 
     def owns(self, topic: str) -> bool:
         return self.own.owns(topic)
@@ -241,14 +240,14 @@ class ExternalCluster(Cluster):
         failed = self.brokers.restore()
         if self.own.names:
             try:
-                failed += delete_topics(self.sut.form, self.own.token)
+                failed += delete_topics(self._system.form, self.own.token)
             except Exception as error:  # whatever it is, somebody's cluster is not as it was
                 failed.append(f"topics may be left: {error!r}")
         if not failed:
             self.owed.settled()
         for reason in failed:
             self.record("infra", component="cluster", reason=f"not left as it was: {reason}")
-            says = f"biplane: {self.sut.name} is not as it was: {reason}; try: biplane clean"
+            says = f"biplane: {self._system.name} is not as it was: {reason}; try: biplane clean"
             print(says, file=sys.stderr, flush=True)
 
 

@@ -166,6 +166,8 @@ class Limits:
     """Whether logs can be read in the end as consumers read them only."""
     fetch_version: int | None = None
     """Of the Fetch by which logs are read in the end; None: the newest that is known."""
+    mute: bool = False
+    """Whether its brokers write nothing down of what they are asked."""
     clock_error_ms: int = 0
     """How far its brokers' wall clocks may be from this machine's."""
     unjudged: Mapping[str, str] = field(default_factory=dict)

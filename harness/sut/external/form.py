@@ -216,11 +216,11 @@ def wrong(form: ClusterForm) -> Iterator[Wrong]:
         if other != node:
             yield ("brokers", node, "client"), f"is broker {other}'s; allowed: its own"
     for place, text in _texts(form):
-        for node in form.ids:
+        for one in form.ids:
             try:
-                fill(text, values_of(form, node, Path()))
+                fill(text, values_of(form, one, Path()))
             except UnknownPlaceholder as error:
-                yield place, f"for broker {node}: {error}"
+                yield place, f"for broker {one}: {error}"
                 break
 
 

@@ -74,6 +74,7 @@ class ExternalSystem:
             leaders="shown",
             read_as_consumer=form.final_read_as == "consumer",
             fetch_version=form.fetch_version,
+            mute=True,
             clock_error_ms=form.clock_error_ms,
             unjudged=_UNTOLD,
         )
