@@ -93,9 +93,13 @@ def run(
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep a valid run's log directories too")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Yes to faults in clusters that run already, unasked")
+    ] = False,
 ) -> None:
     """Play scenarios and judge them."""
     from checkers.judging.verdict import worst_exit_code
+    from harness.consent import with_consent
     from harness.progress import show_progress
     from harness.report.terminal import summarise
     from harness.run import Skipped, Stopped
@@ -118,14 +122,17 @@ def run(
         mutants=mutants,
         overrides=cli_history.pairs(config or [], "--config"),
         keep_data=keep_data,
+        agreed=yes,
     )
     for name in names or []:
         if name not in SCENARIOS:
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
+    chosen = names or [n for n, s in SCENARIOS.items() if profile in s.profiles]
+    settings = with_consent(settings, [SCENARIOS[name] for name in chosen])
     typer.echo(f"seed {settings.seed}, profile {settings.profile.name}, store {settings.store}")
     outcomes = []
     with show_progress(sys.stdout) as progress:
-        for name in names or [n for n, s in SCENARIOS.items() if profile in s.profiles]:
+        for name in chosen:
             try:
                 outcomes.append(play(SCENARIOS[name], settings, progress))
             except Skipped as why:
@@ -272,10 +279,15 @@ def offsets(folder: Folder) -> None:
 
 @app.command()
 def clean() -> None:
-    """End what earlier runs left behind (by recorded ids, never by name)."""
+    """End what earlier runs left behind (by recorded ids, never by name), and restore clusters that
+    are not ours."""
     from harness.runtime.select import clean as clean_up
+    from harness.sut.external.leaving import pay
+    from harness.sut.external.owed import owed_dir
 
     for line in clean_up():
+        typer.echo(line)
+    for line in pay(owed_dir()):
         typer.echo(line)
 
 

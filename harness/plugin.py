@@ -61,6 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="keep a valid run's log directories too (a flood leaves about 1 GB)",
     )
     group.addoption(
+        "--yes",
+        action="store_true",
+        help="yes to faults in clusters that run already (--sut=external:...)",
+    )
+    group.addoption(
         "--artifacts",
         default=None,
         help="a folder for what a CI keeps: reports, results, the table of runs and its page; of "
@@ -113,6 +118,7 @@ def _settings(config: pytest.Config) -> Settings:
         plan=option("--plan"),
         mutants=option("--mutants"),
         keep_data=option("--keep-data"),
+        agreed=option("--yes"),
     )
 
 

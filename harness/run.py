@@ -21,7 +21,7 @@ import platform
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from checkers.history import VERSION, HistoryError
 from checkers.judging.verdict import Verdict
 from checkers.spark import SMALL_ROWS, SparkFailed, start_ahead
 from faults.plan import Plan
+from faults.protocol import Capability
 from harness.clock import tie_clocks, widen
 from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
@@ -42,15 +43,23 @@ from harness.runs.index import INDEX_FILE, note
 from harness.runs.machine import machine_facts
 from harness.runs.rows import NotARun
 from harness.runtime import tools
-from harness.runtime.protocol import Programs, RuntimeFailed
+from harness.runtime.protocol import Programs, Runtime, RuntimeFailed
 from harness.runtime.select import get_runtime
-from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, trial_folder, unjudged
+from harness.scenarios.base import (
+    EVERYWHERE,
+    Scenario,
+    checks_for,
+    trial_folder,
+    unheard,
+    unjudged,
+)
 from harness.settings import Settings, SettingsError
 from harness.sut.protocol import (
     ClockTie,
     HasOldReleases,
     HasPlantedBugs,
     IsDescribed,
+    RunsAlready,
     SystemUnderTest,
     limits_of,
 )
@@ -58,6 +67,17 @@ from harness.sut.registry import get as get_sut
 from harness.trial import TrialRunner
 from harness.trial_result import Arm, TrialResult
 
+NOT_AGREED: Final = (
+    "it is somebody's cluster, and nobody agreed to faults there; allowed: yes to the question on "
+    "a terminal, or --yes"
+)
+_OF_FAULTS: Final = frozenset(
+    {
+        *(Capability.KILL, Capability.PAUSE, Capability.CONTROLLED_STOP),
+        *(Capability.LINKS, Capability.LOG_FILES, Capability.ELECT_LEADERS),
+    }
+)
+"""What scenarios need for the sake of their faults."""
 _BYTES_A_ROW: Final = 150
 """Of a live file, about."""
 Progress = Callable[[str, str], None]
@@ -117,10 +137,15 @@ def record_run(
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
+    if settings.runtime == "process":  # others are costly to prepare, and say what they lack above
+        with _runtime(settings, ""):
+            pass
     for arm in arms:
         arm.sut.prepare(programs)  # what is missing is said before anything is made
+        if isinstance(arm.sut, RunsAlready) and not settings.agreed:
+            raise SettingsError(f"{arm.sut.file}: {NOT_AGREED}")
     settings = replace(settings, profile=settings.profile.patient(settled_s(arms)))
-    plan = _plan(scenario, settings)
+    plan = draw_plan(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
     try:
@@ -136,7 +161,7 @@ def record_run(
         ) from None
     record = _run_record(scenario, settings, arms, plan, programs, run_id)
     first_tie = tie_clocks()
-    _save_record(folder, record, first_tie, first_tie)
+    _save_record(folder, record, first_tie, _apart(first_tie, arms))
 
     trials: list[TrialResult] = []
     try:
@@ -147,7 +172,7 @@ def record_run(
             except KeyboardInterrupt:
                 record["interrupted"] = True
             # Whatever ended it: what was recorded becomes a history.
-            tie = widen(first_tie, tie_clocks())
+            tie = _apart(widen(first_tie, tie_clocks()), arms)
             record["trials"] = [_trial_record(t) for t in trials]
             _save_record(folder, record, first_tie, tie)
             progress(scenario.name, "finishing the history")
@@ -292,13 +317,11 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     runtime = get_runtime(settings.runtime)
     for name in settings.suts:
         sut = get_sut(name)
-        lacks = [f"{name} {lack}" for lack in _less(scenario, settings, sut)]
+        if isinstance(sut, RunsAlready):
+            sut.prepare(runtime.programs)  # who does not answer lacks nothing: nobody knows
+        lacks = [f"{name} {lack}" for lack in lacks_of(scenario, settings, sut, runtime)]
         if lacks:
             lacking += lacks
-            continue
-        missing = scenario.needs - (sut.capabilities | runtime.capabilities)
-        if missing:
-            lacking.append(f"{name} lacks {', '.join(sorted(missing))}")
             continue
         wanted = list(settings.planes or scenario.planes)
         if not scenario.other_planes:
@@ -315,8 +338,27 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     return arms
 
 
-def _less(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> Iterator[str]:
+def lacks_of(
+    scenario: Scenario, settings: Settings, sut: SystemUnderTest, runtime: Runtime
+) -> Iterator[str]:
     """Wherein a system is too little for the scenario."""
+    yield from _less(scenario, settings, sut)
+    theirs = isinstance(sut, RunsAlready)  # a runtime can do nothing to what it did not start
+    missing = scenario.needs - sut.capabilities - (frozenset() if theirs else runtime.capabilities)
+    if isinstance(sut, RunsAlready):
+        kept, skipped = sut.playable(draw_plan(scenario, settings))
+        if skipped and not kept.entries:
+            reasons = {entry.fault: why for entry, why in skipped}
+            says = "; ".join(f"{fault}: {why}" for fault, why in reasons.items())
+            yield f"plays none of its faults ({says})"
+            return
+        # What faults lack costs those faults, and not the scenario.
+        missing -= _OF_FAULTS | (scenario.needs if scenario.faults_may_collide else frozenset())
+    if missing:
+        yield f"lacks {', '.join(sorted(missing))}"
+
+
+def _less(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> Iterator[str]:
     limits = limits_of(sut)
     if limits.nodes < scenario.nodes:
         yield f"has {limits.nodes} of the {scenario.nodes} brokers that it takes"
@@ -350,7 +392,7 @@ def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
             yield arm, trial
 
 
-def _plan(scenario: Scenario, settings: Settings) -> Plan:
+def draw_plan(scenario: Scenario, settings: Settings) -> Plan:
     if settings.plan is not None:
         return Plan.load(settings.plan)
     rng = random.Random(f"{settings.seed}:{scenario.name}")
@@ -396,6 +438,7 @@ def _run_record(
     run_id: str,
 ) -> dict[str, Any]:
     checks = tuple(dict.fromkeys((*scenario.checks, *EVERYWHERE)))
+    silent = partial(_unheard, scenario, settings, plan)
     return {
         "version": VERSION,
         "run_id": run_id,
@@ -411,15 +454,15 @@ def _run_record(
                 "sut_version": arm.sut.version(programs),
                 "planes": str(arm.planes),
                 "runtime": settings.runtime,
-                "checks": _asked(checks, [arm.sut]),
+                "checks": _asked(checks, [(arm.sut, silent(arm.sut))]),
                 "leaders": limits_of(arm.sut).leaders,
-                "not_judged": _not_judged(scenario, settings, arm.sut),
+                "not_judged": _not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
             }
             for arm in arms
         },
         "expectations": {
-            "checks": _asked(checks, [arm.sut for arm in arms]),
+            "checks": _asked(checks, [(arm.sut, silent(arm.sut)) for arm in arms]),
             "leader_changes_planned": scenario.leader_changes,
             "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),
@@ -436,23 +479,38 @@ def _run_record(
     }
 
 
-def _asked(checks: Sequence[str], suts: Sequence[SystemUnderTest]) -> list[str]:
-    """The checks that have something to judge in at least one of these systems."""
+def _unheard(
+    scenario: Scenario, settings: Settings, plan: Plan, sut: SystemUnderTest
+) -> dict[str, str]:
+    return unheard(scenario, plan, sut, settings.profile)
+
+
+def _asked(
+    checks: Sequence[str], suts: Sequence[tuple[SystemUnderTest, Mapping[str, str]]]
+) -> list[str]:
+    """The checks that have something to judge in at least one of these systems; with each, what
+    this run has nothing to judge by."""
     shown = {
         name
-        for sut in suts
+        for sut, silent in suts
         for name in checks_for(checks, [sut.capabilities])
-        if name not in limits_of(sut).unjudged
+        if name not in limits_of(sut).unjudged and name not in silent
     }
     return [name for name in checks if name in shown]
 
 
-def _not_judged(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> dict[str, str]:
-    """What is not judged of that system, and why."""
-    found = unjudged(scenario.checks, sut)
+def _not_judged(
+    scenario: Scenario, settings: Settings, sut: SystemUnderTest, plan: Plan
+) -> dict[str, str]:
+    """What is not judged of that system, and why; of one that runs already, what is not played,
+    too: whoever reads "valid" is to know of what."""
+    found = {**_unheard(scenario, settings, plan, sut), **unjudged(scenario.checks, sut)}
     configs = {**scenario.overrides, **settings.overrides}
     if configs and not limits_of(sut).takes_configs:
         found["configs"] = f"it was not told {', '.join(sorted(configs))}"
+    if isinstance(sut, RunsAlready):
+        for entry, why in sut.playable(plan)[1]:
+            found[f"the fault {entry.fault}"] = f"not played: {why}"
     return found
 
 
@@ -478,6 +536,12 @@ def _save_record(folder: Path, record: dict[str, Any], first: ClockTie, tie: Clo
         "error_ns": tie.error_ns,
     }
     _replace(folder / "run.json", json.dumps(record, indent=2) + "\n")
+
+
+def _apart(tie: ClockTie, arms: Sequence[Arm]) -> ClockTie:
+    """Brokers elsewhere have clocks of their own."""
+    error_ns = max(limits_of(arm.sut).clock_error_ms for arm in arms) * 1_000_000
+    return replace(tie, error_ns=tie.error_ns + error_ns)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -101,6 +101,8 @@ class Settings:
     """Broker configs (Kafka's names) on top of the scenario's."""
     keep_data: bool = False
     """Keep the brokers' log directories of a valid run too (those of any other are always kept)."""
+    agreed: bool = False
+    """Whether somebody said yes to faults in clusters that run already (``external:``)."""
 
     @classmethod
     def of(
@@ -118,6 +120,7 @@ class Settings:
         mutants: str = "",
         overrides: dict[str, str] | None = None,
         keep_data: bool = False,
+        agreed: bool = False,
         kafka_version: str | None = None,
     ) -> Settings:
         chosen = PROFILES.get(profile)
@@ -148,6 +151,7 @@ class Settings:
             mutants=_names(mutants, "--mutants") if mutants else (),
             overrides=dict(overrides or {}),
             keep_data=keep_data,
+            agreed=agreed,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from faults.plan import Plan
 from faults.protocol import Capability, FaultFailed, Link
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
+from harness.cluster.external import ExternalCluster, cluster_of
 from harness.cluster.final_read import final_read
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
@@ -38,7 +39,8 @@ from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
-from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, limits_of
+from harness.sut.external.own import apart
+from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, RunsAlready, limits_of
 from harness.trial_result import Arm, TrialResult
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder, RecorderFailed
@@ -90,7 +92,7 @@ class TrialRunner:
             self.live / "harness.jsonl", "harness", on_failure=self._cannot_record
         )
         limits = limits_of(self.arm.sut)
-        cluster = Cluster(
+        cluster = cluster_of(
             self.runtime,
             self.arm.sut,
             self.arm.planes,
@@ -151,6 +153,8 @@ class TrialRunner:
         with self._phase(recorder, "start"):
             cluster.start()
             stage = self._stage(cluster)
+            if isinstance(cluster, ExternalCluster):
+                self.scenario, self.plan = apart(self.scenario, self.plan, stage, cluster.own.token)
             self._create_topics(cluster, stage)
         schedule = self._schedule(cluster, recorder)
         with uninterrupted(), ExitStack() as stack:
@@ -273,7 +277,11 @@ class TrialRunner:
             raise FaultFailed("topics under test did not reach a full ISR within 20 s")
 
     def _schedule(self, cluster: Cluster, recorder: LiveRecorder) -> Schedule:
-        plan, skipped = self.plan.for_capabilities(cluster.capabilities)
+        sut = self.arm.sut
+        if isinstance(sut, RunsAlready):
+            plan, skipped = sut.playable(self.plan)
+        else:
+            plan, skipped = self.plan.for_capabilities(cluster.capabilities)
         for entry, reason in skipped:
             self.result.skipped_faults.append(f"{entry.id} ({entry.fault}): {reason}")
         self.result.faults = sorted({entry.fault for entry in plan.entries})

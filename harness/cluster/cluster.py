@@ -36,7 +36,7 @@ from harness.cluster.control import ControlClient
 from harness.cluster.errors import ClusterError, StateUnreadable
 from harness.cluster.fleet import NodeFleet
 from harness.cluster.health import HealthMonitor, Watched
-from harness.cluster.layout import CHROOT, plan_layout
+from harness.cluster.layout import CHROOT, ClusterLayout, plan_layout
 from harness.cluster.machines import NodeMachines
 from harness.cluster.quorum_view import QuorumView
 from harness.cluster.record import Record
@@ -113,7 +113,7 @@ class Cluster:
         self.dir: Final = dir.resolve()
         self.rng: Final = rng
         self.record: Final = record
-        self._ids = tuple(range(first_node, first_node + nodes))
+        self._ids = self._node_ids(first_node, nodes)
         self._session_timeout_ms = session_timeout_ms
         self._overrides = dict(overrides or {})
         self._disk_bytes = disk_bytes
@@ -126,28 +126,8 @@ class Cluster:
         self._support, extras = sut.support_specs(
             SupportLayout(dir=self.dir, programs=runtime.programs, nodes=self._ids), runtime
         )
-        self._layout: Final = plan_layout(
-            runtime,
-            sut,
-            self.planes,
-            self._ids,
-            dir=self.dir,
-            session_timeout_ms=session_timeout_ms,
-            extras=extras,
-        )
-        self._frames: Final = (
-            FrameProxyClient(
-                runtime,
-                {
-                    (node, link): at
-                    for node, layout in self._layout.nodes.items()
-                    for link, at in layout.direct.items()
-                },
-                self.dir / FRAME_PROXY,
-            )
-            if frames and Capability.FRAMES in runtime.capabilities
-            else None
-        )
+        self._layout: Final = self._plan_layout(extras)
+        self._frames: Final = self._frame_proxy(frames)
         self.links: Final = ToxiproxyLinks(
             self._layout.toxiproxy_api,
             self._layout.proxies,
@@ -162,13 +142,7 @@ class Cluster:
         )
         self._asked: Final = None if self._zookeeper else self._asked_view()
         self.view: Final[StateView] = self._view()
-        client = self._zookeeper.client if self._zookeeper else None
-        by_znode = isinstance(sut, HasOldReleases) and sut.orders_by_znode
-        self.admin: Final = (
-            ZnodeAdmin(self.view, self.links, client)
-            if by_znode and client is not None
-            else ClusterAdmin(self.view, self.links, client)
-        )
+        self.admin: Final = self._admin()
         self.control: Final = ControlClient(self.view, self.links)
         self.machines: Final = NodeMachines(
             runtime,
@@ -178,15 +152,52 @@ class Cluster:
         )
         log_dirs = {node: sut.log_dir(layout) for node, layout in self._layout.nodes.items()}
         self.log_dirs: Final = list(log_dirs.values())
-        self.nodes: Final = NodeFleet(
-            runtime,
-            {node: self._node_spec(node, {}, late_links) for node in self._ids},
+        specs = {node: self._node_spec(node, {}, late_links) for node in self._ids}
+        self.nodes: Final = self._fleet(specs, log_dirs)
+
+    # ---- what it is made of (another kind of cluster has other parts) --------------------------
+
+    def _node_ids(self, first_node: int, nodes: int) -> tuple[int, ...]:
+        return tuple(range(first_node, first_node + nodes))
+
+    def _plan_layout(self, extras: Mapping[str, str]) -> ClusterLayout:
+        return plan_layout(
+            self.runtime,
+            self.sut,
+            self.planes,
+            self._ids,
+            dir=self.dir,
+            session_timeout_ms=self._session_timeout_ms,
+            extras=extras,
+        )
+
+    def _frame_proxy(self, wanted: bool) -> FrameProxyClient | None:
+        if not wanted or Capability.FRAMES not in self.runtime.capabilities:
+            return None
+        ways = {
+            (node, link): at
+            for node, layout in self._layout.nodes.items()
+            for link, at in layout.direct.items()
+        }
+        return FrameProxyClient(self.runtime, ways, self.dir / FRAME_PROXY)
+
+    def _admin(self) -> ClusterAdmin:
+        client = self._zookeeper.client if self._zookeeper else None
+        by_znode = isinstance(self.sut, HasOldReleases) and self.sut.orders_by_znode
+        if by_znode and client is not None:
+            return ZnodeAdmin(self.view, self.links, client)
+        return ClusterAdmin(self.view, self.links, client)
+
+    def _fleet(self, specs: Mapping[int, ProcessSpec], log_dirs: Mapping[int, Path]) -> NodeFleet:
+        return NodeFleet(
+            self.runtime,
+            specs,
             self._node_spec,
             log_dirs,
             view=self.view,
             links=self.links,
-            record=record,
-            session_timeout_ms=session_timeout_ms,
+            record=self.record,
+            session_timeout_ms=self._session_timeout_ms,
         )
 
     def _view(self) -> StateView:
@@ -353,6 +364,10 @@ class Cluster:
         """Connect string past every proxy, chroot included; empty when there is none."""
         address = self._layout.zookeeper_address
         return "" if address is None else f"{address}{CHROOT}"
+
+    def owns(self, topic: str) -> bool:
+        """Whether the topic is the run's to look after: somebody else's may lie beside it."""
+        return True
 
     def layout(self, node: int) -> NodeLayout:
         return self._layout.nodes[node]

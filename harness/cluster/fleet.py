@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from faults.protocol import FaultFailed, Link, Links
 from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.record import Record
 from harness.cluster.view import StateView
-from harness.runtime.protocol import Handle, ProcessSpec, Runtime, StartFailed
+from harness.runtime.protocol import Handle, ProcessSpec, StartFailed
 from harness.runtime.readiness import tail
 
 _POLL_S: Final = 0.05
@@ -37,12 +37,18 @@ Respec = Callable[[int, Mapping[str, str], Collection[Link], str | None], Proces
 folder that is to have them) -> what to run."""
 
 
+class Place(Protocol):
+    """The part of a runtime that a fleet needs."""
+
+    def spawn(self, spec: ProcessSpec) -> Handle: ...
+
+
 class NodeFleet:
     """Implements `faults.protocol.Nodes`. Thread-safe; one operation at a time a node."""
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: Place,
         specs: Mapping[int, ProcessSpec],
         respec: Respec,
         log_dirs: Mapping[int, Path],

@@ -119,8 +119,7 @@ class QuorumView:
 
     def partitions(self, topic: str | None = None) -> Sequence[PartitionState]:
         found: dict[tuple[str, int], PartitionState] = {}
-        wanted = None if topic is None else [{"name": topic}]
-        for answer in self._metadata(wanted).values():
+        for answer in self._metadata(self.wanted(topic)).values():
             for each in answer.topics:
                 for partition in each.partitions:
                     state = _state(str(each.name), partition)
@@ -133,7 +132,7 @@ class QuorumView:
         """What each broker that answers says of each partition: (who says so, its state)."""
         return [
             (node, _state(str(topic.name), partition))
-            for node, answer in self._metadata(None).items()
+            for node, answer in self._metadata(self.wanted(None)).items()
             for topic in answer.topics
             for partition in topic.partitions
         ]
@@ -147,6 +146,10 @@ class QuorumView:
         return None
 
     # -- asking ---------------------------------------------------------------------------------
+
+    def wanted(self, topic: str | None) -> list[dict[str, Any]] | None:
+        """Of which topics brokers are asked; None: of all."""
+        return None if topic is None else [{"name": topic}]
 
     def _metadata(self, topics: list[dict[str, Any]] | None) -> dict[int, Any]:
         """By node, the answers of those that gave one; `StateUnreadable` when nobody did."""

@@ -138,6 +138,8 @@ class Rest:
                 if match is None or name.startswith("__"):
                     continue
                 topic, partition = match["topic"], int(match["partition"])
+                if not self._cluster.owns(topic):
+                    continue
                 moved = node not in replicas.get((topic, partition), (node,))
                 if moved or topic not in topics:
                     yield {

@@ -27,8 +27,11 @@ class FrameProxyClient:
 
     Making one allocates its ports; `spec` is to be run before the first order."""
 
-    def __init__(self, runtime: Runtime, to: Ways, dir: Path) -> None:
-        """``to``: the listener of each (node, link)."""
+    def __init__(
+        self, runtime: Runtime, to: Ways, dir: Path, told: Mapping[int, Address] | None = None
+    ) -> None:
+        """``to``: the listener of each (node, link). ``told``: where clients are told that brokers
+        are, by id, if not what those say themselves."""
         self._control = Address(runtime.address(NAME), runtime.allocate_port(NAME))
         self.through: Final[Ways] = {
             way: Address(runtime.address(NAME), runtime.allocate_port(NAME)) for way in to
@@ -44,7 +47,8 @@ class FrameProxyClient:
             }
             for (node, link), at in to.items()
         ]
-        config = {"control": str(self._control), "routes": routes}
+        addresses = {str(node): str(at) for node, at in (told or {}).items()}
+        config = {"control": str(self._control), "routes": routes, "addresses": addresses}
         ports = {f"{node}-{link}": at.port for (node, link), at in self.through.items()}
         self.spec: Final = ProcessSpec(
             name=NAME,

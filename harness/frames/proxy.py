@@ -1,7 +1,8 @@
 """The frame proxy's process: ``python -m harness.frames config.json``.
 
     config.json   {"control": "127.0.0.1:port",
-                   "routes": [{"node": 1, "link": "client", "listen": "h:p", "to": "h:p"}, ...]}
+                   "routes": [{"node": 1, "link": "client", "listen": "h:p", "to": "h:p"}, ...],
+                   "addresses": {"1": "h:p", ...}}    what clients are told (`addresses`), if given
 
 It prints ``ready`` when every route listens, and ends on SIGTERM. Its control socket takes one JSON
 object a line and answers with one: ``{"add": rule}``, ``{"remove": id}``, ``{"count": id}``,
@@ -20,11 +21,12 @@ import contextlib
 import json
 import signal
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from harness.frames.addresses import Unreadable, readdressed, tells_addresses
 from harness.frames.rules import Action, BadRule, Count, Direction, Rule, RuleBook, Seen
 from harness.frames.wire import (
     PEEK_BYTES,
@@ -68,8 +70,12 @@ class _Connection:
 class FrameProxy:
     """All routes and their rules. One event loop."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(
+        self, routes: Sequence[Route], addresses: Mapping[int, tuple[str, int]] | None = None
+    ) -> None:
+        """``addresses``: where clients are told that brokers are, by id."""
         self._routes = routes
+        self._addresses = dict(addresses or {})
         self._book = RuleBook()
         self._released: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,7 +165,10 @@ class FrameProxy:
                 start = await reader.readexactly(min(size, PEEK_BYTES))
                 head = self._head(connection, direction, start)
                 rule = None if head is None else self._decide(connection, direction, head, size)
-                if rule is None or head is None:
+                if head is not None and not forward and self._tells(head):
+                    answer = start + await reader.readexactly(size - len(start))
+                    await self._tell(rule, connection, head, answer, writer)
+                elif rule is None or head is None:
                     await _stream(prefix + start, size - len(start), reader, writer)
                 else:
                     rest = await reader.readexactly(size - len(start))
@@ -167,6 +176,29 @@ class FrameProxy:
         if forward:
             with contextlib.suppress(OSError, RuntimeError):
                 writer.write_eof()
+
+    def _tells(self, head: Head) -> bool:
+        """Whether its answer is to be told with other addresses."""
+        return bool(self._addresses) and tells_addresses(head)
+
+    async def _tell(
+        self,
+        rule: Rule | None,
+        connection: _Connection,
+        head: Head,
+        answer: bytes,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        try:
+            frame = readdressed(head, answer, self._addresses)
+        except Unreadable as error:
+            print(f"closed: {error}", flush=True)
+            raise ConnectionAbortedError(str(error)) from error
+        if rule is not None:
+            await self._act(rule, connection, head, frame, writer)
+            return
+        writer.write(frame)
+        await writer.drain()
 
     def _head(self, connection: _Connection, direction: Direction, start: bytes) -> Head | None:
         """Of a request; of a response, the head of what it answers, if that is known."""
@@ -250,8 +282,10 @@ def _told(count: Count) -> dict[str, Any]:
     return {"ok": True, "matched": count.matched, "applied": count.applied}
 
 
-def read_config(path: Path) -> tuple[tuple[str, int], list[Route]]:
-    """(where orders are taken, routes)."""
+def read_config(
+    path: Path,
+) -> tuple[tuple[str, int], list[Route], dict[int, tuple[str, int]]]:
+    """(where orders are taken, routes, what clients are told of brokers' addresses)."""
     data = json.loads(path.read_text())
     routes = [
         Route(
@@ -262,7 +296,8 @@ def read_config(path: Path) -> tuple[tuple[str, int], list[Route]]:
         )
         for each in data["routes"]
     ]
-    return _address(data["control"]), routes
+    told = {int(node): _address(text) for node, text in data.get("addresses", {}).items()}
+    return _address(data["control"]), routes, told
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -271,10 +306,10 @@ def _address(text: str) -> tuple[str, int]:
 
 
 async def run(path: Path) -> None:
-    control, routes = read_config(path)
+    control, routes, told = read_config(path)
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
-    servers = await FrameProxy(routes).serve(control)
+    servers = await FrameProxy(routes, told).serve(control)
     print("ready", flush=True)
     await ending.wait()
     for server in servers:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry, Link
+from faults.registry import FAULTS
 from harness.settings import Profile
 from harness.sut.protocol import Planes, SystemUnderTest, limits_of
 
@@ -132,6 +133,23 @@ def unjudged(checks: Sequence[str], sut: SystemUnderTest) -> dict[str, str]:
             found[name] = f"it lacks {', '.join(sorted(missing))}"
         elif name in why:
             found[name] = why[name]
+    return found
+
+
+def unheard(
+    scenario: Scenario, plan: Plan, sut: SystemUnderTest, profile: Profile
+) -> dict[str, str]:
+    """Of a system whose brokers are mute: the checks on controllers' requests for which nobody else
+    speaks, by forging them (then the answers tell) or by probing (then the times do)."""
+    if not limits_of(sut).mute:
+        return {}
+    why = "its brokers do not tell what they handled"
+    found = {"planes": why}
+    if not any(Capability.CONTROL_REQUESTS in FAULTS[e.fault].needs for e in plan.entries):
+        found |= dict.fromkeys(("fencing", "refusals"), f"{why}, and nobody forged anything")
+    stage = Stage(nodes=tuple(range(scenario.nodes)), controller=0, victim=-1, profile=profile)
+    if not any(role.role == "prober" for role in scenario.workloads(stage)):
+        found["controller-latency"] = f"{why}, and nobody probed"
     return found
 
 

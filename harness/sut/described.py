@@ -59,6 +59,7 @@ class DescribedSystem:
             fixed_members=described.members == "fixed",
             read_as_consumer=described.final_read_as == "consumer",
             fetch_version=described.fetch_version,
+            mute=described.evidence.kind == "none",
             unjudged={"succession": "nobody tells who was elected controller"} if told else {},
         )
 

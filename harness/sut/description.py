@@ -49,6 +49,16 @@ Ability = Literal[
     "replication",
 ]
 SignalName = Literal["TERM", "INT", "QUIT", "HUP"]
+FinalReadAs = Annotated[
+    Literal["replica", "consumer"],
+    Field(
+        description="How logs are read in the end: as Kafka's debugging replica (-2), to the end "
+        "of every replica; or as a consumer, to the high watermark of those that serve one"
+    ),
+]
+FetchVersion = Annotated[
+    int, Field(ge=4, le=11, description="Of the Fetch by which logs are read in the end")
+]
 SIGNALS: Final = {name: int(signal.Signals[f"SIG{name}"]) for name in get_args(SignalName)}
 
 
@@ -221,14 +231,8 @@ class Description(Part):
     log_dir: str | None = Field(
         default=None, description="Where its partition folders lie, such as {{dir}}/data"
     )
-    final_read_as: Literal["replica", "consumer"] = Field(
-        default="replica",
-        description="How logs are read in the end: as Kafka's debugging replica (-2), to the end "
-        "of every replica; or as a consumer, to the high watermark of those that serve one",
-    )
-    fetch_version: Annotated[int, Field(ge=4, le=11)] = Field(
-        default=11, description="Of the Fetch by which logs are read in the end"
-    )
+    final_read_as: FinalReadAs = "replica"
+    fetch_version: FetchVersion = 11
     evidence: Evidence = Field(default_factory=Evidence)
 
     @model_validator(mode="after")

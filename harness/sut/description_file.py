@@ -1,5 +1,5 @@
 """Reading a description file: YAML in, a checked `Description` out; or where it is wrong, and what
-would be right.
+would be right. Of other files of that kind (`harness.sut.external`) as well: `read_form`.
 
 Every error names the file, the line, the field and what is allowed. YAML is read without its traps:
 no aliases (a small file could grow without bound), no field given twice, no tags, no depth, at
@@ -8,9 +8,9 @@ most `MOST_BYTES`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -22,6 +22,9 @@ from harness.sut.templates import UnknownPlaceholder, fill, names_of, peer_names
 MOST_BYTES: Final = 256 * 1024
 DEEPEST: Final = 12
 _Lines = dict[Place, int]
+Form = TypeVar("Form", bound=BaseModel)
+Wrong = tuple[Place, str]
+"""A field, and what is wrong with it."""
 
 
 class DescriptionError(UnknownSystem):
@@ -30,6 +33,16 @@ class DescriptionError(UnknownSystem):
 
 def read_description(path: Path) -> Description:
     """Raises `DescriptionError`."""
+    return parse_description(content_of(path), str(path))
+
+
+def parse_description(content: bytes, where: str) -> Description:
+    """``where`` names it in errors. Raises `DescriptionError`."""
+    return parse_form(content, where, Description, wrong_placeholders)
+
+
+def content_of(path: Path) -> bytes:
+    """Raises `DescriptionError` for what cannot be read, or is too much."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -39,22 +52,24 @@ def read_description(path: Path) -> Description:
         ) from None
     if len(content) > MOST_BYTES:
         raise DescriptionError(f"{path}: larger than {MOST_BYTES // 1024} KiB; allowed: less")
-    return parse_description(content, str(path))
+    return content
 
 
-def parse_description(content: bytes, where: str) -> Description:
-    """``where`` names it in errors. Raises `DescriptionError`."""
+def parse_form(
+    content: bytes, where: str, form: type[Form], wrong: Callable[[Form], Iterator[Wrong]]
+) -> Form:
+    """``wrong``: what is wrong with one that has the right form. Raises `DescriptionError`."""
     data, lines = _parse(content, where)
     if not isinstance(data, dict):
         raise DescriptionError(f"{where}, line 1: allowed: fields, such as 'name: my-broker'")
     try:
-        description = Description.model_validate(data)
+        read = form.model_validate(data)
     except ValidationError as error:
-        faults = [says for one in error.errors(include_url=False) for says in _faults(one)]
+        faults = [says for one in error.errors(include_url=False) for says in _faults(one, form)]
     else:
-        faults = list(wrong_placeholders(description))
+        faults = list(wrong(read))
         if not faults:
-            return description
+            return read
     says = [_in_words(place, why, lines, where) for place, why in faults]
     raise DescriptionError("\n".join(dict.fromkeys(says)))
 
@@ -138,13 +153,13 @@ def _in_words(place: Place, why: str, lines: _Lines, where: str) -> str:
     return f"{at}{field}: {why}"
 
 
-def _faults(error: Any) -> Iterator[tuple[Place, str]]:
+def _faults(error: Any, form: type[BaseModel]) -> Iterator[Wrong]:
     """(field, what is wrong with it). pydantic marks a key of a mapping by a step of its own."""
     if error["type"] == CONTRADICTION:
         yield from error["ctx"]["found"]
         return
     place = tuple(step for step in error["loc"] if step != "[key]")
-    yield place, _says(error, place)
+    yield place, _says(error, place, form)
 
 
 def _nearest(lines: _Lines, place: Place) -> int | None:
@@ -161,9 +176,9 @@ def _name(place: Place) -> str:
     return text
 
 
-def _says(error: Any, place: Place) -> str:
+def _says(error: Any, place: Place, form: type[BaseModel]) -> str:
     kind, message, given = error["type"], str(error["msg"]), error.get("input")
-    model, field = _described(place)
+    model, field = _described(place, form)
     if kind == "extra_forbidden":
         allowed = ", ".join(_fields(model)) if model is not None else "no such field"
         return f"no such field; allowed: {allowed}"
@@ -184,9 +199,9 @@ def _short(given: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _described(place: Place) -> tuple[type[BaseModel] | None, str | None]:
+def _described(place: Place, form: type[BaseModel]) -> tuple[type[BaseModel] | None, str | None]:
     """(the part that the field would belong to, what is said of the field)."""
-    part: type[BaseModel] | None = Description
+    part: type[BaseModel] | None = form
     says: str | None = None
     for number, step in enumerate(place):
         if part is None or not isinstance(step, str):
@@ -230,7 +245,7 @@ def _fields(part: type[BaseModel]) -> Mapping[str, Any]:
 # -- placeholders ---------------------------------------------------------------------------------
 
 
-def wrong_placeholders(description: Description) -> Iterator[tuple[Place, str]]:
+def wrong_placeholders(description: Description) -> Iterator[Wrong]:
     """(field, what is wrong) of every text that asks for what there is not."""
     always: list[str] = list(description.links)
     if "single" in description.planes and "control" in always:

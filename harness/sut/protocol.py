@@ -18,7 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from faults.protocol import Capability, Link
+from faults.plan import Plan
+from faults.protocol import Capability, Entry, Link
 from harness.runtime.protocol import Address, ProcessSpec, Programs
 
 EVIDENCE_SUMMARY: Final = "evidence.json"
@@ -165,6 +166,10 @@ class Limits:
     """Whether logs can be read in the end as consumers read them only."""
     fetch_version: int | None = None
     """Of the Fetch by which logs are read in the end; None: the newest that is known."""
+    mute: bool = False
+    """Whether its brokers write nothing down of what they are asked."""
+    clock_error_ms: int = 0
+    """How far its brokers' wall clocks may be from this machine's."""
     unjudged: Mapping[str, str] = field(default_factory=dict)
     """By check that it shows nothing for: why."""
 
@@ -190,6 +195,21 @@ class IsDescribed(Protocol):
     @property
     def description(self) -> str:
         """The file's text, to be kept with the run."""
+        ...
+
+
+@runtime_checkable
+class RunsAlready(Protocol):
+    """A system that somebody else started, and goes on using: what a runtime can do to processes it
+    cannot do there, and a plan is played as far as its commands go."""
+
+    @property
+    def file(self) -> Path:
+        """What describes it."""
+        ...
+
+    def playable(self, plan: Plan) -> tuple[Plan, list[tuple[Entry, str]]]:
+        """The plan without what cannot be played there, and what was left out with the reason."""
         ...
 
 

@@ -1,5 +1,5 @@
-"""Systems under test by name: ``dualplane``, ``kafka-zk``, ``kafka-kraft@3.7.1``, and any broker by
-its description: ``file:my-broker.yaml``."""
+"""Systems under test by name: ``dualplane``, ``kafka-zk``, ``kafka-kraft@3.7.1``; any broker by its
+description, ``file:my-broker.yaml``; and a cluster that runs already, ``external:cluster.yaml``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ BY_RELEASE: Final[Mapping[str, type[KafkaZk] | type[KafkaKraft]]] = {
 
 
 FILE: Final = "file:"
+EXTERNAL: Final = "external:"
 
 
 class UnknownSystem(ValueError):
@@ -36,6 +37,10 @@ def get(name: str) -> SystemUnderTest:
         from harness.sut.described import described  # its libraries only where they are needed
 
         return described(name.removeprefix(FILE))
+    if name.startswith(EXTERNAL):
+        from harness.sut.external.system import external
+
+        return external(name.removeprefix(EXTERNAL))
     kind, at, release = name.partition("@")
     if at and kind in BY_RELEASE:
         chosen = BY_RELEASE[kind]
@@ -47,5 +52,5 @@ def get(name: str) -> SystemUnderTest:
         return SYSTEMS[name]()
     except KeyError:
         of = "; ".join(f"{k}@RELEASE ({ALLOWED[s.mode]})" for k, s in BY_RELEASE.items())
-        allowed = f"{', '.join(SYSTEMS)}; {of}; {FILE}DESCRIPTION.yaml"
+        allowed = f"{', '.join(SYSTEMS)}; {of}; {FILE}DESCRIPTION.yaml; {EXTERNAL}CLUSTER.yaml"
         raise UnknownSystem(f"unknown system under test {name!r}; allowed: {allowed}") from None

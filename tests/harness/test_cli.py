@@ -53,6 +53,28 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     assert biplane("run", f"--sut=file:{file}", "lone-broker")[0] == 254
 
 
+def test_a_file_about_a_cluster_is_checked_and_probed(biplane: Biplane, tmp_path: Path) -> None:
+    file = tmp_path / "theirs.yaml"
+    file.write_text("cluster: 1\nname: theirs\nbrokers: {1: {client: '127.0.0.1:9'}}\n")
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert (code, "theirs, brokers 1;" in out) == (0, True)
+    code, out, _ = biplane("probe", str(file))
+    assert code == 2  # nobody listens there
+    assert "no answer: broker 1 (127.0.0.1:9) does not answer" in out
+    code, out, _ = biplane("probe", str(file), "--json")
+    assert (code, json.loads(out)["exit_code"]) == (2, 2)
+    code, _, err = biplane("run", "lone-broker", f"--sut=external:{file}", "--yes")
+    assert code == 254
+    assert "theirs.yaml: broker 1 (127.0.0.1:9) does not answer" in err
+    assert not (tmp_path / "store").exists()
+    file.write_text("cluster: 1\nname: theirs\nbrokers: {1: {client: '127.0.0.1'}}\n")
+    for arguments in (["adapter", "check", str(file)], ["probe", str(file)]):
+        code, _, err = biplane(*arguments)
+        assert code == 254
+        assert "theirs.yaml, line 3: field brokers.1.client: '127.0.0.1'; allowed: host:port" in err
+        assert "Traceback" not in err
+
+
 def test_it_says_which_one_it_is(biplane: Biplane) -> None:
     code, out, _ = biplane("--version")
     assert (code, out.split()[0]) == (0, "biplane")

@@ -74,15 +74,18 @@ def test_nothing_fails(play: Any) -> None:
     assert [trial["failure"] for trial in play()] == [None, None]
 
 
-def test_a_place_that_is_not_there_is_a_refusal(play: Any) -> None:
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_place_that_is_not_there_is_a_refusal(play: Any, tmp_path: Path, fails_at: int) -> None:
     with pytest.raises(RuntimeFailed, match="the engine is gone"):
-        play(fails_at=1)
+        play(fails_at=fails_at)
+    made = list(tmp_path.glob("zombie-controller/*"))
+    assert bool(made) is (fails_at == 2)  # what lacks from the start lacks before anything is made
 
 
 def test_a_place_that_is_gone_before_the_second_trial_leaves_the_first_to_be_judged(
     play: Any,
 ) -> None:
-    first, second = play(fails_at=2)
+    first, second = play(fails_at=3)
     assert first["failure"] is None
     assert second["failure"] == "RuntimeFailed: the engine is gone"
 

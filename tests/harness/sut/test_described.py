@@ -9,11 +9,12 @@ import pytest
 
 from checkers.history import HistoryError
 from faults.protocol import Capability, Link
-from harness.run import Skipped, arms_of
+from harness.run import Skipped, arms_of, draw_plan
 from harness.run import _asked as asked
 from harness.run import _not_judged as not_judged
 from harness.runtime.protocol import Address, Programs, SetupError
 from harness.scenarios import SCENARIOS
+from harness.scenarios.base import unheard
 from harness.settings import Settings
 from harness.sut.described import DescribedSystem
 from harness.sut.protocol import (
@@ -162,13 +163,14 @@ def test_a_black_box_is_asked_what_it_can_show_and_the_rest_is_named(tmp_path: P
     settings = Settings.of(sut=f"file:{tmp_path}/mine.yaml", seed=1)
     scenario = SCENARIOS["request-flood"]
     assert [arm.label for arm in arms_of(scenario, settings)] == ["box-single"]
-    checks = asked((*scenario.checks, "succession", "epochs", "replicas"), [box])
+    checks = asked((*scenario.checks, "succession", "epochs", "replicas"), [(box, {})])
     assert checks == ["stale-metadata", "truncation-loss", "epochs", "replicas"]
-    silent = not_judged(scenario, settings, box)
+    plan = draw_plan(scenario, settings)
+    silent = not_judged(scenario, settings, box, plan)
     assert silent["fencing"] == "it lacks control-requests"
     assert silent["succession"] == "nobody tells who was elected controller"
     assert not set(silent) & set(checks)
-    handover = not_judged(SCENARIOS["leader-handover"], settings, box)
+    handover = not_judged(SCENARIOS["leader-handover"], settings, box, plan)
     assert handover["configs"] == "it was not told num.replica.fetchers"
 
 
@@ -187,8 +189,28 @@ def test_a_quorum_tells_who_is_controller_and_its_log_what_was_committed(
 
 def test_another_system_beside_it_is_asked_for_more(tmp_path: Path) -> None:
     text = "adapter: 1\nname: box\nstart: {argv: [x]}\n"
-    both = [system(tmp_path, text), get("dualplane")]
+    both = [(system(tmp_path, text), {"fencing": "it is mute"}), (get("dualplane"), {})]
     assert asked(("fencing", "succession"), both) == ["fencing", "succession"]
+    assert asked(("fencing", "succession", "epochs"), both[:1]) == ["epochs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unheard_of"),
+    [
+        ("broker-restart", {"planes", "fencing", "refusals", "controller-latency"}),
+        ("request-flood", {"planes", "fencing", "refusals"}),  # there are probers
+        ("zombie-controller", {"planes", "controller-latency"}),  # its forgeries are answered
+    ],
+)
+def test_of_mute_brokers_that_is_judged_which_somebody_else_tells(
+    whole: DescribedSystem, name: str, unheard_of: set[str]
+) -> None:
+    settings = Settings.of(seed=1)
+    plan = draw_plan(SCENARIOS[name], settings)
+    found = unheard(SCENARIOS[name], plan, whole, settings.profile)
+    assert set(found) == unheard_of
+    assert unheard_of <= set(not_judged(SCENARIOS[name], settings, whole, plan))
+    assert unheard(SCENARIOS[name], plan, get("dualplane"), settings.profile) == {}
 
 
 @pytest.mark.parametrize(
