@@ -120,7 +120,7 @@ def record_run(
     for arm in arms:
         arm.sut.prepare(programs)  # what is missing is said before anything is made
     settings = replace(settings, profile=settings.profile.patient(settled_s(arms)))
-    plan = _plan(scenario, settings)
+    plan = plan_of(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
     try:
@@ -350,7 +350,8 @@ def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
             yield arm, trial
 
 
-def _plan(scenario: Scenario, settings: Settings) -> Plan:
+def plan_of(scenario: Scenario, settings: Settings) -> Plan:
+    """What a run with these settings plays."""
     if settings.plan is not None:
         return Plan.load(settings.plan)
     rng = random.Random(f"{settings.seed}:{scenario.name}")

@@ -78,6 +78,15 @@ PROFILES: Final = {
             says="the chaos stage of a CI",
         ),
         Profile(name="nightly", chaos_s=120.0, warmup_s=5.0, settle_s=9.0, rounds=5, says="hours"),
+        # Of one round; how many there are is `harness.soak`'s.
+        Profile(
+            name="soak",
+            chaos_s=60.0,
+            warmup_s=2.0,
+            settle_s=9.0,
+            rounds=1,
+            says="rounds with new seeds for as long as --time-limit says (biplane run)",
+        ),
     )
 }
 

@@ -58,10 +58,10 @@ def witnesses(outcome: Outcome, check: str) -> list[dict[str, Any]]:
 
 
 def test_the_kill_comes_first_with_this_seed(tmp_path: Path) -> None:
-    from harness.run import _plan
+    from harness.run import plan_of
 
     settings = Settings.of(store=tmp_path, seed=KILL_FIRST, time_limit_s=4)
-    plan = _plan(SCENARIOS["broker-restart"], settings)
+    plan = plan_of(SCENARIOS["broker-restart"], settings)
     assert [entry.fault for entry in plan.entries] == ["lagged-kill"]
 
 
