@@ -1,0 +1,114 @@
+"""Epochs that came after a newer one: requests to be refused, metadata that went back.
+
+The state is one row an epoch at a place (`checkers.facts.epoch_bounds`), folded in Spark with what
+is new; it grows with leader changes, not with the load. What is certain of the batch rules:
+
+    fencing         stale-controller-epoch-accepted, stale-broker-epoch-accepted: as they are;
+                    stale-leader-epoch-accepted: of replicas that nobody stopped in that life
+    stale-metadata  metadata-went-back: of topics that nobody deleted, and of what no forger told
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.epoch_bounds import BOUNDED, bound, bounds, folded, with_newer
+from checkers.facts.lives import with_life
+from checkers.live.accusation import Accusation
+from checkers.live.intake import Intake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from checkers.history.frames import History
+
+SHOWN: Final = "metadata"
+TOLD_BY: Final = frozenset({"control_request", "forged", "leader_change", "metadata"})
+_REQUESTS: Final = TOLD_BY - {"metadata"}
+Row = Mapping[str, Any]
+
+
+def fold(history: History, state: pa.Table | None) -> pa.Table | None:
+    """The state with the history's rows in it, and ``newer_t``. ``history``: what is new, but for
+    `node_event` rows, of which all must be there."""
+    rows = []
+    if any(history.has(kind) for kind in _REQUESTS):
+        rows.append(bounds(history))
+    if history.has("metadata"):
+        reads = history.frame("metadata").where(
+            "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
+            "and invoke_t is not null"
+        )
+        reads = with_life(history, reads, F.col("invoke_t"), F.col("t")).where("life is not null")
+        shown = bound(reads, SHOWN, "leader_epoch", F.col("t"), F.col("invoke_t"), at=True)
+        rows.append(shown)
+    if not rows:
+        return state
+    if state is not None:
+        rows.append(history.spark.createDataFrame(state.drop_columns(["newer_t"])))
+    whole = rows[0]
+    for more in rows[1:]:
+        whole = whole.unionByName(more)
+    return with_newer(folded(whole)).toArrow()
+
+
+def accused(state: pa.Table | None, intake: Intake) -> Iterator[Accusation]:
+    """All that the state proves."""
+    import pyarrow.compute as pc
+
+    if state is None:
+        return
+    broken = pc.less(state["newer_t"], state["begin_t"])
+    for row in state.filter(pc.fill_null(broken, False)).to_pylist():
+        if row["rule"] == SHOWN:
+            if not _may_show(row, intake):
+                yield _went_back(row)
+        elif row["rule"] != "leader" or not _stopped(row, intake):
+            yield _obeyed(row)
+
+
+def _may_show(row: Row, intake: Intake) -> bool:
+    quiet = intake.silenced
+    lied = (row["node"], row["topic"], row["partition"]) in quiet.lied
+    return lied or row["topic"] in quiet.topics
+
+
+def _stopped(row: Row, intake: Intake) -> bool:
+    """Whether that replica was stopped in that life of its broker before it was told: then its
+    epochs may have begun anew."""
+    ends = sorted(intake.died.get(row["node"], ()))
+    place = bisect_right(ends, row["begin_t"])
+    begun = ends[place - 1] if place else 0
+    times = intake.silenced.stopped.get((row["node"], row["topic"], row["partition"]), ())
+    return any(begun <= t for t in times)
+
+
+def _went_back(row: Row) -> Accusation:
+    return Accusation(
+        promise="stale-metadata",
+        rule="metadata-went-back",
+        arm=row["arm"],
+        trial=row["trial"],
+        says=f"node {row['node']} showed leader epoch {row['epoch']} of "
+        f"{row['topic']}-{row['partition']} after it had shown a newer one",
+        t=row["begin_t"],
+        place=tuple(row[name] for name in (*BOUNDED[3:], "epoch")),
+    )
+
+
+def _obeyed(row: Row) -> Accusation:
+    at = f" of {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
+    return Accusation(
+        promise="fencing",
+        rule=f"stale-{row['rule']}-epoch-accepted",
+        arm=row["arm"],
+        trial=row["trial"],
+        says=f"node {row['node']} obeyed {row['rule']} epoch {row['epoch']}{at} after it had "
+        "accepted a newer one",
+        t=row["begin_t"],
+        place=tuple(row[name] for name in (*BOUNDED[3:], "epoch")),
+    )

@@ -1,0 +1,131 @@
+"""One look after another at a run that goes on; what they find goes to its ``live.jsonl``.
+
+A line is one of
+
+    began      the watch looks for the first time
+    finding    promise, rule, arm, trial, says, t (ns), lag_ms: how long after t it was told
+    figures    the last half minute by arm (`checkers.live.figures`); what the looks cost so far
+    ended      all that was written was looked at: the findings, the cost, what was left out
+
+`Watch` knows nothing of clocks and processes: a look is given the time up to which rows are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.history.frames import History
+from checkers.history.parts import stored_schema
+from checkers.history.run_info import RunInfo
+from checkers.live import decided, offsets, order
+from checkers.live.accusation import Accusation
+from checkers.live.figures import TOLD_BY as FIGURED
+from checkers.live.figures import Figures
+from checkers.live.intake import HOLD_NS, Intake
+from checkers.live.tail import LiveTrial, Tail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+LIVE_FILE: Final = "live.jsonl"
+Rows = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of one trial."""
+
+    intake: Intake
+    order: pa.Table | None = None
+    offsets: offsets.Offsets = field(default_factory=offsets.Offsets)
+
+
+class Watch:
+    """Owned by one thread."""
+
+    def __init__(self, spark: SparkSession, run: RunInfo, now: Callable[[], int]) -> None:
+        """``now``: CLOCK_MONOTONIC (ns), as rows have it."""
+        self._spark, self._run, self._now = spark, run, now
+        self._tail = Tail()
+        self._seen: dict[LiveTrial, _Seen] = {}
+        self._told: set[tuple[Any, ...]] = set()
+        self.figures = Figures()
+        self.rows = 0
+
+    def look(self, trials: list[LiveTrial], *, last: bool = False) -> Iterator[Accusation]:
+        """What is certain now and was not told yet. ``last``: nobody writes any more."""
+        for trial in trials:
+            seen = self._seen.setdefault(trial, _Seen(Intake(trial.arm, trial.trial)))
+            began = self._now()
+            for path in (*trial.clients(), *trial.others()):
+                for row in self._tail.read(path):
+                    seen.intake.take(row)
+            horizon = 2**62 if last else began - HOLD_NS
+            rows = seen.intake.let_through(horizon)
+            self.rows += sum(map(len, rows.values()))
+            if rows:
+                yield from self._judge(seen, rows, min(horizon, began))
+
+    def behind(self, trials: list[LiveTrial]) -> bool:
+        """Whether a look left something unread."""
+        paths = (path for trial in trials for path in (*trial.clients(), *trial.others()))
+        return any(self._tail.behind(path) for path in paths)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What was not judged: lines that are no rows, offsets that were too many."""
+        cut = sum(seen.offsets.cut for seen in self._seen.values())
+        return {"lines": self._tail.skipped, "offsets": cut}
+
+    def _judge(self, seen: _Seen, rows: Rows, now_t: int) -> Iterator[Accusation]:
+        intake = seen.intake
+        found: list[Accusation] = []
+        if rows.keys() & order.TOLD_BY:
+            news = self._history(rows, order.TOLD_BY, {"node_event": intake.small["node_event"]})
+            seen.order = order.fold(news, seen.order)
+        found += order.accused(seen.order, intake)
+        if rows.keys() & decided.TOLD_BY:
+            kinds = ("leadership", "leader_change", "forged")
+            small = self._history({}, frozenset(), {k: intake.small[k] for k in kinds})
+            found += decided.accused(small, intake)
+        seen.offsets.take(rows)
+        if rows.keys() & offsets.TOLD_BY:
+            news = self._history(rows, offsets.TOLD_BY, {})
+            found += offsets.accused(seen.offsets.fold(news, now_t), intake)
+        if rows.keys() & FIGURED:
+            known = {"leadership": intake.small["leadership"]}
+            self.figures.fold(self._history(rows, FIGURED, known), now_t)
+        for one in found:
+            if one.key not in self._told:
+                self._told.add(one.key)
+                yield one
+
+    def _history(self, rows: Rows, kinds: frozenset[str], more: Rows) -> History:
+        """The rows of these kinds, and ``more``, as a history."""
+        tables, counts = {}, {}
+        for kind, of in (*((k, rows[k]) for k in kinds & rows.keys()), *more.items()):
+            if of:
+                tables[kind] = _table(kind, of)
+                counts[kind] = len(of)
+        return History(self._spark, self._run, name="live", tables=tables, counts=counts)
+
+
+def _table(kind: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Only the columns that are there: the others read as nulls. A row that does not fit is left to
+    finishing, which says so."""
+    import pyarrow as pa
+
+    schema = stored_schema(kind)
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        fit = []
+        for row in rows:
+            try:
+                fit.append(pa.Table.from_pylist([row], schema=schema))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                continue
+        return pa.concat_tables(fit) if fit else schema.empty_table()
