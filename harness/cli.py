@@ -104,6 +104,9 @@ def run(
     keep_rounds: Annotated[
         int | None, typer.Option(help="Of a soak's valid rounds so many keep their history (3)")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Say what is certain while it goes on, in seconds")
+    ] = False,
 ) -> None:
     """Play scenarios and judge them; with --profile=soak round after round, with new seeds."""
     from checkers.judging.verdict import worst_exit_code
@@ -132,6 +135,7 @@ def run(
         mutants=mutants,
         overrides=cli_history.pairs(config or [], "--config"),
         keep_data=keep_data,
+        live=live,
     )
     for name in names or []:
         if name not in SCENARIOS:
@@ -146,7 +150,7 @@ def run(
     with show_progress(sys.stdout) as progress:
         for name in names:
             try:
-                outcomes.append(play(SCENARIOS[name], settings, progress))
+                outcomes.append(play(SCENARIOS[name], settings, progress, progress.say))
             except Skipped as why:
                 typer.echo(f"skipped {why}")
             except Stopped as stopped:

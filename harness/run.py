@@ -22,7 +22,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -37,6 +37,7 @@ from harness.clock import tie_clocks, widen
 from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
 from harness.interrupts import check, interruptible, uninterrupted
+from harness.live import Say, unconfirmed, watched
 from harness.progress import tolerant
 from harness.runs.index import INDEX_FILE, note
 from harness.runs.machine import machine_facts
@@ -99,9 +100,16 @@ class Recorded:
     seconds: float
 
 
-def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
-    """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
-    return conclude(record_run(scenario, settings, progress, on_stopping=_start_spark), progress)
+def run(
+    scenario: Scenario, settings: Settings, progress: Progress, say: Say | None = None
+) -> Outcome:
+    """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only.
+    ``say``: told in lines what a live watch finds."""
+    recorded = record_run(scenario, settings, progress, on_stopping=_start_spark, say=say)
+    outcome = conclude(recorded, progress)
+    for line in unconfirmed(outcome.folder, outcome.results) if settings.live and say else ():
+        say(line)  # type: ignore[misc]
+    return outcome
 
 
 def record_run(
@@ -110,6 +118,7 @@ def record_run(
     progress: Progress,
     *,
     on_stopping: Callable[[Path], None] | None = None,
+    say: Say | None = None,
 ) -> Recorded:
     """Play every trial and finish the history; raises as `run` does. ``on_stopping`` is called when
     all that is left of the last trial is to stop its nodes, with the run's folder."""
@@ -142,7 +151,7 @@ def record_run(
     try:
         with uninterrupted():
             try:
-                with interruptible():
+                with interruptible(), _watched(settings, folder, say):
                     _play(trials, scenario, settings, arms, plan, folder, progress, on_stopping)
             except KeyboardInterrupt:
                 record["interrupted"] = True
@@ -165,6 +174,10 @@ def record_run(
         keep_data=settings.keep_data,
         seconds=time.monotonic() - begun,
     )
+
+
+def _watched(settings: Settings, folder: Path, say: Say | None) -> AbstractContextManager[None]:
+    return watched(folder, say or (lambda _: None)) if settings.live else nullcontext()
 
 
 def _start_spark(folder: Path) -> None:

@@ -110,6 +110,8 @@ class Settings:
     """Broker configs (Kafka's names) on top of the scenario's."""
     keep_data: bool = False
     """Keep the brokers' log directories of a valid run too (those of any other are always kept)."""
+    live: bool = False
+    """Say what is certain while it goes on (`harness.live`)."""
 
     @classmethod
     def of(
@@ -128,6 +130,7 @@ class Settings:
         overrides: dict[str, str] | None = None,
         keep_data: bool = False,
         kafka_version: str | None = None,
+        live: bool = False,
     ) -> Settings:
         chosen = PROFILES.get(profile)
         if chosen is None:
@@ -157,6 +160,7 @@ class Settings:
             mutants=_names(mutants, "--mutants") if mutants else (),
             overrides=dict(overrides or {}),
             keep_data=keep_data,
+            live=live,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,3 +18,8 @@ grow with the load. Structured Streaming was not used: its file source takes who
 that every row of these growing files would be written and read once more, and each of its batches
 costs more in bookkeeping than the folds themselves (docs/live.md has the figures).
 """
+
+from typing import Final
+
+LIVE_FILE: Final = "live.jsonl"
+"""In the run's folder."""

@@ -18,8 +18,9 @@ from typing import Any, Final
 import orjson
 
 from checkers.history.run_info import RunInfo
+from checkers.live import LIVE_FILE
 from checkers.live.tail import live_trials
-from checkers.live.watch import LIVE_FILE, Watch
+from checkers.live.watch import Watch
 from checkers.spark import end, session, tuned
 
 _NICE: Final = 10

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from checkers.history.frames import History
 from checkers.history.parts import stored_schema
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-LIVE_FILE: Final = "live.jsonl"
 Rows = Mapping[str, list[dict[str, Any]]]
 
 

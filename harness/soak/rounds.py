@@ -34,7 +34,7 @@ DEFAULT_S: Final = 3600.0
 _OVERHEAD_S: Final = 25.0
 """Of a trial, besides its phases: start, rest, final read, stop. A first guess."""
 _JUDGING_S: Final = 20.0
-Play = Callable[[Scenario, Settings, Progress], Outcome]
+Play = Callable[[Scenario, Settings, Progress, Callable[[str], None]], Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Soak:
             self._progress(f"round {number}, {where}", what)
 
         try:
-            return number, self._play(self._scenario(number), settings, progress)
+            return number, self._play(self._scenario(number), settings, progress, self._tell)
         except SettingsError as error:
             if number == 1:
                 raise  # nothing was played yet: that is for the user to mend

@@ -46,7 +46,7 @@ class Played:
     def now(self) -> float:
         return self.clock_s
 
-    def __call__(self, scenario: Any, settings: Settings, progress: Any) -> Outcome:
+    def __call__(self, scenario: Any, settings: Settings, progress: Any, say: Any) -> Outcome:
         self.seeds.append(settings.seed)
         self.scenarios.append(scenario.name)
         self.clock_s += self._takes_s
