@@ -150,7 +150,7 @@ def run(
     with show_progress(sys.stdout) as progress:
         for name in names:
             try:
-                outcomes.append(play(SCENARIOS[name], settings, progress, progress.say))
+                outcomes.append(play(SCENARIOS[name], settings, progress))
             except Skipped as why:
                 typer.echo(f"skipped {why}")
             except Stopped as stopped:
@@ -170,7 +170,7 @@ def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
     from harness.soak.words import summary
 
     with show_progress(sys.stdout) as shown:
-        one = Soak([SCENARIOS[n] for n in names], settings, Wish(**wish), shown, shown.say)
+        one = Soak([SCENARIOS[n] for n in names], settings, Wish(**wish), shown)
         try:
             account = one.run()
         except Skipped as why:

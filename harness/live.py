@@ -10,8 +10,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,26 +19,25 @@ import orjson
 
 from checkers.live import LIVE_FILE
 from harness.interrupts import interruptible, uninterrupted
+from harness.progress import Shown
+from harness.report import units
 
 LOG_FILE: Final = "live.log"
 _END_S: Final = 20.0
 """For its last look; then it is killed."""
 _LOOK_S: Final = 0.25
-Say = Callable[[str], None]
+FIGURES: Final = {"control": "control latency", "staleness": "age of stale answers"}
+"""By their names in a line (`checkers.live.figures`)."""
 
 
 @contextmanager
-def watched(folder: Path, say: Say) -> Iterator[None]:
-    """Watch the run in ``folder`` as long as the block lasts, and tell what is found."""
-
-    def tell(line: str) -> None:
-        with suppress(OSError, ValueError):  # a terminal that is gone is no obstacle
-            say(line)
-
+def watched(folder: Path, shown: Shown) -> Iterator[None]:
+    """Watch the run in ``folder`` as long as the block lasts, and show what is found. ``shown``:
+    tolerant of a terminal that is gone (`harness.progress.tolerant`)."""
     with uninterrupted():
         process = _start(folder)
         over = threading.Event()
-        telling = threading.Thread(target=_tell, args=(folder, tell, over), daemon=True)
+        telling = threading.Thread(target=_tell, args=(folder, shown, over), daemon=True)
         telling.start()
         try:
             with interruptible():
@@ -48,7 +47,7 @@ def watched(folder: Path, say: Say) -> Iterator[None]:
             over.set()
             telling.join()
             if code:
-                tell(f"live: the watch ended with {code}: {folder / LOG_FILE}")
+                shown.say(f"live: the watch ended with {code}: {folder / LOG_FILE}")
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
@@ -72,17 +71,34 @@ def _end(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def _tell(folder: Path, say: Say, over: threading.Event) -> None:
+def _tell(folder: Path, shown: Shown, over: threading.Event) -> None:
     told = 0
     while True:
         last = over.wait(_LOOK_S)
         found = read(folder)
         for entry in found[told:]:
             if (line := in_words(entry)) is not None:
-                say(line)
+                shown.say(line)
+        if found[told:]:
+            shown.note(panel(found))
         told = len(found)
         if last:
+            shown.note(())
             return
+
+
+def panel(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a terminal shows of it now: the newest figures by arm, and how much was found."""
+    found = [entry for entry in entries if entry["what"] == "finding"]
+    last = next((entry for entry in reversed(entries) if entry["what"] == "figures"), None)
+    lines = []
+    for arm, of in () if last is None else last["arms"].items():
+        parts = [f"{says} p99 {units.ms(of[name]['p99_ms'])} of {of[name]['count']}"
+                 for name, says in FIGURES.items() if name in of]  # fmt: skip
+        lines.append(f"{arm}: {', '.join(parts)}, in the last half minute")
+    rules = dict.fromkeys(f"{entry['promise']}: {entry['rule']}" for entry in found)
+    lines += [f"broken: {rule}" for rule in rules]
+    return lines or ["nothing yet"]
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -1,38 +1,57 @@
-"""Progress on a terminal: one live line on a tty, one line a phase elsewhere (a CI's log)."""
+"""What a run shows while it goes on: on a terminal a live line and a panel, on a CI's log one line
+a phase; and lines that stay."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 Report = Callable[[str, str], None]
 
 
+def _nowhere(_: Any) -> None:
+    """Nobody looks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Where a run has got to (`report`: where, what), and lines that stay (`say`)."""
+    """``report``: where a run has got to (where, what); ``say``: a line that stays; ``note``: what
+    the panel shows from now on, nothing on a log."""
 
     report: Report
-    say: Callable[[str], None]
+    say: Callable[[str], None] = _nowhere
+    note: Callable[[Sequence[str]], None] = _nowhere
 
     def __call__(self, where: str, what: str) -> None:
         self.report(where, what)
 
 
-def tolerant(report: Report) -> Report:
+def tolerant(report: Report) -> Shown:
     """The same, for those who have something to end: a terminal that is gone is no obstacle."""
+    shown = report if isinstance(report, Shown) else Shown(report)
 
     def tell(where: str, what: str) -> None:
         with suppress(OSError, ValueError):
-            report(where, what)
+            shown.report(where, what)
 
-    return tell
+    def say(line: str) -> None:
+        with suppress(OSError, ValueError):
+            shown.say(line)
+
+    def note(lines: Sequence[str]) -> None:
+        with suppress(OSError, ValueError):
+            shown.note(lines)
+
+    return Shown(tell, say, note)
 
 
 @contextmanager
@@ -55,11 +74,19 @@ def _live(stream: TextIO) -> Iterator[Shown]:
         TextColumn("[bold]{task.fields[what]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("run", total=None, where="", what="")
+    progress = Progress(*columns, console=console)
+    task = progress.add_task("run", total=None, where="", what="")
+    noted: list[str] = []
+
+    def screen() -> Group:
+        text = Text("\n".join(noted), no_wrap=True, overflow="ellipsis")
+        return Group(progress, *([Panel(text, title="live", title_align="left")] if noted else ()))
+
+    with Live(console=console, transient=True, refresh_per_second=8, get_renderable=screen):
         yield Shown(
             lambda where, what: progress.update(task, where=where, what=what),
             lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
+            lambda lines: noted.__setitem__(slice(None), list(lines)),
         )
 
 

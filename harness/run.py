@@ -37,8 +37,8 @@ from harness.clock import tie_clocks, widen
 from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
 from harness.interrupts import check, interruptible, uninterrupted
-from harness.live import Say, unconfirmed, watched
-from harness.progress import tolerant
+from harness.live import unconfirmed, watched
+from harness.progress import Shown, tolerant
 from harness.runs.index import INDEX_FILE, note
 from harness.runs.machine import machine_facts
 from harness.runs.rows import NotARun
@@ -100,15 +100,12 @@ class Recorded:
     seconds: float
 
 
-def run(
-    scenario: Scenario, settings: Settings, progress: Progress, say: Say | None = None
-) -> Outcome:
-    """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only.
-    ``say``: told in lines what a live watch finds."""
-    recorded = record_run(scenario, settings, progress, on_stopping=_start_spark, say=say)
-    outcome = conclude(recorded, progress)
-    for line in unconfirmed(outcome.folder, outcome.results) if settings.live and say else ():
-        say(line)  # type: ignore[misc]
+def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
+    """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
+    shown = tolerant(progress)
+    outcome = conclude(record_run(scenario, settings, shown, on_stopping=_start_spark), shown)
+    for line in unconfirmed(outcome.folder, outcome.results) if settings.live else ():
+        shown.say(line)
     return outcome
 
 
@@ -118,11 +115,11 @@ def record_run(
     progress: Progress,
     *,
     on_stopping: Callable[[Path], None] | None = None,
-    say: Say | None = None,
 ) -> Recorded:
     """Play every trial and finish the history; raises as `run` does. ``on_stopping`` is called when
     all that is left of the last trial is to stop its nodes, with the run's folder."""
-    begun, progress = time.monotonic(), tolerant(progress)
+    begun, shown = time.monotonic(), tolerant(progress)
+    progress = shown
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
@@ -151,7 +148,7 @@ def record_run(
     try:
         with uninterrupted():
             try:
-                with interruptible(), _watched(settings, folder, say):
+                with interruptible(), _watched(settings, folder, shown):
                     _play(trials, scenario, settings, arms, plan, folder, progress, on_stopping)
             except KeyboardInterrupt:
                 record["interrupted"] = True
@@ -176,8 +173,8 @@ def record_run(
     )
 
 
-def _watched(settings: Settings, folder: Path, say: Say | None) -> AbstractContextManager[None]:
-    return watched(folder, say or (lambda _: None)) if settings.live else nullcontext()
+def _watched(settings: Settings, folder: Path, shown: Shown) -> AbstractContextManager[None]:
+    return watched(folder, shown) if settings.live else nullcontext()
 
 
 def _start_spark(folder: Path) -> None:

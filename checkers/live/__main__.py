@@ -26,6 +26,8 @@ from checkers.spark import end, session, tuned
 _NICE: Final = 10
 _MEMORY: Final = "512m"
 _LAST_LOOKS: Final = 20
+"""So often it goes on, where a look leaves something unread."""
+_UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 def main() -> int:
@@ -44,11 +46,13 @@ def main() -> int:
 
 def watch(run: Path, every_s: float, out: Any) -> None:
     spark = tuned(session("local[1]", memory=_MEMORY, small=True), 0)
-    info = RunInfo.parse((run / "run.json").read_text(), str(run / "run.json"))
-    one = Watch(spark, info, time.monotonic_ns)
+    told = (run / "run.json").read_text()
+    info = RunInfo.parse(told, str(run / "run.json"))
+    overrides = (orjson.loads(told).get("settings") or {}).get("overrides") or {}
+    one = Watch(spark, info, time.monotonic_ns, unclean=_UNCLEAN in overrides)
     began, looks = time.monotonic(), 0
     _write(out, "began", t=time.monotonic_ns(), cpu_s=_cpu_s())
-    over = False
+    over, ended = False, 0
     while True:
         begun = time.monotonic()
         trials = live_trials(run)
@@ -59,7 +63,8 @@ def watch(run: Path, every_s: float, out: Any) -> None:
             lag_ms = round((time.monotonic_ns() - accusation.t) / 1e6)
             _write(out, "finding", **accusation.to_dict(), lag_ms=lag_ms)
         cost = {"looks": looks, "took_s": round(took_s, 3), "cpu_s": _cpu_s(), "rows": one.rows}
-        if over and (not one.behind(trials) or looks > _LAST_LOOKS + over):
+        ended += over
+        if over and (not one.behind(trials) or ended > _LAST_LOOKS):
             break
         _write(out, "figures", t=time.monotonic_ns(), arms=one.figures.now(), **cost)
         over = over or _closed(max(0.0, every_s - (time.monotonic() - begun)))

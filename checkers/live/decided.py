@@ -33,6 +33,8 @@ def accused(history: History, intake: Intake) -> Iterator[Accusation]:
         at = (where.get("topic"), where.get("partition"))
         if finding.rule not in CERTAIN or at[0] in intake.silenced.topics:
             continue
+        if finding.rule == "unclean-election" and intake.silenced.unclean:
+            continue
         yield Accusation(
             promise=PROMISE.name,
             rule=finding.rule,

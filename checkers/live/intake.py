@@ -36,7 +36,7 @@ class Silenced:
     topics: set[str] = field(default_factory=set)
     """Deleted, or made again: epochs begin anew, and when it was asked for is told in the end."""
     incarnations: dict[At, str] = field(default_factory=dict)
-    stopped: dict[tuple[int, str, int], list[int]] = field(default_factory=dict)
+    stopped: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
     """(node, topic, partition): when (ns) it was stopped there."""
     lied: set[tuple[int, str, int]] = field(default_factory=set)
     """(node, topic, partition) of which a forger told that broker something it may believe."""
@@ -44,20 +44,22 @@ class Silenced:
     """Whose replicas a forger may have moved."""
     torn: bool = False
     """A fault has cut a log."""
+    unclean: bool = False
+    """Who is elected may lack anything: the brokers allow that."""
 
     def loss(self, at: At) -> bool:
         """Whether a record of it may have gone lawfully."""
-        return self.torn or at[0] in self.topics or at in self.forged
+        return self.torn or self.unclean or at[0] in self.topics or at in self.forged
 
 
 class Intake:
     """Owned by one thread. ``let_through``: rows by kind that are certain now; ``small``: all rows
     of the kinds that stay."""
 
-    def __init__(self, arm: str, trial: int) -> None:
+    def __init__(self, arm: str, trial: int, *, unclean: bool = False) -> None:
         self.arm, self.trial = arm, trial
         self.small: dict[str, list[Row]] = {kind: [] for kind in _SMALL}
-        self.silenced = Silenced()
+        self.silenced = Silenced(unclean=unclean)
         self.died: dict[int, list[int]] = defaultdict(list)
         """By node: when its lives end and begin."""
         self._held: list[Row] = []
@@ -100,12 +102,12 @@ class Intake:
         elif kind == "topic_deletion":
             quiet.topics.add(topic)
         elif kind == "replica_stop":
-            quiet.stopped.setdefault((row["node"], topic, partition), []).append(t)
+            quiet.stopped.setdefault((row.get("node"), topic, partition), []).append(t)
             if row.get("delete"):
                 quiet.topics.add(topic)
         elif kind == "control_request" and row.get("api") == "STOP_REPLICA":
             for part in row.get("partitions") or ():
-                place = (row["node"], part["topic"], part["partition"])
+                place = (row.get("node"), part["topic"], part["partition"])
                 quiet.stopped.setdefault(place, []).append(t)
         elif kind == "forged" and topic is not None:
             self._forged(row, (topic, partition))

@@ -45,9 +45,12 @@ class _Seen:
 class Watch:
     """Owned by one thread."""
 
-    def __init__(self, spark: SparkSession, run: RunInfo, now: Callable[[], int]) -> None:
-        """``now``: CLOCK_MONOTONIC (ns), as rows have it."""
-        self._spark, self._run, self._now = spark, run, now
+    def __init__(
+        self, spark: SparkSession, run: RunInfo, now: Callable[[], int], *, unclean: bool = False
+    ) -> None:
+        """``now``: CLOCK_MONOTONIC (ns), as rows have it; ``unclean``: the brokers were told to
+        allow unclean elections."""
+        self._spark, self._run, self._now, self._unclean = spark, run, now, unclean
         self._tail = Tail()
         self._seen: dict[LiveTrial, _Seen] = {}
         self._told: set[tuple[Any, ...]] = set()
@@ -57,7 +60,9 @@ class Watch:
     def look(self, trials: list[LiveTrial], *, last: bool = False) -> Iterator[Accusation]:
         """What is certain now and was not told yet. ``last``: nobody writes any more."""
         for trial in trials:
-            seen = self._seen.setdefault(trial, _Seen(Intake(trial.arm, trial.trial)))
+            if trial not in self._seen:
+                self._seen[trial] = _Seen(Intake(trial.arm, trial.trial, unclean=self._unclean))
+            seen = self._seen[trial]
             began = self._now()
             for path in (*trial.clients(), *trial.others()):
                 for row in self._tail.read(path):

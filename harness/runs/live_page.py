@@ -22,7 +22,6 @@ _STYLE: Final = Path(script.__file__).with_name("assets") / "page.css"
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
-_FIGURES: Final = (("control", "control latency"), ("staleness", "age of stale answers"))
 
 
 def newest(store: Path) -> Path | None:
@@ -95,7 +94,7 @@ def _figures(entries: Sequence[Mapping[str, Any]]) -> Html:
         [arm, says, units.count(of[name]["count"]), units.ms(of[name]["p50_ms"]),
          units.ms(of[name]["p99_ms"]), units.ms(of[name]["max_ms"])]
         for arm, of in last["arms"].items()
-        for name, says in _FIGURES
+        for name, says in live.FIGURES.items()
         if name in of
     ]  # fmt: skip
     head = ["arm", "figure", "count", "p50", "p99", "max"]

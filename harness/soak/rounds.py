@@ -14,13 +14,13 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from checkers.judging.verdict import Verdict
 from harness.interrupts import check, interruptible, uninterrupted
+from harness.progress import tolerant
 from harness.run import Outcome, Progress, Stopped, arms_of, plan_of, run
 from harness.scenarios.base import Scenario
 from harness.settings import Settings, SettingsError
@@ -34,7 +34,7 @@ DEFAULT_S: Final = 3600.0
 _OVERHEAD_S: Final = 25.0
 """Of a trial, besides its phases: start, rest, final read, stop. A first guess."""
 _JUDGING_S: Final = 20.0
-Play = Callable[[Scenario, Settings, Progress, Callable[[str], None]], Outcome]
+Play = Callable[[Scenario, Settings, Progress], Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,22 +61,20 @@ def seed_of(seed: int, number: int) -> int:
 
 
 class Soak:
-    """One soak; owned by the main thread. ``tell``: says a line for good; ``play``, ``now``: for
-    tests."""
+    """One soak; owned by the main thread. ``play``, ``now``: for tests."""
 
     def __init__(
         self,
         scenarios: Sequence[Scenario],
         settings: Settings,
         wish: Wish,
-        progress: Progress,
-        tell: Callable[[str], None],
+        shown: Progress,
         *,
         play: Play = run,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scenarios, self._settings, self._wish = list(scenarios), settings, wish
-        self._progress, self._say, self._play, self._now = progress, tell, play, now
+        self._shown, self._play, self._now = tolerant(shown), play, now
         self._began = now()
         self.account = Account(
             scenarios=[scenario.name for scenario in scenarios],
@@ -93,7 +91,7 @@ class Soak:
     def run(self) -> Account:
         """Play until it ends; a signal ends it, too. Raises what `harness.run.run` does where that
         is no round's outcome, and then has told of the rounds before."""
-        self._tell(self._room())
+        self._shown.say(self._room())
         account = self.account
         with uninterrupted():
             try:
@@ -133,10 +131,11 @@ class Soak:
         settings = replace(self._settings, seed=self._seed(number))
 
         def progress(where: str, what: str) -> None:
-            self._progress(f"round {number}, {where}", what)
+            self._shown(f"round {number}, {where}", what)
 
+        shown = replace(self._shown, report=progress)
         try:
-            return number, self._play(self._scenario(number), settings, progress, self._tell)
+            return number, self._play(self._scenario(number), settings, shown)
         except SettingsError as error:
             if number == 1:
                 raise  # nothing was played yet: that is for the user to mend
@@ -154,7 +153,7 @@ class Soak:
         if dropped:
             account.drop([old.number for old in dropped])
             self._save()
-        self._tell(round_line(one))
+        self._shown.say(round_line(one))
 
     def _end_if_due(self) -> None:
         account, wish = self.account, self._wish
@@ -184,10 +183,6 @@ class Soak:
         rounds = min(rounds, self._wish.most_rounds or rounds)
         plan = plan_of(self._scenario(1), self._settings)
         return keeping.room(self._store, plan, trials=trials, keep=self._wish.keep, rounds=rounds)
-
-    def _tell(self, line: str) -> None:
-        with suppress(OSError, ValueError):  # a terminal that is gone is no obstacle
-            self._say(line)
 
     def _save(self) -> None:
         save(self.account, self.folder)

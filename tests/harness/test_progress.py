@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from harness.progress import show_progress
+from harness.progress import Shown, show_progress, tolerant
 
 
 class Terminal(io.StringIO):
@@ -20,6 +20,28 @@ def test_a_line_stays(stream: io.StringIO) -> None:
         shown("mixture a 1/2", "chaos, 3 s left")
         shown.say("round 1: [valid] " + "x" * 200)
     assert "round 1: [valid] " + "x" * 200 in stream.getvalue()
+
+
+def test_a_panel_shows_what_is_noted_last() -> None:
+    terminal = Terminal()
+    with show_progress(terminal) as shown:
+        shown("mixture a 1/2", "chaos")
+        shown.note(["broken: [fencing]"])
+    assert "broken: [fencing]" in terminal.getvalue()
+    log = io.StringIO()
+    with show_progress(log) as shown:
+        shown.note(["broken"])
+    assert not log.getvalue()
+
+
+def test_a_terminal_that_is_gone_is_no_obstacle() -> None:
+    def gone(*_: object) -> None:
+        raise OSError("gone")
+
+    shown = tolerant(Shown(gone, gone, gone))
+    shown("where", "what")
+    shown.say("line")
+    shown.note(["line"])
 
 
 def test_a_log_has_each_step_once() -> None:

@@ -20,6 +20,8 @@ from pyarrow import parquet
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from faults.protocol import Entry
+from harness import live
+from harness.progress import Shown
 from harness.run import Outcome, run
 from harness.runtime.paths import registry_dir
 from harness.runtime.registry import records
@@ -76,11 +78,21 @@ def test_a_zombie_is_refused_and_a_sound_server_is_not_accused(tmp_path: Path) -
 
 
 def test_a_server_that_obeys_zombies_is_invalid(tmp_path: Path) -> None:
+    """It is told while the run goes on, too, and nothing that judging does not come to."""
+    told: list[str] = []
     outcome = play(
-        "zombie-controller", tmp_path, time_limit_s=6, mutants="skip-controller-epoch-check"
+        "zombie-controller",
+        tmp_path,
+        Shown(nothing, told.append),
+        time_limit_s=6,
+        mutants="skip-controller-epoch-check",
+        live=True,
     )
     assert outcome.verdict is Verdict.INVALID, outcome.reasons
     assert "stale-controller-epoch-accepted" in rules_of(outcome, "fencing")
+    assert any("live: fencing: stale-controller-epoch-accepted: node " in line for line in told)
+    assert not any("not confirmed" in line for line in told), told
+    assert live.read(outcome.folder)[-1]["what"] == "ended"
     events = witnesses(outcome, "fencing")[0]["events"]
     assert len(events) >= 2
     assert [e["t"] for e in events] == sorted(e["t"] for e in events)

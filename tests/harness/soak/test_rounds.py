@@ -19,6 +19,7 @@ from checkers.history import HistoryError
 from checkers.history.frames import History
 from checkers.judging.verdict import Verdict
 from harness import disk, interrupts
+from harness.progress import Shown
 from harness.run import Outcome, Stopped
 from harness.runs.index import note, refresh
 from harness.scenarios import SCENARIOS
@@ -46,7 +47,7 @@ class Played:
     def now(self) -> float:
         return self.clock_s
 
-    def __call__(self, scenario: Any, settings: Settings, progress: Any, say: Any) -> Outcome:
+    def __call__(self, scenario: Any, settings: Settings, progress: Any) -> Outcome:
         self.seeds.append(settings.seed)
         self.scenarios.append(scenario.name)
         self.clock_s += self._takes_s
@@ -76,10 +77,9 @@ def soak(tmp_path: Path) -> Callable[..., tuple[Soak, list[str]]]:
     def make(played: Played, scenarios: Any = (MIXTURE,), **wish: Any) -> tuple[Soak, list[str]]:
         settings = Settings.of(profile="soak", seed=7, store=tmp_path / "store")
         told: list[str] = []
+        shown = Shown(lambda *_: None, told.append)
         asked = Wish(**{"limit_s": 1000.0, **wish})
-        one = Soak(
-            scenarios, settings, asked, lambda *_: None, told.append, play=played, now=played.now
-        )
+        one = Soak(scenarios, settings, asked, shown, play=played, now=played.now)
         return one, told
 
     return make
