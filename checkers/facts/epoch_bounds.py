@@ -15,26 +15,24 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.control_requests import ID, PLACE, accepted_leader_epochs, requests
-from checkers.facts.lives import with_life
+from checkers.facts.control_requests import ID, PLACE
 from checkers.facts.spans import latest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from checkers.history.frames import History
-
 BOUNDED: Final = ("rule", *PLACE)
 """A place: which rule (controller, broker, leader), broker and life, partition (null: none)."""
 
 
-def bounds(history: History) -> DataFrame:
+def bounds(told: DataFrame, led: DataFrame, changes: DataFrame | None) -> DataFrame:
     """What control requests say of each rule's epochs: `BOUNDED`, epoch, known_t, begin_t; several
-    rows an epoch (`folded`)."""
-    rows = requests(history).where("life is not null")
+    rows an epoch (`folded`). ``told``, ``led``: `requests` and `accepted_leader_epochs` of
+    `checkers.facts.control_requests`; ``changes``: `leader_change` rows; each with ``life``."""
+    rows = told.where("life is not null")
     taken = F.col("error") == 0
     own = rows.where("own_broker_epoch is not null")
-    led = accepted_leader_epochs(history).where("life is not null")
+    led = led.where("life is not null")
     applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
     never = F.lit(None).cast("long")
     each = [
@@ -45,9 +43,8 @@ def bounds(history: History) -> DataFrame:
               F.when(taken, F.col("begin_t"))),
         bound(led, "leader", "leader_epoch", applied, F.col("begin_t")),
     ]  # fmt: skip
-    if history.has("leader_change"):
-        changes = history.frame("leader_change").where("leader_epoch >= 0")
-        changes = with_life(history, changes, F.col("t"), F.col("t")).where("life is not null")
+    if changes is not None:
+        changes = changes.where("leader_epoch >= 0 and life is not null")
         each.append(bound(changes, "leader", "leader_epoch", latest(F.col("t")), never))
     both = functools.reduce(lambda a, b: a.unionAll(b), each)
     return both.where("epoch is not null")

@@ -9,6 +9,8 @@ moment it is read.
 
 from __future__ import annotations
 
+import json
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,14 +44,24 @@ class Silenced:
     """(node, topic, partition) of which a forger told that broker something it may believe."""
     forged: set[At] = field(default_factory=set)
     """Whose replicas a forger may have moved."""
-    torn: bool = False
-    """A fault has cut a log."""
+    torn: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By fault that cuts logs: what it says of itself."""
     unclean: bool = False
     """Who is elected may lack anything: the brokers allow that."""
 
-    def loss(self, at: At) -> bool:
-        """Whether a record of it may have gone lawfully."""
-        return self.torn or self.unclean or at[0] in self.topics or at in self.forged
+    def loss(self, at: At, offset: int) -> bool:
+        """Whether a record there may have gone lawfully."""
+        if self.unclean or at[0] in self.topics or at in self.forged:
+            return True
+        return any(_covers(detail, f"{at[0]}-{at[1]}", offset) for detail in self.torn.values())
+
+
+def _covers(detail: Mapping[str, Any], partition: str, offset: int) -> bool:
+    """As `checkers.judging.excuses` has it, whoever was in sync besides."""
+    if detail.get("mode", "cut") != "cut" or detail.get("partition") not in (None, partition):
+        return False
+    high = detail.get("next_offset")
+    return detail.get("from_offset", 0) <= offset and (high is None or offset < high)
 
 
 class Intake:
@@ -61,7 +73,7 @@ class Intake:
         self.small: dict[str, list[Row]] = {kind: [] for kind in _SMALL}
         self.silenced = Silenced(unclean=unclean)
         self.died: dict[int, list[int]] = defaultdict(list)
-        """By node: when its lives end and begin."""
+        """By node: when its lives end and begin, ascending."""
         self._held: list[Row] = []
 
     def take(self, row: Row) -> None:
@@ -71,7 +83,7 @@ class Intake:
         if kind == "node_event":
             self.small[kind].append(self._placed(row))
             if row.get("event") in ENDS and row.get("node") is not None:
-                self.died[row["node"]].append(row["t"])
+                insort(self.died[row["node"]], row["t"])
         self._silence(row)
 
     def let_through(self, horizon_t: int) -> dict[str, list[Row]]:
@@ -111,8 +123,9 @@ class Intake:
                 quiet.stopped.setdefault(place, []).append(t)
         elif kind == "forged" and topic is not None:
             self._forged(row, (topic, partition))
-        elif kind == "fault" and "torn" in (row.get("fault") or ""):
-            quiet.torn = True
+        elif kind == "fault" and "torn" in f"{row.get('fault')}{row.get('detail')}":
+            name = row.get("id") or row.get("fault") or "?"
+            quiet.torn.setdefault(name, {}).update(json.loads(row.get("detail") or "{}"))
 
     def _forged(self, row: Mapping[str, Any], at: At) -> None:
         quiet = self.silenced

@@ -1,21 +1,22 @@
 """Acknowledged with acks=all, and not what consumers read at that offset.
 
-A consumer that is assigned a partition is given what is committed, in order; what acks=all has
-acknowledged at an offset is committed there. So of one offset it is certain, whatever the logs may
-hold in the end, that a promise is broken when
+A consumer is given what is committed, in order; what acks=all has acknowledged at an offset is
+committed there. So of one offset it is certain, whatever the logs may hold in the end, that a
+promise is broken when
 
-    a consumer read another record there        acked-not-read
-    two consumers read different records        read-twice-otherwise
+    two records were acknowledged there          acked-twice-otherwise
+    a consumer read another record there         acked-not-read
+    different records were read there            read-twice-otherwise
     a consumer that had begun before it read on past it, and never got it    acked-skipped
 
-Which promise, judging tells: it holds the final logs against both (`truncation-loss`: lost, moved,
-read and gone; `polls`: skipped, inconsistent). `JUDGED_BY` has what each may become.
+Which promise, judging tells: it holds the final logs against all of them (`truncation-loss`: lost,
+moved, read and gone; `polls`: skipped, inconsistent). `JUDGED_BY` has what each may become.
 
-The state is the offsets of which somebody has yet to speak: acknowledged and not read by all who
-are there, or read and not acknowledged for `LATE_NS` (an acknowledgement that took half of that is
-left to the end: who had read it by then is not known any more). It does not grow with the run, and
-is cut at `MOST` rows; what is cut is counted, and left to the end. So are consumers of groups,
-whose partitions move, and those who were told that their position was reset.
+The state is one row an offset: the newest (of `LATE_NS`), whatever was said of them, and older ones
+that were acknowledged and that a consumer has yet to reach. It does not grow with the run, and is
+cut at `MOST` rows; what is cut is counted, and left to the end. So are acknowledgements that took
+half of `LATE_NS` (who had read the record by then may be forgotten), and with `acked-skipped`
+members of groups, whose partitions move, and consumers who were told that their position was reset.
 """
 
 from __future__ import annotations
@@ -37,33 +38,31 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 TOLD_BY: Final = frozenset({"produce", "fetch", "assignment"})
+_GONE: Final = frozenset({"acked-all-lost", "acked-all-moved"})
+_READ: Final = frozenset({"read-then-gone", "read-then-changed"})
 JUDGED_BY: Final[Mapping[str, frozenset[str]]] = {
-    "acked-not-read": frozenset(
-        {"acked-all-lost", "acked-all-moved", "read-then-gone", "read-then-changed"}
-    ),
-    "read-twice-otherwise": frozenset(
-        {"inconsistent-offset", "read-then-gone", "read-then-changed"}
-    ),
-    "acked-skipped": frozenset({"acked-all-lost", "acked-all-moved", "poll-skipped"}),
+    "acked-twice-otherwise": _GONE,
+    "acked-not-read": _GONE | _READ,
+    "read-twice-otherwise": _READ | {"inconsistent-offset"},
+    "acked-skipped": _GONE | {"poll-skipped"},
 }
-LATE_NS: Final = 30_000_000_000
+LATE_NS: Final = 20_000_000_000
 MOST: Final = 200_000
-_ACK: Final = ""
 _RESETS: Final = frozenset({1, -139, -140})
 _RESET_NAMES: Final = frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "_LOG_TRUNCATION"})
 """librdkafka's own errors come by name."""
-_TP: Final = ("topic", "partition")
+_PLACE: Final = ("topic", "partition", "offset")
 Row = Mapping[str, Any]
 At = tuple[str, int]
 
 
 @dataclass(slots=True)
 class Offsets:
-    """``open``: what each has said of an offset (``who``: a consumer, or "" for the producer that
-    was answered). ``reach``: by partition and consumer, the first and last offset it was given."""
+    """``open``: the state. ``reach``: by partition and consumer, the first and last offset that it
+    was given."""
 
     open: pa.Table | None = None
-    reach: dict[tuple[At, str], tuple[int, int]] = field(default_factory=dict)
+    reach: dict[At, dict[str, tuple[int, int]]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     """Consumers that are members of groups, or were reset."""
     cut: int = 0
@@ -78,94 +77,78 @@ class Offsets:
             offset = row.get("offset")
             if row.get("type") != "ok" or offset is None or offset < 0:
                 continue
-            key = ((row["topic"], row["partition"]), row["process"])
-            first, last = self.reach.get(key, (offset, offset))
+            of = self.reach.setdefault((row["topic"], row["partition"]), {})
+            first, last = of.get(row["process"], (offset, offset))
             if offset < last:  # it was reset, or is accused of that in the end
                 self.moved.add(row["process"])
-            self.reach[key] = (first, max(last, offset))
+            of[row["process"]] = (first, max(last, offset))
 
     def fold(self, history: History, now_t: int) -> list[Row]:
         """Take in what is new; answer the offsets at which something is certainly wrong. ``now_t``:
         up to when rows are there."""
-        rows = [part for part in (_acked(history), _read(history)) if part is not None]
+        parts = [part for part in (_acked(history), _read(history)) if part is not None]
         if self.open is not None and self.open.num_rows:
-            rows.append(history.spark.createDataFrame(self.open))
-        if not rows:
+            parts.append(history.spark.createDataFrame(self.open))
+        if not parts:
             return []
-        said = rows[0]
-        for more in rows[1:]:
-            said = said.unionByName(more)
-        if self.moved:
-            said = said.where(~F.col("who").isin(*self.moved))
-        kept = self._with_reach(history, said, now_t).toArrow()
-        return self._settle(kept)
-
-    def _with_reach(self, history: History, said: DataFrame, now_t: int) -> DataFrame:
-        """Each offset: what was said of it, whether it is ``wrong``, and whether it is done."""
-        reach = [
-            {"topic": at[0], "partition": at[1], "of": who, "first": first, "last": last}
-            for (at, who), (first, last) in self.reach.items()
-            if who not in self.moved
-        ]
-        names = "topic string, partition int, of string, first bigint, last bigint"
-        there = (
-            history.table(reach, names)
-            .groupBy(*_TP)
-            .agg(F.collect_list(F.struct("of", "first", "last")).alias("readers"))
-        )
-        read = F.col("who") != _ACK
-        each = said.groupBy(*_TP, "offset").agg(
-            F.max(F.when(~read, F.col("value"))).alias("acked"),
-            F.min(F.when(read, F.col("value"))).alias("least"),
-            F.max(F.when(read, F.col("value"))).alias("most"),
-            F.collect_set(F.when(read, F.col("who"))).alias("whom"),
+        said = parts[0]
+        for part in parts[1:]:
+            said = said.unionByName(part)
+        known = said.groupBy(*_PLACE).agg(
+            F.min("acked").alias("acked"),
+            F.max("acked_last").alias("acked_last"),
+            F.min("least").alias("least"),
+            F.max("most").alias("most"),
+            F.array_distinct(F.flatten(F.collect_list("readers"))).alias("readers"),
             F.max("t").alias("t"),
-            F.collect_list(F.struct("who", "value", "t")).alias("said"),
         )
-        each = each.join(F.broadcast(there), list(_TP), "left")
-        passed = F.expr(
-            "filter(readers, r -> r.first <= offset and r.last > offset "
-            "and not array_contains(whom, r.of))"
-        )
-        other = F.col("acked").isNotNull() & (
-            (F.col("least") != F.col("acked")) | (F.col("most") != F.col("acked"))
-        )
+        other = (F.col("least") != F.col("acked")) | (F.col("most") != F.col("acked"))
         wrong = (
-            F.when(F.coalesce(other, F.lit(False)), "acked-not-read")
-            .when(F.coalesce(F.col("least") != F.col("most"), F.lit(False)), "read-twice-otherwise")
-            .when(F.col("acked").isNotNull() & (F.size(passed) > 0), "acked-skipped")
+            F.when(F.col("acked") != F.col("acked_last"), "acked-twice-otherwise")
+            .when(other, "acked-not-read")
+            .when(F.col("least") != F.col("most"), "read-twice-otherwise")
         )
-        late = F.col("t") < now_t - LATE_NS
-        all_past = F.expr("readers is not null and forall(readers, r -> r.last >= offset)")
-        done = F.when(F.col("acked").isNotNull(), all_past).otherwise(late)
-        names = [*_TP, "offset", "acked", "least", "most", "t", "said"]
-        missed = F.concat_ws(", ", passed["of"]).alias("missed")
-        found = each.select(*names, wrong.alias("wrong"), missed, done.alias("done"))
-        return found.where("wrong is not null or not coalesce(done, false)")
+        return self._settle(known.withColumn("wrong", wrong).toArrow(), now_t)
 
-    def _settle(self, kept: pa.Table) -> list[Row]:
+    def _settle(self, known: pa.Table, now_t: int) -> list[Row]:
         """Keep what is open, and give out what is wrong."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        is_wrong = pc.is_valid(kept["wrong"])
-        # What was cut may have been read: of the rest nobody knows who read on past it.
-        blind = frozenset({"acked-skipped"} if self.cut else ())
-        wrong: list[Row] = kept.filter(is_wrong).drop_columns(["said"]).to_pylist()
-        rest = kept.filter(pc.invert(is_wrong))
+        is_wrong = pc.is_valid(known["wrong"])
+        wrong: list[Row] = known.filter(is_wrong).to_pylist()
+        rest = known.filter(pc.invert(is_wrong)).drop_columns(["wrong"])
+        keep = []
+        for row in rest.select([*_PLACE, "acked", "readers", "t"]).to_pylist():
+            young = row["t"] >= now_t - LATE_NS
+            if row["acked"] is None:
+                keep.append(young)
+                continue
+            there = self._there((row["topic"], row["partition"]))
+            passed = _passed(row, there)
+            # Of what was cut nobody knows any more who had read it.
+            if passed and not self.cut:
+                wrong.append({**row, "wrong": "acked-skipped", "missed": ", ".join(passed)})
+            reached = bool(there) and all(last >= row["offset"] for _, last in there.values())
+            keep.append(not passed and (young or not reached))
+        rest = rest.filter(pa.array(keep, pa.bool_()))
         if rest.num_rows > MOST:
             self.cut += rest.num_rows - MOST
             rest = rest.sort_by([("t", "descending")]).slice(0, MOST)
-        said = rest["said"].combine_chunks()
-        places = pc.list_parent_indices(said)
-        flat = pc.list_flatten(said)
-        self.open = pa.table(
-            {
-                **{name: rest[name].take(places) for name in (*_TP, "offset")},
-                **{name: pc.struct_field(flat, name) for name in ("who", "value", "t")},
-            }
-        )
-        return [row for row in wrong if row["wrong"] not in blind]
+        self.open = rest
+        return wrong
+
+    def _there(self, at: At) -> dict[str, tuple[int, int]]:
+        """Who reads a partition in order."""
+        return {who: of for who, of in self.reach.get(at, {}).items() if who not in self.moved}
+
+
+def _passed(row: Row, there: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Those who had begun before that offset, went on past it, and never got it."""
+    offset, readers = row["offset"], row["readers"]
+    return sorted(
+        who for who, (first, last) in there.items() if first <= offset < last and who not in readers
+    )
 
 
 def _acked(history: History) -> DataFrame | None:
@@ -173,22 +156,39 @@ def _acked(history: History) -> DataFrame | None:
         return None
     rows = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
     rows = rows.where(F.col("t") - F.col("invoke_t") < LATE_NS // 2)
-    return rows.select(*_TP, "offset", F.lit(_ACK).alias("who"), "value", "t")
+    none = F.lit(None).cast("bigint")
+    return rows.select(
+        *_PLACE,
+        F.col("value").alias("acked"),
+        F.col("value").alias("acked_last"),
+        none.alias("least"),
+        none.alias("most"),
+        F.array().cast("array<string>").alias("readers"),
+        "t",
+    )
 
 
 def _read(history: History) -> DataFrame | None:
     if not history.has("fetch"):
         return None
     rows = history.frame("fetch").where("type = 'ok' and offset >= 0")
-    value = F.coalesce(F.col("value"), F.lit(NO_VALUE)).alias("value")
-    return rows.select(*_TP, "offset", F.col("process").alias("who"), value, "t")
+    value, none = F.coalesce(F.col("value"), F.lit(NO_VALUE)), F.lit(None).cast("bigint")
+    return rows.select(
+        *_PLACE,
+        none.alias("acked"),
+        none.alias("acked_last"),
+        value.alias("least"),
+        value.alias("most"),
+        F.array("process").alias("readers"),
+        "t",
+    )
 
 
 def accused(wrong: list[Row], intake: Intake) -> Iterator[Accusation]:
     """One a partition and rule: the first offset tells of all."""
     for row in sorted(wrong, key=lambda row: (row["topic"], row["partition"], row["offset"])):
         at = (row["topic"], row["partition"])
-        if intake.silenced.loss(at):
+        if intake.silenced.loss(at, row["offset"]):
             continue
         yield Accusation(
             promise="polls" if row["wrong"] == "read-twice-otherwise" else "truncation-loss",
@@ -203,12 +203,12 @@ def accused(wrong: list[Row], intake: Intake) -> Iterator[Accusation]:
 
 def _says(row: Row) -> str:
     at = f"{row['topic']}-{row['partition']} offset {row['offset']}"
+    if row["wrong"] == "read-twice-otherwise":
+        return f"consumers read values {row['least']} and {row['most']} at {at}"
+    promised = f"acks=all acknowledged value {row['acked']} at {at}"
+    if row["wrong"] == "acked-twice-otherwise":
+        return f"{promised}, and value {row['acked_last']} there as well"
     if row["wrong"] == "acked-skipped":
-        return (
-            f"acks=all acknowledged value {row['acked']} at {at}; {row['missed']} read on past it "
-            "and was never given it"
-        )
-    if row["wrong"] == "acked-not-read":
-        other = row["least"] if row["least"] != row["acked"] else row["most"]
-        return f"acks=all acknowledged value {row['acked']} at {at}; a consumer read {other} there"
-    return f"consumers read values {row['least']} and {row['most']} at {at}"
+        return f"{promised}; {row['missed']} read on past it and was never given it"
+    other = row["least"] if row["least"] != row["acked"] else row["most"]
+    return f"{promised}; a consumer read {other} there"

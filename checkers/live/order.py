@@ -11,18 +11,20 @@ is new; it grows with leader changes, not with the load. What is certain of the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.control_requests import all_answered, all_requests
 from checkers.facts.epoch_bounds import BOUNDED, bound, bounds, folded, with_newer
-from checkers.facts.lives import with_life
+from checkers.facts.lives import life_column
 from checkers.live.accusation import Accusation
 from checkers.live.intake import Intake
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
@@ -32,18 +34,31 @@ _REQUESTS: Final = TOLD_BY - {"metadata"}
 Row = Mapping[str, Any]
 
 
-def fold(history: History, state: pa.Table | None) -> pa.Table | None:
-    """The state with the history's rows in it, and ``newer_t``. ``history``: what is new, but for
-    `node_event` rows, of which all must be there."""
+def fold(
+    history: History, state: pa.Table | None, cuts: Mapping[int, Sequence[int]]
+) -> pa.Table | None:
+    """The state with the history's rows in it, and ``newer_t``. ``history``: what is new; ``cuts``:
+    when the lives of brokers end and begin, by node."""
     rows = []
+
+    def lived(frame: DataFrame, begin: str, end: str) -> DataFrame:
+        return frame.withColumn("life", life_column(cuts, F.col(begin), F.col(end)))
+
     if any(history.has(kind) for kind in _REQUESTS):
-        rows.append(bounds(history))
+        changes = history.frame("leader_change") if history.has("leader_change") else None
+        rows.append(
+            bounds(
+                lived(all_requests(history), "begin_t", "end_t"),
+                lived(all_answered(history).where("error = 0"), "begin_t", "end_t"),
+                None if changes is None else lived(changes, "t", "t"),
+            )
+        )
     if history.has("metadata"):
         reads = history.frame("metadata").where(
             "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
             "and invoke_t is not null"
         )
-        reads = with_life(history, reads, F.col("invoke_t"), F.col("t")).where("life is not null")
+        reads = lived(reads, "invoke_t", "t").where("life is not null")
         shown = bound(reads, SHOWN, "leader_epoch", F.col("t"), F.col("invoke_t"), at=True)
         rows.append(shown)
     if not rows:
@@ -80,7 +95,7 @@ def _may_show(row: Row, intake: Intake) -> bool:
 def _stopped(row: Row, intake: Intake) -> bool:
     """Whether that replica was stopped in that life of its broker before it was told: then its
     epochs may have begun anew."""
-    ends = sorted(intake.died.get(row["node"], ()))
+    ends = intake.died.get(row["node"], [])
     place = bisect_right(ends, row["begin_t"])
     begun = ends[place - 1] if place else 0
     times = intake.silenced.stopped.get((row["node"], row["topic"], row["partition"]), ())

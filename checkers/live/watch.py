@@ -12,6 +12,7 @@ A line is one of
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,8 @@ class Watch:
         intake = seen.intake
         found: list[Accusation] = []
         if rows.keys() & order.TOLD_BY:
-            news = self._history(rows, order.TOLD_BY, {"node_event": intake.small["node_event"]})
-            seen.order = order.fold(news, seen.order)
+            news = self._history(_ends(rows, intake), order.TOLD_BY, {})
+            seen.order = order.fold(news, seen.order, intake.died)
         found += order.accused(seen.order, intake)
         if rows.keys() & decided.TOLD_BY:
             kinds = ("leadership", "leader_change", "forged")
@@ -115,6 +116,20 @@ class Watch:
                 tables[kind] = _table(kind, of)
                 counts[kind] = len(of)
         return History(self._spark, self._run, name="live", tables=tables, counts=counts)
+
+
+def _ends(rows: Rows, intake: Intake) -> Rows:
+    """Of answers that show the same in one life of a broker the first and the last: times are
+    bounds, and readers ask far more often than anything changes."""
+    ends: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows.get("metadata", ()):
+        names = ("process", "node", "topic", "partition", "leader_epoch", "type")
+        cuts = intake.died.get(row.get("node"), ())
+        times = (row.get("invoke_t") or 0, row["t"])
+        lives = (bisect_right(cuts, t) for t in times)
+        of = ends.setdefault((*(row.get(name) for name in names), *lives), [])
+        of[1:] = [row]
+    return {**rows, "metadata": [row for of in ends.values() for row in of]}
 
 
 def _table(kind: str, rows: list[dict[str, Any]]) -> pa.Table:

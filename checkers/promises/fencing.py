@@ -41,6 +41,7 @@ from checkers.facts.control_requests import (
 )
 from checkers.facts.epoch_bounds import bounds, folded, with_newer
 from checkers.facts.leadership import NEVER
+from checkers.facts.lives import with_life
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
@@ -157,7 +158,11 @@ def _may_be_stale(history: History) -> list[str]:
     """The rules that a request may break: going by the bounds in time of all that had one epoch, it
     was not properly refused and came after a newer one was known. Only then are single requests
     worth looking at."""
-    found = with_newer(folded(bounds(history))).where("newer_t < begin_t")
+    changes = None
+    if history.has("leader_change"):
+        changes = with_life(history, history.frame("leader_change"), F.col("t"), F.col("t"))
+    every = bounds(requests(history), accepted_leader_epochs(history), changes)
+    found = with_newer(folded(every)).where("newer_t < begin_t")
     rules = {row["rule"] for row in found.select("rule").distinct().collect()}
     return [rule for rule in _NAMES if rule in rules]
 

@@ -23,7 +23,9 @@ END_MS: Final = 100_000
 class Growing:
     """Stories, each a trial, in the files of one run."""
 
-    def __init__(self, spark: Any, folder: Path, stories: Sequence[Story]) -> None:
+    def __init__(
+        self, spark: Any, folder: Path, stories: Sequence[Story], *, unclean: bool = False
+    ) -> None:
         self.folder, self.clock_ms = folder, 0.0
         self._left: list[tuple[Path, dict[str, Any]]] = []
         for number, story in enumerate(stories):
@@ -36,7 +38,7 @@ class Growing:
                     self._left.append((_file(home, told), told))
         self._left.sort(key=lambda one: one[1]["t"])
         run = RunInfo.from_dict(stories[0].run)
-        self.watch = Watch(spark, run, lambda: int(self.clock_ms * MS))
+        self.watch = Watch(spark, run, lambda: int(self.clock_ms * MS), unclean=unclean)
 
     def write(self, to_ms: float) -> None:
         """What had been written by then."""

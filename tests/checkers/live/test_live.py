@@ -5,6 +5,7 @@ Stories are told together, each a trial of its own, since Spark's jobs take long
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -275,9 +276,27 @@ def forged_order(s: Story) -> None:
     )  # fmt: skip
 
 
-def torn_log(s: Story) -> None:
+def torn_log(s: Story, **detail: Any) -> None:
     three(s, but=1)
-    s.add("fault", 1_500, fault="torn-tail", id="x", phase="injected", process="nemesis")
+    says = json.dumps(detail)
+    s.add("fault", 1_500, fault="torn-tail", id="x", phase="injected", detail=says, process="n")
+
+
+def acked_twice(s: Story) -> None:
+    acked(s, 1_000, 5, 1)
+    acked(s, 1_500, 5, 2, process="another")
+
+
+def acked_again(s: Story) -> None:
+    """An idempotent producer's second answer for the same record."""
+    acked(s, 1_000, 5, 1)
+    acked(s, 1_500, 5, 1)
+
+
+def read_again(s: Story, at_ms: float = 4_000) -> None:
+    """It goes back, and is given something else."""
+    three(s)
+    fetched(s, at_ms, 1, 98)
 
 
 def begun_later(s: Story) -> None:
@@ -309,6 +328,13 @@ OFFSETS: dict[str, tuple[Tell, set[str]]] = {
     "a group's member": (member, set()),
     "a forged order": (forged_order, set()),
     "a torn log": (torn_log, set()),
+    "a log torn there": (lambda s: torn_log(s, partition="t-0", from_offset=1), set()),
+    "a log torn elsewhere": (lambda s: torn_log(s, partition="t-1"), {"acked-skipped"}),
+    "a log torn above": (lambda s: torn_log(s, from_offset=2), {"acked-skipped"}),
+    "a log that was added to": (lambda s: torn_log(s, mode="garbage"), {"acked-skipped"}),
+    "acknowledged twice": (acked_twice, {"acked-twice-otherwise"}),
+    "acknowledged again": (acked_again, set()),
+    "read again, otherwise": (read_again, {"acked-not-read"}),
     "an acknowledgement that came late": (slow_ack, set()),
     "acks=1": (not_promised, set()),
 }
@@ -339,6 +365,21 @@ def test_judging_comes_to_one_of_what_it_may_become(log: dict[int, int], spark: 
         assert rules & JUDGED_BY[live], (name, rules)
 
 
+NOTHING_NEW = {"f": "fetch", "t": 4_000 * MS, "type": "ok", "process": "idle", "poll": 1}
+
+
+def test_whoever_is_elected_uncleanly_may_lack_anything(spark: Any, tmp_path: Path) -> None:
+    story = _told(OFFSETS["another value"][0])
+    story.commit(1_000, 1, 3, partition_epoch=3, isr=[1, 3])
+    story.commit(2_000, 2, 4, partition_epoch=4, isr=[2])
+    allowed = Growing(spark, tmp_path / "a", [story], unclean=True)
+    assert not allowed.look(END_MS)
+    not_allowed = Growing(spark, tmp_path / "b", [story]).look(END_MS)
+    assert {one.rule for one in not_allowed} == {
+        "acked-not-read", "unclean-election", "isr-grew-in-election"
+    }  # fmt: skip
+
+
 def test_what_is_settled_is_forgotten(spark: Any, tmp_path: Path) -> None:
     story = Story()
     for offset in range(300):
@@ -348,6 +389,10 @@ def test_what_is_settled_is_forgotten(spark: Any, tmp_path: Path) -> None:
     growing = Growing(spark, tmp_path, [story])
     assert not growing.look(5_000)
     (seen,) = growing.watch._seen.values()
+    assert seen.offsets.open is not None
+    assert seen.offsets.open.num_rows == 300  # whoever reads them again soon is held to them
+    growing._left = [(tmp_path / "trials" / "bp-single-0" / "live" / "x.jsonl", NOTHING_NEW)]
+    assert not growing.look(2_000 + LATE_NS / MS + 5_000)
     assert seen.offsets.open is not None
     assert sorted(seen.offsets.open["offset"].to_pylist()) == list(range(290, 300))
 

@@ -256,7 +256,7 @@ def test_it_ends_before_the_disk_is_full(soak: Any, monkeypatch: pytest.MonkeyPa
     account = one.run()
     assert (len(account.rounds), account.exit_code) == (2, 2)
     assert account.ended == "the disk has no room for another round"
-    least = 2 * disk.TRIAL_BYTES + 2 * disk.SPARE_BYTES
+    least = 2 * keeping.KEPT_BYTES + 2 * disk.SPARE_BYTES
     for free, is_so in ((least, False), (least - 1, True)):
         monkeypatch.setattr(disk.shutil, "disk_usage", lambda _, free=free: _Usage(0, 0, free))
         assert tight(Path("/"), 2) is is_so
@@ -265,7 +265,7 @@ def test_it_ends_before_the_disk_is_full(soak: Any, monkeypatch: pytest.MonkeyPa
 def test_more_that_is_kept_and_more_rounds_need_more_room() -> None:
     plan = MIXTURE.plan(random.Random(1), Settings.of(profile="soak").profile)
     few = keeping.needed(plan, trials=2, keep=3, rounds=100)
-    assert keeping.needed(plan, trials=2, keep=4, rounds=100) - few == 4 * disk.TRIAL_BYTES
+    assert keeping.needed(plan, trials=2, keep=4, rounds=100) - few == 4 * keeping.KEPT_BYTES
     assert keeping.needed(plan, trials=2, keep=3, rounds=200) - few == 100 * keeping.ROUND_BYTES
     assert keeping.needed(plan, trials=2, keep=9, rounds=1) < few
 
