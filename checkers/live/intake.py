@@ -29,6 +29,9 @@ JUDGED: Final = frozenset(
 )  # fmt: skip
 _SMALL: Final = frozenset({"leadership", "leader_change", "forged", "node_event"})
 """Kinds that do not grow with the load: all of them are kept."""
+_FORGER: Final = "forged"
+_OVER: Final = frozenset({"healed", "failed"})
+"""Phases of a fault after which nothing comes of it."""
 
 
 @dataclass(slots=True)
@@ -72,6 +75,8 @@ class Intake:
         self.arm, self.trial = arm, trial
         self.small: dict[str, list[Row]] = {kind: [] for kind in _SMALL}
         self.silenced = Silenced(unclean=unclean)
+        self.forging: set[str] = set()
+        """Faults at work whose requests may be believed, and answered late: see `Watch`."""
         self.died: dict[int, list[int]] = defaultdict(list)
         """By node: when its lives end and begin, ascending."""
         self._held: list[Row] = []
@@ -84,6 +89,11 @@ class Intake:
             self.small[kind].append(self._placed(row))
             if row.get("event") in ENDS and row.get("node") is not None:
                 insort(self.died[row["node"]], row["t"])
+        if kind == "fault" and _FORGER in (row.get("fault") or ""):
+            if row.get("phase") in _OVER:
+                self.forging.discard(row.get("id") or "")
+            else:
+                self.forging.add(row.get("id") or "")
         self._silence(row)
 
     def let_through(self, horizon_t: int) -> dict[str, list[Row]]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+FENCING: Final = "fencing"
 SHOWN: Final = "metadata"
 TOLD_BY: Final = frozenset({"control_request", "forged", "leader_change", "metadata"})
 _REQUESTS: Final = TOLD_BY - {"metadata"}
@@ -118,7 +119,7 @@ def _went_back(row: Row) -> Accusation:
 def _obeyed(row: Row) -> Accusation:
     at = f" of {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
     return Accusation(
-        promise="fencing",
+        promise=FENCING,
         rule=f"stale-{row['rule']}-epoch-accepted",
         arm=row["arm"],
         trial=row["trial"],

@@ -41,6 +41,10 @@ class _Seen:
     intake: Intake
     order: pa.Table | None = None
     offsets: offsets.Offsets = field(default_factory=offsets.Offsets)
+    wrong: list[Any] = field(default_factory=list)
+    """Offsets that are to be told of."""
+    undecided: bool = False
+    """There is something new for `decided`."""
 
 
 class Watch:
@@ -71,7 +75,7 @@ class Watch:
             horizon = 2**62 if last else began - HOLD_NS
             rows = seen.intake.let_through(horizon)
             self.rows += sum(map(len, rows.values()))
-            if rows:
+            if rows or last:
                 yield from self._judge(seen, rows, min(horizon, began))
 
     def behind(self, trials: list[LiveTrial]) -> bool:
@@ -92,14 +96,20 @@ class Watch:
             news = self._history(_ends(rows, intake), order.TOLD_BY, {})
             seen.order = order.fold(news, seen.order, intake.died)
         found += order.accused(seen.order, intake)
-        if rows.keys() & decided.TOLD_BY:
-            kinds = ("leadership", "leader_change", "forged")
-            small = self._history({}, frozenset(), {k: intake.small[k] for k in kinds})
-            found += decided.accused(small, intake)
+        seen.undecided |= bool(rows.keys() & decided.TOLD_BY)
         seen.offsets.take(rows)
         if rows.keys() & offsets.TOLD_BY:
-            news = self._history(rows, offsets.TOLD_BY, {})
-            found += offsets.accused(seen.offsets.fold(news, now_t), intake)
+            seen.wrong += seen.offsets.fold(self._history(rows, offsets.TOLD_BY, {}), now_t)
+        if intake.forging:  # what it did is known when it was answered: only fencing asks nobody
+            found = [one for one in found if one.promise == order.FENCING]
+        else:
+            found += offsets.accused(seen.wrong, intake)
+            seen.wrong.clear()
+            if seen.undecided:
+                seen.undecided = False
+                kinds = ("leadership", "leader_change", "forged")
+                small = self._history({}, frozenset(), {k: intake.small[k] for k in kinds})
+                found += decided.accused(small, intake)
         if rows.keys() & FIGURED:
             known = {"leadership": intake.small["leadership"]}
             self.figures.fold(self._history(rows, FIGURED, known), now_t)

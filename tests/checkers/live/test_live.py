@@ -412,6 +412,28 @@ def test_too_many_are_left_to_the_end_and_counted(
     assert growing.watch.left_out["offsets"] >= 6
 
 
+def believed_late(s: Story, *, error: int = 0) -> None:
+    """A forger's order shows at once; its answer comes seconds later."""
+    for t, phase in ((1_300, "inject"), (1_310, "injected"), (6_100, "healed")):
+        s.add("fault", t, fault="forged-requests", id="f", phase=phase, process="nemesis")
+    s.commit(1_000, 1, 3, partition_epoch=3)
+    s.read(1_200, 2, 4, process="reader")
+    s.add("leader_change", 1_500, node=2, role="leader", leader=2, leader_epoch=3, boot=1)
+    s.read(1_600, 2, 3, process="reader")
+    for api in ("LEADER_AND_ISR", "UPDATE_METADATA"):
+        s.add(
+            "forged", 6_000, invoke_t=1_400, node=2, api=api, lie="none", error=error,
+            partition_error=0, leader_epoch=3, process="forger",
+        )  # fmt: skip
+
+
+def test_while_a_forger_waits_for_its_answers_nobody_is_accused(spark: Any, tmp_path: Path) -> None:
+    stories = [_told(believed_late), _told(lambda s: believed_late(s, error=11))]
+    looks = (3_000, 5_000, 9_000)
+    told = found(spark, tmp_path, stories, looks)
+    assert told == [set(), {"led-by-another", "metadata-went-back"}]
+
+
 # -- when it is told ------------------------------------------------------------------------------
 
 
