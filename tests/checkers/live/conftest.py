@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from tests.checkers.conftest import MS, Story
 _NODES: Final = frozenset({"control_request", "leader_change", "replica_stop", "metadata_update"})
 _CLIENTS: Final = frozenset({"metadata", "produce", "fetch", "probe", "assignment"})
 END_MS: Final = 100_000
+_BROKERS: Final = 100
 
 
 class Growing:
@@ -63,10 +64,49 @@ def _file(home: Path, row: dict[str, Any]) -> Path:
 
 
 def found(
-    spark: Any, folder: Path, stories: Sequence[Story], looks_ms: Sequence[float] = (END_MS,)
+    spark: Any,
+    folder: Path,
+    stories: Sequence[Story],
+    looks_ms: Sequence[float] = (END_MS,),
+    apart: Sequence[int] = (),
 ) -> list[set[str]]:
-    """By story, the rules that were told of as broken."""
-    growing = Growing(spark, folder, stories)
+    """By story, the rules that were told of as broken. The stories are one trial, each with brokers
+    and topics of its own; those that are to be ``apart`` are trials of their own, for what is in
+    them counts for all of a trial."""
+    numbers = [n for n in range(len(stories)) if n not in apart]
+    whole = Story()
+    for n in numbers:
+        for kind, rows in stories[n].rows.items():
+            whole.rows.setdefault(kind, []).extend(_renamed(row, n) for row in rows)
+    growing = Growing(spark, folder, [whole, *(stories[n] for n in apart)])
     told = [one for at_ms in looks_ms for one in growing.look(at_ms)]
     told += growing.look(END_MS + HOLD_NS / MS + 1)
-    return [{one.rule for one in told if one.trial == n} for n in range(len(stories))]
+    rules: list[set[str]] = [set() for _ in stories]
+    for one in told:
+        of = apart[one.trial - 1] if one.trial else _whose(one)
+        rules[of].add(one.rule)
+    return rules
+
+
+def _renamed(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The same at other brokers, of another topic, by other clients."""
+    told = dict(row)
+    for name in ("node", "leader"):
+        if (told.get(name) or -1) >= 0:
+            told[name] += _BROKERS * number
+    if told.get("isr") is not None:
+        told["isr"] = [node + _BROKERS * number for node in told["isr"]]
+    for name in ("topic", "process", "id"):
+        if told.get(name) is not None:
+            told[name] = f"{told[name]}.{number}"
+    if told.get("partitions"):
+        told["partitions"] = [_renamed(part, number) for part in told["partitions"]]
+    if told.get("fault") and told.get("detail"):
+        told["detail"] = told["detail"].replace('"t-', f'"t.{number}-')
+    return told
+
+
+def _whose(one: Accusation) -> int:
+    """The story that it is of, by what was renamed."""
+    topics = [part for part in one.place if isinstance(part, str) and part.startswith("t.")]
+    return int(topics[0][2:]) if topics else int(one.place[0]) // _BROKERS

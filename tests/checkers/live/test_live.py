@@ -345,7 +345,8 @@ def test_what_consumers_read_is_held_against_what_was_promised(
     looks: tuple[float, ...], spark: Any, tmp_path: Path
 ) -> None:
     stories = [_told(tell) for tell, _ in OFFSETS.values()]
-    told = dict(zip(OFFSETS, found(spark, tmp_path, stories, looks), strict=True))
+    apart = [list(OFFSETS).index("a torn log")]  # nobody knows which
+    told = dict(zip(OFFSETS, found(spark, tmp_path, stories, looks, apart), strict=True))
     assert told == {name: rules for name, (_, rules) in OFFSETS.items()}
 
 
@@ -430,7 +431,7 @@ def believed_late(s: Story, *, error: int = 0) -> None:
 def test_while_a_forger_waits_for_its_answers_nobody_is_accused(spark: Any, tmp_path: Path) -> None:
     stories = [_told(believed_late), _told(lambda s: believed_late(s, error=11))]
     looks = (3_000, 5_000, 9_000)
-    told = found(spark, tmp_path, stories, looks)
+    told = found(spark, tmp_path, stories, looks, apart=[0, 1])
     assert told == [set(), {"led-by-another", "metadata-went-back"}]
 
 
