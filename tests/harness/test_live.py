@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,7 +56,7 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         shown = Shown(lambda *_: None, said.append, lambda lines: noted.append(list(lines)))
         with watched(tmp_path, shown):
             if block is not None:
-                block()
+                block(said)
         return said, noted
 
     return watch
@@ -72,7 +74,7 @@ with open(os.path.join(sys.argv[3], {LIVE_FILE!r}), "a") as out:
 
 
 def test_what_it_finds_is_told_once_and_it_ends_with_the_run(watch: Any) -> None:
-    said, noted = watch(_SAYS)
+    said, noted = watch(_SAYS, lambda said: _until(lambda: said))
     assert [line.split(": ")[1] for line in said] == [
         "truncation-loss",
         "3 looks, 7 CPU-s; not looked at",
@@ -93,25 +95,23 @@ def test_one_that_does_not_end_is_ended(
     monkeypatch.setattr(live, "_END_S", 0.2)
     pid = tmp_path / "pid"
     body = f"open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(999)"
-    said, _ = watch(body, lambda: _until(pid))
+    said, _ = watch(body, lambda _: _until(lambda: pid.exists() and pid.read_text()))
     assert said[0].startswith("live: the watch ended with -9")
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 
 
 def test_it_ends_when_the_run_is_interrupted(watch: Any) -> None:
-    def interrupted() -> None:
+    def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         watch("sys.stdin.read()", interrupted)
 
 
-def _until(path: Path) -> None:
-    import time
-
+def _until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 30
-    while not (path.exists() and path.read_text()) and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
