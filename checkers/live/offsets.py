@@ -42,7 +42,7 @@ _GONE: Final = frozenset({"acked-all-lost", "acked-all-moved"})
 _READ: Final = frozenset({"read-then-gone", "read-then-changed"})
 JUDGED_BY: Final[Mapping[str, frozenset[str]]] = {
     "acked-twice-otherwise": _GONE,
-    "acked-not-read": _GONE | _READ,
+    "acked-not-read": _GONE | _READ | {"inconsistent-offset"},  # read again, as it should be
     "read-twice-otherwise": _READ | {"inconsistent-offset"},
     "acked-skipped": _GONE | {"poll-skipped"},
 }

@@ -10,7 +10,6 @@ is new; it grows with leader changes, not with the load. What is certain of the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +31,8 @@ FENCING: Final = "fencing"
 SHOWN: Final = "metadata"
 TOLD_BY: Final = frozenset({"control_request", "forged", "leader_change", "metadata"})
 _REQUESTS: Final = TOLD_BY - {"metadata"}
+_GIVEN_NS: Final = 5_000_000_000
+"""Ample for one request, from when it was taken to when it was answered."""
 Row = Mapping[str, Any]
 
 
@@ -94,13 +95,10 @@ def _may_show(row: Row, intake: Intake) -> bool:
 
 
 def _stopped(row: Row, intake: Intake) -> bool:
-    """Whether that replica was stopped in that life of its broker before it was told: then its
-    epochs may have begun anew."""
-    ends = intake.died.get(row["node"], [])
-    place = bisect_right(ends, row["begin_t"])
-    begun = ends[place - 1] if place else 0
+    """Whether that replica was stopped after it had the newer epoch, or as it was given that: then
+    its epochs may have begun anew."""
     times = intake.silenced.stopped.get((row["node"], row["topic"], row["partition"]), ())
-    return any(begun <= t for t in times)
+    return any(row["newer_t"] - _GIVEN_NS <= t < row["begin_t"] for t in times)
 
 
 def _went_back(row: Row) -> Accusation:

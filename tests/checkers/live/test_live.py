@@ -42,8 +42,8 @@ def _led(s: Story, t: float, leader_epoch: int, **more: Any) -> None:
 
 
 def old_leader(s: Story) -> None:
-    _led(s, 1_000, 7)
-    _led(s, 2_000, 6)
+    _led(s, 11_000, 7)
+    _led(s, 12_000, 6)
 
 
 def went_back(s: Story, **more: Any) -> None:
@@ -62,9 +62,9 @@ def killed(tell: Tell, at_ms: float = 1_500) -> Tell:
     return told
 
 
-def stopped(tell: Tell, *, delete: bool = False) -> Tell:
+def stopped(tell: Tell, *, delete: bool = False, at_ms: float = 1_500) -> Tell:
     def told(s: Story) -> None:
-        s.add("replica_stop", 1_500, node=1, delete=delete, leader_epoch=8)
+        s.add("replica_stop", at_ms, node=1, delete=delete, leader_epoch=8)
         tell(s)
 
     return told
@@ -102,7 +102,9 @@ ORDERED: dict[str, tuple[Tell, str | None, set[str]]] = {
     "killed between, obeys": (killed(old_controller), FENCING, set()),
     "killed between, shows": (killed(went_back), SHOWN, set()),
     "killed before": (killed(old_controller, 100), FENCING, {"stale-controller-epoch-accepted"}),
-    "stopped between": (stopped(old_leader), None, set()),
+    "stopped between": (stopped(old_leader, at_ms=11_500), None, set()),
+    "stopped before": (stopped(old_leader), FENCING, {"stale-leader-epoch-accepted"}),
+    "stopped after": (stopped(old_leader, at_ms=13_000), FENCING, {"stale-leader-epoch-accepted"}),
     "deleted": (stopped(went_back, delete=True), None, set()),
     "deleted elsewhere": (deleted_elsewhere, None, set()),
     "made again": (made_again, None, set()),
