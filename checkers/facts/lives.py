@@ -99,10 +99,12 @@ def life_column(cuts: Mapping[int, Sequence[int]], begin: Column, end: Column) -
     looked at again and again in small parts costs more in jobs than in rows."""
     from pyspark.sql import functions as F
 
+    def by(ends: Column, t: Column) -> Column:
+        return F.size(F.filter(ends, lambda cut: cut <= t))
+
     life = F.lit(None).cast("int")
     for node, times in sorted(cuts.items()):
-        ends = F.lit(sorted(times))
-        first, last = (F.size(F.filter(ends, lambda c, t=t: c <= t)) for t in (begin, end))  # type: ignore[misc]
+        first, last = by(F.lit(list(times)), begin), by(F.lit(list(times)), end)
         life = F.when((F.col("node") == node) & (first == last), first).otherwise(life)
     known = F.col("node").isin(*cuts) if cuts else F.lit(False)
     return F.when(known, life).otherwise(F.lit(0))

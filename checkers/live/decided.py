@@ -7,7 +7,7 @@ are deleted are left to the end, for their namesakes begin anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.live.accusation import Accusation
@@ -23,7 +23,8 @@ CERTAIN: Final = frozenset(
      "isr-grew-in-election", "leader-not-in-sync", "isr-empty", "led-by-another", "role-went-back"}
 )  # fmt: skip
 """What the rest of `epochs` needs is told at the end: ZooKeeper's own log, whole topics."""
-Row = Mapping[str, Any]
+_UNCLEAN: Final = frozenset({"unclean-election", "isr-grew-in-election"})
+"""Lawful where brokers allow it."""
 
 
 def accused(history: History, intake: Intake) -> Iterator[Accusation]:
@@ -33,7 +34,7 @@ def accused(history: History, intake: Intake) -> Iterator[Accusation]:
         at = (where.get("topic"), where.get("partition"))
         if finding.rule not in CERTAIN or at[0] in intake.silenced.topics:
             continue
-        if finding.rule == "unclean-election" and intake.silenced.unclean:
+        if finding.rule in _UNCLEAN and intake.silenced.unclean:
             continue
         yield Accusation(
             promise=PROMISE.name,
@@ -41,16 +42,19 @@ def accused(history: History, intake: Intake) -> Iterator[Accusation]:
             arm=finding.arm,
             trial=finding.trial,
             says=finding.says,
-            t=_last(intake.small["leadership"], intake.small["leader_change"], at),
+            t=_last(intake, at),
             place=(*at, finding.says),
         )
 
 
-def _last(*parts: Sequence[Row] | tuple[Any, Any]) -> int:
+def _last(intake: Intake, at: tuple[Any, Any]) -> int:
     """When the newest row about that partition was written."""
-    *kinds, at = parts
     return max(
-        (row["t"] for rows in kinds for row in rows  # type: ignore[union-attr]
-         if (row.get("topic"), row.get("partition")) == at),
+        (
+            row["t"]
+            for kind in TOLD_BY
+            for row in intake.small[kind]
+            if (row.get("topic"), row.get("partition")) == at
+        ),
         default=0,
-    )  # fmt: skip
+    )

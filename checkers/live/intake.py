@@ -116,7 +116,8 @@ class Intake:
 
     def _silence(self, row: Mapping[str, Any]) -> None:
         kind, t, quiet = row["f"], row["t"], self.silenced
-        topic, partition = row.get("topic"), row.get("partition")
+        topic: Any = row.get("topic")
+        partition: Any = row.get("partition")
         if kind == "leadership" and row.get("incarnation") is not None:
             first = quiet.incarnations.setdefault((topic, partition), row["incarnation"])
             if first != row["incarnation"]:

@@ -134,7 +134,7 @@ def _ends(rows: Rows, intake: Intake) -> Rows:
     ends: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows.get("metadata", ()):
         names = ("process", "node", "topic", "partition", "leader_epoch", "type")
-        cuts = intake.died.get(row.get("node"), ())
+        cuts = intake.died.get(row["node"], ()) if row.get("node") is not None else ()
         times = (row.get("invoke_t") or 0, row["t"])
         lives = (bisect_right(cuts, t) for t in times)
         of = ends.setdefault((*(row.get(name) for name in names), *lives), [])
