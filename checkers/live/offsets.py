@@ -48,6 +48,8 @@ JUDGED_BY: Final[Mapping[str, frozenset[str]]] = {
 }
 LATE_NS: Final = 20_000_000_000
 MOST: Final = 200_000
+_READERS: Final = 62
+"""More of them are not told apart."""
 _RESETS: Final = frozenset({1, -139, -140})
 _RESET_NAMES: Final = frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "_LOG_TRUNCATION"})
 """librdkafka's own errors come by name."""
@@ -65,6 +67,8 @@ class Offsets:
     reach: dict[At, dict[str, tuple[int, int]]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     """Consumers that are members of groups, or were reset."""
+    bits: dict[str, int] = field(default_factory=dict)
+    """By consumer, its bit in ``readers``."""
     cut: int = 0
 
     def take(self, rows: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -72,25 +76,28 @@ class Offsets:
         for row in rows.get("assignment", ()):
             self.moved.add(row["process"])
         for row in rows.get("fetch", ()):
+            process = row["process"]
+            if process not in self.bits:
+                self.bits[process] = 1 << len(self.bits) if len(self.bits) < _READERS else 0
             if row.get("error") in _RESETS or row.get("failure") in _RESET_NAMES:
-                self.moved.add(row["process"])
+                self.moved.add(process)
             offset = row.get("offset")
             if row.get("type") != "ok" or offset is None or offset < 0:
                 continue
             of = self.reach.setdefault((row["topic"], row["partition"]), {})
-            first, last = of.get(row["process"], (offset, offset))
-            if offset < last:  # it was reset, or is accused of that in the end
-                self.moved.add(row["process"])
-            of[row["process"]] = (first, max(last, offset))
+            first, last = of.get(process, (offset, offset))
+            if offset < last or not self.bits[process]:
+                self.moved.add(process)  # it was reset, or is accused of that in the end
+            of[process] = (first, max(last, offset))
 
     def fold(self, history: History, now_t: int) -> list[Row]:
         """Take in what is new; answer the offsets at which something is certainly wrong. ``now_t``:
         up to when rows are there."""
-        parts = [part for part in (_acked(history), _read(history)) if part is not None]
-        if self.open is not None and self.open.num_rows:
-            parts.append(history.spark.createDataFrame(self.open))
+        parts = [part for part in (_acked(history), _read(history, self.bits)) if part is not None]
         if not parts:
             return []
+        if self.open is not None and self.open.num_rows:
+            parts.append(history.spark.createDataFrame(self.open))
         said = parts[0]
         for part in parts[1:]:
             said = said.unionByName(part)
@@ -99,7 +106,7 @@ class Offsets:
             F.max("acked_last").alias("acked_last"),
             F.min("least").alias("least"),
             F.max("most").alias("most"),
-            F.array_distinct(F.flatten(F.collect_list("readers"))).alias("readers"),
+            F.bit_or("readers").alias("readers"),
             F.max("t").alias("t"),
         )
         other = (F.col("least") != F.col("acked")) | (F.col("most") != F.col("acked"))
@@ -118,18 +125,23 @@ class Offsets:
         is_wrong = pc.is_valid(known["wrong"])
         wrong: list[Row] = known.filter(is_wrong).to_pylist()
         rest = known.filter(pc.invert(is_wrong)).drop_columns(["wrong"])
+        there = {at: self._there(at) for at in self.reach}
         keep = []
-        for row in rest.select([*_PLACE, "acked", "readers", "t"]).to_pylist():
-            young = row["t"] >= now_t - LATE_NS
-            if row["acked"] is None:
+        columns = (rest[name].to_pylist() for name in (*_PLACE, "acked", "readers", "t"))
+        for topic, partition, offset, acked, readers, t in zip(*columns, strict=True):
+            young, of = t >= now_t - LATE_NS, there.get((topic, partition), [])
+            if acked is None:
                 keep.append(young)
                 continue
-            there = self._there((row["topic"], row["partition"]))
-            passed = _passed(row, there)
+            passed = [
+                who for who, bit, first, last in of if not readers & bit and first <= offset < last
+            ]
             # Of what was cut nobody knows any more who had read it.
             if passed and not self.cut:
-                wrong.append({**row, "wrong": "acked-skipped", "missed": ", ".join(passed)})
-            reached = bool(there) and all(last >= row["offset"] for _, last in there.values())
+                row = {"topic": topic, "partition": partition, "offset": offset, "acked": acked}
+                row |= {"wrong": "acked-skipped", "missed": ", ".join(sorted(passed)), "t": t}
+                wrong.append(row)
+            reached = bool(of) and all(last >= offset for *_, last in of)
             keep.append(not passed and (young or not reached))
         rest = rest.filter(pa.array(keep, pa.bool_()))
         if rest.num_rows > MOST:
@@ -138,17 +150,10 @@ class Offsets:
         self.open = rest
         return wrong
 
-    def _there(self, at: At) -> dict[str, tuple[int, int]]:
-        """Who reads a partition in order."""
-        return {who: of for who, of in self.reach.get(at, {}).items() if who not in self.moved}
-
-
-def _passed(row: Row, there: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Those who had begun before that offset, went on past it, and never got it."""
-    offset, readers = row["offset"], row["readers"]
-    return sorted(
-        who for who, (first, last) in there.items() if first <= offset < last and who not in readers
-    )
+    def _there(self, at: At) -> list[tuple[str, int, int, int]]:
+        """Who reads a partition in order: its bit, and from where to where."""
+        of = self.reach[at].items()
+        return [(who, self.bits[who], *ends) for who, ends in of if who not in self.moved]
 
 
 def _acked(history: History) -> DataFrame | None:
@@ -163,23 +168,26 @@ def _acked(history: History) -> DataFrame | None:
         F.col("value").alias("acked_last"),
         none.alias("least"),
         none.alias("most"),
-        F.array().cast("array<string>").alias("readers"),
+        F.lit(0).cast("bigint").alias("readers"),
         "t",
     )
 
 
-def _read(history: History) -> DataFrame | None:
+def _read(history: History, bits: Mapping[str, int]) -> DataFrame | None:
     if not history.has("fetch"):
         return None
     rows = history.frame("fetch").where("type = 'ok' and offset >= 0")
     value, none = F.coalesce(F.col("value"), F.lit(NO_VALUE)), F.lit(None).cast("bigint")
+    reader = F.lit(0)
+    for process, bit in bits.items():
+        reader = F.when(F.col("process") == process, F.lit(bit)).otherwise(reader)
     return rows.select(
         *_PLACE,
         none.alias("acked"),
         none.alias("acked_last"),
         value.alias("least"),
         value.alias("most"),
-        F.array("process").alias("readers"),
+        reader.cast("bigint").alias("readers"),
         "t",
     )
 

@@ -45,6 +45,25 @@ class _Seen:
     """Offsets that are to be told of."""
     undecided: bool = False
     """There is something new for `decided`."""
+    shown: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    """By broker, its life, and partition: the newest leader epoch that it showed."""
+
+    def news(self, rows: Rows) -> Rows:
+        """The rows without answers that show once more what was the newest already: nothing that
+        came before them can be newer, and readers ask far more often than anything changes."""
+        kept = []
+        for row in sorted(rows.get("metadata", ()), key=lambda row: int(row["t"])):
+            cuts = self.intake.died.get(row.get("node") or 0, ())
+            lives = (bisect_right(cuts, row.get("invoke_t") or 0), bisect_right(cuts, row["t"]))
+            place = (row.get("node"), *lives, row.get("topic"), row.get("partition"))
+            epoch = row.get("leader_epoch")
+            if row.get("type") != "ok" or epoch is None:
+                continue
+            newest = self.shown.get(place, -1)
+            if epoch != newest:
+                kept.append(row)
+                self.shown[place] = max(epoch, newest)
+        return {**rows, "metadata": kept}
 
 
 class Watch:
@@ -93,8 +112,10 @@ class Watch:
         intake = seen.intake
         found: list[Accusation] = []
         if rows.keys() & order.TOLD_BY:
-            news = self._history(_ends(rows, intake), order.TOLD_BY, {})
-            seen.order = order.fold(news, seen.order, intake.died)
+            news = seen.news(rows)
+            if any(news.get(kind) for kind in order.TOLD_BY):
+                told = self._history(news, order.TOLD_BY, {})
+                seen.order = order.fold(told, seen.order, intake.died)
         found += order.accused(seen.order, intake)
         seen.undecided |= bool(rows.keys() & decided.TOLD_BY)
         seen.offsets.take(rows)
@@ -112,7 +133,8 @@ class Watch:
                 found += decided.accused(small, intake)
         if rows.keys() & FIGURED:
             known = {"leadership": intake.small["leadership"]}
-            self.figures.fold(self._history(rows, FIGURED, known), now_t)
+            figured = {**rows, "metadata": _superseded(rows, intake)}
+            self.figures.fold(self._history(figured, FIGURED, known), now_t)
         for one in found:
             if one.key not in self._told:
                 self._told.add(one.key)
@@ -128,18 +150,17 @@ class Watch:
         return History(self._spark, self._run, name="live", tables=tables, counts=counts)
 
 
-def _ends(rows: Rows, intake: Intake) -> Rows:
-    """Of answers that show the same in one life of a broker the first and the last: times are
-    bounds, and readers ask far more often than anything changes."""
-    ends: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows.get("metadata", ()):
-        names = ("process", "node", "topic", "partition", "leader_epoch", "type")
-        cuts = intake.died.get(row["node"], ()) if row.get("node") is not None else ()
-        times = (row.get("invoke_t") or 0, row["t"])
-        lives = (bisect_right(cuts, t) for t in times)
-        of = ends.setdefault((*(row.get(name) for name in names), *lives), [])
-        of[1:] = [row]
-    return {**rows, "metadata": [row for of in ends.values() for row in of]}
+def _superseded(rows: Rows, intake: Intake) -> list[dict[str, Any]]:
+    """Answers that show an epoch of which a newer one was committed by now."""
+    newest: dict[tuple[Any, ...], int] = {}
+    for row in intake.small["leadership"]:
+        at = (row.get("topic"), row.get("partition"))
+        newest[at] = max(newest.get(at, -1), row.get("leader_epoch") or -1)
+    return [
+        row
+        for row in rows.get("metadata", ())
+        if (row.get("leader_epoch") or 0) < newest.get((row.get("topic"), row.get("partition")), -1)
+    ]
 
 
 def _table(kind: str, rows: list[dict[str, Any]]) -> pa.Table:
