@@ -1,7 +1,6 @@
 """`--live`: a process beside the run that says what is already certain (`checkers.live`).
 
-It has its own JVM, one thread, the lowest priority that still gets anything done, and only reads
-what the run writes. What it finds is told in lines and stays in the run's ``live.jsonl``; the
+It has its own JVM, one thread and a lower priority than the run's, and only reads what that writes. What it finds is told in lines and stays in the run's ``live.jsonl``; the
 verdict is judging's alone, and a watch that fails changes nothing about the run.
 """
 
@@ -23,8 +22,10 @@ from harness.progress import Shown
 from harness.report import units
 
 LOG_FILE: Final = "live.log"
-_END_S: Final = 20.0
-"""For its last look; then it is killed."""
+_END_S: Final = 60.0
+"""For its last look, when nothing else runs any more; then it is killed."""
+_INTERRUPTED_S: Final = 10.0
+"""The same when somebody waits for the run to end."""
 _LOOK_S: Final = 0.25
 FIGURES: Final = {"control": "control latency", "staleness": "age of stale answers"}
 """By their names in a line (`checkers.live.figures`)."""
@@ -39,11 +40,13 @@ def watched(folder: Path, shown: Shown) -> Iterator[None]:
         over = threading.Event()
         telling = threading.Thread(target=_tell, args=(folder, shown, over), daemon=True)
         telling.start()
+        end_s = _INTERRUPTED_S
         try:
             with interruptible():
                 yield
+            end_s = _END_S
         finally:
-            code = _end(process)
+            code = _end(process, end_s)
             over.set()
             telling.join()
             if code:
@@ -61,11 +64,11 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
+def _end(process: subprocess.Popen[bytes], end_s: float) -> int:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        return process.wait(_END_S)
+        return process.wait(end_s)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()

@@ -23,7 +23,8 @@ from checkers.live.tail import live_trials
 from checkers.live.watch import Watch
 from checkers.spark import end, session, tuned
 
-_NICE: Final = 10
+_NICE: Final = 5
+"""As whoever judges beside a run: a broker that waits for a processor is a broker that is late."""
 _MEMORY: Final = "512m"
 _LAST_LOOKS: Final = 20
 """So often it goes on, where a look leaves something unread."""
