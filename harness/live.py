@@ -1,7 +1,8 @@
 """`--live`: a process beside the run that says what is already certain (`checkers.live`).
 
-It has its own JVM, one thread and a lower priority than the run's, and only reads what that writes. What it finds is told in lines and stays in the run's ``live.jsonl``; the
-verdict is judging's alone, and a watch that fails changes nothing about the run.
+It has its own JVM, one thread and a lower priority than the run's, and only reads what that writes.
+What it finds is told in lines and stays in the run's ``live.jsonl``; the verdict is judging's
+alone, and a watch that fails changes nothing about the run.
 """
 
 from __future__ import annotations
