@@ -73,12 +73,17 @@ def run(
         list[str] | None,
         typer.Argument(help="Scenarios (default: the profile's); see `biplane scenarios`"),
     ] = None,
-    profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
+    profile: Annotated[str, typer.Option(help="smoke, ci, nightly or soak")] = "smoke",
     seed: Annotated[int | None, typer.Option(help="Repeat a run (default: drawn, printed)")] = None,
     planes: Annotated[str | None, typer.Option(help="single,dual,priority")] = None,
     store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
-    time_limit: Annotated[float | None, typer.Option(help="Seconds of chaos a trial")] = None,
-    rounds: Annotated[int | None, typer.Option(help="How often each arm is run")] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(help="Chaos a trial (8, 90s, 2m); of a soak the whole of it (6h; default 1h)"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How often each arm is run; of a soak: at most so often")
+    ] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
     sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
     kafka_version: Annotated[
@@ -96,8 +101,17 @@ def run(
     yes: Annotated[
         bool, typer.Option("--yes", help="Yes to faults in clusters that run already, unasked")
     ] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="A soak goes on after an invalid round")
+    ] = False,
+    keep_rounds: Annotated[
+        int | None, typer.Option(help="Of a soak's valid rounds so many keep their history (3)")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Say what is certain while it goes on, in seconds")
+    ] = False,
 ) -> None:
-    """Play scenarios and judge them."""
+    """Play scenarios and judge them; with --profile=soak round after round, with new seeds."""
     from checkers.judging.verdict import worst_exit_code
     from harness.consent import with_consent
     from harness.progress import show_progress
@@ -108,13 +122,16 @@ def run(
     from harness.settings import Settings
 
     _use_kafka(kafka_home)
+    soaks, limit_s = profile == "soak", _seconds(time_limit, "--time-limit")
+    if not soaks and (keep_going or keep_rounds is not None):
+        raise typer.BadParameter("--keep-going, --keep-rounds: allowed with --profile=soak")
     settings = Settings.of(
         profile=profile,
         seed=seed,
         planes=planes,
         store=store,
-        time_limit_s=time_limit,
-        rounds=rounds,
+        time_limit_s=None if soaks else limit_s,
+        rounds=None if soaks else rounds,
         runtime=runtime,
         sut=sut,
         kafka_version=kafka_version,
@@ -123,16 +140,21 @@ def run(
         overrides=cli_history.pairs(config or [], "--config"),
         keep_data=keep_data,
         agreed=yes,
+        live=live,
     )
     for name in names or []:
         if name not in SCENARIOS:
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
-    chosen = names or [n for n, s in SCENARIOS.items() if profile in s.profiles]
-    settings = with_consent(settings, [SCENARIOS[name] for name in chosen])
+    names = names or [n for n, s in SCENARIOS.items() if profile in s.profiles]
+    settings = with_consent(settings, [SCENARIOS[name] for name in names])
     typer.echo(f"seed {settings.seed}, profile {settings.profile.name}, store {settings.store}")
+    if soaks:
+        wish = {"limit_s": limit_s, "most_rounds": rounds, "keep": keep_rounds}
+        given = {name: value for name, value in wish.items() if value is not None}
+        raise typer.Exit(_soak(names, settings, {**given, "keep_going": keep_going}))
     outcomes = []
     with show_progress(sys.stdout) as progress:
-        for name in chosen:
+        for name in names:
             try:
                 outcomes.append(play(SCENARIOS[name], settings, progress))
             except Skipped as why:
@@ -143,6 +165,35 @@ def run(
     for line in summarise(outcomes):
         typer.echo(line)
     raise typer.Exit(worst_exit_code(o.verdict.exit_code for o in outcomes))
+
+
+def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
+    """A soak's exit code; what it tells is told."""
+    from harness.progress import show_progress
+    from harness.run import Skipped
+    from harness.scenarios import SCENARIOS
+    from harness.soak.rounds import Soak, Wish
+    from harness.soak.words import summary
+
+    with show_progress(sys.stdout) as shown:
+        one = Soak([SCENARIOS[n] for n in names], settings, Wish(**wish), shown)
+        try:
+            account = one.run()
+        except Skipped as why:
+            typer.echo(f"skipped {why}")
+            return 2
+    for line in summary(account, one.folder):
+        typer.echo(line)
+    return account.exit_code
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    from harness.studies.ledger import seconds_of
+
+    try:
+        return None if text is None else seconds_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from None
 
 
 @app.command()

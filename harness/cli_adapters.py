@@ -47,7 +47,7 @@ def probe(
 def check(files: Annotated[list[Path], typer.Argument(help="Description files")]) -> None:
     """Say what is wrong with description files, or which scenarios their systems can play. Of a
     file about a cluster that runs already only the former: nothing is asked (see probe)."""
-    from harness.run import Skipped, arms_of, draw_plan
+    from harness.run import Skipped, arms_of, plan_of
     from harness.scenarios import SCENARIOS
     from harness.scenarios.base import unheard, unjudged
     from harness.settings import Settings
@@ -70,7 +70,7 @@ def check(files: Annotated[list[Path], typer.Argument(help="Description files")]
             except Skipped as why:
                 typer.echo(f"  no   {str(why).replace(f'{FILE}{file} ', '')}")
                 continue
-            plan = draw_plan(scenario, settings)
+            plan = plan_of(scenario, settings)
             silent = unheard(scenario, plan, sut, settings.profile)
             silent |= unjudged(scenario.checks, sut)
             but = f", not judged: {', '.join(silent)}" if silent else ""

@@ -122,7 +122,7 @@ def serve(
 ) -> None:
     """Look at a store's runs in a browser, on loopback, until Ctrl-C."""
     from checkers.history import HistoryError
-    from harness.runs.serve import server
+    from harness.runs.serve import LIVE, server
 
     try:
         looking = server(store, port)
@@ -130,7 +130,7 @@ def serve(
         raise HistoryError(f"--port {port}: {error.strerror}; allowed: another one, or 0") from None
     with looking:
         host, bound = looking.server_address[:2]
-        typer.echo(f"http://{host!s}:{bound}/ (Ctrl-C ends it)")
+        typer.echo(f"http://{host!s}:{bound}/, a run with --live: {LIVE} there (Ctrl-C ends it)")
         try:
             looking.serve_forever()
         except KeyboardInterrupt:

@@ -32,7 +32,7 @@ _STOPPED: Final = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("biplane", "biplane: fault injection for a broker's control plane")
-    profiles = "; ".join(f"{p.name}: {p.says}" for p in PROFILES.values())
+    profiles = "; ".join(f"{p.name}: {p.says}" for p in PROFILES.values() if p.name != "soak")
     group.addoption("--profile", default="smoke", help=f"how much: {profiles} (default: smoke)")
     group.addoption("--seed", type=int, default=None, help="repeat a run (default: drawn, printed)")
     group.addoption(
@@ -105,6 +105,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _settings(config: pytest.Config) -> Settings:
     option = config.getoption
+    if option("--profile") == "soak":
+        raise SettingsError("--profile: 'soak'; allowed with `biplane run --profile=soak`")
     return Settings.of(
         profile=option("--profile"),
         seed=option("--seed"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.run import draw_plan, lacks_of
+from harness.run import lacks_of, plan_of
 from harness.runtime.protocol import Runtime
 from harness.runtime.select import get_runtime
 from harness.scenarios import SCENARIOS
@@ -113,7 +113,7 @@ def _scenario(
     sut: ExternalSystem, scenario: Scenario, settings: Settings, runtime: Runtime
 ) -> Playable:
     lacks = list(lacks_of(scenario, settings, sut, runtime))
-    kept, skipped = sut.playable(draw_plan(scenario, settings))
+    kept, skipped = sut.playable(plan_of(scenario, settings))
     silent = unjudged(scenario.checks, sut)
     configs = sorted(scenario.overrides)
     if configs:

@@ -1,40 +1,71 @@
-"""Progress on a terminal: one live line on a tty, one line a phase elsewhere (a CI's log)."""
+"""What a run shows while it goes on: on a terminal a live line and a panel, on a CI's log one line
+a phase; and lines that stay."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from dataclasses import dataclass
+from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 Report = Callable[[str, str], None]
 
 
-def tolerant(report: Report) -> Report:
+def _nowhere(_: Any) -> None:
+    """Nobody looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """``report``: where a run has got to (where, what); ``say``: a line that stays; ``note``: what
+    the panel shows from now on, nothing on a log."""
+
+    report: Report
+    say: Callable[[str], None] = _nowhere
+    note: Callable[[Sequence[str]], None] = _nowhere
+
+    def __call__(self, where: str, what: str) -> None:
+        self.report(where, what)
+
+
+def tolerant(report: Report) -> Shown:
     """The same, for those who have something to end: a terminal that is gone is no obstacle."""
+    shown = report if isinstance(report, Shown) else Shown(report)
 
     def tell(where: str, what: str) -> None:
         with suppress(OSError, ValueError):
-            report(where, what)
+            shown.report(where, what)
 
-    return tell
+    def say(line: str) -> None:
+        with suppress(OSError, ValueError):
+            shown.say(line)
+
+    def note(lines: Sequence[str]) -> None:
+        with suppress(OSError, ValueError):
+            shown.note(lines)
+
+    return Shown(tell, say, note)
 
 
 @contextmanager
-def show_progress(stream: TextIO) -> Iterator[Report]:
+def show_progress(stream: TextIO) -> Iterator[Shown]:
     """Yield a function (where, what). On a log, a step is printed once, counters left out."""
     if stream.isatty():
-        with _live(stream) as report:
-            yield report
+        with _live(stream) as shown:
+            yield shown
     else:
         yield _lines(stream)
 
 
 @contextmanager
-def _live(stream: TextIO) -> Iterator[Report]:
+def _live(stream: TextIO) -> Iterator[Shown]:
     console = Console(file=stream)
     columns = (
         SpinnerColumn(),
@@ -43,12 +74,23 @@ def _live(stream: TextIO) -> Iterator[Report]:
         TextColumn("[bold]{task.fields[what]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("run", total=None, where="", what="")
-        yield lambda where, what: progress.update(task, where=where, what=what)
+    progress = Progress(*columns, console=console)
+    task = progress.add_task("run", total=None, where="", what="")
+    noted: list[str] = []
+
+    def screen() -> Group:
+        text = Text("\n".join(noted), no_wrap=True, overflow="ellipsis")
+        return Group(progress, *([Panel(text, title="live", title_align="left")] if noted else ()))
+
+    with Live(console=console, transient=True, refresh_per_second=8, get_renderable=screen):
+        yield Shown(
+            lambda where, what: progress.update(task, where=where, what=what),
+            lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
+            lambda lines: noted.__setitem__(slice(None), list(lines)),
+        )
 
 
-def _lines(stream: TextIO) -> Report:
+def _lines(stream: TextIO) -> Shown:
     begun = time.monotonic()
     last: tuple[str, str] = ("", "")
 
@@ -61,4 +103,4 @@ def _lines(stream: TextIO) -> Report:
                 f"[{time.monotonic() - begun:6.1f} s] {where}: {step[1]}", file=stream, flush=True
             )
 
-    return report
+    return Shown(report, lambda line: print(line, file=stream, flush=True))

@@ -22,7 +22,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -38,7 +38,8 @@ from harness.clock import tie_clocks, widen
 from harness.disk import room
 from harness.history import FinishReport, LiveTrial, finish
 from harness.interrupts import check, interruptible, uninterrupted
-from harness.progress import tolerant
+from harness.live import unconfirmed, watched
+from harness.progress import Shown, tolerant
 from harness.runs.index import INDEX_FILE, note
 from harness.runs.machine import machine_facts
 from harness.runs.rows import NotARun
@@ -121,7 +122,11 @@ class Recorded:
 
 def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
-    return conclude(record_run(scenario, settings, progress, on_stopping=_start_spark), progress)
+    shown = tolerant(progress)
+    outcome = conclude(record_run(scenario, settings, shown, on_stopping=_start_spark), shown)
+    for line in unconfirmed(outcome.folder, outcome.results) if settings.live else ():
+        shown.say(line)
+    return outcome
 
 
 def record_run(
@@ -133,7 +138,8 @@ def record_run(
 ) -> Recorded:
     """Play every trial and finish the history; raises as `run` does. ``on_stopping`` is called when
     all that is left of the last trial is to stop its nodes, with the run's folder."""
-    begun, progress = time.monotonic(), tolerant(progress)
+    begun, shown = time.monotonic(), tolerant(progress)
+    progress = shown
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
@@ -145,7 +151,7 @@ def record_run(
         if isinstance(arm.sut, RunsAlready) and not settings.agreed:
             raise SettingsError(f"{arm.sut.file}: {NOT_AGREED}")
     settings = replace(settings, profile=settings.profile.patient(settled_s(arms)))
-    plan = draw_plan(scenario, settings)
+    plan = plan_of(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"
     folder = (settings.store / scenario.name / run_id).absolute()
     try:
@@ -167,7 +173,7 @@ def record_run(
     try:
         with uninterrupted():
             try:
-                with interruptible():
+                with interruptible(), _watched(settings, folder, shown):
                     _play(trials, scenario, settings, arms, plan, folder, progress, on_stopping)
             except KeyboardInterrupt:
                 record["interrupted"] = True
@@ -190,6 +196,10 @@ def record_run(
         keep_data=settings.keep_data,
         seconds=time.monotonic() - begun,
     )
+
+
+def _watched(settings: Settings, folder: Path, shown: Shown) -> AbstractContextManager[None]:
+    return watched(folder, shown) if settings.live else nullcontext()
 
 
 def _start_spark(folder: Path) -> None:
@@ -346,7 +356,7 @@ def lacks_of(
     theirs = isinstance(sut, RunsAlready)  # a runtime can do nothing to what it did not start
     missing = scenario.needs - sut.capabilities - (frozenset() if theirs else runtime.capabilities)
     if isinstance(sut, RunsAlready):
-        kept, skipped = sut.playable(draw_plan(scenario, settings))
+        kept, skipped = sut.playable(plan_of(scenario, settings))
         if skipped and not kept.entries:
             reasons = {entry.fault: why for entry, why in skipped}
             says = "; ".join(f"{fault}: {why}" for fault, why in reasons.items())
@@ -392,7 +402,8 @@ def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
             yield arm, trial
 
 
-def draw_plan(scenario: Scenario, settings: Settings) -> Plan:
+def plan_of(scenario: Scenario, settings: Settings) -> Plan:
+    """What a run with these settings plays."""
     if settings.plan is not None:
         return Plan.load(settings.plan)
     rng = random.Random(f"{settings.seed}:{scenario.name}")

@@ -78,6 +78,15 @@ PROFILES: Final = {
             says="the chaos stage of a CI",
         ),
         Profile(name="nightly", chaos_s=120.0, warmup_s=5.0, settle_s=9.0, rounds=5, says="hours"),
+        # Of one round; how many there are is `harness.soak`'s.
+        Profile(
+            name="soak",
+            chaos_s=60.0,
+            warmup_s=2.0,
+            settle_s=9.0,
+            rounds=1,
+            says="rounds with new seeds for as long as --time-limit says (biplane run)",
+        ),
     )
 }
 
@@ -103,6 +112,8 @@ class Settings:
     """Keep the brokers' log directories of a valid run too (those of any other are always kept)."""
     agreed: bool = False
     """Whether somebody said yes to faults in clusters that run already (``external:``)."""
+    live: bool = False
+    """Say what is certain while it goes on (`harness.live`)."""
 
     @classmethod
     def of(
@@ -122,6 +133,7 @@ class Settings:
         keep_data: bool = False,
         agreed: bool = False,
         kafka_version: str | None = None,
+        live: bool = False,
     ) -> Settings:
         chosen = PROFILES.get(profile)
         if chosen is None:
@@ -152,6 +164,7 @@ class Settings:
             overrides=dict(overrides or {}),
             keep_data=keep_data,
             agreed=agreed,
+            live=live,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ its rows or columns mean. A fact judges nothing.
     accounts     what became of every value: offered, and found (or not) in the final log
     disputes     what every witness says of one offset
     control_requests control requests as brokers handled them and forgers had them answered
+    epoch_bounds by epoch, when a broker knew it and when it was last told it
     replicas     every replica's log at the final read, beside its leader's
     after_healing what the cluster was like in the end, and what nothing can be held against
     topics       which topics are there in the end

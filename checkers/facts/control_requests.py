@@ -34,6 +34,11 @@ def requests(history: History) -> DataFrame:
 
 
 def _requests(history: History) -> DataFrame:
+    return with_life(history, all_requests(history), F.col("begin_t"), F.col("end_t"))
+
+
+def all_requests(history: History) -> DataFrame:
+    """Those of `requests`, without their ``life``."""
     lived = (
         history.frame("control_request")
         .where(F.col("api").isin(*CONTROL_APIS))
@@ -74,8 +79,7 @@ def _requests(history: History) -> DataFrame:
             "t",
         )
     )
-    rows = lived.unionAll(forged).where(F.col("api").isin(*CONTROL_APIS))
-    return with_life(history, rows, F.col("begin_t"), F.col("end_t"))
+    return lived.unionAll(forged).where(F.col("api").isin(*CONTROL_APIS))
 
 
 def counted(history: History) -> list[dict[str, Any]]:
@@ -102,6 +106,11 @@ def answered_leader_epochs(history: History) -> DataFrame:
 
 
 def _answered(history: History) -> DataFrame:
+    return with_life(history, all_answered(history), F.col("begin_t"), F.col("end_t"))
+
+
+def all_answered(history: History) -> DataFrame:
+    """Those of `answered_leader_epochs`, without their ``life``."""
     rows = history.frame("control_request").where("error = 0 and api != 'UPDATE_METADATA'")
     lived = rows.select(
         *("arm", "trial", "node", *REQUEST[:3]),
@@ -125,8 +134,7 @@ def _answered(history: History) -> DataFrame:
         )
     )
     both = lived.unionAll(forged)
-    both = both.where("error is not null and leader_epoch >= 0 and topic is not null")
-    return with_life(history, both, F.col("begin_t"), F.col("end_t"))
+    return both.where("error is not null and leader_epoch >= 0 and topic is not null")
 
 
 def known_leader_epochs(history: History, *, in_one_life: bool = True) -> DataFrame:

@@ -114,6 +114,9 @@ class History:
         if not store.exists(base):
             left = [n for n in (f"{base}.unfinished", f"{base}.old") if store.exists(n)]
             hint = f" ({left[0]} is there: finish it with `biplane history finish`)" if left else ""
+            told = store.read_text("run.json") if store.exists("run.json") else ""
+            if '"evidence_dropped": true' in told:
+                hint = " (a soak gave its evidence back; results.json and report.html are kept)"
             raise HistoryError(
                 f"{store.root}: it has no folder 'history'{hint}; allowed: a run's folder"
             )

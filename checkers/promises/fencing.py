@@ -22,13 +22,11 @@ had been elected, because it had not heard of it yet. That is Kafka, not a bug.
 
 from __future__ import annotations
 
-import functools
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.control_requests import (
@@ -41,16 +39,16 @@ from checkers.facts.control_requests import (
     requests,
     without_anew,
 )
+from checkers.facts.epoch_bounds import bounds, folded, with_newer
 from checkers.facts.leadership import NEVER
 from checkers.facts.lives import with_life
-from checkers.facts.spans import latest
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
@@ -160,45 +158,11 @@ def _may_be_stale(history: History) -> list[str]:
     """The rules that a request may break: going by the bounds in time of all that had one epoch, it
     was not properly refused and came after a newer one was known. Only then are single requests
     worth looking at."""
-    rows = requests(history).where("life is not null")
-    taken = F.col("error") == 0
-    own = rows.where("own_broker_epoch is not null")
-    led = accepted_leader_epochs(history).where("life is not null")
-    applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
-    nobody, none = F.lit(None).cast("string"), F.lit(None).cast("int")
-    never = F.lit(None).cast("long")
-
-    def bounds(of: DataFrame, rule: str, epoch: str, known: Column, begun: Column) -> DataFrame:
-        """By place and epoch: known by then, and told for the last time."""
-        at = (F.col("topic"), F.col("partition")) if rule == "leader" else (nobody, none)
-        return of.select(
-            F.lit(rule).alias("rule"),
-            *ID,
-            *(column.alias(name) for column, name in zip(at, PLACE[-2:], strict=True)),
-            F.col(epoch).cast("long").alias("epoch"),
-            known.alias("known_t"),
-            begun.alias("begin_t"),
-        )
-
-    each = [
-        bounds(rows, "controller", "controller_epoch", F.when(taken, F.col("end_t")),
-               F.when(taken, F.col("begin_t"))),
-        bounds(own, "broker", "own_broker_epoch", F.col("end_t"), never),
-        bounds(rows.where("broker_epoch >= 0"), "broker", "broker_epoch", never,
-               F.when(taken, F.col("begin_t"))),
-        bounds(led, "leader", "leader_epoch", applied, F.col("begin_t")),
-    ]  # fmt: skip
-    changes = history.frame("leader_change").where("leader_epoch >= 0")
+    changes = None
     if history.has("leader_change"):
-        changes = with_life(history, changes, F.col("t"), F.col("t")).where("life is not null")
-        each.append(bounds(changes, "leader", "leader_epoch", latest(F.col("t")), never))
-    both = functools.reduce(lambda a, b: a.unionAll(b), each).where("epoch is not null")
-    folded = both.groupBy("rule", *PLACE, "epoch").agg(
-        F.min("known_t").alias("known_t"), F.max("begin_t").alias("begin_t")
-    )
-    down = Window.partitionBy("rule", *PLACE).orderBy(F.col("epoch").desc())
-    newer = F.min("known_t").over(down.rowsBetween(Window.unboundedPreceding, -1))
-    found = folded.withColumn("_newer_t", newer).where("_newer_t < begin_t")
+        changes = with_life(history, history.frame("leader_change"), F.col("t"), F.col("t"))
+    every = bounds(requests(history), accepted_leader_epochs(history), changes)
+    found = with_newer(folded(every)).where("newer_t < begin_t")
     rules = {row["rule"] for row in found.select("rule").distinct().collect()}
     return [rule for rule in _NAMES if rule in rules]
 

@@ -36,6 +36,8 @@ def _profile(profile: Any) -> list[str]:
     if not isinstance(profile, Mapping):
         return []
     words = ["--profile", str(profile.get("name"))]
+    if profile.get("name") == "soak":  # of which this was a round
+        return [*words, "--rounds", "1"]
     usual = PROFILES.get(str(profile.get("name")))
     if usual is None or profile.get("chaos_s") != usual.chaos_s:
         words += ["--time-limit", f"{profile.get('chaos_s'):g}"]

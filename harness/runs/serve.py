@@ -1,4 +1,5 @@
-"""The page over a store's runs on loopback, made anew at each look: `biplane serve STORE`.
+"""The page over a store's runs on loopback, made anew at each look: `biplane serve STORE`; and the
+run that is being watched now (`LIVE`).
 
 Only for looking: GET and HEAD, files of the store and nothing beside it, no listings. A page that
 somebody else's site sends a browser for under a name of its own (DNS rebinding) is refused.
@@ -7,6 +8,7 @@ somebody else's site sends a browser for under a name of its own (DNS rebinding)
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,10 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history import HistoryError
+from harness.runs import live_page
 from harness.runs.index import refresh
 from harness.runs.page import PAGE_FILE, render
 
 LOOPBACK: Final = "127.0.0.1"
+LIVE: Final = "/live"
+"""The run that is being watched now."""
 _NAMES: Final = frozenset({"localhost"})
 
 
@@ -31,20 +36,22 @@ class _Handler(SimpleHTTPRequestHandler):
         if not is_local(self.headers.get("Host", "")):
             self.send_error(HTTPStatus.FORBIDDEN, "Only by a name of this machine's loopback")
             return None
-        if self.path.split("?")[0].split("#")[0] in ("/", f"/{PAGE_FILE}"):
-            return self._page()
+        asked = self.path.split("?")[0].split("#")[0]
+        if asked in ("/", f"/{PAGE_FILE}"):
+            return self._made(lambda store: render(store, refresh(store, write=False).rows))
+        if asked == LIVE:
+            return self._made(live_page.render)
         place = Path(self.translate_path(self.path))
         if not place.is_file() or not inside(place, Path(self.directory)):
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
 
-    def _page(self) -> Any:
+    def _made(self, make: Callable[[Path], str]) -> Any:
         import io
 
-        store = Path(self.directory)
         try:
-            page = render(store, refresh(store, write=False).rows)
+            page = make(Path(self.directory))
         except (HistoryError, OSError) as error:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain=str(error))
             return None

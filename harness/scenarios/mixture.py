@@ -76,5 +76,5 @@ MIXTURE = Scenario(
     faults_may_collide=True,
     session_timeout_ms=2000,
     quiesce_s=30.0,
-    profiles=BEYOND_SMOKE,
+    profiles=(*BEYOND_SMOKE, "soak"),
 )

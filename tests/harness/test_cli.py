@@ -90,6 +90,10 @@ def test_it_says_which_one_it_is(biplane: Biplane) -> None:
         (["run", "--sut", "moon", "request-flood"], "allowed: dualplane"),
         (["run", "--mutants", "moon", "request-flood"], "skip-controller-epoch-check"),
         (["run", "--config", "x", "request-flood"], "allowed: name=value"),
+        (["run", "--time-limit", "soon", "request-flood"], "such as 90s, 20m or 2h"),
+        (["run", "--keep-going", "request-flood"], "allowed with --profile=soak"),
+        (["run", "--profile", "soak", "--time-limit", "800h"], "allowed: 1s to 720h"),
+        (["run", "--profile", "soak", "--keep-rounds", "-1"], "--keep-rounds: -1; allowed: 0"),
         (["check", "nowhere"], "allowed: a run's folder or a URI"),
         (["report", "nowhere"], "no run.json"),
         (["mutants", "moon"], "allowed: skip-controller-epoch-check"),
@@ -141,6 +145,32 @@ def test_the_pytest_plugin_refuses_bad_options() -> None:
     )
     assert done.returncode == 254
     assert "allowed: smoke, ci, nightly" in done.stdout + done.stderr
+
+
+def test_a_soak_plays_rounds_and_ends_with_the_worst(
+    biplane: Biplane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from harness.soak import rounds
+    from tests.harness.soak.test_rounds import Played
+
+    played = Played("valid", "unknown", "valid")
+    monkeypatch.setattr(rounds.Soak.__init__, "__kwdefaults__", {"play": played, "now": played.now})
+    code, out, _ = biplane("run", "--profile=soak", "--time-limit=5m", "--seed=3", "--planes=dual")
+    assert code == 2, out
+    assert [line.split(":")[0] for line in out.splitlines() if line.startswith("round ")] == [
+        f"round {n}, mixture, seed {rounds.seed_of(3, n)}" for n in (1, 2, 3)
+    ]
+    page = out.rpartition("page: ")[2].strip()
+    assert (tmp_path / page).is_file()
+
+
+def test_a_soak_is_no_test_of_pytests() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "harness/", "--profile=soak", "-p", "no:cacheprovider"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 254
+    assert "biplane run --profile=soak" in done.stdout + done.stderr
 
 
 def test_ctrl_c_is_an_unknown_and_says_that_the_history_is_kept(

@@ -13,7 +13,7 @@ from harness.settings import PROFILES, Settings, SettingsError
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"profile": "weekly"}, "--profile: 'weekly'; allowed: smoke, ci, nightly"),
+        ({"profile": "weekly"}, "--profile: 'weekly'; allowed: smoke, ci, nightly, soak"),
         ({"planes": "single,triple"}, "--planes: 'single,triple'; allowed: single, dual, priority"),
         ({"time_limit_s": 0}, "--time-limit: 0; allowed: 1 to 86400"),
         ({"rounds": 0}, "--rounds: 0; allowed"),

@@ -20,6 +20,8 @@ from pyarrow import parquet
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from faults.protocol import Entry
+from harness import live
+from harness.progress import Shown
 from harness.run import Outcome, conclude, record_run, run
 from harness.runtime.paths import registry_dir
 from harness.runtime.registry import records
@@ -59,10 +61,10 @@ def witnesses(outcome: Outcome, check: str) -> list[dict[str, Any]]:
 
 
 def test_the_kill_comes_first_with_this_seed(tmp_path: Path) -> None:
-    from harness.run import draw_plan
+    from harness.run import plan_of
 
     settings = Settings.of(store=tmp_path, seed=KILL_FIRST, time_limit_s=4)
-    plan = draw_plan(SCENARIOS["broker-restart"], settings)
+    plan = plan_of(SCENARIOS["broker-restart"], settings)
     assert [entry.fault for entry in plan.entries] == ["lagged-kill"]
 
 
@@ -77,11 +79,21 @@ def test_a_zombie_is_refused_and_a_sound_server_is_not_accused(tmp_path: Path) -
 
 
 def test_a_server_that_obeys_zombies_is_invalid(tmp_path: Path) -> None:
+    """It is told while the run goes on, too, and nothing that judging does not come to."""
+    told: list[str] = []
     outcome = play(
-        "zombie-controller", tmp_path, time_limit_s=6, mutants="skip-controller-epoch-check"
+        "zombie-controller",
+        tmp_path,
+        Shown(nothing, told.append),
+        time_limit_s=6,
+        mutants="skip-controller-epoch-check",
+        live=True,
     )
     assert outcome.verdict is Verdict.INVALID, outcome.reasons
     assert "stale-controller-epoch-accepted" in rules_of(outcome, "fencing")
+    assert any("live: fencing: stale-controller-epoch-accepted: node " in line for line in told)
+    assert not any("not confirmed" in line for line in told), told
+    assert live.read(outcome.folder)[-1]["what"] == "ended"
     events = witnesses(outcome, "fencing")[0]["events"]
     assert len(events) >= 2
     assert [e["t"] for e in events] == sorted(e["t"] for e in events)

@@ -40,5 +40,11 @@ def test_everything_else_is_there() -> None:
     ]  # fmt: skip
 
 
+def test_a_round_of_a_soak_is_played_once() -> None:
+    words = command(run_of(Settings.of(profile="soak", seed=7)))
+    assert words is not None
+    assert words[5:] == ["--profile", "soak", "--rounds", "1"]
+
+
 def test_a_run_that_says_nothing() -> None:
     assert command({}) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,34 @@ def test_the_page_is_of_now(store: Path, get: Any) -> None:
     a_run(store, 2)
     assert "<h1>2 runs</h1>" in get("/index.html")[1]
     assert not (store / "runs.parquet").exists(), "looking writes no table"
+
+
+def test_a_run_that_is_watched_is_shown(store: Path, get: Any) -> None:
+    assert "nothing was watched yet" in get("/live")[1]
+    run = a_run(store, 1)
+    lines = [
+        {"what": "began", "t": 1, "cpu_s": 6.0},
+        {"what": "finding", "promise": "fencing", "rule": "stale", "arm": "a", "trial": 0, "t": 1,
+         "says": "node 1 <obeyed>", "lag_ms": 2400},
+        {"what": "figures", "t": 2, "looks": 3, "took_s": 0.2, "cpu_s": 7.0, "rows": 10,
+         "arms": {"a": {"control": {"count": 5, "p50_ms": 1.0, "p99_ms": 8.0, "max_ms": 9.0}}}},
+    ]  # fmt: skip
+    written = "".join(json.dumps(line) + "\n" for line in lines)
+    (run / "live.jsonl").write_text(written + '{"what": "fin')  # being written
+    status, page = get("/live")
+    assert status == 200
+    for part in (
+        "1 rule broken",
+        "node 1 &lt;obeyed&gt;",
+        "2.4",
+        "It goes on.",
+        'http-equiv="ref',
+    ):
+        assert part in page
+    ended = {"what": "ended", "looks": 3, "cpu_s": 7.0, "left_out": {}}
+    (run / "live.jsonl").write_text(written + json.dumps(ended) + "\n")
+    assert "Nobody is watching now." in get("/live")[1]
+    assert get("/live", host="evil.example")[0] == 403
 
 
 def test_files_of_the_store_are_there(store: Path, get: Any) -> None:

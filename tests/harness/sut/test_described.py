@@ -9,7 +9,7 @@ import pytest
 
 from checkers.history import HistoryError
 from faults.protocol import Capability, Link
-from harness.run import Skipped, arms_of, draw_plan
+from harness.run import Skipped, arms_of, plan_of
 from harness.run import _asked as asked
 from harness.run import _not_judged as not_judged
 from harness.runtime.protocol import Address, Programs, SetupError
@@ -165,7 +165,7 @@ def test_a_black_box_is_asked_what_it_can_show_and_the_rest_is_named(tmp_path: P
     assert [arm.label for arm in arms_of(scenario, settings)] == ["box-single"]
     checks = asked((*scenario.checks, "succession", "epochs", "replicas"), [(box, {})])
     assert checks == ["stale-metadata", "truncation-loss", "epochs", "replicas"]
-    plan = draw_plan(scenario, settings)
+    plan = plan_of(scenario, settings)
     silent = not_judged(scenario, settings, box, plan)
     assert silent["fencing"] == "it lacks control-requests"
     assert silent["succession"] == "nobody tells who was elected controller"
@@ -206,7 +206,7 @@ def test_of_mute_brokers_that_is_judged_which_somebody_else_tells(
     whole: DescribedSystem, name: str, unheard_of: set[str]
 ) -> None:
     settings = Settings.of(seed=1)
-    plan = draw_plan(SCENARIOS[name], settings)
+    plan = plan_of(SCENARIOS[name], settings)
     found = unheard(SCENARIOS[name], plan, whole, settings.profile)
     assert set(found) == unheard_of
     assert unheard_of <= set(not_judged(SCENARIOS[name], settings, whole, plan))

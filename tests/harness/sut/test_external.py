@@ -17,7 +17,7 @@ from faults.registry import FAULTS
 from harness.cluster.external import ExternalCluster, cluster_of
 from harness.consent import with_consent
 from harness.probe import IN_THE_WAY, NO_ANSWER, READY, probed
-from harness.run import Skipped, arms_of, draw_plan, record_run
+from harness.run import Skipped, arms_of, plan_of, record_run
 from harness.run import _not_judged as not_judged
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import Address, Programs, SetupError
@@ -138,7 +138,7 @@ def test_whatever_writes_to_log_folders_or_settings_is_known() -> None:
 
 def test_commands_that_lack_cost_their_faults_and_not_the_scenario(system: Any) -> None:
     sut = system(brokers() + "ways: {start: [a], stop: [b]}\n")
-    plan = draw_plan(SCENARIOS["broker-restart"], Settings.of(seed=1))
+    plan = plan_of(SCENARIOS["broker-restart"], Settings.of(seed=1))
     kept, skipped = sut.playable(plan)
     assert {e.fault for e in kept.entries} == {"stop"}
     assert {e.fault: why for e, why in skipped} == {
@@ -164,7 +164,7 @@ def test_scenarios_are_played_in_full_in_part_or_not_at_all(system: Any) -> None
 
 def test_what_was_not_played_is_said_beside_the_verdict(system: Any) -> None:
     scenario, settings = SCENARIOS["broker-restart"], Settings.of(seed=1)
-    said = not_judged(scenario, settings, system(), draw_plan(scenario, settings))
+    said = not_judged(scenario, settings, system(), plan_of(scenario, settings))
     assert said["the fault lagged-kill"].startswith("not played: needs links between brokers")
     assert "the fault stop" not in said
 
@@ -200,7 +200,7 @@ STAGE = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=PROFILES["ci"])
 def test_no_name_of_a_scenarios_is_left(name: str) -> None:
     """Whatever a scenario calls its topics and groups: not one of them reaches the cluster."""
     scenario = SCENARIOS[name]
-    plan = draw_plan(scenario, Settings.of(seed=3, profile="ci"))
+    plan = plan_of(scenario, Settings.of(seed=3, profile="ci"))
     topics = {topic.name for topic in scenario.topics(STAGE)}
     own, own_plan = apart(scenario, plan, STAGE, TOKEN)
     assert {t.name for t in own.topics(STAGE)} == {f"{TOKEN}-{topic}" for topic in topics}

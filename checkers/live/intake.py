@@ -1,0 +1,148 @@
+"""Rows of one trial on their way to the rules: held back until whatever could excuse them is known.
+
+Clients and the harness write what they gathered every 20 ms, nodes at once. A row is let through
+when it is `HOLD_NS` old; and clients' files are read before those of the harness and the nodes, so
+that what had happened before a client wrote is known with it. What can only silence a finding (a
+broker's death, a forgery, a partition that was stopped, a topic that was deleted) counts from the
+moment it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checkers.facts.forgeries import believed
+from checkers.facts.lives import ENDS
+
+HOLD_NS: Final = 1_000_000_000
+Row = dict[str, Any]
+At = tuple[str, int]
+
+JUDGED: Final = frozenset(
+    {"metadata", "control_request", "forged", "leader_change", "leadership", "produce", "fetch",
+     "assignment", "probe"}
+)  # fmt: skip
+_SMALL: Final = frozenset({"leadership", "leader_change", "forged", "node_event"})
+"""Kinds that do not grow with the load: all of them are kept."""
+_FORGER: Final = "forged"
+_OVER: Final = frozenset({"healed", "failed"})
+"""Phases of a fault after which nothing comes of it."""
+
+
+@dataclass(slots=True)
+class Silenced:
+    """What nobody is accused of."""
+
+    topics: set[str] = field(default_factory=set)
+    """Deleted, or made again: epochs begin anew, and when it was asked for is told in the end."""
+    incarnations: dict[At, str] = field(default_factory=dict)
+    stopped: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
+    """(node, topic, partition): when (ns) it was stopped there."""
+    lied: set[tuple[int, str, int]] = field(default_factory=set)
+    """(node, topic, partition) of which a forger told that broker something it may believe."""
+    forged: set[At] = field(default_factory=set)
+    """Whose replicas a forger may have moved."""
+    torn: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By fault that cuts logs: what it says of itself."""
+    unclean: bool = False
+    """Who is elected may lack anything: the brokers allow that."""
+
+    def loss(self, at: At, offset: int) -> bool:
+        """Whether a record there may have gone lawfully."""
+        if self.unclean or at[0] in self.topics or at in self.forged:
+            return True
+        return any(_covers(detail, f"{at[0]}-{at[1]}", offset) for detail in self.torn.values())
+
+
+def _covers(detail: Mapping[str, Any], partition: str, offset: int) -> bool:
+    """As `checkers.judging.excuses` has it, whoever was in sync besides."""
+    if detail.get("mode", "cut") != "cut" or detail.get("partition") not in (None, partition):
+        return False
+    high = detail.get("next_offset")
+    return detail.get("from_offset", 0) <= offset and (high is None or offset < high)
+
+
+class Intake:
+    """Owned by one thread. ``let_through``: rows by kind that are certain now; ``small``: all rows
+    of the kinds that stay."""
+
+    def __init__(self, arm: str, trial: int, *, unclean: bool = False) -> None:
+        self.arm, self.trial = arm, trial
+        self.small: dict[str, list[Row]] = {kind: [] for kind in _SMALL}
+        self.silenced = Silenced(unclean=unclean)
+        self.forging: set[str] = set()
+        """Faults at work whose requests may be believed, and answered late: see `Watch`."""
+        self.died: dict[int, list[int]] = defaultdict(list)
+        """By node: when its lives end and begin, ascending."""
+        self._held: list[Row] = []
+
+    def take(self, row: Row) -> None:
+        kind = row["f"]
+        if kind in JUDGED and row.get("type") != "invoke":
+            self._held.append(row)
+        if kind == "node_event":
+            self.small[kind].append(self._placed(row))
+            if row.get("event") in ENDS and row.get("node") is not None:
+                insort(self.died[row["node"]], row["t"])
+        if kind == "fault" and _FORGER in (row.get("fault") or ""):
+            if row.get("phase") in _OVER:
+                self.forging.discard(row.get("id") or "")
+            else:
+                self.forging.add(row.get("id") or "")
+        self._silence(row)
+
+    def let_through(self, horizon_t: int) -> dict[str, list[Row]]:
+        """Rows up to that time (ns), by kind; with arm and trial."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        kept = []
+        for row in self._held:
+            if row["t"] > horizon_t:
+                kept.append(row)
+                continue
+            placed = self._placed(row)
+            found[row["f"]].append(placed)
+            if row["f"] in _SMALL:
+                self.small[row["f"]].append(placed)
+        self._held = kept
+        return found
+
+    def _placed(self, row: Row) -> Row:
+        return {**row, "arm": self.arm, "trial": self.trial}
+
+    def _silence(self, row: Mapping[str, Any]) -> None:
+        kind, t, quiet = row["f"], row["t"], self.silenced
+        topic: Any = row.get("topic")
+        partition: Any = row.get("partition")
+        if kind == "leadership" and row.get("incarnation") is not None:
+            first = quiet.incarnations.setdefault((topic, partition), row["incarnation"])
+            if first != row["incarnation"]:
+                quiet.topics.add(topic)
+        elif kind == "topic_deletion":
+            quiet.topics.add(topic)
+        elif kind == "replica_stop":
+            quiet.stopped.setdefault((row.get("node"), topic, partition), []).append(t)
+            if row.get("delete"):
+                quiet.topics.add(topic)
+        elif kind == "control_request" and row.get("api") == "STOP_REPLICA":
+            for part in row.get("partitions") or ():
+                place = (row.get("node"), part["topic"], part["partition"])
+                quiet.stopped.setdefault(place, []).append(t)
+        elif kind == "forged" and topic is not None:
+            self._forged(row, (topic, partition))
+        elif kind == "fault" and "torn" in f"{row.get('fault')}{row.get('detail')}":
+            name = row.get("id") or row.get("fault") or "?"
+            quiet.torn.setdefault(name, {}).update(json.loads(row.get("detail") or "{}"))
+
+    def _forged(self, row: Mapping[str, Any], at: At) -> None:
+        quiet = self.silenced
+        if row.get("api") == "STOP_REPLICA":
+            quiet.stopped.setdefault((row["node"], *at), []).append(row["t"])
+        if believed({"error": None, "partition_error": None, "lie": None, **row}):
+            quiet.lied.add((row["node"], *at))
+            if row.get("api") in ("LEADER_AND_ISR", "STOP_REPLICA"):
+                quiet.forged.add(at)

@@ -1,0 +1,128 @@
+"""Epochs that came after a newer one: requests to be refused, metadata that went back.
+
+The state is one row an epoch at a place (`checkers.facts.epoch_bounds`), folded in Spark with what
+is new; it grows with leader changes, not with the load. What is certain of the batch rules:
+
+    fencing         stale-controller-epoch-accepted, stale-broker-epoch-accepted: as they are;
+                    stale-leader-epoch-accepted: of replicas that nobody stopped in that life
+    stale-metadata  metadata-went-back: of topics that nobody deleted, and of what no forger told
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.control_requests import all_answered, all_requests
+from checkers.facts.epoch_bounds import BOUNDED, bound, bounds, folded, with_newer
+from checkers.facts.lives import life_column
+from checkers.live.accusation import Accusation
+from checkers.live.intake import Intake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+FENCING: Final = "fencing"
+SHOWN: Final = "metadata"
+TOLD_BY: Final = frozenset({"control_request", "forged", "leader_change", "metadata"})
+_REQUESTS: Final = TOLD_BY - {"metadata"}
+_GIVEN_NS: Final = 5_000_000_000
+"""Ample for one request, from when it was taken to when it was answered."""
+Row = Mapping[str, Any]
+
+
+def fold(
+    history: History, state: pa.Table | None, cuts: Mapping[int, Sequence[int]]
+) -> pa.Table | None:
+    """The state with the history's rows in it, and ``newer_t``. ``history``: what is new; ``cuts``:
+    when the lives of brokers end and begin, by node."""
+    rows = []
+
+    def lived(frame: DataFrame, begin: str, end: str) -> DataFrame:
+        return frame.withColumn("life", life_column(cuts, F.col(begin), F.col(end)))
+
+    if any(history.has(kind) for kind in _REQUESTS):
+        changes = history.frame("leader_change") if history.has("leader_change") else None
+        rows.append(
+            bounds(
+                lived(all_requests(history), "begin_t", "end_t"),
+                lived(all_answered(history).where("error = 0"), "begin_t", "end_t"),
+                None if changes is None else lived(changes, "t", "t"),
+            )
+        )
+    if history.has("metadata"):
+        reads = history.frame("metadata").where(
+            "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
+            "and invoke_t is not null"
+        )
+        reads = lived(reads, "invoke_t", "t").where("life is not null")
+        shown = bound(reads, SHOWN, "leader_epoch", F.col("t"), F.col("invoke_t"), at=True)
+        rows.append(shown)
+    if not rows:
+        return state
+    if state is not None:
+        rows.append(history.spark.createDataFrame(state.drop_columns(["newer_t"])))
+    whole = rows[0]
+    for more in rows[1:]:
+        whole = whole.unionByName(more)
+    return with_newer(folded(whole)).toArrow()
+
+
+def accused(state: pa.Table | None, intake: Intake) -> Iterator[Accusation]:
+    """All that the state proves."""
+    import pyarrow.compute as pc
+
+    if state is None:
+        return
+    broken = pc.less(state["newer_t"], state["begin_t"])
+    for row in state.filter(pc.fill_null(broken, False)).to_pylist():
+        if row["rule"] == SHOWN:
+            if not _may_show(row, intake):
+                yield _went_back(row)
+        elif row["rule"] != "leader" or not _stopped(row, intake):
+            yield _obeyed(row)
+
+
+def _may_show(row: Row, intake: Intake) -> bool:
+    quiet = intake.silenced
+    lied = (row["node"], row["topic"], row["partition"]) in quiet.lied
+    return lied or row["topic"] in quiet.topics
+
+
+def _stopped(row: Row, intake: Intake) -> bool:
+    """Whether that replica was stopped after it had the newer epoch, or as it was given that: then
+    its epochs may have begun anew."""
+    times = intake.silenced.stopped.get((row["node"], row["topic"], row["partition"]), ())
+    return any(row["newer_t"] - _GIVEN_NS <= t < row["begin_t"] for t in times)
+
+
+def _went_back(row: Row) -> Accusation:
+    return Accusation(
+        promise="stale-metadata",
+        rule="metadata-went-back",
+        arm=row["arm"],
+        trial=row["trial"],
+        says=f"node {row['node']} showed leader epoch {row['epoch']} of "
+        f"{row['topic']}-{row['partition']} after it had shown a newer one",
+        t=row["begin_t"],
+        place=tuple(row[name] for name in (*BOUNDED[3:], "epoch")),
+    )
+
+
+def _obeyed(row: Row) -> Accusation:
+    at = f" of {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
+    return Accusation(
+        promise=FENCING,
+        rule=f"stale-{row['rule']}-epoch-accepted",
+        arm=row["arm"],
+        trial=row["trial"],
+        says=f"node {row['node']} obeyed {row['rule']} epoch {row['epoch']}{at} after it had "
+        "accepted a newer one",
+        t=row["begin_t"],
+        place=tuple(row[name] for name in (*BOUNDED[3:], "epoch")),
+    )

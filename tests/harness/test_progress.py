@@ -1,0 +1,56 @@
+"""What a run says of itself: on a log each step once, and lines that stay wherever it is shown."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from harness.progress import Shown, show_progress, tolerant
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_a_line_stays(stream: io.StringIO) -> None:
+    with show_progress(stream) as shown:
+        shown("mixture a 1/2", "chaos, 3 s left")
+        shown.say("round 1: [valid] " + "x" * 200)
+    assert "round 1: [valid] " + "x" * 200 in stream.getvalue()
+
+
+def test_a_panel_shows_what_is_noted_last() -> None:
+    terminal = Terminal()
+    with show_progress(terminal) as shown:
+        shown("mixture a 1/2", "chaos")
+        shown.note(["broken: [fencing]"])
+    assert "broken: [fencing]" in terminal.getvalue()
+    log = io.StringIO()
+    with show_progress(log) as shown:
+        shown.note(["broken"])
+    assert not log.getvalue()
+
+
+def test_a_terminal_that_is_gone_is_no_obstacle() -> None:
+    def gone(*_: object) -> None:
+        raise OSError("gone")
+
+    shown = tolerant(Shown(gone, gone, gone))
+    shown("where", "what")
+    shown.say("line")
+    shown.note(["line"])
+
+
+def test_a_log_has_each_step_once() -> None:
+    log = io.StringIO()
+    with show_progress(log) as shown:
+        for left in (3, 2, 1):
+            shown("mixture a 1/2", f"chaos, {left} s left")
+        shown("mixture a 1/2", "healing")
+    assert [line.partition("] ")[2] for line in log.getvalue().splitlines()] == [
+        "mixture a 1/2: chaos",
+        "mixture a 1/2: healing",
+    ]
