@@ -9,7 +9,8 @@ was healed. They are few, one program writes them, and each has its place:
 
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
-kill, stop or pause that was put in place was killed, stopped or paused then. One trial is played
+kill, stop or pause that was put in place was killed, stopped or paused then; a flood's workers
+reach whom it names. One trial is played
 after the other: two of one time are one, told twice.
 
 Lawful, and similar: a fault that failed and healed again and again; a kill of a node that is being
@@ -40,7 +41,7 @@ Trial = tuple[str, int]
 def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
     """By trial, what cannot have been, in words."""
     phases, faults = _by_trial(history.rows("phase")), _by_trial(history.rows("fault"))
-    events = _by_trial(history.rows("node_event"))
+    events, floods = _by_trial(history.rows("node_event")), _by_trial(history.rows("flood"))
     for key in sorted(phases.keys() | faults.keys() | events.keys()):
         played = _by_id(faults.get(key, []))
         for why in (
@@ -48,6 +49,7 @@ def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
             *_faults(played),
             *_lives(events.get(key, [])),
             *_hands(phases.get(key, []), played, events.get(key, [])),
+            *_floods(played, floods.get(key, [])),
         ):
             yield key, why
     if not history.run.merged:
@@ -147,6 +149,18 @@ def _hands(
             ):
                 says = f"fault {name} ({rows[0]['fault']}) was in place on node {node}"
                 yield f"{says}, and that node has no such event"
+
+
+def _floods(played: Mapping[str, list[Row]], reached: Iterable[Row]) -> Iterator[str]:
+    """Whom a flood was laid on, and whom its workers reached."""
+    nodes: dict[str, set[int]] = {}
+    for row in reached:
+        nodes.setdefault(row["id"], set()).add(row["node"])
+    for name, rows in played.items():
+        named = {n for row in rows if row["phase"] == "injected" for n in row["nodes"] or ()}
+        if name in nodes and named and nodes[name] != named:
+            says = f"fault {name} ({rows[0]['fault']}) names nodes {sorted(named)}"
+            yield f"{says}, and its workers reached {sorted(nodes[name])}"
 
 
 def _over(rows: Iterable[Row]) -> int:

@@ -392,12 +392,14 @@ PROMISE: Final = Promise(
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched",
-        "phases, faults or nodes' lives in an order in which they cannot have been",
+        "phases, faults or nodes' lives in an order in which they cannot have been; a node that no "
+        "fault ended; two trials at once",
+        "rows of a time before that of what they come after",
     ),
     blind=(
         "what a node could not write from some moment until its end",
-        "rows of a client, or of the harness, that were lost after its file was read, but for what "
-        "they leave in other promises",
+        "in histories of before stored rows were counted: rows of a client, or of the harness, "
+        "that were lost after its file was read, but for what they leave in other promises",
     ),
     check=check,
 )

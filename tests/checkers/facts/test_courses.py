@@ -81,6 +81,10 @@ def tamper(story: Story, how: str) -> None:
             node(story, 250, "kill", 2)
         case "killed after the fault was over":
             node(story, 310, "kill", 2)
+        case "a flood on another":
+            fault(story, "flood", (230, "inject"), (240, "injected"), (280, "healed"))
+            for t, reached in ((250, 1), (260, 2)):
+                story.add("flood", t, id="flood-0", node=reached)
         # -- lawful ------------------------------------------------------------------------------
         case "waited in vain":
             story.add("phase", 450, name="quiesce", event="timeout")
@@ -107,6 +111,12 @@ def tamper(story: Story, how: str) -> None:
             node(story, 170, "start", 2)
         case "it failed, and nobody was killed":
             fault(story, "stop", (230, "inject"), (240, "failed"), (250, "healed"), nodes=[2])
+        case "a flood":
+            fault(story, "flood", (230, "inject"), (240, "injected"), (280, "healed"), nodes=[1, 2])
+            for t, reached in ((250, 1), (260, 2)):
+                story.add("flood", t, id="flood-0", node=reached)
+        case "a flood of which nothing is told":
+            fault(story, "flood", (230, "inject"), (240, "injected"), (280, "healed"))
         case "at one moment":
             phase_at(story, "warmup", "end", 200)
 
@@ -123,6 +133,10 @@ def tamper(story: Story, how: str) -> None:
         ("ready before it was started", "node 1 was started though it ran"),
         ("another node was killed", "node 2 had an event 'kill', and no fault of then names it"),
         ("another node is named", "fault kill-0 (kill) was in place on node 2, and that node has"),
+        (
+            "a flood on another",
+            "fault flood-0 (flood) names nodes [1], and its workers reached [1, ",
+        ),
         ("killed by nobody", "node 2 had an event 'kill', and no fault of then names it"),
         ("killed after the fault was over", "node 2 had an event 'kill'"),
     ],
@@ -139,7 +153,7 @@ def test_what_cannot_have_been(how: str, says: str) -> None:
     [
         *("as it was", "waited in vain", "healed again and again", "cut short", "at one moment"),
         *("killed while it was paused", "named in the details", "stopped while it warmed up"),
-        "it failed, and nobody was killed",
+        *("it failed, and nobody was killed", "a flood", "a flood of which nothing is told"),
     ],
 )
 def test_what_can_have_been(how: str) -> None:
