@@ -159,11 +159,10 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
             for state in (state for life in of for state in life):
                 sets = held.setdefault((key, state.partition_epoch), set())
                 sets.add((state.leader_epoch, tuple(sorted(state.isr or ()))))
-    lied = _lied_to(history)
-    logged = {key for key, _ in held}
+    lied, logged = _lied_to(history), from_log(history)
     for row in history.rows("isr_change"):
         key = key_of(row)
-        if key not in logged or None in (row["partition_epoch"], row["isr"]):
+        if key[:2] not in logged or None in (row["topic"], row["partition_epoch"], row["isr"]):
             continue
         outcome.saw(*key[:2], IN_SYNC)
         own = (row["leader_epoch"], tuple(sorted(row["isr"])))

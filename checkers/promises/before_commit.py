@@ -13,7 +13,8 @@ counts. What a forger made a broker believe is his, and counted. Later than it c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -38,7 +39,11 @@ _DID: Final = {
     "metadata": "showed",
     "control_send": "sent",
 }
+_SHOWN: Final = 50
+"""So many of one broker are told apart."""
 Row = Mapping[str, Any]
+Dated = tuple[Key, int]
+"""A leader epoch of a partition."""
 
 
 def before_commit(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -50,23 +55,17 @@ def before_commit(history: History, outcome: Outcome) -> Iterator[Finding]:
         for row in history.rows("forged")
         if row["topic"] and believed(row)
     }
-    for row in _acts(history):
+    for row in (*_roles(history, outcome, first), *_others(history, outcome, first)):
         key = key_of(row)
-        committed_t = first.get((key, row["leader_epoch"]))
-        if committed_t is None:
-            continue
-        outcome.saw(*key[:2], DATED)
-        if row["t"] >= committed_t:
-            continue
         if (key, row["node"]) in lied:
             outcome.excuse(*key[:2], _RULE, "forged", of=DATED)
-            continue
-        yield _finding(key, row, committed_t)
+        else:
+            yield _finding(key, row)
 
 
-def _first_writes(history: History) -> dict[tuple[Key, int], int]:
+def _first_writes(history: History) -> dict[Dated, int]:
     """When (ns, at the earliest) each leader epoch of a partition was first written."""
-    found: dict[tuple[Key, int], int] = {}
+    found: dict[Dated, int] = {}
     for row in history.rows("zk_write"):
         if row["what"] == "state" and row["topic"] is not None and row["leader_epoch"] is not None:
             one = (key_of(row), row["leader_epoch"])
@@ -75,25 +74,55 @@ def _first_writes(history: History) -> dict[tuple[Key, int], int]:
     return found
 
 
-def _acts(history: History) -> list[Row]:
-    """By kind, broker and leader epoch the first act (``t``, ns, at the latest)."""
-    found: dict[tuple[Any, ...], Row] = {}
+def _roles(history: History, outcome: Outcome, first: Mapping[Dated, int]) -> Iterator[Row]:
+    """Roles that were taken too early."""
     for row in history.rows("leader_change"):
-        if row["topic"] is not None and (row["leader_epoch"] or 0) >= 0:
+        if row["topic"] is None or row["leader_epoch"] is None:
+            continue
+        committed_t = first.get((key_of(row), row["leader_epoch"]))
+        if committed_t is not None:
+            outcome.saw(row["arm"], row["trial"], DATED)
             t = row["t"] + (row["error_ns"] or 0)
-            one = (*key_of(row), row["node"], row["leader_epoch"])
-            if one not in found or t < found[one]["t"]:
-                found[one] = {**row, "t": t, "kind": "leader_change"}
-    acts = list(found.values())
-    for kind, rows in (
-        ("metadata_update", _cached(history)),
-        ("metadata", shown_rows(history).withColumnRenamed("first_t", "_t")),
-        ("control_send", _sent(history)),
-    ):
-        if history.has(kind):
-            by = rows.groupBy(*TP, "node", "leader_epoch").agg(F.min("_t").alias("t"))
-            acts += [{**row, "kind": kind} for row in by.toArrow().to_pylist()]
-    return acts
+            if t < committed_t:
+                yield {**row, "t": t, "kind": "leader_change", "committed_t": committed_t}
+
+
+def _others(history: History, outcome: Outcome, first: Mapping[Dated, int]) -> list[Row]:
+    """By kind, broker and leader epoch the first act of those that came too early."""
+    kinds: dict[str, Callable[[History], DataFrame]] = {
+        "metadata_update": _cached,
+        "metadata": lambda of: shown_rows(of).withColumnRenamed("first_t", "_t"),
+        "control_send": _sent,
+    }
+    frames = [
+        acts(history).select(*TP, "node", "leader_epoch", "_t", F.lit(kind).alias("kind"))
+        for kind, acts in kinds.items()
+        if history.has(kind)
+    ]
+    if not frames:
+        return []
+    table = history.table(
+        [
+            {**dict(zip(TP, key, strict=True)), "leader_epoch": epoch, "committed_t": t}
+            for (key, epoch), t in first.items()
+        ],
+        "arm string, trial int, topic string, partition int, leader_epoch int, committed_t bigint",
+    )
+    acts = functools.reduce(lambda one, other: one.unionAll(other), frames)
+    by = acts.groupBy(*TP, "node", "leader_epoch", "kind").agg(F.min("_t").alias("t"))
+    dated = by.join(F.broadcast(table), [*TP, "leader_epoch"])
+    early = F.col("t") < F.col("committed_t")
+    one = F.struct("topic", "partition", "leader_epoch", "kind", "t", "committed_t")
+    told = dated.groupBy("arm", "trial", "node").agg(
+        F.count("*").alias("n"),
+        F.slice(F.sort_array(F.collect_list(F.when(early, one))), 1, _SHOWN).alias("early"),
+    )
+    found: list[Row] = []
+    for row in told.toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], DATED, row["n"])
+        place = {name: row[name] for name in ("arm", "trial", "node")}
+        found += [{**place, **act} for act in row["early"]]
+    return found
 
 
 def _cached(history: History) -> DataFrame:
@@ -109,7 +138,8 @@ def _sent(history: History) -> DataFrame:
     return each.where("leader_epoch >= 0")
 
 
-def _finding(key: Key, row: Row, committed_t: int) -> Finding:
+def _finding(key: Key, row: Row) -> Finding:
+    committed_t: int = row["committed_t"]
     arm, trial, topic, partition = key
     at = {"topic": topic, "partition": partition}
     early_ms = (committed_t - row["t"]) / 1e6

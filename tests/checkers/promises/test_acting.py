@@ -51,8 +51,9 @@ def shown(story: Story, t: float) -> Story:
     return story
 
 
-def counts_on(story: Story, version: int, *isr: int, epoch: int = 1) -> Story:
-    story.add("isr_change", 10, node=2, isr=list(isr), leader_epoch=epoch, partition_epoch=version)
+def counts_on(story: Story, version: int, *isr: int, epoch: int = 1, **more: Any) -> Story:
+    own = {"isr": list(isr), "leader_epoch": epoch, "partition_epoch": version, **more}
+    story.add("isr_change", 10, node=2, **own)
     return story
 
 
@@ -97,6 +98,10 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
     "the cache is ahead": (lambda: cached(decided(), 2, 7), "cached-otherwise"),
     "another set": (lambda: counts_on(decided(), 1, 2), "in-sync-otherwise"),
     "a set too early": (lambda: counts_on(decided(), 7, 1, 2, 3), "in-sync-otherwise"),
+    "a set of a partition of nobody's": (
+        lambda: counts_on(decided(), 1, 2, 3, partition=7),
+        "in-sync-otherwise",
+    ),
     "a set of another epoch": (
         lambda: counts_on(decided(), 1, 2, 3, epoch=0),
         "in-sync-otherwise",
