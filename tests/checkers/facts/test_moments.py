@@ -90,8 +90,7 @@ def test_before_and_not_before(spark: Any) -> None:
     names = list(edits)
     assert {names[trial] for trial in told} == set(BROKEN), told
     for trial, why in told.items():
-        assert len(why) == 1
-        assert BROKEN[names[trial]][1] in why[0]
+        assert any(BROKEN[names[trial]][1] in one for one in why), why
 
 
 def test_clocks_that_are_not_tied_date_nothing(spark: Any) -> None:
