@@ -263,6 +263,7 @@ def test_a_controller_that_says_what_it_did_not_commit(
         ("in another's epoch", 1),
         ("before it was elected", 1),
         ("nobody's log tells of elections", 0),
+        ("another trial's log does", 0),
     ],
 )
 def test_who_sends_was_elected(story: Any, spark: Any, how: str, broken: int) -> None:
@@ -284,6 +285,8 @@ def test_who_sends_was_elected(story: Any, spark: Any, how: str, broken: int) ->
         "before it was elected": (50, 1, 4),
         "nobody's log tells of elections": (300, 1, 6),
     }.get(how, (300, 1, 4))
+    if how.startswith("another trial"):
+        story.trial, epoch = 1, 6
     story.add("control_send", t + 1, node=node, to=3, controller_epoch=epoch, enqueue_t=t,
               api="LEADER_AND_ISR")  # fmt: skip
     assert judged(story, spark).counts.get("sent-out-of-office", 0) == broken
