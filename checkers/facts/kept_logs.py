@@ -123,18 +123,18 @@ def kept_logs(history: History) -> KeptLogs:
             *forgotten.get((arm, trial, topic, None), []),
             *forgotten.get(replica, []),
         ]
-        for t, kind, row in told.get(replica, ()):
+        for t, kind, one in told.get(replica, ()):
             promise = promised.get((replica, t))
-            if promise is None or any(promise.t <= at <= row["t"] for at in gone):
+            if promise is None or any(promise.t <= at <= one["t"] for at in gone):
                 continue
             compared[arm, trial] = compared.get((arm, trial), 0) + 1
-            low = row["to_offset"]
+            low = one["to_offset"]
             if low >= promise.end:
                 continue
-            if _was_taken(torn, replica, promise.t, row["t"], low):
+            if _was_taken(torn, replica, promise.t, one["t"], low):
                 taken[arm, trial] = taken.get((arm, trial), 0) + 1
                 continue
-            too_far.append(_shrunk(replica, promise, kind, row, low))
+            too_far.append(_shrunk(replica, promise, kind, one, low))
         said: _Known | None = None
         for t, kind, end in of:
             proofs = (said, promised.get((replica, t)))

@@ -220,8 +220,8 @@ def _senders(history: History) -> Iterator[Finding]:
         return
     at = latest(F.coalesce("enqueue_t", "t"))
     sent = history.frame("control_send").where("node is not null and controller_epoch is not null")
-    sent = sent.groupBy("arm", "trial", "node", "controller_epoch")
-    for row in sent.agg(F.min(at).alias("t"), F.count("*").alias("n")).toArrow().to_pylist():
+    by = sent.groupBy("arm", "trial", "node", "controller_epoch")
+    for row in by.agg(F.min(at).alias("t"), F.count("*").alias("n")).toArrow().to_pylist():
         trial = (row["arm"], row["trial"])
         elected_t = given.get((trial, row["node"], row["controller_epoch"]))
         if trial not in logged or (elected_t is not None and row["t"] >= elected_t):
