@@ -48,7 +48,8 @@ from checkers.facts.spans import error
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
-_AT_THE_START: Final = "log start"
+AT_THE_START: Final = "log start"
+"""So begins the reason of what was cut off a log's beginning."""
 _ALL: Final = 2**62
 """The end of a log that was deleted whole."""
 
@@ -86,7 +87,7 @@ def cuts(history: History) -> dict[Key, list[Cut]]:
 def _gather(history: History) -> dict[Key, list[Cut]]:
     bare: dict[Key, list[Cut]] = {}
     for row in history.rows("truncation"):
-        if (row["reason"] or "").startswith(_AT_THE_START):
+        if (row["reason"] or "").startswith(AT_THE_START):
             continue  # what may go there is told by topics and final logs (`accounts.lawful_start`)
         if row["from_offset"] is not None and row["from_offset"] > row["to_offset"]:
             cut = Cut(

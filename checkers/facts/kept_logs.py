@@ -15,6 +15,11 @@ controlled shutdown that deletes, a recovery that cuts too much, a role that beg
 log. A shrunken log is fetched again soon, and agrees with the others; who looks only at the end
 sees nothing of it, but while it lasts a record is on fewer disks than was promised.
 
+And a cut that is told of may not go so far: whatever acks=all promised of a broker while it was in
+sync, every later leader has (KIP-101: a follower cuts where its leader's epochs part from its own,
+and no longer at its high watermark), so that nobody makes it cut that. It is fetched again, and
+gone for good if its leader dies meanwhile.
+
 Lawful, and similar: a cut whose report comes just after the role that was taken up meanwhile
 (`_REPORTED_NS`). What a fault took from a log (``wipe-disk``; ``torn-tail``, where it cuts) is the
 harness's doing, and counted: as far as it cut, and no further. That it deleted a replica excuses no
@@ -30,6 +35,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.cuts import AT_THE_START
 from checkers.facts.decisions import from_log
 from checkers.facts.details import all_details
 from checkers.facts.forgeries import believed
@@ -46,6 +52,8 @@ _REPORTED_NS: Final = 5_000_000_000
 """So late a broker may say that it has cut its log."""
 _MARGIN_NS: Final = 100_000_000
 """What is acknowledged so shortly before a set changes, or a role begins, proves nothing."""
+_CUT_MARGIN_NS: Final = 1_000_000_000
+"""The same of a cut, which may be told of when it is over."""
 _TAKERS: Final = frozenset({"wipe-disk", "torn-tail"})
 
 
@@ -53,7 +61,7 @@ _TAKERS: Final = frozenset({"wipe-disk", "torn-tail"})
 class Shrunk:
     """``node``'s log of a partition had the offsets below ``before``, and later ended at ``after``.
     ``had``, of ``had_kind``, proves the one (a `leader_change`, or a `produce`), ``has`` the other
-    (a `leader_change` or a `log_end`)."""
+    (a `leader_change`, a `log_end`, or a `truncation` down to there)."""
 
     key: Key
     node: int
@@ -71,6 +79,8 @@ class KeptLogs:
 
     compared: Mapping[tuple[str, int], int]
     shrunk: list[Shrunk]
+    cut: list[Shrunk]
+    """Cut by its broker's own word, below what had been promised of it."""
     taken: Mapping[tuple[str, int], int]
     """By trial, how many ended earlier by what a fault took from the disk, and no earlier than
     that."""
@@ -96,17 +106,35 @@ def kept_logs(history: History) -> KeptLogs:
                 of.append((row["t"], kind, row))
     for of in ends.values():
         of.sort(key=lambda end: end[0])
-    cut, forgotten, promised = _cuts(history), _forgotten(history), _promised(history, ends)
+    told = _told_cuts(history)
+    looks = {
+        replica: [*ends.get(replica, []), *told.get(replica, [])] for replica in {*ends, *told}
+    }
+    cut, forgotten, promised = _cuts(history), _forgotten(history), _promised(history, looks)
     torn = _torn(history)
     compared: dict[tuple[str, int], int] = {}
     taken: dict[tuple[str, int], int] = {}
     found: list[Shrunk] = []
-    for replica, of in sorted(ends.items(), key=lambda item: item[0]):
-        (arm, trial, topic, _), node = replica
+    too_far: list[Shrunk] = []
+    for replica in sorted(looks):
+        of = ends.get(replica, [])
+        arm, trial, topic, _ = replica[0]
         gone = [
             *forgotten.get((arm, trial, topic, None), []),
             *forgotten.get(replica, []),
         ]
+        for t, kind, one in told.get(replica, ()):
+            promise = promised.get((replica, t))
+            if promise is None or any(promise.t <= at <= one["t"] for at in gone):
+                continue
+            compared[arm, trial] = compared.get((arm, trial), 0) + 1
+            low = one["to_offset"]
+            if low >= promise.end:
+                continue
+            if _was_taken(torn, replica, promise.t, one["t"], low):
+                taken[arm, trial] = taken.get((arm, trial), 0) + 1
+                continue
+            too_far.append(_shrunk(replica, promise, kind, one, low))
         said: _Known | None = None
         for t, kind, end in of:
             proofs = (said, promised.get((replica, t)))
@@ -118,14 +146,35 @@ def kept_logs(history: History) -> KeptLogs:
                 compared[arm, trial] = compared.get((arm, trial), 0) + 1
                 if _explained(known, t, end["log_end_offset"], cut.get(replica, [])):
                     continue
-                left = [low for at, low in torn.get(replica, []) if known.t <= at <= t]
-                left += [low for at, low in torn.get((arm, trial, node), []) if known.t <= at <= t]
-                if left and end["log_end_offset"] >= min(left):
+                if _was_taken(torn, replica, known.t, t, end["log_end_offset"]):
                     taken[arm, trial] = taken.get((arm, trial), 0) + 1
                     continue
-                found.append(_shrunk(replica, known, kind, end))
+                found.append(_shrunk(replica, known, kind, end, end["log_end_offset"]))
                 break
-    return KeptLogs(compared, found, taken)
+    return KeptLogs(compared, found, too_far, taken)
+
+
+def _told_cuts(history: History) -> dict[Replica, list[tuple[int, str, Row]]]:
+    """Truncations of a log's end, each from when on (ns) nothing that is promised says anything of
+    it."""
+    found: dict[Replica, list[tuple[int, str, Row]]] = {}
+    for row in history.rows("truncation"):
+        low, high = row["to_offset"], row["from_offset"]
+        at_the_start = (row["reason"] or "").startswith(AT_THE_START)
+        if row["topic"] is not None and None not in (low, high) and low < high and not at_the_start:
+            t = row["t"] - (row["error_ns"] or 0) - _CUT_MARGIN_NS + _MARGIN_NS
+            found.setdefault((key_of(row), row["node"]), []).append((t, "truncation", row))
+    return found
+
+
+def _was_taken(
+    torn: Mapping[Any, list[tuple[int, int]]], replica: Replica, from_t: int, to_t: int, end: int
+) -> bool:
+    """Whether a fault took from that log, or that disk, and left no more than up to ``end``."""
+    (arm, trial, _, _), node = replica
+    steps = (*torn.get(replica, ()), *torn.get((arm, trial, node), ()))
+    left = [low for at, low in steps if from_t <= at <= to_t]
+    return bool(left) and end >= min(left)
 
 
 def _explained(known: _Known, t: int, end: int, cuts: list[tuple[int, int]]) -> bool:
@@ -135,12 +184,12 @@ def _explained(known: _Known, t: int, end: int, cuts: list[tuple[int, int]]) -> 
     )
 
 
-def _shrunk(replica: Replica, known: _Known, kind: str, row: Row) -> Shrunk:
+def _shrunk(replica: Replica, known: _Known, kind: str, row: Row, after: int) -> Shrunk:
     return Shrunk(
         key=replica[0],
         node=replica[1],
         before=known.end,
-        after=row["log_end_offset"],
+        after=after,
         had_kind=known.kind,
         had=known.row,
         has_kind=kind,

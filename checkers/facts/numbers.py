@@ -4,15 +4,23 @@
 writes nothing but rows that are stored, so that each number up to its file's last one must be
 there, and none twice. (A client may write an operation, which is stored once, as two lines: its
 numbers say nothing of what is stored.)
+
+Of every file, a client's and the harness's as well, finishing counts how many rows of each kind and
+process it stored: so many there must be, no fewer and no more.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
+
+from checkers.facts.times import times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,3 +68,48 @@ def traces(history: History) -> dict[Boot, Trace]:
         )
         for row in found.toArrow().to_pylist()
     }
+
+
+# -- how many -------------------------------------------------------------------------------------
+
+Trial = tuple[str, int]
+Writer = tuple[str, str]
+"""Kind and process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differs:
+    """``stored`` rows of a kind of one process, of which finishing had stored ``told``."""
+
+    key: Trial
+    kind: str
+    process: str
+    told: int
+    stored: int
+
+
+def unaccounted(history: History) -> Iterator[Differs]:
+    """Of trials whose files say how many rows were stored of them."""
+    told: dict[Trial, Counter[Writer]] = {}
+    for row in history.rows("source"):
+        if row["stored"] is not None:
+            of = told.setdefault((row["arm"], row["trial"]), Counter())
+            for kind, processes in json.loads(row["stored"]).items():
+                of.update({(kind, process): n for process, n in processes.items()})
+    if not told:
+        return
+    stored = _stored(history)
+    for key, of in sorted(told.items()):
+        there = stored.get(key, Counter())
+        for kind, process in sorted(of.keys() | there.keys()):
+            one = (kind, process)
+            if of[one] != there[one]:
+                yield Differs(key=key, kind=kind, process=process, told=of[one], stored=there[one])
+
+
+def _stored(history: History) -> dict[Trial, Counter[Writer]]:
+    """How many rows there are, by trial; the accounts themselves are not among them."""
+    found: dict[Trial, Counter[Writer]] = {}
+    for each in times(history):
+        found.setdefault(each.key, Counter())[each.kind, each.process] += each.rows
+    return found

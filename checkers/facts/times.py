@@ -1,18 +1,24 @@
-"""Times that cannot be: of stored rows by themselves, whatever their writers' files were like.
+"""What cannot be: of stored rows by themselves, whatever their writers' files were like.
 
 `source` rows say what finishing saw of each live file. These are the rows that are judged: whether
-each one's times stand in their order, and whether each client's operations, which it numbers as it
-begins them, were begun in that order. One pass; what leaves Spark is a row a writer and kind.
+each one's times stand in their order, whether it says what every row of its kind says
+(`checkers.facts.whole_rows`), and whether each client's operations, which it numbers as it begins
+them, were begun in that order. One pass over the kinds that grow with the load, of which a row a
+writer and kind leaves Spark; the others come to the driver anyway.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+
+from checkers.facts.whole_rows import lacking, lacks
+from checkers.history import KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,8 +38,19 @@ _IN_ORDER: Final = {
     "control_send": ("enqueue_t", "t"),
     "control_response": ("send_t", "t"),
     "control_request": ("receive_t", "enqueue_t", "dequeue_t", "handled_t", "t"),
+    "channel_queue": ("from_t", "t"),
+    **dict.fromkeys(("plane_use", "metadata_update", "log_read"), ("t",)),
 }
-"""By kind, times that follow each other; what is null is left out."""
+"""By kind that grows with the load, times that follow each other; what is null is left out."""
+_EXACT: Final = frozenset(
+    {
+        *("leadership", "zk_write", "leader_change", "replica_stop", "truncation", "isr_change"),
+        *("controller", "topic_deletion", "node_event", "fault"),
+    }
+)
+"""Kinds besides these by whose times others are judged."""
+TOLD_AFTERWARDS: Final = frozenset({"leadership", "topic_deletion"})
+"""What ZooKeeper's own log may tell at the end of a run, with the times of then."""
 _NUMBERED: Final = ("produce", "fetch", "commit", "committed")
 _BLOCK: Final = 256
 """So many operations of a client are one row when their order is looked at: a jump inside one block
@@ -44,13 +61,15 @@ _KEYS: Final = ["arm", "trial", "kind", "process"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Of one writer's rows of a kind. ``wrong``: rows whose times do not stand in their order;
-    ``back_ns``: how far its operations were begun before earlier ones, at most."""
+    ``lacking``: rows that do not say what every row of the kind says; ``back_ns``: how far its
+    operations were begun before earlier ones, at most."""
 
     key: tuple[str, int]
     kind: str
     process: str
     rows: int
     wrong: int
+    lacking: int
     back_ns: int
     off_ns: int
     """By how much the rows' times may be off, at most."""
@@ -66,6 +85,33 @@ def times(history: History) -> list[Times]:
 
 
 def _times(history: History) -> list[Times]:
+    return [*_of_growing(history), *_of_others(history)]
+
+
+def _of_others(history: History) -> Iterator[Times]:
+    """Of kinds whose rows come to the driver."""
+    for kind in KINDS.keys() - _IN_ORDER.keys() - {"source"}:
+        by: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
+        for row in history.rows(kind):
+            by.setdefault((row["arm"], row["trial"], row["process"]), []).append(row)
+        for (arm, trial, process), rows in by.items():
+            dated = [row["t"] for row in rows if row["error_ns"] is None]
+            off_ns = max(abs(row["error_ns"] or 0) for row in rows)
+            yield Times(
+                key=(arm, trial),
+                kind=kind,
+                process=str(process),
+                rows=len(rows),
+                wrong=0,
+                lacking=sum(any(lacks(kind, row)) for row in rows),
+                back_ns=0,
+                off_ns=off_ns if kind in _EXACT else 0,
+                first_t=min(dated, default=None),
+                last_t=max(dated, default=None),
+            )
+
+
+def _of_growing(history: History) -> list[Times]:
     frames = [_rows(history, kind) for kind in _IN_ORDER if history.has(kind)]
     if not frames:
         return []
@@ -73,6 +119,7 @@ def _times(history: History) -> list[Times]:
     blocks = rows.groupBy(*_KEYS, "_block").agg(
         F.count("*").alias("rows"),
         F.sum("_wrong").alias("wrong"),
+        F.sum("_lacking").alias("lacking"),
         F.max("_off").alias("off_ns"),
         F.min("_t").alias("first_t"),
         F.max("_t").alias("last_t"),
@@ -84,6 +131,7 @@ def _times(history: History) -> list[Times]:
     found = blocks.groupBy(*_KEYS).agg(
         F.sum("rows").alias("rows"),
         F.sum("wrong").alias("wrong"),
+        F.sum("lacking").alias("lacking"),
         F.max("off_ns").alias("off_ns"),
         F.min("first_t").alias("first_t"),
         F.max("last_t").alias("last_t"),
@@ -106,6 +154,7 @@ def _rows(history: History, kind: str) -> DataFrame:
         (F.expr(f"op div {_BLOCK}") if numbered else none).alias("_block"),
         (F.col("invoke_t") if numbered else none).alias("_begun"),
         _wrong(_IN_ORDER[kind]).cast("int").alias("_wrong"),
+        lacking(kind).cast("int").alias("_lacking"),
         on_the_clock.alias("_t"),
         _off(_IN_ORDER[kind]).alias("_off"),
     )

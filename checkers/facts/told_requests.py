@@ -6,6 +6,9 @@ handled, whoever handled was sent to, and each came before the next. Numbers beg
 channel is rebuilt, so of each number only the first of each end are compared: the first arrival
 cannot be before the first send, nor the first answer before the first handling.
 
+And they tell of the same: the epochs and partitions that were handled are those of a send, and the
+answer is one that was given.
+
 Of ends that number their rows, so that none can be missing unnoticed. A controller's client id is
 its broker's; a forger (`forged`) has one of its own for each request. What probers ask bears no
 number. One pass; a few numbers a pair leave Spark.
@@ -37,7 +40,8 @@ class Told:
     """Of one sender (a controller's id, or `FORGERS`) and one broker: how many requests were
     ``unsent`` (handled, and that controller had not sent them), ``untold`` (answered, and the
     broker had not handled them), ``early`` (received before they were sent, or answered before they
-    were handled)."""
+    were handled), ``unlike`` (handled otherwise than it was sent, or answered otherwise than it was
+    handled)."""
 
     key: tuple[str, int]
     sender: str
@@ -45,6 +49,7 @@ class Told:
     unsent: int
     untold: int
     early: int
+    unlike: int
 
 
 def told(history: History) -> list[Told]:
@@ -52,13 +57,16 @@ def told(history: History) -> list[Told]:
         return []
     parts = [_sent(history), _handled(history), _answered(history), _forged(history)]
     rows: DataFrame = functools.reduce(lambda a, b: a.unionAll(b), parts)
-    each = rows.groupBy(*_ONE).agg(*(F.min(name).alias(name) for name in _TIMES))
+    each = rows.groupBy(*_ONE).agg(
+        *(F.min(name).alias(name) for name in _TIMES),
+        *(F.collect_set(name).alias(name) for name in _SAID),
+    )
     sent, received = F.col("sent_t"), F.col("received_t")
     unsent = received.isNotNull() & sent.isNull() & (F.col("sender") != FORGERS)
     untold = F.col("answered_t").isNotNull() & received.isNull()
     early = F.coalesce(received < sent, F.lit(False))
     early = early | F.coalesce(F.col("answered_t") < F.col("handled_t"), F.lit(False))
-    counts = {"unsent": unsent, "untold": untold, "early": early}
+    counts = {"unsent": unsent, "untold": untold, "early": early, "unlike": _unlike()}
     found = each.groupBy(*_PAIR).agg(
         *(F.sum(of.cast("int")).alias(name) for name, of in counts.items())
     )
@@ -68,9 +76,30 @@ def told(history: History) -> list[Told]:
 
 
 _TIMES: Final = ("sent_t", "received_t", "handled_t", "answered_t")
+_SAID: Final = ("asked", "taken", "gave", "got")
+"""What was sent and handled, folded; which error was given and received."""
 
 
-def _row(sender: Column, client: Column, broker: str, **times: Column) -> list[Column]:
+def _unlike() -> Column:
+    """Whether one end tells of something that the other does not. A number may have been used
+    again: each that is told is among those of the other end, if that tells of any."""
+    found = F.lit(False)
+    for mine, other in (("taken", "asked"), ("got", "gave")):
+        odd = F.size(F.array_except(mine, other)) > 0
+        found = found | (odd & (F.size(other) > 0))
+    return found
+
+
+def _body() -> Column:
+    """What a request says, but for the answers in it."""
+    parts = F.transform("partitions", lambda p: F.struct(*(p[n] for n in _PART)))
+    return F.xxhash64("controller_epoch", "broker_epoch", F.to_json(F.array_sort(parts)))
+
+
+_PART: Final = ("topic", "partition", "leader", "leader_epoch")
+
+
+def _row(sender: Column, client: Column, broker: str, **told: Column) -> list[Column]:
     none = F.lit(None).cast("bigint")
     return [
         F.col("arm"),
@@ -80,14 +109,14 @@ def _row(sender: Column, client: Column, broker: str, **times: Column) -> list[C
         client.alias("client_id"),
         F.col("api"),
         F.col("correlation_id"),
-        *(times.get(name, none).alias(name) for name in _TIMES),
+        *(told.get(name, none).cast("bigint").alias(name) for name in (*_TIMES, *_SAID)),
     ]
 
 
 def _sent(history: History) -> DataFrame:
     rows = history.frame("control_send").where("seq is not null and node is not null")
     own = F.col("node").cast("string")
-    return rows.select(*_row(own, own, "to", sent_t=earliest(F.col("t"))))
+    return rows.select(*_row(own, own, "to", sent_t=earliest(F.col("t")), asked=_body()))
 
 
 def _handled(history: History) -> DataFrame:
@@ -96,6 +125,8 @@ def _handled(history: History) -> DataFrame:
     times = {
         "received_t": latest(F.col("receive_t")),
         "handled_t": earliest(F.coalesce("handled_t", "receive_t")),
+        "taken": _body(),
+        "gave": F.col("error"),
     }
     client = F.col("client_id")
     own = client == F.col("controller_id").cast("string")
@@ -106,7 +137,8 @@ def _handled(history: History) -> DataFrame:
 def _answered(history: History) -> DataFrame:
     rows = history.frame("control_response").where("seq is not null and error is not null")
     own = F.col("node").cast("string")
-    return rows.select(*_row(own, own, "to", answered_t=latest(F.col("t"))))
+    got = F.col("error")
+    return rows.select(*_row(own, own, "to", answered_t=latest(F.col("t")), got=got))
 
 
 def _forged(history: History) -> DataFrame:

@@ -77,6 +77,10 @@ class RunInfo:
     ``clock_offset_ns``: monotonic minus wall clock, None when the run did not tie them.
     """
 
+    version: int | None = None
+    """Of run.json; None: it does not say."""
+    merged: bool = False
+    """Several runs laid beside each other: their trials may have been played at once."""
     run_id: str = ""
     scenario: str = ""
     seed: int = 0
@@ -192,6 +196,8 @@ class RunInfo:
         everywhere = read.mapping(top.get("topics", {}), "topics")
         offset = clock.get("monotonic_minus_wall_ns")
         return cls(
+            version=top.get("version"),
+            merged=bool(top.get("merged")),
             run_id=str(top.get("run_id", "")),
             scenario=str(top.get("scenario", "")),
             seed=read.integer(top.get("seed", 0), "seed"),

@@ -449,6 +449,9 @@ _KINDS: Final = (
             "backwards_ns": "int64",  # how far the clock went back between two rows, at most
             "reasons": "string",  # why lines were rejected: JSON, reason -> count
             "closed": "bool",  # its writer said that this is all
+            # How many of the file's rows were stored: JSON, kind -> process -> count; on one row
+            # of each file. Null in histories of before it was counted.
+            "stored": "string",
         },
     ),
     Kind(

@@ -153,20 +153,20 @@ def _caches(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
     """What leaders say of their in-sync sets, against ZooKeeper's own log."""
-    held: dict[tuple[Key, int], set[tuple[int, ...]]] = {}
+    held: dict[tuple[Key, int], set[tuple[int, tuple[int, ...]]]] = {}
     for key, of in lives(history).items():
         if key[:2] in from_log(history):
             for state in (state for life in of for state in life):
                 sets = held.setdefault((key, state.partition_epoch), set())
-                sets.add(tuple(sorted(state.isr or ())))
-    lied = _lied_to(history)
-    logged = {key for key, _ in held}
+                sets.add((state.leader_epoch, tuple(sorted(state.isr or ()))))
+    lied, logged = _lied_to(history), from_log(history)
     for row in history.rows("isr_change"):
         key = key_of(row)
-        if key not in logged or None in (row["partition_epoch"], row["isr"]):
+        if key[:2] not in logged or None in (row["topic"], row["partition_epoch"], row["isr"]):
             continue
         outcome.saw(*key[:2], IN_SYNC)
-        if tuple(sorted(row["isr"])) in held.get((key, row["partition_epoch"]), ()):
+        own = (row["leader_epoch"], tuple(sorted(row["isr"])))
+        if own in held.get((key, row["partition_epoch"]), ()):
             continue
         if (key, row["node"]) in lied:
             outcome.excuse(*key[:2], "in-sync-otherwise", "forged", of=IN_SYNC)
@@ -174,8 +174,9 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
         at = {**_at(row), "partition_epoch": row["partition_epoch"]}
         yield Finding(
             "in-sync-otherwise",
-            f"node {row['node']} counts on in-sync set {row['isr']} of {_name(key)} with partition "
-            f"epoch {row['partition_epoch']}; ZooKeeper never held that",
+            f"node {row['node']} counts on in-sync set {row['isr']} of {_name(key)} with leader "
+            f"epoch {row['leader_epoch']} and partition epoch {row['partition_epoch']}; ZooKeeper "
+            "never held that",
             *key[:2],
             (
                 Pick("zk_write", {**at, "what": "state"}, rows=2),

@@ -5,7 +5,8 @@ the run was to have (each arm, as many rounds as were asked for):
 
 - there is no row at all, or no operation succeeded;
 - run.json asks for nothing to be judged, has a trial twice, or does not know an arm, a trial, a
-  client or a fault of which there are rows;
+  client or a fault of which there are rows; or it does not say what was planned and launched, or
+  what for;
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks;
@@ -37,6 +38,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.clients import Sum, chaos, sums
+from checkers.facts.courses import PHASES
 from checkers.facts.details import details
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
@@ -52,13 +54,14 @@ RECORDS: Final = 10
 ANSWERS: Final = 3
 """So many each broker must have given each client that asks it by itself."""
 EARLY_NS: Final = 500_000_000
+TELLING: Final = 2
+"""From this version on run.json says of each trial what was planned, and who was launched."""
 UNPLACED_SHARE: Final = 0.25
 """A retry that the broker knows is acknowledged without an offset: few are."""
 LONG_NS: Final = 1_000_000_000
 FLOOD: Final = "flood-"
 """So begin the names of all floods."""
 _MS: Final = 1_000_000
-PHASES: Final = ("start", "warmup", "chaos", "heal", "quiesce", "settle", "final_read")
 Trial = tuple[str, int]
 
 
@@ -119,6 +122,11 @@ def _claimed(history: History, outcome: Outcome) -> None:
         outcome.unknown(arm, trial, "run.json has this trial more than once")
     for arm, trial in sorted(set(history.trials) - set(run.trials)) if run.trials else ():
         outcome.unknown(arm, trial, "there are rows of it, and run.json does not know it")
+    for key in sorted(set(run.trials)) if (run.version or 0) >= TELLING else ():
+        if key not in run.planned:
+            outcome.unknown(*key, "run.json does not say which faults were planned")
+        if key not in run.workloads:
+            outcome.unknown(*key, "run.json does not say which clients were launched")
     for arm in sorted({arm for arm, _ in history.trials} - set(run.arms)) if run.arms else ():
         outcome.unknowns.append(f"{arm}: there are rows of it, and run.json does not know this arm")
 
@@ -168,9 +176,13 @@ def _clients(history: History, outcome: Outcome, trials: list[Trial], found: lis
 
 def _lacks(workload: Workload, own: list[Sum]) -> list[str]:
     """What one client had too little of."""
+    if workload.role not in _ROLES:
+        return [f"nobody knows what it was for; allowed: {', '.join(sorted(_ROLES))}"]
     kind = _KIND_OF.get(workload.role)
     if kind is None:
         return []
+    if not (workload.topics if kind in ("produce", "fetch") else workload.nodes):
+        return ["run.json does not say which topics, or which brokers, it was for"]
     unanswered = workload.acks == 0
     by: Counter[Any] = Counter()
     for each in own:
@@ -216,6 +228,7 @@ _KIND_OF: Final = {
     "metadata-reader": "metadata",
     "prober": "probe",
 }
+_ROLES: Final = _KIND_OF.keys() | {"group-stranger", "offset-reader"}
 _LEVELS: Final = {-1: "all", 0: "0", 1: "1"}
 
 
@@ -270,7 +283,7 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
     phases_of = chaos(history)
     for key in trials:
         entries = {entry.id: entry.fault for entry in history.run.planned.get(key, ())}
-        for arm, trial, one in sorted(steps) if entries else ():
+        for arm, trial, one in sorted(steps) if key in history.run.planned else ():
             if (arm, trial) == key and entries.get(one) != steps[arm, trial, one][0]["fault"]:
                 name = steps[arm, trial, one][0]["fault"]
                 outcome.unknown(*key, f"fault {one} ({name}) was played, and not planned so")

@@ -33,8 +33,9 @@ had, in one life), ``cached-otherwise`` (its metadata took in a leader and leade
 never committed together), ``in-sync-otherwise`` (a leader counts on an in-sync set that ZooKeeper's
 log does not have with its partition epoch), ``served-by-another`` (a client was served by a broker
 as the leader of an epoch that was committed for another, or by one that had not been committed as
-leader at all by then). A forged LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see,
-is the forger's doing, and counted.
+leader at all by then), ``acted-before-commit`` (`checkers.promises.before_commit`). A forged
+LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see, is the forger's doing, and
+counted.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
 ``served-by-another`` are judged, by what its brokers showed.
@@ -59,6 +60,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.acting import ACKS, CACHED, IN_SYNC, ROLES, acting
+from checkers.promises.before_commit import DATED, before_commit
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -86,6 +88,7 @@ def check(history: History) -> Outcome:
         *_vanished(history),
         *_shown(history, outcome),
         *acting(history, outcome),
+        *before_commit(history, outcome),
     ):
         outcome.add(finding)
     for arm, trial, why in _lacking(history):
@@ -364,6 +367,7 @@ PROMISE: Final = Promise(
         "role-went-back": "A broker takes up newer leader epochs only.",
         "cached-otherwise": "Brokers' metadata takes in committed leaders only.",
         "in-sync-otherwise": "Leaders count on committed in-sync sets.",
+        "acted-before-commit": "Nobody acts on a leader epoch that is not committed yet.",
         "served-by-another": "Only the leader of a leader epoch serves clients in it.",
     },
     evidence={
@@ -371,6 +375,7 @@ PROMISE: Final = Promise(
         ROLES: "leaderships that brokers took up or followed",
         CACHED: "by broker, leader and leader epoch",
         IN_SYNC: "of which leaders told",
+        DATED: "sent, led, followed, cached or shown",
         ACKS: "acknowledged produces and deliveries of clients that say which broker they asked",
     },
     unknown_when=("ZooKeeper's log lacks a write, or does not have what was seen there",),

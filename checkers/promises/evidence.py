@@ -7,7 +7,8 @@ in an (arm, trial) in which
 
 - a line was rejected: it could not be read, or did not fit the schema;
 - numbers are missing among a writer's rows, or are there twice, in its file or in what was stored
-  of it;
+  of it; or other than so many rows of a kind and process are stored as finishing stored;
+- a row does not say what every row of its kind says (`checkers.facts.whole_rows`);
 - a writer did not come to the end of what it had to say: a client's or the harness's last row says
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
@@ -16,6 +17,9 @@ in an (arm, trial) in which
 - rows whose own times cannot be (an answer before its question), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
   finished, or from outside the harness's phases;
+- the harness's own rows contradict each other (`checkers.facts.courses`): phases, faults or nodes'
+  lives in an order in which they cannot have been, a node ended by no fault;
+- what came after something else, by what it is, has a time before that (`checkers.facts.moments`);
 - rows whose times may be off, by their own word, by so much that they order nothing;
 - what a broker of this system writes down all the time is not there of one broker, or of one trial,
   although it is of others; or ZooKeeper's states were watched, and its log was not read, or has a
@@ -38,12 +42,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.calm import brokers
+from checkers.facts.courses import contradictions
 from checkers.facts.decisions import from_log
 from checkers.facts.leadership import SHOWN
-from checkers.facts.numbers import traces
+from checkers.facts.moments import misplaced
+from checkers.facts.numbers import traces, unaccounted
 from checkers.facts.office import in_order
 from checkers.facts.tellers import tellers
-from checkers.facts.times import times
+from checkers.facts.times import TOLD_AFTERWARDS, times
 from checkers.facts.told_requests import FORGERS, told
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
@@ -153,6 +159,9 @@ def _unstored(
                 why.append(f"{of}: {wrote - there} of its {wrote} rows are not stored")
             if trace is not None and trace.twice:
                 why.append(f"{of}: {trace.twice} of its rows are stored twice")
+    for one in unaccounted(history):
+        says = f"{one.process}, {one.kind}: {one.stored} rows are there, of which {one.told} were"
+        found.setdefault(one.key, []).append(f"{says} stored")
     return found
 
 
@@ -169,6 +178,9 @@ def _at_odds(history: History) -> dict[tuple[str, int], list[str]]:
             why.append(f"{one.unsent} of {of} were handled, and nobody tells of having sent them")
         if one.untold >= UNTOLD:
             why.append(f"{one.untold} of {of} were answered, and the broker tells of none of them")
+        if one.unlike:
+            says = "were handled otherwise than they were sent, or answered otherwise"
+            why.append(f"{one.unlike} of {of} {says}")
         if one.early >= UNTOLD:
             says = "were received before they were sent, or answered before they were handled"
             why.append(f"{one.early} of {of} {says}")
@@ -227,8 +239,13 @@ def _impossible(
     for key, process, off_ns in _vague(history):
         says = f"{process}: its rows have times that may be off by {off_ns / 1e9:.1f} s"
         found.setdefault(key, []).append(says)
+    for key, says in (*contradictions(history), *misplaced(history)):
+        found.setdefault(key, []).append(says)
     for each in sorted(times(history), key=lambda one: (one.key, one.process, one.kind)):
         of, why = f"{each.process}, {each.kind}", found.setdefault(each.key, [])
+        if each.lacking:
+            says = f"{each.lacking} of {each.rows} rows do not say what every such row says"
+            why.append(f"{of}: {says}")
         if each.wrong:
             why.append(f"{of}: {each.wrong} of {each.rows} rows have times that cannot be")
         if each.back_ns > JUMP_NS:
@@ -237,6 +254,7 @@ def _impossible(
         if each.first_t is None or each.last_t is None:
             continue
         own = [r for r in sources.get(each.key, ()) if r["process"] == each.process]
+        own = [] if each.kind in TOLD_AFTERWARDS else own
         told = [r for r in own if r["first_t"] is not None]
         span = (min(r["first_t"] for r in told), max(r["t"] for r in told)) if told else None
         if span and (each.first_t < span[0] or each.last_t > span[1]):
@@ -248,21 +266,9 @@ def _impossible(
     return found
 
 
-_DATED: Final = (
-    *("leadership", "zk_write", "leader_change", "replica_stop", "truncation", "isr_change"),
-    *("controller", "topic_deletion", "node_event", "fault"),
-)
-"""Kinds that come to the driver anyway; `checkers.facts.times` looks at those that grow."""
-
-
 def _vague(history: History) -> Iterator[tuple[tuple[str, int], str, int]]:
     """By trial and writer, times that are too far off to say anything, or less than exact."""
     worst: dict[tuple[tuple[str, int], str], int] = {}
-    for kind in _DATED:
-        for row in history.rows(kind):
-            place = ((row["arm"], row["trial"]), row["process"])
-            if row["error_ns"] is not None:
-                worst[place] = max(worst.get(place, 0), abs(row["error_ns"]))
     for each in times(history):
         place = (each.key, each.process)
         worst[place] = max(worst.get(place, 0), each.off_ns)
@@ -379,17 +385,21 @@ PROMISE: Final = Promise(
         "a line of a live file was rejected",
         "rows are missing from a live file, or its writer did not come to its end",
         "what a live file held is not stored, or stored twice",
+        "rows do not say what every row of their kind says",
         "a launched client, or a boot of a node, left no row",
         "a controller and a broker do not tell of the same requests, in the order in which they "
         "must have come",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched",
+        "phases, faults or nodes' lives in an order in which they cannot have been; a node that no "
+        "fault ended; two trials at once",
+        "rows of a time before that of what they come after",
     ),
     blind=(
         "what a node could not write from some moment until its end",
-        "rows of a client, or of the harness, that were lost after its file was read, but for what "
-        "they leave in other promises",
+        "in histories of before stored rows were counted: rows of a client, or of the harness, "
+        "that were lost after its file was read, but for what they leave in other promises",
     ),
     check=check,
 )

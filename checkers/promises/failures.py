@@ -19,9 +19,12 @@ A LeaderAndIsr that was accepted for a partition makes the broker its leader or 
 says (`leader_change`), before it says that it handled the request. Judged of brokers that number
 their rows, so that none can be missing unnoticed. Without a leader (-1) nothing changes; nor does
 it where the leader is another whom the broker does not know to live (ReplicaManager.makeFollowers):
-excused, and counted, while that one's registration was gone, by ZooKeeper's log or its watch
-(`checkers.facts.registrations`). One that has just registered is known before it leads: the
-controller tells of brokers first, by the same connection.
+excused, and counted, where that one's registration was gone, by ZooKeeper's log or its watch
+(`checkers.facts.registrations`), when the request entered the controller's queue, or had been gone
+until `_NOTICED_NS` before. However long it waited there: what counts is what the controller knew. A
+leader that registered later than that is known before it leads, since the controller tells of
+brokers first, new in office (onControllerFailover) or not (onBrokerStartup), by the same
+connection, in which each request is answered before the next is sent.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -67,9 +70,9 @@ _KEYS: Final = [
     "controller_id",
     "node",
 ]
-_HEARD_NS: Final = 10_000_000_000
-"""So long after a broker is back in ZooKeeper another may still be told of what came before: its
-requests wait."""
+_NOTICED_NS: Final = 2_000_000_000
+"""So long after a broker is back in ZooKeeper a controller may still take it for gone: its events
+wait, and one that is new in office has read who lives before it decides."""
 Row = Mapping[str, Any]
 
 
@@ -192,18 +195,16 @@ def _lost(history: History, outcome: Outcome) -> None:
     telling = history.frame("leader_change").where("seq is not null").select(*place[:3]).distinct()
     rows = history.frame("control_request").where("api = 'LEADER_AND_ISR' and error = 0")
     rows = rows.where("seq is not null").join(F.broadcast(telling), place[:3], "left_semi")
-    each = rows.select(
-        *("arm", "trial", "node", "t", "api", "correlation_id", "controller_id"),
-        F.explode("partitions").alias("p"),
-    )
+    each = rows.select(*_KEYS, "t", F.explode("partitions").alias("p"))
     accepted = each.where("p.leader >= 0 and coalesce(p.error, 0) = 0").select(
-        *("arm", "trial", "node", "t", "api", "correlation_id", "controller_id"),
+        *_KEYS,
+        "t",
         *("p.topic", "p.partition", "p.leader", "p.leader_epoch"),
     )
     for row in accepted.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], APPLIED, row["count"])
     roles = history.frame("leader_change").select(*place).distinct()
-    lost = accepted.join(roles, place, "left_anti")
+    lost = _with_decided(history, accepted.join(roles, place, "left_anti"))
     found = tally(lost, None, partial(_unless_absent, absences(history)))
     add(outcome, found, _unapplied)
     for (arm, trial, excuse), n in found.in_order():
@@ -211,9 +212,23 @@ def _lost(history: History, outcome: Outcome) -> None:
             outcome.excuse(arm, trial, LOST, excuse, of=APPLIED, n=n)
 
 
+def _with_decided(history: History, rows: DataFrame) -> DataFrame:
+    """Add ``decided_t``: when the request entered its controller's queue. Numbers begin again when
+    a channel is rebuilt: the last such send is meant; where nobody tells of any, when the request
+    was handled."""
+    sends = history.frame("control_send").withColumn("controller_id", F.col("node"))
+    sends = sends.withColumn("node", F.col("to"))
+    sends = sends.select(*_KEYS, F.coalesce("enqueue_t", "t").alias("_sent_t"))
+    sent = F.coalesce(F.col("_sent_t") <= F.col("t"), F.lit(False))
+    names = rows.columns
+    joined = rows.join(sends, _KEYS, "left").groupBy(*names)
+    last = joined.agg(F.max(F.when(sent, F.col("_sent_t"))).alias("_last_t"))
+    return last.select(*names, F.coalesce("_last_t", "t").alias("decided_t"))
+
+
 def _unless_absent(absent: Mapping[Node, list[Absence]], row: Row) -> Sort:
     leader = absent.get((row["arm"], row["trial"], row["leader"]), [])
-    excused = row["leader"] != row["node"] and was_absent(leader, row["t"], _HEARD_NS)
+    excused = row["leader"] != row["node"] and was_absent(leader, row["decided_t"], _NOTICED_NS)
     label = (row["arm"], row["trial"], "unregistered" if excused else None)
     return Sort(label, _order(row), None if excused else LOST)
 

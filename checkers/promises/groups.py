@@ -25,13 +25,13 @@ commit once what it had polled before a rebalance, in the generation after it: t
 not look at partitions, so once proves nothing. What a member was given from one assignment to the
 next is judged by `polls`.
 
-Unknown: a group whose members were never given a partition, or never committed anything; a kept
-offset that nobody asked for.
+Unknown: a group whose members were never given a partition, or never committed anything, beside
+others or alone; a kept offset that nobody asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,6 +77,8 @@ def check(history: History) -> Outcome:
     if history.has("committed"):
         _judge_kept(outcome, _kept(history, commits))
     _asked_for(history, outcome, commits)
+    for arm, trial, why in _strange_groups(history, commits):
+        outcome.unknown(arm, trial, why)
     for row in _skipped(history):
         outcome.add(_skip(row))
         outcome.counts["group-skipped"] += row["n"] - 1
@@ -312,6 +314,25 @@ def _obeyed(row: dict[str, Any]) -> Finding:
     )
 
 
+def _strange_groups(history: History, commits: DataFrame) -> Iterator[tuple[str, int, str]]:
+    """Groups whose members were given partitions and never committed, or the other way round: what
+    is kept for them is held against nobody. A trial without any commit is unknown by itself."""
+    members, committing = (
+        {(row["arm"], row["trial"], row["group"]) for row in rows.toArrow().to_pylist()}
+        for rows in (
+            frame.select("arm", "trial", "group").distinct()
+            for frame in (history.frame("assignment"), commits)
+        )
+    )
+    both = {key[:2] for key in members} & {key[:2] for key in committing}
+    for arm, trial, group in sorted(members ^ committing, key=str):
+        if (arm, trial) in both:
+            one = (arm, trial, group) in members
+            says = "has members, and no commit of it was acknowledged"
+            says = says if one else "has commits, and nobody was given a partition as its member"
+            yield arm, trial, f"group {group} {says}"
+
+
 def _unassigned(history: History, commits: DataFrame) -> list[dict[str, Any]]:
     """Commits of a member for what nobody had given it by then: the coordinator does not look at
     partitions, so that it is the client's own account that cannot be."""
@@ -419,6 +440,7 @@ PROMISE: Final = Promise(
         "no member was given a partition, or none committed",
         "nobody asked for an offset that was kept",
         "a member committed for a partition that it never had",
+        "a group has members and no commits, or commits and no members",
     ),
     blind=(
         "records given twice by turns of less than three commits",

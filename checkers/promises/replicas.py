@@ -16,6 +16,8 @@ Violations, at the final read, when the cluster has come to rest:
   beyond its own log's end (UnifiedLog never lets it): what it committed it does not have;
 - ``log-went-back``: a broker's log ended earlier than it had, with no truncation in between
   (`checkers.facts.kept_logs`);
+- ``promised-and-cut``: a broker cut, by its own word, what acks=all had promised while it was in
+  sync (`checkers.facts.kept_logs`), whether or not it is lost;
 - ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
   replicas are in sync and have what it has: what is not committed then never will be;
 - ``epoch-never-committed``: a log has records of a leader epoch that ZooKeeper's log does not have;
@@ -75,6 +77,8 @@ def check(history: History) -> Outcome:
         outcome.excuse(arm, trial, "log-went-back", "taken", of=ENDS, n=n)
     for one in kept.shrunk:
         outcome.add(_went_back(one))
+    for one in kept.cut:
+        _add(history, outcome, Found(one.key, _cut_too_far(one)))
     for beyond in _beyond_end(history):
         outcome.add(beyond)
     for found in disagreements(history, outcome):
@@ -111,6 +115,19 @@ def _went_back(one: Shrunk) -> Finding:
             _proof(one),
             Pick(one.has_kind, {**at, "t": one.has["t"]}, rows=1),
         ),
+    )
+
+
+def _cut_too_far(one: Shrunk) -> Finding:
+    arm, trial, topic, partition = one.key
+    at = {"topic": topic, "partition": partition, "node": one.node}
+    return Finding(
+        "promised-and-cut",
+        f"node {one.node} cut {topic}-{partition} down to offset {one.after}, though acks=all had "
+        f"been given up to {one.before - 1} while it was in sync",
+        arm,
+        trial,
+        (_proof(one), Pick(one.has_kind, {**at, "t": one.has["t"]}, rows=1)),
     )
 
 
@@ -226,6 +243,7 @@ PROMISE: Final = Promise(
         "high-watermark-behind": "At rest, an in-sync follower's high watermark is its leader's.",
         "high-watermark-beyond-end": "No high watermark lies beyond the log's own end.",
         "log-went-back": "A log keeps what it has, but for truncations that its broker tells of.",
+        "promised-and-cut": "Nobody cuts what acks=all promised while it was in sync.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
         "epoch-never-committed": "Logs have records of committed leader epochs only.",
         "epochs-out-of-order": "Along a log leader epochs only grow.",

@@ -18,6 +18,9 @@ A *decision* is a committed state of a partition (`checkers.facts.decisions`). V
   epoch that ZooKeeper's log gave to nobody;
 - ``office-without-epoch``: the office was taken without raising the controller epoch by one in the
   same transaction;
+- ``sent-out-of-office``: a node sent control requests under a controller epoch that ZooKeeper's log
+  never gave it, or had not given it yet. Who was elected and has a successor may go on to send: it
+  has not heard of that one, and brokers refuse it (`fencing`);
 - ``claimed-otherwise``: a controller says that it committed what ZooKeeper's log does not hold.
 
 Measured: elections, and ``takeover``: from the fault that put a controller out of office until its
@@ -33,11 +36,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F
+
 from checkers.facts.decisions import Decision, Life, content_of, from_log, lives
 from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import elections, in_order, written
+from checkers.facts.spans import latest
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -61,7 +67,7 @@ def check(history: History) -> Outcome:
         for life in ruled:
             for finding in (*_in_a_row(life), *_too_late(history, life, told.get(key[:2], ()))):
                 outcome.add(finding)
-    for rule in (_two_controllers, _office, _out_of_office, _claims):
+    for rule in (_two_controllers, _office, _out_of_office, _senders, _claims):
         for finding in rule(history):
             outcome.add(finding)
     for (arm, _), elected in told.items():
@@ -196,6 +202,44 @@ def _two_controllers(history: History) -> Iterator[Finding]:
             )
 
 
+def _senders(history: History) -> Iterator[Finding]:
+    """Who sent under which controller epoch, against ZooKeeper's log of elections."""
+    written_t = {
+        (row["arm"], row["trial"], row["zxid"]): row["t"] - (row["error_ns"] or 0)
+        for row in history.rows("zk_write")
+        if row["what"] == "controller_epoch"
+    }
+    given = {
+        (trial, one.node, one.controller_epoch): written_t[*trial, one.zxid]
+        for trial, of in elections(history).items()
+        for one in of
+        if one.zxid is not None
+    }
+    logged = {trial for trial, _, _ in given}
+    if not logged or not history.has("control_send"):
+        return
+    at = latest(F.coalesce("enqueue_t", "t"))
+    sent = history.frame("control_send").where("node is not null and controller_epoch is not null")
+    by = sent.groupBy("arm", "trial", "node", "controller_epoch")
+    for row in by.agg(F.min(at).alias("t"), F.count("*").alias("n")).toArrow().to_pylist():
+        trial = (row["arm"], row["trial"])
+        elected_t = given.get((trial, row["node"], row["controller_epoch"]))
+        if trial not in logged or (elected_t is not None and row["t"] >= elected_t):
+            continue
+        when = "before it was elected" if elected_t is not None else "which was never given to it"
+        own = {"node": row["node"], "controller_epoch": row["controller_epoch"]}
+        yield Finding(
+            "sent-out-of-office",
+            f"node {row['node']} sent {row['n']} control requests under controller epoch "
+            f"{row['controller_epoch']}, {when}",
+            *trial,
+            (
+                Pick("zk_write", {"what": "controller_epoch"}, last=True),
+                Pick("control_send", own, rows=1),
+            ),
+        )
+
+
 def _office(history: History) -> Iterator[Finding]:
     """Whether each controller epoch is the next, and each taking of the office raises it."""
     raised: dict[Trial, Row] = {}
@@ -322,6 +366,7 @@ PROMISE: Final = Promise(
     rules={
         "decided-out-of-office": "Only the controller in office decides.",
         "two-controllers": "One controller epoch has one controller.",
+        "sent-out-of-office": "Who sends control requests was elected in their controller epoch.",
         "office-without-epoch": "Who takes office raises the controller epoch by one.",
         "claimed-otherwise": "What a controller says that it committed is committed.",
         "old-controller-decided": "No state of an older controller follows one of a newer.",

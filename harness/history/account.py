@@ -1,4 +1,5 @@
-"""What one live file holds, and what of it is missing: counted line by line while it is finished.
+"""What one live file holds, and what of it is missing: counted line by line while it is finished;
+and how many rows were stored of it.
 
 Every writer numbers its rows (``seq``, from 0; a node anew in each boot). A number that no row has
 was said and lost. Counted here, where every line passes, because finishing drops invocations that
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -80,6 +81,12 @@ class SourceAccount:
     reasons: Counter[str] = field(default_factory=Counter)
     torn: int = 0
     orphans: int = 0
+    stored: dict[str, Counter[str]] = field(default_factory=dict)
+    """By kind and process, how many rows of the file went into the history."""
+
+    def keep(self, kind: str, processes: Iterable[str]) -> None:
+        """Rows of a kind, by who wrote them, were stored."""
+        self.stored.setdefault(kind, Counter()).update(processes)
 
     def add(self, row: Row) -> None:
         """Take in a line that is an object, whether or not it fits the schema."""
@@ -119,4 +126,5 @@ class SourceAccount:
                 if of_file
                 else None,
                 "closed": each.closed,
+                "stored": json.dumps(self.stored) if of_file else None,
             }

@@ -191,6 +191,7 @@ class _Tables:
             table = pa.Table.from_pylist(rows, schema=schema)
         self._writer.add(kind, table, arm=self._trial.arm, trial=self._trial.trial)
         self._aside.report.rows[kind] += table.num_rows
+        self._aside.account.keep(kind, (row["process"] for row in rows))
 
     def _only_sound(self, rows: list[Row]) -> list[Row]:
         sound = []

@@ -257,6 +257,7 @@ def test_two_members_at_once_are_counted_however_long_their_terms(spark: Any) ->
         (-10_000, range(200), 200),  # a reader whose clock is another's
         (-10_000, range(64, 66), 2),  # the first of a block
         (-10_000, range(199, 200), 1),  # the last
+        (-15, range(199, 200), 1),  # by less than the block took
     ],
 )
 def test_who_reads_before_anything_was_sent(

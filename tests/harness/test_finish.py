@@ -325,3 +325,15 @@ def test_a_clock_that_went_back_is_seen_and_what_a_log_tells_later_is_not(tmp_pa
 def test_an_empty_file_is_there(tmp_path: Path) -> None:
     row = source(tmp_path, "")
     assert (row["rows"], row["t"], row["process"]) == (0, 1_000, "p")
+
+
+def test_what_was_stored_of_a_file_is_counted_by_kind_and_process(tmp_path: Path) -> None:
+    """An operation is one row, completed or not; what was refused is none; of a file with several
+    boots its first account tells it."""
+    operations = [produce("invoke", 1, 10), produce("ok", 1, 20), produce("invoke", 2, 30)]
+    wrong = {"f": "infra", "t": 102, "process": "p", "reason": 5}
+    boots = [*numbered(0, process="node-2", node=2, boot=1),
+             *numbered(0, process="node-2", node=2, boot=2)]  # fmt: skip
+    _, out = finish(tmp_path, *operations, wrong, *boots, "")
+    told = [json.loads(row["stored"]) for row in stored(out, "source") if row["stored"]]
+    assert told == [{"produce": {"p": 2}, "infra": {"node-2": 2}}]

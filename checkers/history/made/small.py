@@ -379,7 +379,7 @@ class Small:
                     "process": process, "node": node, "boot": node and 1, "source": process,
                     "rows": rows, "unnumbered": 0, "last_seq": rows - 1, "missing": 0,
                     "repeated": 0, "rejected": 0, "torn": 0, "orphans": 0,
-                    "first_t": self.times.begin if own else self.times.begin + 2 * S,
+                    "first_t": self.times.begin + (0 if own or node else 2 * S),
                     "backwards_ns": 0, "reasons": "{}", "closed": node is None,
                 }
             )  # fmt: skip

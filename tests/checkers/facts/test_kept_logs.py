@@ -184,3 +184,63 @@ def test_what_was_not_promised_of_it(spark: Any, why: Callable[[Any], None]) -> 
     story = promised()
     why(story)
     assert shrunk(story, spark) == []
+
+
+# ---- what is told of, and may not be ------------------------------------------------------------
+
+
+def too_far(story: Any, spark: Any) -> list[tuple[int, int, int]]:
+    return [(one.node, one.before, one.after) for one in kept_logs(story.history(spark)).cut]
+
+
+def in_sync_and_cut(to: int, t: float = 7000, **more: Any) -> Story:
+    """Broker 2 is in sync while ten records are promised; then it cuts."""
+    story = Story()
+    story.commit(600, 1, 0, isr=[1, 2])
+    for value in range(10):
+        story.produce(1000 + value, value, value, acks=-1)
+    cut(story, t, to, **more)
+    return story
+
+
+OUTSIDE: dict[str, Callable[[Any], None]] = {
+    "its disk was lost": LAWFUL["its disk was lost"],
+    "its tail was torn": LAWFUL["its tail was torn"],
+    "its topic was deleted": LAWFUL["its topic was deleted"],
+    "retention took its beginning": lambda s: s.rows["truncation"][0].update(reason="log start"),
+    "there was nothing to be cut": lambda s: s.rows["truncation"][0].update(from_offset=4),
+    "with acks=1": with_acks_one,
+    "offered before it was in sync": began_before,
+    "it was not in sync": lambda s: s.rows["leadership"][0].update(isr=[1, 3]),
+}
+
+
+@pytest.mark.parametrize(
+    ("to", "t", "broken"),
+    [(4, 7000, True), (9, 7000, True), (10, 7000, False), (4, 1900, False), (4, 900, False)],
+)
+def test_nobody_cuts_what_was_promised_of_it(spark: Any, to: int, t: float, broken: bool) -> None:
+    story = in_sync_and_cut(to, t)
+    assert too_far(story, spark) == ([(2, 10, to)] if broken else [])
+    assert shrunk(story, spark) == []
+
+
+@pytest.mark.parametrize("why", OUTSIDE)
+def test_what_makes_a_cut_lawful(spark: Any, why: str) -> None:
+    story = in_sync_and_cut(4)
+    OUTSIDE[why](story)
+    assert too_far(story, spark) == []
+
+
+@pytest.mark.parametrize("lax", [False, True])
+def test_a_cut_too_far_is_the_replicas_promise(spark: Any, lax: bool) -> None:
+    """But where unclean elections are allowed, and one happened."""
+    story = in_sync_and_cut(4)
+    story.run["topics"] = {"t": {"unclean.leader.election.enable": str(lax).lower()}}
+    story.commit(5000, 3, 1, isr=[3], partition_epoch=1)
+    story.final_log({v: v for v in range(10)}, node=3)
+    outcome = replicas.check(story.history(spark))
+    assert outcome.counts.get("promised-and-cut", 0) == (not lax)
+    if not lax:
+        says = next(f.says for f in outcome.findings if f.rule == "promised-and-cut")
+        assert "node 2 cut t-0 down to offset 4, though acks=all had been given up to 9" in says

@@ -34,13 +34,26 @@ def role(story: Story, node: int, leader: int, epoch: int, t: float = 10, **more
     return story
 
 
-def cached(story: Story, leader: int, epoch: int, **more: Any) -> Story:
-    story.add("metadata_update", 10, node=3, leader=leader, leader_epoch=epoch, **more)
+def cached(story: Story, leader: int, epoch: int, t: float = 10, **more: Any) -> Story:
+    story.add("metadata_update", t, node=3, leader=leader, leader_epoch=epoch, **more)
     return story
 
 
-def counts_on(story: Story, version: int, *isr: int) -> Story:
-    story.add("isr_change", 10, node=2, isr=list(isr), leader_epoch=1, partition_epoch=version)
+def sent(story: Story, enqueue_t: float, api: str = "LEADER_AND_ISR") -> Story:
+    part = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 1}
+    story.add("control_send", 5, node=1, to=3, api=api, enqueue_t=enqueue_t, partitions=[part])
+    return story
+
+
+def shown(story: Story, t: float) -> Story:
+    """Asked long before, answered then."""
+    story.read(t, 3, 1, leader=2, isr=[2, 3], invoke_t=t - 5)
+    return story
+
+
+def counts_on(story: Story, version: int, *isr: int, epoch: int = 1, **more: Any) -> Story:
+    own = {"isr": list(isr), "leader_epoch": epoch, "partition_epoch": version, **more}
+    story.add("isr_change", 10, node=2, **own)
     return story
 
 
@@ -85,6 +98,14 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
     "the cache is ahead": (lambda: cached(decided(), 2, 7), "cached-otherwise"),
     "another set": (lambda: counts_on(decided(), 1, 2), "in-sync-otherwise"),
     "a set too early": (lambda: counts_on(decided(), 7, 1, 2, 3), "in-sync-otherwise"),
+    "a set of a partition of nobody's": (
+        lambda: counts_on(decided(), 1, 2, 3, partition=7),
+        "in-sync-otherwise",
+    ),
+    "a set of another epoch": (
+        lambda: counts_on(decided(), 1, 2, 3, epoch=0),
+        "in-sync-otherwise",
+    ),
     "acked in another's epoch": (lambda: acked(decided(), 1, 1), "served-by-another"),
     "acked by who never led": (lambda: acked(decided(), 3), "served-by-another"),
     "acked with acks=1 by who never led": (
@@ -101,6 +122,28 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
         lambda: deleted(role(role(decided(), 3, 2, 1), 3, 1, 0, t=14)),
         "role-went-back",
     ),
+    "leads before it was committed": (
+        lambda: role(decided(), 2, 2, 1, t=0.5),
+        "acted-before-commit",
+    ),
+    "follows before it was committed": (
+        lambda: role(decided(), 3, 2, 1, t=0.5),
+        "acted-before-commit",
+    ),
+    "cached before it was committed": (
+        lambda: cached(cached(decided(), 2, 1), 2, 1, t=0.9),
+        "acted-before-commit",
+    ),
+    "shown before it was committed": (lambda: shown(decided(), 0.5), "acted-before-commit"),
+    "sent before it was committed": (lambda: sent(decided(), 0.5), "acted-before-commit"),
+    "told before it was committed": (
+        lambda: sent(decided(), 0.5, "UPDATE_METADATA"),
+        "acted-before-commit",
+    ),
+    "before it was committed, and another was lied to": (
+        lambda: lied(role(decided(), 2, 2, 1, t=0.5), "LEADER_AND_ISR", 7),
+        "acted-before-commit",
+    ),
     "goes back": (lambda: role(role(decided(), 3, 2, 1), 3, 1, 0, t=20), "role-went-back"),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
@@ -112,6 +155,13 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "a watch may miss an epoch": lambda: cached(role(decided(log=False), 3, 3, 7), 3, 7),
     "a watch may miss a set": lambda: counts_on(decided(log=False), 7, 1),
     "who led once may not know that it is over": lambda: acked(decided(), 1),
+    "as it was committed": lambda: sent(shown(cached(role(decided(), 2, 2, 1, t=1), 2, 1, t=1), 1),
+                                       1),
+    "within the clocks' error": lambda: role(decided(), 2, 2, 1, t=0.5, error_ns=500_000),
+    "nobody's own log dates it": lambda: role(decided(log=False), 2, 2, 1, t=0.5),
+    "a forged leadership of what came later": lambda: lied(
+        role(decided(), 3, 2, 1, t=0.5), "LEADER_AND_ISR", 1
+    ),
     "a process anew": lambda: role(role(decided(), 3, 2, 1, boot=1), 3, 1, 0, t=20, boot=2),
     "told within the error": lambda: role(
         role(decided(), 3, 2, 1), 3, 1, 0, t=11, error_ns=2_000_000

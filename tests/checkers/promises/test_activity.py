@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.courses import PHASES
 from checkers.promises import activity
 
 pytestmark = pytest.mark.spark
@@ -59,7 +60,7 @@ def produced(story: Any, topic: str, n: int = 10, acks: int = -1, **more: Any) -
 
 def sound(story: Any, *workloads: dict[str, Any], rounds: int = 1) -> dict[str, Any]:
     """A trial of which everything is known: returns its record."""
-    for name in activity.PHASES:
+    for name in PHASES:
         for event in ("begin", "end"):
             story.add("phase", 5, name=name, event=event)
     entries = [{"id": "kill-0", "fault": "kill"}, {"id": "kill-1", "fault": "kill"}]
@@ -173,6 +174,13 @@ def test_what_succeeds_in_one_trial_and_never_in_another(story: Any, spark: Any)
         ("another fault", "fault kill-1 (pause) was played, and not planned so"),
         ("all as it says", ""),
         ("an old run", ""),
+        ("faults, and no plan", "fault kill-0 (kill) was played, and not planned so"),
+        ("no word of a plan", "run.json does not say which faults were planned"),
+        ("no word of clients", "run.json does not say which clients were launched"),
+        ("no word of a plan, an old run", ""),
+        ("a role that nobody knows", "p (proudcer): nobody knows what it was for; allowed: "),
+        ("a client for nothing", "p (producer): run.json does not say which topics, or which"),
+        ("a reader for nothing", "r (metadata-reader): run.json does not say which topics, or"),
     ],
 )
 def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> None:
@@ -193,6 +201,20 @@ def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> No
             story.produce(10, 77, 77, acks=-1, topic="a", process="x")
             if how == "an old run":
                 del record["workloads"]
+        case "faults, and no plan":
+            record["planned"] = []
+        case "no word of a plan" | "no word of a plan, an old run":
+            story.run["version"] = 1 if "old" in how else 2
+            del record["planned"]
+        case "no word of clients":
+            story.run["version"] = 2
+            del record["workloads"]
+        case "a role that nobody knows":
+            record["workloads"] = [{**PRODUCER, "role": "proudcer"}]
+        case "a client for nothing":
+            record["workloads"] = [{**PRODUCER, "topics": {}}]
+        case "a reader for nothing":
+            record["workloads"].append({**READER, "nodes": []})
         case "a fault more" | "another fault":
             one = {"id": "kill-2", "fault": "kill"}
             if how == "another fault":

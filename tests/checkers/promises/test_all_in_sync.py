@@ -76,6 +76,23 @@ def another_partition() -> Story:
     return story
 
 
+def a_write_is_missing() -> Story:
+    """Whether it was out of the set, and in it again, nobody can say."""
+    story = acked(one_down(), 600, 700)
+    for row in story.rows["zk_write"][2:]:
+        row["partition_epoch"] += 1
+    return story
+
+
+def a_forger_was_believed() -> Story:
+    story = acked(one_down(), 600, 700)
+    story.add("forged", 400, node=1, api="LEADER_AND_ISR", lie="future_leader_epoch", error=0,
+              partition_error=0, leader=1, leader_epoch=9)  # fmt: skip
+    return story
+
+
+LAWFUL["a write is missing"] = a_write_is_missing
+LAWFUL["a forger was believed"] = a_forger_was_believed
 LAWFUL["answered after it ran again"] = again_before_it_is_dropped
 LAWFUL["another partition"] = another_partition
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from checkers.facts.whole_rows import WORDS, lacks
+from checkers.history import KINDS
 from checkers.promises import evidence
 from tests.checkers.conftest import MS
 
@@ -44,7 +47,21 @@ def sound(story: Any) -> None:
         story.add("node_event", 5, node=number, event="ready", process="harness")
 
 
-def judged(story: Any, spark: Any) -> tuple[str, str]:
+def made_whole(story: Any) -> None:
+    """What a test's words leave out of a row and every such row says."""
+    plain = {"int32": 0, "int64": 0, "string": "x", "bool": False}
+    for kind, rows in story.rows.items():
+        for row in rows:
+            whole = {name: row.get(name) for name in KINDS[kind].all_columns}
+            for names in lacks(kind, whole):
+                name = names.split("|")[0]
+                word = WORDS.get(kind, {}).get(name, [None])[0]
+                row[name] = word or plain.get(KINDS[kind].all_columns[name], [])
+
+
+def judged(story: Any, spark: Any, *, whole: bool = True) -> tuple[str, str]:
+    if whole:
+        made_whole(story)
     verdict, reasons = evidence.check(story.history(spark)).verdict([(story.arm, 0)])
     return verdict, " | ".join(reasons)
 
@@ -174,6 +191,10 @@ def test_what_nobody_saw_end_may_have_ended_at_any_time(
         ("a forger's", ""),
         ("a forger's, untold", "3 of forgers' requests to node 1 were answered, and the broker"),
         ("a forger's, unanswered", ""),
+        ("handled otherwise", "1 of controller 9's requests to node 1 were handled otherwise than"),
+        ("a leader more", "1 of controller 9's requests to node 1 were handled otherwise"),
+        ("answered otherwise", "1 of controller 9's requests to node 1 were handled otherwise"),
+        ("sent twice, and otherwise", ""),
     ],
 )
 def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> None:
@@ -184,15 +205,25 @@ def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> 
         t, odd, mine = 100 * number + 100, number < 3, {"node": 9, "to": 1, "seq": 1}
         if how != "unsent" or not odd:
             story.add("control_send", t + (50 if how == "received early" and odd else 0), **mine,
-                      **same)  # fmt: skip
+                      controller_epoch=1, broker_epoch=50, partitions=[], **same)  # fmt: skip
         lost = odd if how == "untold" else number < 2 if how == "it ended with them" else False
         if not lost:
             story.handled(t + 20, 1, seq=1, client_id="9", **same)
         early = how == "answered early" and odd
         story.add("control_response", t + (17 if early else 30), error=0, send_t=t, **mine, **same)
+    if how in ("handled otherwise", "sent twice, and otherwise"):
+        story.rows["control_request"][1]["controller_epoch"] = 2
+    if how == "sent twice, and otherwise":
+        story.rows["control_send"].append({**story.rows["control_send"][0], "controller_epoch": 2})
+    if how == "a leader more":
+        part = {"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 0, "error": 0}
+        story.rows["control_request"][1]["partitions"] = [part]
+    if how == "answered otherwise":
+        story.rows["control_response"][0]["error"] = 11
     if how == "a channel made anew":
         same = {"api": "UPDATE_METADATA", "correlation_id": 0}
-        story.add("control_send", 900, node=9, to=1, seq=1, **same)
+        told = {"controller_epoch": 1, "broker_epoch": 50, "partitions": []}
+        story.add("control_send", 900, node=9, to=1, seq=1, **told, **same)
         story.handled(950, 1, seq=1, client_id="9", **same)
     if how == "a prober's":
         story.handled(950, 1, seq=1, client_id="prober", correlation_id=77)
@@ -370,3 +401,86 @@ def test_only_a_black_box_is_known_by_what_it_shows(
     found, reasons = judged(story, spark)
     assert found == verdict, reasons
     assert ("what brokers showed" in reasons) is (verdict == "unknown")
+
+
+# ---- rows that say nothing, and rows that are not those that were stored -------------------------
+
+
+def spoil(story: Any, how: str) -> None:
+    """``kind.column``: null in one row; ``kind.column=word``: that word."""
+    place, _, word = how.partition("=")
+    kind, name = place.split(".")
+    story.rows[kind][-1][name] = int(word) if word.isdigit() else word or None
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("produce.type", "producer, produce: 1 of 600 rows do not say what every such row says"),
+        ("produce.type=OK", "producer, produce: 1 of 600 rows do not say"),
+        ("produce.partition", "producer, produce: 1 of 600 rows"),
+        ("produce.error=7", "producer, produce: 1 of 600 rows do not say"),  # it is ok
+        ("produce.leader_epoch", ""),  # most clients do not say it
+        ("control_request.error", "node-2, control_request: 1 of 1 rows"),
+        ("control_request.plane=both", "node-2, control_request: 1 of 1 rows"),
+        ("plane_use.requests", "plane_use: 1 of 2 rows"),
+        (
+            "leader_change.leader_epoch",
+            "leader_change: 1 of 2 rows do not say what every such row says",
+        ),
+        ("leader_change.log_end_offset", ""),
+        ("leadership.isr", "leadership: 1 of 1 rows do not say"),
+        ("zk_write.leader", "zk_write: 1 of 1 rows"),
+        ("zk_write.step=undone", "zk_write: 1 of 1 rows"),
+        ("node_event.event=born", "node_event: 1 of 2 rows"),
+        ("phase.name", "phase: 1 of 2 rows"),
+    ],
+)
+def test_rows_that_do_not_say_what_their_kind_says(
+    story: Any, spark: Any, how: str, says: str
+) -> None:
+    stored(story)
+    made_whole(story)
+    spoil(story, how)
+    verdict, reasons = judged(story, spark, whole=False)
+    assert verdict == ("unknown" if says else "valid"), reasons
+    assert says in reasons
+
+
+def test_what_only_some_rows_of_a_kind_say(story: Any, spark: Any) -> None:
+    """A removed state has no leader, a topic that went no partition; a failure may have no code."""
+    stored(story)
+    bare = {"zxid": 5, "commit_ms": 1, "step": "removed"}
+    story.add("zk_write", 110, what="state", **bare)
+    story.add("zk_write", 110, what="topic", **{**bare, "partition": None})
+    story.add("leadership", 120, leader=1, leader_epoch=0, source="shown", process="harness")
+    story.run["arms"][story.arm]["leaders"] = "shown"
+    for error in ({"error": 7}, {"failure": "timeout"}):
+        story.produce(9_000, 700, None, process="producer", type="info", **error)
+    story.add("fetch", 9_000, topic=None, partition=None, poll=1, process="producer")
+    assert judged(story, spark) == ("valid", "")
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"produce": {"producer": 600}}, ""),
+        ({"produce": {"producer": 601}}, "producer, produce: 600 rows are there, of which 601"),
+        ({"produce": {"producer": 599}}, "producer, produce: 600 rows are there, of which 599"),
+        ({"produce": {"producer-2": 600}}, "producer-2, produce: 0 rows are there, of which 600"),
+        ({"fetch": {"consumer": 1}, "produce": {"producer": 600}}, "consumer, fetch: 0 rows are"),
+        ({"phase": {"harness": 1}, "produce": {"producer": 600}}, "harness, phase: 2 rows are"),
+    ],
+)
+def test_as_many_rows_as_were_stored(
+    story: Any, spark: Any, told: dict[str, dict[str, int]], says: str
+) -> None:
+    """Accounts are of files: those of several add up."""
+    stored(story)
+    others = {k: Counter(r["process"] for r in rows) for k, rows in story.rows.items()}
+    del others["source"], others["produce"]
+    for kind, of in {**others, **told}.items():
+        file(story, f"file-{kind}", stored=json.dumps({kind: of}))
+    verdict, reasons = judged(story, spark)
+    assert verdict == ("unknown" if says else "valid"), reasons
+    assert says in reasons

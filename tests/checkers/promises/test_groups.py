@@ -168,6 +168,23 @@ def test_a_group_that_did_nothing_is_unknown(story: Any, spark: Any, lack: str) 
     assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("assignment", "group h has members, and no commit of it was acknowledged"),
+        ("commit", "group h has commits, and nobody was given a partition as its member"),
+        (None, ""),
+    ],
+)
+def test_a_group_by_another_name(story: Any, spark: Any, kind: str | None, says: str) -> None:
+    handed_over(story)
+    asked(story, 10)
+    for row in story.rows[kind] if kind else ():
+        row["group"] = "h"
+    commit(story, 75, "z", 4, group="i", type="fail", error=25)  # a stranger's, refused
+    assert any(says in why for why in judged(story, spark).unknowns) is bool(says)
+
+
 @pytest.mark.parametrize(("offset", "broken"), [(10, 0), (3, 0), (0, 0), (-1, 0), (11, 1)])
 def test_the_coordinator_keeps_only_what_it_was_asked_to_keep(
     story: Any, spark: Any, offset: int, broken: int

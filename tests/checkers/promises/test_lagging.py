@@ -57,6 +57,7 @@ STORIES = {
         lambda: (s := held(how="cut", held=[2, 3]), s.state(12_500, 1, [1]))[0],
         0,
     ),
+    "had been dropped before": (lambda: with_(lambda s: s.state(9_500, 1, [1, 3])), 0),
     "let go before": (lambda: held(let_go=DUE_MS - 100), 0),
     "answers late": (lambda: held(how="latency"), 0),
     "nobody writes": (lambda: with_(lambda s: s.rows["produce"].clear()), 0),

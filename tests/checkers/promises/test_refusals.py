@@ -241,6 +241,9 @@ def registration(story: Any, t: float, node: int, step: str = "created") -> None
         ("its leader was gone long ago", 1),
         ("its leader has just registered", 1),
         ("its leader was just gone", 0),
+        ("it waited, and its leader was gone when it was decided", 0),
+        ("it waited, and its leader had long been back", 1),
+        ("it waited as one of the same number had not", 1),
         ("the watch saw its leader go", 0),
         ("the watch saw it go itself", 1),
         ("it is the leader", 1),
@@ -261,6 +264,13 @@ def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: 
     if how == "its leader was just gone":
         registration(story, -3_000, 2, "removed")
         registration(story, -1_000, 2)
+    if "waited" in how:
+        registration(story, -30_000, 2, "removed")
+        registration(story, -20_000, 2)
+        enqueued = [-10_000] if "long" in how else [-25_000, 90] if "same" in how else [-25_000]
+        for t in enqueued:
+            story.add("control_send", t + 1, node=9, to=1, api="LEADER_AND_ISR", enqueue_t=t,
+                      correlation_id=100, controller_epoch=1)  # fmt: skip
     if how.startswith("the watch"):
         story.add("node_event", 60, node=2 if "leader" in how else 1, event="unregistered")
     seq = None if how == "rows without numbers" else 5
@@ -274,6 +284,7 @@ def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: 
     found = judged(story, spark)
     assert found.counts.get("accepted-but-not-applied", 0) == broken
     excused = {"its leader is gone", "its leader was just gone", "the watch saw its leader go"}
+    excused |= {"it waited, and its leader was gone when it was decided"}
     assert [e.excuse for e in found.excuses()] == ["unregistered"] * (how in excused)
     # Too many of these, and nothing was judged.
     assert any("unregistered" in why for why in found.verdict()[1]) == (how in excused)

@@ -248,3 +248,45 @@ def test_a_controller_that_says_what_it_did_not_commit(
     assert found.counts == {"claimed-otherwise": 1}
     (violation,) = attach(history, found.findings)
     assert violation.events[-1]["f"] == "leadership"
+
+
+# -- who sends ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("in its own epoch", 0),
+        ("after its successor was elected", 0),
+        ("as it was elected", 0),
+        ("in a later epoch", 1),
+        ("in another's epoch", 1),
+        ("before it was elected", 1),
+        ("nobody's log tells of elections", 0),
+        ("another trial's log does", 0),
+    ],
+)
+def test_who_sends_was_elected(story: Any, spark: Any, how: str, broken: int) -> None:
+    for zxid, (t, node, epoch) in enumerate([(100, 1, 4), (2_000, 2, 5)]):
+        elect(story, t + 1, node, epoch)
+        if how.startswith("nobody"):
+            continue
+        place = {"topic": None, "partition": None, "zxid": zxid, "error_ns": 1_000_000}
+        story.add("zk_write", t, what="controller", step="created", node=node, **place)
+        story.add(
+            "zk_write", t, what="controller_epoch", step="set", controller_epoch=epoch, **place
+        )
+    decide(story, 150, 0, 4)
+    t, node, epoch = {
+        "after its successor was elected": (3_000, 1, 4),
+        "as it was elected": (100, 1, 4),
+        "in a later epoch": (300, 1, 6),
+        "in another's epoch": (2_300, 1, 5),
+        "before it was elected": (50, 1, 4),
+        "nobody's log tells of elections": (300, 1, 6),
+    }.get(how, (300, 1, 4))
+    if how.startswith("another trial"):
+        story.trial, epoch = 1, 6
+    story.add("control_send", t + 1, node=node, to=3, controller_epoch=epoch, enqueue_t=t,
+              api="LEADER_AND_ISR")  # fmt: skip
+    assert judged(story, spark).counts.get("sent-out-of-office", 0) == broken

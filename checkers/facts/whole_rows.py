@@ -1,0 +1,206 @@
+"""Rows that do not say what every row of their kind says: without it no promise can count them.
+
+A row without a partition, a type or an epoch falls out of every join and filter, and nobody misses
+it: the checks see less, and find less. So what every writer of a kind puts into each of its rows,
+whatever the system, is asked of each row that is stored; and of names that are few, that it is one
+of them. Not asked for: what some system, version or answer does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.courses import PHASES
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+Row = Mapping[str, Any]
+_THERE: Final = object()
+"""In a condition: the column is not null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Columns (``a|b``: one of them) that are not null in rows of which ``when`` holds: each column
+    has one of those words, or is there (`_THERE`)."""
+
+    columns: tuple[str, ...]
+    when: tuple[tuple[str, Any], ...] = ()
+
+
+def _need(columns: str, **when: Any) -> Need:
+    return Need(tuple(columns.split()), tuple(when.items()))
+
+
+_TP: Final = "topic partition"
+_OK: Final = ("ok",)
+_OPERATION: Final = (_need("type op invoke_t"), _need("error|failure", type=("fail", "info")))
+NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
+    "produce": (*_OPERATION, _need(f"{_TP} value acks")),
+    "fetch": (
+        *(*_OPERATION, _need("poll")),
+        _need("partition offset leader_epoch", type=_OK, topic=_THERE),
+        _need(_TP, type=_OK, offset=_THERE),
+    ),
+    "assignment": (_need(f"{_TP} group event"),),
+    "commit": (*_OPERATION, _need(f"{_TP} group offset")),
+    "committed": (*_OPERATION, _need("group"), _need("partition offset", type=_OK, topic=_THERE)),
+    "listed_offset": (
+        *(*_OPERATION, _need("node")),
+        _need(f"{_TP} asked_ms believed_epoch offset", type=_OK),
+    ),
+    "epoch_end": (
+        *(*_OPERATION, _need("node")),
+        _need(f"{_TP} believed_epoch asked_epoch leader_epoch offset", type=_OK),
+    ),
+    "metadata": (*_OPERATION, _need("node read"), _need("topic", type=_OK, partition=_THERE)),
+    "probe": (*_OPERATION, _need("node planned_t api plane")),
+    "control_send": (
+        _need("node to api correlation_id controller_epoch broker_epoch attempt partitions"),
+    ),
+    "control_response": (_need("node to api correlation_id send_t error|failure"),),
+    "channel_queue": (_need("node to from_t size taken"),),
+    "control_request": (
+        _need("node api correlation_id client_id plane controller_id controller_epoch"),
+        _need("broker_epoch receive_t dequeue_t handled_t error partitions"),
+    ),
+    "plane_use": (_need("node plane listener api interval_ns requests"),),
+    "leadership": (
+        _need(f"{_TP} leader leader_epoch source"),
+        _need("controller_epoch partition_epoch isr", source=("zk", "controller")),
+    ),
+    "zk_write": (
+        _need("zxid what step"),
+        _need(_TP, what=("state",)),
+        _need(
+            "leader leader_epoch controller_epoch partition_epoch isr",
+            what=("state",),
+            step=("created", "set"),
+        ),
+        _need("topic", what=("topic",)),
+        _need("partition replicas", what=("topic",), step=("created", "set")),
+        _need("node", what=("controller", "broker")),
+        _need("controller_epoch", what=("controller_epoch",)),
+    ),
+    "topic_deletion": (_need("topic step"),),
+    "leader_change": (_need(f"node {_TP} role leader leader_epoch"),),
+    "replica_stop": (_need(f"node {_TP} leader_epoch delete"),),
+    "truncation": (_need(f"node {_TP} from_offset to_offset"),),
+    "metadata_update": (_need(f"node {_TP} leader leader_epoch"),),
+    "isr_change": (_need(f"node {_TP} isr leader_epoch partition_epoch"),),
+    "controller": (_need("node event controller_epoch"),),
+    "fault": (_need("fault phase"),),
+    "flood": (_need("node id interval_ns connections sent completed errors"),),
+    "forged": (
+        *(*_OPERATION, _need("node api plane controller_id controller_epoch broker_epoch")),
+        _need("correlation_id client_id"),
+    ),
+    "node_event": (_need("node event"),),
+    "phase": (_need("name event"),),
+    "connection": (_need("node to link connections"),),
+    "infra": (_need("component reason"),),
+    "source": (_need("source rows missing repeated rejected torn closed"),),
+    "final_state": (
+        _need("what"),
+        _need("node", what=("node", "replica")),
+        _need(f"{_TP} leader leader_epoch isr replicas", what=("partition",)),
+        _need(f"{_TP} log_end_offset earlier_end_offset", what=("replica",)),
+    ),
+    "log_read": (_need(f"node {_TP} offset leader_epoch append_time_ms"),),
+    "log_end": (
+        _need(f"node {_TP}"),
+        _need("log_start_offset log_end_offset is_leader", error=(None,)),
+    ),
+}
+_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+_PLANES: Final = ("control", "data")
+_TYPES: Final = ("ok", "fail", "info")
+WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
+    **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
+    **{kind: {"type": _TYPES, "api": _APIS, "plane": _PLANES} for kind in ("probe", "forged")},
+    "assignment": {"event": ("assigned", "revoked", "lost")},
+    "control_send": {"api": _APIS},
+    "control_response": {"api": _APIS},
+    "control_request": {"api": _APIS, "plane": _PLANES},
+    "plane_use": {"plane": _PLANES},
+    "leadership": {"source": ("zk", "controller", "shown")},
+    "zk_write": {
+        "what": ("state", "topic", "controller", "controller_epoch", "broker"),
+        "step": ("created", "set", "removed"),
+    },
+    "topic_deletion": {"step": ("requested", "gone")},
+    "leader_change": {"role": ("leader", "follower")},
+    "controller": {"event": ("elected", "resigned")},
+    "fault": {"phase": ("inject", "injected", "heal", "healed", "failed")},
+    "node_event": {
+        "event": (
+            *("start", "ready", "stop", "stopped", "kill", "pause", "resume", "exited"),
+            *("registered", "unregistered"),
+        )
+    },
+    "phase": {
+        "name": PHASES,
+        "event": ("begin", "end", "timeout"),
+    },
+    "connection": {"link": ("client", "inter-broker", "control", "zookeeper")},
+    "final_state": {
+        "what": (
+            *("partition", "replica", "node", "deletion", "reassignment", "leftover"),
+            "unread",
+        )
+    },
+}
+_UNHURT: Final = frozenset({"produce", "commit", "committed", "listed_offset", "epoch_end"})
+"""Operations that are `ok` only without an error; others are answered, whatever the answer."""
+
+
+def lacking(kind: str) -> Column:
+    """Of a frame of that kind: whether a row lacks what every row of it says."""
+    from pyspark.sql import functions as F
+
+    found = F.lit(False)
+    for need in NEEDS.get(kind, ()):
+        holds = F.lit(True)
+        for name, words in need.when:
+            column = F.col(name)
+            if words is _THERE:
+                holds = holds & column.isNotNull()
+            elif words == (None,):
+                holds = holds & column.isNull()
+            else:
+                holds = holds & F.coalesce(column.isin(*words), F.lit(False))
+        void = F.lit(False)
+        for names in need.columns:
+            none = F.lit(True)
+            for name in names.split("|"):
+                none = none & F.col(name).isNull()
+            void = void | none
+        found = found | (holds & void)
+    for name, words in WORDS.get(kind, {}).items():
+        found = found | ~F.coalesce(F.col(name).isin(*words), F.lit(True))
+    if kind in _UNHURT:
+        hurt = (F.col("type") == "ok") & (F.col("error") != 0)
+        found = found | F.coalesce(hurt, F.lit(False))
+    return found
+
+
+def lacks(kind: str, row: Row) -> Iterator[str]:
+    """What one row lacks, by column."""
+    for need in NEEDS.get(kind, ()):
+        if all(_holds(row[name], words) for name, words in need.when):
+            for names in need.columns:
+                if all(row[name] is None for name in names.split("|")):
+                    yield names
+    for name, words in WORDS.get(kind, {}).items():
+        if row[name] is not None and row[name] not in words:
+            yield name
+    if kind in _UNHURT and row["type"] == "ok" and row["error"]:
+        yield "error"
+
+
+def _holds(value: Any, words: Any) -> bool:
+    return value is not None if words is _THERE else value in words

@@ -1,0 +1,185 @@
+"""The harness's own rows cannot contradict each other; what only looks odd may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.facts.courses import PHASES, contradictions
+from checkers.history import KINDS
+from checkers.history.run_info import RunInfo
+from tests.checkers.conftest import Story
+
+
+class Rows:
+    """The rows of a story as a history gives them: absent columns are null."""
+
+    def __init__(self, story: Story) -> None:
+        self._rows = story.rows
+        self.run = RunInfo.from_dict(story.run)
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        columns = dict.fromkeys(KINDS[kind].all_columns)
+        return [{**columns, **row} for row in self._rows.get(kind, [])]
+
+
+def node(story: Story, t: float, event: str, number: int = 1) -> None:
+    story.add("node_event", t, node=number, event=event)
+
+
+def fault(story: Story, name: str, *steps: tuple[float, str], **more: Any) -> None:
+    for t, phase in steps:
+        story.add("fault", t, fault=name, id=f"{name}-0", phase=phase, **{"nodes": [1], **more})
+
+
+def played() -> Story:
+    """Node 1 is killed in chaos, and comes back."""
+    story = Story()
+    for number, name in enumerate(PHASES):
+        story.add("phase", 100 * number, name=name, event="begin")
+        story.add("phase", 100 * number + 100, name=name, event="end")
+    for number in (1, 2):
+        node(story, 10, "start", number)
+        node(story, 20, "ready", number)
+    fault(story, "kill", (210, "inject"), (220, "injected"), (290, "heal"), (299, "healed"))
+    node(story, 215, "kill")
+    node(story, 292, "start")
+    node(story, 298, "ready")
+    return story
+
+
+def phase_at(story: Story, name: str, event: str, t: float) -> None:
+    (row,) = (r for r in story.rows["phase"] if (r["name"], r["event"]) == (name, event))
+    row["t"] = int(t * 1_000_000)
+
+
+def tamper(story: Story, how: str) -> None:
+    events = story.rows["node_event"]
+    match how:
+        case "chaos ends before it begins":
+            phase_at(story, "chaos", "end", 150)
+        case "healed before chaos":
+            phase_at(story, "heal", "begin", 110)
+            phase_at(story, "heal", "end", 120)
+        case "two chaos phases":
+            story.add("phase", 250, name="chaos", event="begin")
+        case "healed before it was put in place":
+            story.rows["fault"][3]["t"] = story.rows["fault"][0]["t"] - 1
+        case "put in place by nobody":
+            del story.rows["fault"][0]
+        case "nobody saw it end":
+            events.remove(events[4])
+        case "ready before it was started":
+            events[0]["t"], events[1]["t"] = events[1]["t"], events[0]["t"]
+        case "another node was killed":
+            events[4]["node"] = 2
+        case "another node is named":
+            for row in story.rows["fault"]:
+                row["nodes"] = [2]
+        case "killed by nobody":
+            node(story, 250, "kill", 2)
+        case "killed after the fault was over":
+            node(story, 310, "kill", 2)
+        case "a flood on another":
+            fault(story, "flood", (230, "inject"), (240, "injected"), (280, "healed"))
+            for t, reached in ((250, 1), (260, 2)):
+                story.add("flood", t, id="flood-0", node=reached)
+        # -- lawful ------------------------------------------------------------------------------
+        case "waited in vain":
+            story.add("phase", 450, name="quiesce", event="timeout")
+        case "healed again and again":
+            fault(story, "toxic", (230, "inject"), (240, "failed"), (300, "heal"), (310, "failed"),
+                  (320, "heal"), (330, "healed"))  # fmt: skip
+        case "cut short":
+            story.rows["phase"] = story.rows["phase"][:5]
+        case "killed while it was paused":
+            fault(story, "pause", (225, "inject"), (226, "injected"), (280, "healed"), nodes=[2])
+            fault(story, "toxic", (226, "inject"), (227, "injected"), (281, "healed"), nodes=[2])
+            node(story, 225, "pause", 2)
+            node(story, 228, "kill", 2)
+            node(story, 279, "resume", 2)
+            node(story, 280, "start", 2)
+        case "named in the details":
+            detail = '{"controller":2}'
+            fault(story, "oust", (225, "inject"), (230, "injected"), (240, "healed"), nodes=[],
+                  detail=detail)  # fmt: skip
+            node(story, 226, "pause", 2)
+        case "stopped while it warmed up":
+            node(story, 150, "stop", 2)
+            node(story, 160, "stopped", 2)
+            node(story, 170, "start", 2)
+        case "it failed, and nobody was killed":
+            fault(story, "stop", (230, "inject"), (240, "failed"), (250, "healed"), nodes=[2])
+        case "a flood":
+            fault(story, "flood", (230, "inject"), (240, "injected"), (280, "healed"), nodes=[1, 2])
+            for t, reached in ((250, 1), (260, 2)):
+                story.add("flood", t, id="flood-0", node=reached)
+        case "a flood of which nothing is told":
+            fault(story, "flood", (230, "inject"), (240, "injected"), (280, "healed"))
+        case "at one moment":
+            phase_at(story, "warmup", "end", 200)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("chaos ends before it begins", "its phase chaos's end came before chaos's begin"),
+        ("healed before chaos", "its phase heal's begin came before chaos's end"),
+        ("two chaos phases", "its phase chaos has more than one begin"),
+        ("healed before it was put in place", "fault kill-0 (kill) was healed before it was heal"),
+        ("put in place by nobody", "and nobody set about it"),
+        ("nobody saw it end", "node 1 was started though it ran: nobody saw it end"),
+        ("ready before it was started", "node 1 was started though it ran"),
+        ("another node was killed", "node 2 had an event 'kill', and no fault of then names it"),
+        ("another node is named", "fault kill-0 (kill) was in place on node 2, and that node has"),
+        (
+            "a flood on another",
+            "fault flood-0 (flood) names nodes [1], and its workers reached [1, ",
+        ),
+        ("killed by nobody", "node 2 had an event 'kill', and no fault of then names it"),
+        ("killed after the fault was over", "node 2 had an event 'kill'"),
+    ],
+)
+def test_what_cannot_have_been(how: str, says: str) -> None:
+    story = played()
+    tamper(story, how)
+    found: Any = Rows(story)
+    assert any(key == (story.arm, 0) and says in why for key, why in contradictions(found))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("as it was", "waited in vain", "healed again and again", "cut short", "at one moment"),
+        *("killed while it was paused", "named in the details", "stopped while it warmed up"),
+        *("it failed, and nobody was killed", "a flood", "a flood of which nothing is told"),
+    ],
+)
+def test_what_can_have_been(how: str) -> None:
+    story = played()
+    tamper(story, how)
+    found: Any = Rows(story)
+    assert list(contradictions(found)) == []
+
+
+@pytest.mark.parametrize(
+    ("begins", "merged", "odd"),
+    [
+        (800, False, False),
+        (700, False, False),
+        (699, False, True),
+        (0, False, True),
+        (0, True, False),
+    ],
+)
+def test_trials_are_played_one_after_the_other(begins: float, merged: bool, odd: bool) -> None:
+    """Those of several runs, laid beside each other, need not have been."""
+    story, other = played(), Story("bp-dual")
+    story.run["merged"] = ["a", "b"] if merged else None
+    for name, event in (("start", "begin"), ("final_read", "end")):
+        other.add("phase", begins + (event == "end"), name=name, event=event)
+    story.rows["phase"] += other.rows["phase"]
+    found: Any = Rows(story)
+    told = [why for _, why in contradictions(found)]
+    assert ["it was played while trial 0 of" in why for why in told] == [True] * odd
