@@ -5,7 +5,11 @@ one after the other to every replica, and only when all have answered is the top
 whose control requests wait makes the deletion wait as often as there are requests.
 
 ``delete-topic-away``: the same while a broker that holds replicas of it is away. The deletion halts
-until that one is back and has answered as well; were the topic gone before, its log would stay.
+until that one is back and has answered as well; were the topic gone before, its log would stay. A
+controller that is elected meanwhile must go on with it.
+
+``recreate-topic``: a topic under test is deleted, and made again with the same name. It is another
+one, with another id, without records, whose leader epochs begin anew; clients go on with it.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 from faults.base import BaseFault, wait_for
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
+from faults.succession import succeed
 from faults.targets import aim, read_targets
 
 
@@ -73,7 +78,8 @@ class DeleteTopic(BaseFault):
 
 class DeleteTopicAway(DeleteTopic):
     """Parameters beyond: target, the broker that is stopped before the topic is deleted (a
-    controlled shutdown); away_ms: how long it stays away after that.
+    controlled shutdown); away_ms: how long it stays away after that; succeeded: whether another
+    controller is elected meanwhile (needs ZooKeeper).
 
     Took hold: it was away while the topic was to be deleted, and the topic is gone. heal starts it
     if need be. Whether the topic was gone before that one had answered is for others to judge.
@@ -85,6 +91,7 @@ class DeleteTopicAway(DeleteTopic):
     def read(self, params: Params) -> None:
         self.targets = read_targets(params)
         self.away_ms = params.integer("away_ms", 1000)
+        self.succeeded = params.flag("succeeded", False)
 
     def apply(self, ctx: Context) -> None:
         if not self._made:
@@ -102,7 +109,53 @@ class DeleteTopicAway(DeleteTopic):
         ctx.admin.delete_topic(self.topic)
         ctx.sleep(self.away_ms / 1000)
         self.detail |= {"topic": self.topic, "away": node}
+        if self.succeeded:
+            self.detail |= succeed(ctx, timeout_ms=self.timeout_ms)
         self.detail["gone_meanwhile"] = not ctx.view.partitions(self.topic)
         self.start(ctx, node)
         self._await_gone(ctx)
         self.took_hold = True
+
+
+class RecreateTopic(BaseFault):
+    """Parameters: topic; apart_ms: how long there is none of that name; timeout_ms. It is made with
+    the replicas that it had, and without configs.
+
+    Took hold: it was gone, and each partition of its namesake has a leader. Nothing to heal.
+    """
+
+    name = "recreate-topic"
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.topic = params.text("topic")
+        self.apart_ms = params.integer("apart_ms", 500)
+        self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
+        params.done()
+
+    def apply(self, ctx: Context) -> None:
+        before = {s.partition: list(s.replicas) for s in ctx.view.partitions(self.topic)}
+        if not before:
+            raise FaultFailed(f"there is no topic {self.topic}")
+        self.nodes = sorted({node for replicas in before.values() for node in replicas})
+        ctx.admin.delete_topic(self.topic)
+        wait_for(
+            ctx,
+            lambda: not ctx.view.partitions(self.topic),
+            timeout_ms=self.timeout_ms,
+            what=f"topic {self.topic} is gone",
+        )
+        ctx.sleep(self.apart_ms / 1000)
+        ctx.admin.create_topic(self.topic, before, {})
+        wait_for(
+            ctx,
+            lambda: self._led(ctx) == set(before),
+            timeout_ms=self.timeout_ms,
+            what=f"each partition of the new topic {self.topic} has a leader",
+        )
+        self.detail["topic"] = self.topic
+        self.took_hold = True
+
+    def _led(self, ctx: Context) -> set[int]:
+        return {s.partition for s in ctx.view.partitions(self.topic) if s.leader >= 0}

@@ -4,17 +4,23 @@ Each partition's replicas are shifted by one along the ring of brokers, so that 
 replica that it had not (it must fetch all of it) and one loses its own (StopReplica with deletion),
 while the partition goes on serving: KIP-455's phases, with the leader moving when it is the one
 that leaves. Done as often as asked, one partition after the other.
+
+``reassign-succeeded``: a new controller is elected in the middle of a move, while the replica that
+is to be added cannot catch up, since its leader's answers do not leave. The successor finds both
+assignments in ZooKeeper, and must go on with the move as soon as that replica is in sync.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from faults.base import BaseFault
+from faults.base import BaseFault, wait_for
 from faults.leadership import find_partitions, read_partitions
 from faults.params import Params
-from faults.protocol import Context, Entry, FaultFailed
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link, PartitionState
+from faults.succession import succeed
 from faults.targets import partition_state
 
 
@@ -39,7 +45,11 @@ class Reassign(BaseFault):
         self.partitions = read_partitions(params)
         self.times = params.integer("times", 1, low=1, high=1000)
         self.interval_ms = params.integer("interval_ms", 200)
+        self.read(params)
         params.done()
+
+    def read(self, params: Params) -> None:
+        """A kind's own parameters."""
 
     def apply(self, ctx: Context) -> None:
         moves: list[dict[str, Any]] = []
@@ -51,11 +61,15 @@ class Reassign(BaseFault):
         self.nodes = sorted({node for m in moves for node in (*m["added"], *m["removed"])})
         self.took_hold = bool(moves) and all(m["added"] and m["removed"] for m in moves)
 
+    def reassign(self, ctx: Context, before: PartitionState, wanted: Sequence[int]) -> None:
+        """Returns when it is done."""
+        ctx.admin.reassign({(before.topic, before.partition): wanted})
+
     def _move(self, ctx: Context, topic: str, partition: int) -> dict[str, Any]:
         before = partition_state(ctx.view, topic, partition)
         wanted = shifted(before.replicas, ctx.view.live_brokers())
         begun = ctx.now_ns()
-        ctx.admin.reassign({(topic, partition): wanted})
+        self.reassign(ctx, before, wanted)
         after = partition_state(ctx.view, topic, partition)
         if set(after.replicas) != set(wanted) or not set(after.isr) <= set(wanted):
             raise FaultFailed(f"{topic}-{partition} is on {after.replicas}, not on {wanted}")
@@ -65,3 +79,68 @@ class Reassign(BaseFault):
             "removed": sorted(set(before.replicas) - set(wanted)),
             "took_ns": ctx.now_ns() - begun,
         }
+
+
+class ReassignSucceeded(Reassign):
+    """Parameters beyond: timeout_ms, for each step. heal lets the answers go."""
+
+    name = "reassign-succeeded"
+    needs = frozenset({Capability.LINKS, Capability.ZOOKEEPER})
+
+    def read(self, params: Params) -> None:
+        self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
+
+    def reassign(self, ctx: Context, before: PartitionState, wanted: Sequence[int]) -> None:
+        leader = before.leader
+        added = set(wanted) - set(before.replicas)
+        if leader < 0 or not added:
+            raise FaultFailed(f"{before.topic}-{before.partition} has no leader, or would not move")
+        self.hold_answers(ctx, leader, Link.INTER_BROKER)
+        move = _Meanwhile(lambda: ctx.admin.reassign({(before.topic, before.partition): wanted}))
+        try:
+            wait_for(
+                ctx,
+                lambda: self._is_moving(ctx, before, added),
+                timeout_ms=self.timeout_ms,
+                what=f"{before.topic}-{before.partition} is to have a replica on {sorted(added)}",
+            )
+            self.detail |= succeed(ctx, timeout_ms=self.timeout_ms)
+        finally:
+            self.let_answers(ctx, leader, Link.INTER_BROKER)
+        wait_for(
+            ctx,
+            lambda: move.is_over,
+            timeout_ms=self.timeout_ms,
+            what=f"{before.topic}-{before.partition} was moved",
+        )
+        move.result()
+
+    @staticmethod
+    def _is_moving(ctx: Context, before: PartitionState, added: set[int]) -> bool:
+        now = partition_state(ctx.view, before.topic, before.partition)
+        return added <= set(now.replicas) and not added & set(now.isr)
+
+
+class _Meanwhile:
+    """Something that blocks, on a thread of its own."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._error: BaseException | None = None
+        self._run = run
+        self._thread = threading.Thread(target=self._guarded, name="reassign", daemon=True)
+        self._thread.start()
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def result(self) -> None:
+        """Raises what it raised."""
+        if self._error is not None:
+            raise self._error

@@ -9,7 +9,7 @@ from faults.base import BaseFault
 from faults.broker_config import BrokerConfig
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
 from faults.cpu_limit import CpuLimit
-from faults.deletion import DeleteTopic, DeleteTopicAway
+from faults.deletion import DeleteTopic, DeleteTopicAway, RecreateTopic
 from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
@@ -40,7 +40,7 @@ from faults.outlived_answer import OutlivedAnswer
 from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
-from faults.reassignment import Reassign
+from faults.reassignment import Reassign, ReassignSucceeded
 from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.torn_tail import TornTail
@@ -82,6 +82,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         MoveLeadership,
         IdleElections,
         Reassign,
+        ReassignSucceeded,
         Reorder,
         ZombieController,
         DeposeController,
@@ -101,6 +102,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         TopicChurn,
         DeleteTopic,
         DeleteTopicAway,
+        RecreateTopic,
         LeadershipChurn,
         ControllerChurn,
     )

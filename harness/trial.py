@@ -268,13 +268,17 @@ class TrialRunner:
 
     def _create_topics(self, cluster: Cluster, stage: Stage) -> None:
         for topic in self.scenario.topics(stage):
-            cluster.admin.create_topic(topic.name, topic.assignment, topic.configs)
+            made_with = topic.configs if topic.made_with is None else topic.made_with
+            cluster.admin.create_topic(topic.name, topic.assignment, made_with)
             self.result.topics[topic.name] = {
                 "assignment": {str(p): list(r) for p, r in topic.assignment.items()},
                 "configs": dict(topic.configs),
             }
         if not cluster.wait_full_isr(None, 20.0):
             raise FaultFailed("topics under test did not reach a full ISR within 20 s")
+        for topic in self.scenario.topics(stage):
+            if topic.made_with is not None:
+                cluster.admin.alter_topic_configs(topic.name, topic.configs)
 
     def _schedule(self, cluster: Cluster, recorder: LiveRecorder) -> Schedule:
         sut = self.arm.sut

@@ -104,6 +104,18 @@ def _already_without(state: IsrState, leaving: Iterable[int]) -> IsrState:
     return IsrState(state.isr, left, left)
 
 
+def _all_is_committed(_high_watermark: int, log_end_offset: int) -> int:
+    return log_end_offset
+
+
+def _inter_broker_for_clients(_asked_by: str, inter_broker: str) -> str:
+    return inter_broker
+
+
+def _hours(asked_ms: int) -> int:
+    return asked_ms * 1000
+
+
 def _first_replica() -> int:
     return 1
 
@@ -641,6 +653,51 @@ _ALL: Final = (
         found_by="groups",
         rule="committed-by-two",
         breaks={"assignment_of": _longest},
+    ),
+    Mutant(
+        name="take-all-for-committed",
+        says="a new leader takes all that its log has for committed",
+        stands_for="KIP-101: a follower's log may be longer than what is committed",
+        scenario="lagging-follower",
+        found_by="replicas",
+        rule="high-watermark-ahead",
+        breaks={"high_watermark_at_election": _all_is_committed},
+    ),
+    Mutant(
+        name="append-what-is-refused",
+        says="acks=all is refused for too few replicas, and is in the log all the same",
+        stands_for="KAFKA-1555: NOT_ENOUGH_REPLICAS is said before anything is appended",
+        scenario="isr-by-lag",
+        found_by="records",
+        rule="failed-write-visible",
+        breaks={"asks_before_append": _no},
+    ),
+    Mutant(
+        name="forget-moves-at-failover",
+        says="a new controller does not go on with the reassignments of its predecessor",
+        stands_for="KIP-455: what is being moved is in ZooKeeper, for whoever is controller",
+        scenario="reassignment",
+        found_by="recovery",
+        rule="never-ended",
+        breaks={"goes_on_with_moves": _no},
+    ),
+    Mutant(
+        name="send-clients-elsewhere",
+        says="clients are told the brokers' endpoints of the inter-broker listener",
+        stands_for="KIP-103: a client is told endpoints of the listener that it asked by",
+        scenario="broker-restart",
+        found_by="whole-metadata",
+        rule="named-elsewhere",
+        breaks={"clients_listener": _inter_broker_for_clients},
+    ),
+    Mutant(
+        name="wait-for-who-is-gone",
+        says="a member of a group that says nothing any more keeps its place for hours",
+        stands_for="KIP-62: session.timeout.ms is how long a member may be silent",
+        scenario="group-rebalance",
+        found_by="polls",
+        rule="never-delivered",
+        breaks={"session_timeout_ms": _hours},
     ),
 )
 

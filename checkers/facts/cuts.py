@@ -13,7 +13,9 @@ What a broker says that it cut explains a loss only where ZooKeeper (the metadat
 ``wrong`` says why not. A follower cuts what its leader does not have, so there must be a leader:
 the epoch that it follows in was committed by then, with another broker as its leader. A replica is
 deleted with its topic, or when it is moved away: then it is no replica of it in the end, as
-ZooKeeper told whoever read the logs. A forged request may have brought about either.
+ZooKeeper told whoever read the logs; or ZooKeeper's own log has the partition without it at that
+time, or soon after (a reassignment stops who leaves before it writes that down), and it was moved
+back later. A forged request may have brought about either.
 
 Times of rows made from log files have an error (`checkers.facts.spans`): ``cut_t`` is the latest
 moment that it can mean, ``send_t`` comes with its ``send_error_ns``.
@@ -43,6 +45,7 @@ from checkers.facts.leadership import (
     last_sighting,
     leadership,
 )
+from checkers.facts.office import in_order
 from checkers.facts.spans import error
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ AT_THE_START: Final = "log start"
 """So begins the reason of what was cut off a log's beginning."""
 _ALL: Final = 2**62
 """The end of a log that was deleted whole."""
+_MOVED_NS: Final = 5_000_000_000
+"""So long after a replica was stopped for good an assignment without it is written, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +112,14 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
     _wiped(history, bare)
     if not bare:
         return {}
-    watched, hosts = last_sighting(history), replicas(history)
+    watched, hosts, assigned = last_sighting(history), replicas(history), _assigned(history)
     others = {key: Others(of) for key, of in leadership(history).items() if key in bare}
     found: dict[Key, list[Cut]] = {}
     for key, dated in _dated(history, bare):
         of = others.get(key)
         wrong = None
         if dated.whole and not dated.by_fault:
-            wrong = _wrong_removal(dated.node, hosts.get(key, set()))
+            wrong = _wrong_removal(dated, hosts.get(key, set()), assigned.get(key, []))
         elif not dated.by_fault:
             wrong = wrong_truncation(dated, of, watched.get(key[:2], 0))
         found.setdefault(key, []).append(replace(dated, wrong=wrong))
@@ -181,8 +186,28 @@ class Others:
         return place > 0 and first[place - 1] <= cut.cut_t
 
 
-def _wrong_removal(node: int, hosts: set[int]) -> str | None:
-    return "it is a replica to the end" if node in hosts else None
+def _wrong_removal(
+    cut: Cut, hosts: set[int], assigned: list[tuple[int, frozenset[int]]]
+) -> str | None:
+    if cut.node not in hosts:
+        return None
+    before = [replicas for t, replicas in assigned if t <= cut.cut_t]
+    soon = [replicas for t, replicas in assigned if cut.cut_t < t <= cut.cut_t + _MOVED_NS]
+    if any(cut.node not in replicas for replicas in (*before[-1:], *soon)):
+        return None
+    return "it is a replica to the end"
+
+
+def _assigned(history: History) -> dict[Key, list[tuple[int, frozenset[int]]]]:
+    """Each partition's replicas from when on (ns, as early as it may have been), as ZooKeeper's own
+    log has it; those that are to leave among them."""
+    found: dict[Key, list[tuple[int, frozenset[int]]]] = {}
+    offset_ns = history.run.clock_offset_ns
+    for row in in_order(history) if offset_ns is not None else ():
+        if row["what"] == "topic" and row["partition"] is not None and row["commit_ms"] is not None:
+            t = row["commit_ms"] * 1_000_000 + (offset_ns or 0) - history.run.clock_error_ns
+            found.setdefault(key_of(row), []).append((t, frozenset(row["replicas"] or ())))
+    return found
 
 
 def _wiped(history: History, bare: dict[Key, list[Cut]]) -> None:

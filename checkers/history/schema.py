@@ -160,6 +160,8 @@ _KINDS: Final = (
             "isr": "list<int32>",
             "controller_id": "int32",  # the answer's; -1: none is known
             "brokers": "list<int32>",  # the live brokers it names; on one row of each answer
+            "endpoints": "list<string>",  # where: 1@host:port; on the same row
+            "asked_at": "string",  # where this broker was asked: host:port; on the same row
         },
     ),
     Kind(

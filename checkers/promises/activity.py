@@ -223,6 +223,7 @@ def _strange(workload: Workload, own: list[Sum], *, played: bool) -> list[str]:
 _KIND_OF: Final = {
     "producer": "produce",
     "direct-producer": "produce",
+    "joint-producer": "produce",
     "consumer": "fetch",
     "group-consumer": "fetch",
     "metadata-reader": "metadata",

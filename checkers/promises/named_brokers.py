@@ -4,7 +4,11 @@ A client dials whom it is told of. An answer names the brokers that its broker b
 the controller last told it (MetadataCache.getAliveBrokerNodes). So
 
 - ``stranger-named``: at no time one that never was started or registered;
-- ``live-broker-unnamed``: once all is calm (`checkers.facts.calm`), each that lives.
+- ``live-broker-unnamed``: once all is calm (`checkers.facts.calm`), each that lives;
+- ``named-elsewhere``: at no time at another address than the one at which that broker answers
+  clients who ask by the same listener: that of its own reader. Listeners are told apart by this:
+  who is sent to another one talks past what was put in front of his (a proxy, a quota, a plane).
+  Black boxes name themselves as they like.
 
 That one who is gone is still named is `departures`'. What a forged UpdateMetadata may have told is
 the forger's, and counted.
@@ -17,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.calm import Debts, brokers
 from checkers.facts.forgeries import believed
+from checkers.facts.leadership import black_boxes
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 LISTS: Final = "answers that name live brokers"
+ADDRESSES: Final = "addresses of brokers"
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -110,3 +116,59 @@ def _sets(history: History) -> list[dict[str, Any]]:
         for row in sorted(sets, key=lambda r: (r["arm"], r["trial"], r["node"], r["last_t"]))
         if row["brokers"] is not None or (row["arm"], row["trial"], row["node"]) not in telling
     ]
+
+
+# -- where they are --------------------------------------------------------------------------------
+
+
+def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """Each address that a broker named, held against where that one answers."""
+    if not history.has("metadata"):
+        return
+    strange = set(black_boxes(history))
+    at: dict[tuple[str, int, int], set[str]] = {}
+    for row in _addresses(history, "asked_at"):
+        at.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["address"])
+    lied = {
+        (row["arm"], row["trial"], row["node"])
+        for row in history.rows("forged")
+        if row["api"] == "UPDATE_METADATA" and believed(row)
+    }
+    for row in _addresses(history, "explode(endpoints)"):
+        arm, trial, node = row["arm"], row["trial"], row["node"]
+        if arm in strange:
+            outcome.unjudged(arm, "the addresses of brokers")
+            continue
+        named, _, address = row["address"].partition("@")
+        true = at.get((arm, trial, int(named)))
+        if true is None:
+            continue  # nobody asked that one
+        outcome.saw(arm, trial, ADDRESSES, row["n"])
+        if address in true:
+            continue
+        if (arm, trial, node) in lied:
+            outcome.excuse(arm, trial, "named-elsewhere", "forged", of=ADDRESSES, n=row["n"])
+            continue
+        yield Finding(
+            "named-elsewhere",
+            f"node {node} sent clients to {address} for node {named}, {row['n']} times; that one "
+            f"answers clients at {', '.join(sorted(true))}",
+            arm,
+            trial,
+            (
+                Pick("metadata", {"node": node, "t": row["first_t"]}, rows=1),
+                Pick("metadata", {"node": int(named), "type": "ok"}, rows=1),
+            ),
+        )
+
+
+def _addresses(history: History, which: str) -> list[dict[str, Any]]:
+    """By broker and address, when it was first in an answer, and how often."""
+    from pyspark.sql import functions as F
+
+    rows = history.frame("metadata").where("type = 'ok' and node is not null")
+    rows = rows.select("arm", "trial", "node", "t", F.expr(which).alias("address"))
+    found = rows.where("address is not null").groupBy("arm", "trial", "node", "address")
+    sums = found.agg(F.min("t").alias("first_t"), F.count("*").alias("n"))
+    told: list[dict[str, Any]] = sums.toArrow().to_pylist()
+    return sorted(told, key=lambda r: (r["arm"], r["trial"], r["first_t"], r["node"], r["address"]))

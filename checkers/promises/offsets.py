@@ -6,6 +6,8 @@ cut; a follower cuts its own log there.
 
 Violations:
 - ``begins-otherwise``: told another beginning than the log's;
+- ``begins-in-another-epoch``: told, with the beginning, a leader epoch later than the one of the
+  record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well);
 - ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
 - ``end-never-committed``: told an end beyond what was ever committed: no record is before it in the
   final log, or one of a later leader epoch than the one of the leader that told it;
@@ -93,6 +95,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
             told.where(f"asked_ms = {_EARLIEST} and (offset < 0 or offset > log_start)"),
             F.col("log_start"),
         ),
+        _begins_later(told, log),
         _broken(
             "fence-ignored",
             latest.where("believed_epoch >= 0 and leader_epoch > believed_epoch"),
@@ -128,6 +131,14 @@ def _broken(rule: str, rows: DataFrame, known: Any, of: str = ANSWERS) -> DataFr
         F.lit(rule).alias("rule"),
         F.lit(of).alias("of"),
     )
+
+
+def _begins_later(told: DataFrame, log: DataFrame) -> DataFrame:
+    """Against the record that is at that beginning in the final log."""
+    there = log.select(*_TP, "offset", F.col("leader_epoch").alias("_in"))
+    rows = told.where(f"asked_ms = {_EARLIEST}").join(there, [*_TP, "offset"])
+    rows = rows.where("_in >= 0 and leader_epoch > _in")
+    return _broken("begins-in-another-epoch", rows, F.col("_in"))
 
 
 def _too_early(history: History, latest: DataFrame, log: DataFrame) -> DataFrame:
@@ -217,6 +228,8 @@ def _finding(row: Mapping[str, Any]) -> Finding:
 
 _SAYS: Final = {
     "begins-otherwise": "{told} as its beginning, which is {known}",
+    "begins-in-another-epoch": "{told} as its beginning, in a leader epoch later than "
+    "{known}, that of the record there",
     "fence-ignored": "{told} as its end to one who believed in leader epoch {known}, of the past",
     "end-too-early": "{told} as its end, although {known} had been acknowledged with acks=all",
     "end-never-committed": "{told} as its end; what is before that in the final log (which ends at "
@@ -237,6 +250,7 @@ PROMISE: Final = Promise(
     "KIP-207, KIP-320",
     rules={
         "begins-otherwise": "The beginning told is the log's.",
+        "begins-in-another-epoch": "With the beginning its record's leader epoch is told.",
         "end-too-early": "The end told is behind all that acks=all has acknowledged.",
         "end-never-committed": "The end told is of what is committed, and stays.",
         "time-otherwise": "The record told for a time is the first at or after it.",

@@ -14,6 +14,8 @@ Violations, at the final read, when the cluster has come to rest:
   nothing more is written: its consumers, and its own election, would lack committed records;
 - ``high-watermark-beyond-end``: a broker that took up a role said that its high watermark lay
   beyond its own log's end (UnifiedLog never lets it): what it committed it does not have;
+- ``high-watermark-ahead``: a broker took a high watermark into a leader epoch that lay beyond the
+  log of a member of the in-sync set (`checkers.promises.ahead`): it calls committed what is not;
 - ``log-went-back``: a broker's log ended earlier than it had, with no truncation in between
   (`checkers.facts.kept_logs`);
 - ``promised-and-cut``: a broker cut, by its own word, what acks=all had promised while it was in
@@ -49,6 +51,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.agreement import COMPARED, Found, disagreements, found_at, place_of
+from checkers.promises.ahead import TAKEN, judge_ahead
 from checkers.promises.unread import unread
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ def check(history: History) -> Outcome:
         _add(history, outcome, Found(one.key, _cut_too_far(one)))
     for beyond in _beyond_end(history):
         outcome.add(beyond)
-    for found in disagreements(history, outcome):
+    for found in (*judge_ahead(history, outcome), *disagreements(history, outcome)):
         _add(history, outcome, found)
     return outcome
 
@@ -242,6 +245,7 @@ PROMISE: Final = Promise(
         "high-watermark-went-back": "The high watermark stays above what was read or promised.",
         "high-watermark-behind": "At rest, an in-sync follower's high watermark is its leader's.",
         "high-watermark-beyond-end": "No high watermark lies beyond the log's own end.",
+        "high-watermark-ahead": "No high watermark lies beyond the log of one who is in sync.",
         "log-went-back": "A log keeps what it has, but for truncations that its broker tells of.",
         "promised-and-cut": "Nobody cuts what acks=all promised while it was in sync.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
@@ -253,6 +257,7 @@ PROMISE: Final = Promise(
         FOLLOWERS: "read to their ends",
         "offsets": "below what was committed, in any log",
         ENDS: "as brokers took up roles, and in the end",
+        TAKEN: "of brokers that took up roles in a leader epoch, two of the in-sync set among them",
     },
     unknown_when=(
         "a replica could not be read although its node ran, or was in sync and was not read",

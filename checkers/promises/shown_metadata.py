@@ -306,7 +306,7 @@ PROMISE: Final = Promise(
         "truth, or lacked leader epoch, leader or in-sync set",
     ),
     blind=(
-        "endpoints, racks and offline replicas",
+        "racks and offline replicas",
         "what was shown in the end of topics that were deleted, their namesakes included",
     ),
     check=check,

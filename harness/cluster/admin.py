@@ -36,6 +36,7 @@ _REQUEST_TIMED_OUT: Final = 7
 _TOPIC_ALREADY_EXISTS: Final = 36
 _NOT_CONTROLLER: Final = 41
 _ELECTION_NOT_NEEDED: Final = 84
+_TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 _SET: Final = 0
 
@@ -83,6 +84,18 @@ class ClusterAdmin:
         self._await(
             f"topic {topic} to have a leader election behind it",
             lambda: len(self._view.partitions(topic)) == len(assignment),
+        )
+
+    def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """These and no others (AlterConfigs). Brokers hear of it a moment later."""
+        rows = [{"name": name, "value": value} for name, value in configs.items()]
+        resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": topic, "configs": rows}
+        self._operate(
+            f"altering the configs of topic {topic}",
+            request(ApiKey.ALTER_CONFIGS, 0, resources=[resource], validate_only=False),
+            lambda answer: [
+                (r.resource_name, r.error_code, r.error_message) for r in answer.responses
+            ],
         )
 
     def delete_topic(self, topic: str) -> None:

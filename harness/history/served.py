@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 Need = tuple[Any, ...]
-_PRODUCERS: Final = ("producer", "direct-producer")
+_PRODUCERS: Final = ("producer", "direct-producer", "joint-producer")
 
 
 class Served:

@@ -22,11 +22,15 @@ from harness.sut.protocol import Planes, SystemUnderTest, limits_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic under test; ``assignment`` is partition -> replicas, the first being preferred."""
+    """A topic under test; ``assignment`` is partition -> replicas, the first being preferred.
+
+    ``configs``: what it has while faults are played. ``made_with``: what it is made with, where
+    that is something else; it is changed before the load begins, and brokers must hear of it."""
 
     name: str
     assignment: Mapping[int, Sequence[int]]
     configs: Mapping[str, str] = field(default_factory=dict)
+    made_with: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +248,12 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> lis
         )
         for number, linger_ms in ((1, 0.0), (2, _GATHERED_MS))
     ]
+
+
+def joint_producer(topic: str, partitions: int) -> Role:
+    """acks=all to all partitions that a broker leads in one request, as Kafka's own client does."""
+    params = {"topics": {topic: partitions}, "acks": -1, "first_value": 5_000_000_000}
+    return Role(role="joint-producer", process="joint-producer", params=params)
 
 
 def tail_reader(topic: str, partitions: int, *, late_ms: int = 3000) -> Role:

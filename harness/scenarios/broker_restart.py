@@ -21,6 +21,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    joint_producer,
     offset_reader,
     spread,
 )
@@ -58,6 +59,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             },
         ),
         *idempotent_load(TOPIC, PARTITIONS),
+        joint_producer(TOPIC, PARTITIONS),
         Role(role="consumer", process="consumer", params={"topics": topics}),
         Role(
             role="metadata-reader",

@@ -1,12 +1,14 @@
 """A consumer group goes on where it was, whoever comes and goes: members, brokers, coordinators.
 
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
-their own, so that partitions change hands all the time. Meanwhile brokers are killed and stopped,
-the group's coordinator (the leader of the partition of __consumer_offsets that the group's id falls
-into) in every other step, and by a kill when its followers have got nothing from it for a while:
-its successor must have every offset that was acknowledged, and is asked for them before the next
-are committed. The records come from idempotent producers, which retry through all of it: each must
-be there once, and that a leader did not come to answer what it had replicated must not make it two.
+their own, so that partitions change hands all the time. A third is gone early and for good, without
+a word, and the coordinator must give what it had to the others when its session is over. Meanwhile
+brokers are killed and stopped, the group's coordinator (the leader of the partition of
+__consumer_offsets that the group's id falls into) in every other step, and by a kill when its
+followers have got nothing from it for a while: its successor must have every offset that was
+acknowledged, and is asked for them before the next are committed. The records come from idempotent
+producers, which retry through all of it: each must be there once, and that a leader did not come to
+answer what it had replicated must not make it two.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 3
 REJOIN_MS = (3500, 5500)
 """How long each member stays before it leaves and joins anew."""
+GONE_MS = 2000
+GONE_SESSION_MS = 1500
+"""Of the one that is gone: all others wait for so long."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -77,6 +82,16 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     return [
         *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
         *members,
+        Role(
+            role="group-consumer",
+            process="member-gone",
+            params={
+                "group": GROUP,
+                "topics": topics,
+                "gone_ms": GONE_MS,
+                "session_timeout_ms": GONE_SESSION_MS,
+            },
+        ),
         Role(
             role="group-stranger",
             process="group-stranger",
@@ -138,6 +153,7 @@ GROUP_REBALANCE = Scenario(
         "offsets.topic.replication.factor": "3",
         # 3 s by default: a group would hardly be there before its coordinator goes again.
         "group.initial.rebalance.delay.ms": "300",
+        "group.min.session.timeout.ms": "1000",  # 6 s: nobody would be missed within a short run
     },
     session_timeout_ms=SESSION_TIMEOUT_MS,
     quiesce_s=30.0,

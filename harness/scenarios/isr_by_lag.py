@@ -22,6 +22,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    joint_producer,
     led_by,
     replicated_load,
     rounds,
@@ -37,11 +38,13 @@ SESSION_TIMEOUT_MS = 10_000
 STEP_MS = 6500
 ASKED_MS = 400
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
+"""Raised afterwards, as an operator would who finds that one is too few."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     assignment = led_by(stage.victim, stage.others, PARTITIONS)
-    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
+    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS, made_with=MADE_WITH)]
 
 
 def _workloads(stage: Stage) -> Sequence[Role]:
@@ -60,6 +63,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
         Role(role="direct-producer", process="impatient-producer", params=impatient),
+        joint_producer(TOPIC, PARTITIONS),
     ]
 
 

@@ -5,7 +5,9 @@ until these are in sync, an election if the leader is to leave, LeaderAndIsr and
 deletion, UpdateMetadata after each. Without a control plane of its own the flooded broker keeps all
 of it waiting. Here partitions of two replicas wander along the ring of three brokers, so that every
 move adds a replica that has to fetch everything and deletes one, and the flooded broker is in two
-of three. In the end nothing is pending in ZooKeeper, no log is left behind, and nothing is lost.
+of three. When the flood is over one is moved while a new controller is elected, which must go on
+with what it finds in ZooKeeper. In the end nothing is pending there, no log is left behind, and
+nothing is lost.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ PARTITIONS = 3
 FIRST_MS = 1500
 MOVE_MS = 1500
 """About what one move takes behind a full queue."""
+SUCCEEDED_MS = 2500
+"""So long before its end the flood is over, and the last move begins."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -53,7 +57,8 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     chaos_ms = int(profile.chaos_s * 1000)
-    flood = queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, chaos_ms - 600)
+    succeeded_ms = max(8000, chaos_ms - SUCCEEDED_MS)
+    flood = queue_flood("flood", f"leader:{VICTIM_TOPIC}-0", 300, min(chaos_ms, succeeded_ms) - 600)
     first = rng.randrange(PARTITIONS)
     moves = [
         Entry(
@@ -67,7 +72,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         for turn in range(min(PARTITIONS, max(2, (chaos_ms - FIRST_MS - 1000) // MOVE_MS)))
     ]
     if chaos_ms > FIRST_MS + 8000:
-        rest = chaos_ms - FIRST_MS - 8000
+        rest = succeeded_ms - FIRST_MS - 8000
         moves.append(
             Entry(
                 id="wander-on",
@@ -77,6 +82,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partitions": f"{TOPIC}-*", "times": max(1, rest // (PARTITIONS * 3000))},
             )
         )
+    moves.append(
+        Entry(
+            id="succeeded",
+            fault="reassign-succeeded",
+            at_ms=succeeded_ms,
+            duration_ms=0,
+            params={"partitions": f"{TOPIC}-{first}"},
+        )
+    )
     return Plan.of(rng.getrandbits(31), [flood, *moves])
 
 

@@ -6,7 +6,9 @@ broker without a control plane of its own makes it wait behind its request queue
 with replicas on every broker are made before the flood and deleted under it, one after the other.
 Two more, when the flood is over, try its patience: one while controllers' requests reach a broker
 late, so that this one puts its logs aside after all others, and one while a broker with replicas of
-it is away, so that the topic can be gone only when that one is back.
+it is away, so that the topic can be gone only when that one is back; another controller is elected
+meanwhile, and must go on with it. At last a topic that is written to is deleted and made again: its
+namesake is another topic, and takes records.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ STEP_MS = 3300
 LATE, AWAY = "late", "away"
 """The deletions that have to wait for a broker."""
 LATE_MS = 600
+AGAIN = "again"
+AGAIN_PARTITIONS = 2
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=VICTIM_TOPIC, assignment={0: [stage.victim]}),
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.others, 2)),
+        Topic(name=AGAIN, assignment=spread(AGAIN_PARTITIONS, stage.nodes, 3)),
     ]
 
 
@@ -46,19 +51,29 @@ def _workloads(stage: Stage) -> Sequence[Role]:
         Role(
             role="metadata-reader",
             process="metadata-reader",
-            params={"topics": [TOPIC, *doomed]},  # who still names them, and who never does?
+            params={"topics": [TOPIC, AGAIN, *doomed]},  # who still names them, who never does?
         ),
         Role(
             role="producer",
             process="producer",
             params={"topics": {TOPIC: PARTITIONS}, "acks": 1, "rate_per_s": 50.0},
         ),
+        Role(
+            role="producer",
+            process="producer-again",
+            params={
+                "topics": {AGAIN: AGAIN_PARTITIONS},
+                "acks": 1,
+                "rate_per_s": 4.0,  # what goes with the topic is excused, and must be little
+                "first_value": 1_000_000_000,
+            },
+        ),
     ]
 
 
 def _flooded_ms(profile: Profile) -> int:
     """When the flood is over; the rest of the plan takes about as long as is left, or more."""
-    return max(6000, int(profile.chaos_s * 1000) - 7500)
+    return max(6000, int(profile.chaos_s * 1000) - 9000)
 
 
 def _deletions(profile: Profile) -> list[tuple[str, int]]:
@@ -109,7 +124,14 @@ def _patience(at_ms: int) -> list[Entry]:
             fault="delete-topic-away",
             at_ms=at_ms + STEP_MS,
             duration_ms=0,
-            params={**size, "target": slow},
+            params={**size, "target": slow, "succeeded": True},
+        ),
+        Entry(
+            id=AGAIN,
+            fault="recreate-topic",
+            at_ms=at_ms + 2 * STEP_MS,
+            duration_ms=0,
+            params={"topic": AGAIN},
         ),
     ]
 

@@ -8,6 +8,10 @@ With ``rejoin_ms`` it leaves the group so long after it was first given somethin
 so that the others are given its partitions and must go on where it was. Before each commit it asks
 the coordinator what it has kept (`committed` rows): afterwards nobody could tell whether a new
 coordinator had it. At its end it asks for every partition of its topics.
+
+With ``gone_ms`` it is gone for good so long after it was first given something, as a process that
+was killed: it does not tell the coordinator, which has to find out (it is a static member, KIP-345:
+librdkafka lets others leave). Until its session is over the others wait for it.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from harness.workload.spec import WorkloadError, WorkloadSpec
 
 _CONNECT_S: Final = 20.0
 _ASK_S: Final = 10.0
+_LOOK_S: Final = 0.05
+_INSTANCE_ID: Final = "group.instance.id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,7 @@ class Params:
     group: str
     topics: dict[str, int]
     rejoin_ms: int | None = None
+    gone_ms: int | None = None
     poll_ms: int = 200
     max_records: int = 200
     session_timeout_ms: int = 6_000
@@ -45,6 +52,9 @@ class Params:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
         if self.rejoin_ms is not None and self.rejoin_ms < 500:
             raise ValueError("field 'params.rejoin_ms': allowed: null, or at least 500")
+        if self.gone_ms is not None and (self.gone_ms < 500 or self.rejoin_ms is not None):
+            allowed = "null, or at least 500, without rejoin_ms"
+            raise ValueError(f"field 'params.gone_ms': allowed: {allowed}")
 
 
 class GroupConsumer:
@@ -69,11 +79,13 @@ class GroupConsumer:
                 ready = True
             try:
                 self._take_part(client, recorder, life)
-                if life.over:
+                if life.over and self._params.gone_ms is None:
                     topics = self._params.topics.items()
                     self._ask(client, recorder, [(t, p) for t, n in topics for p in range(n)])
             finally:
                 client.close()
+            while self._params.gone_ms is not None and not life.over:
+                time.sleep(_LOOK_S)
 
     def _client(self) -> Any:
         return confluent_kafka.Consumer(
@@ -93,6 +105,7 @@ class GroupConsumer:
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 3,
+                **({} if self._params.gone_ms is None else {_INSTANCE_ID: self._spec.process}),
                 **self._params.client,
             }
         )
@@ -100,15 +113,16 @@ class GroupConsumer:
     def _take_part(self, client: Any, recorder: LiveRecorder, life: Lifecycle) -> None:
         """Until it is time to leave the group, or the end."""
 
-        rejoin_ms = self._params.rejoin_ms
+        gone_ms = self._params.gone_ms
+        stays_ms = self._params.rejoin_ms if gone_ms is None else gone_ms
         end: float | None = None
 
         def told(event: str) -> Any:
             def tell(_client: Any, partitions: list[Any]) -> None:
                 nonlocal end
-                if event == "assigned" and end is None and rejoin_ms is not None:
+                if event == "assigned" and end is None and stays_ms is not None:
                     # From its first assignment on: a group may take long to come about.
-                    end = time.monotonic() + rejoin_ms / 1000
+                    end = time.monotonic() + stays_ms / 1000
                 for one in partitions:
                     place = {"topic": one.topic, "partition": one.partition}
                     recorder.event("assignment", group=self._params.group, event=event, **place)

@@ -86,7 +86,11 @@ class MetadataReader(AskEach):
             return
         named = {str(topic.name): topic for topic in answer.topics}
         whole: dict[str, Any] = {"controller_id": int(answer.controller_id)}
-        once = {"brokers": sorted(int(broker.node_id) for broker in answer.brokers)}
+        once: dict[str, Any] = {
+            "brokers": sorted(int(broker.node_id) for broker in answer.brokers),
+            "endpoints": sorted(f"{b.node_id}@{b.host}:{b.port}" for b in answer.brokers),
+            "asked_at": "{}:{}".format(*channel.address),
+        }
         for name in self._topics:
             self._topic(channel, t, {**whole, **once}, name, named.get(name))
             once = {}
@@ -123,7 +127,8 @@ class MetadataReader(AskEach):
                 isr=[int(replica) for replica in partition.isr_nodes],
                 **common,
             )
-            common.pop("brokers", None)
+            for name_of_once in ("brokers", "endpoints", "asked_at"):
+                common.pop(name_of_once, None)
 
     def lost(self, channel: Channel, reason: str, t: int) -> None:
         read, invoke_t = channel.tag

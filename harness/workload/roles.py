@@ -25,6 +25,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import consumer
 
         return consumer.Consumer(spec, spec.read_params(consumer.Params)).run
+    if spec.role == "joint-producer":
+        from harness.workload import joint_producer
+
+        return joint_producer.JointProducer(spec, spec.read_params(joint_producer.Params)).run
     if spec.role == "group-consumer":
         from harness.workload import group_consumer
 

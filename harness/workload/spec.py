@@ -16,7 +16,8 @@ from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 ROLES: Final = (
-    *("producer", "direct-producer", "consumer", "group-consumer", "group-stranger"),
+    *("producer", "direct-producer", "joint-producer"),
+    *("consumer", "group-consumer", "group-stranger"),
     *("metadata-reader", "offset-reader", "prober"),
 )
 P = TypeVar("P")

@@ -24,7 +24,7 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["topics"] = {params["topic"]: [params.get("partition", 0)]}
     elif spec.role == "group-consumer":  # which partitions it is given is the group's business
         record["topics"] = {topic: [] for topic in params["topics"]}
-    elif spec.role in ("producer", "consumer"):
+    elif spec.role in ("producer", "joint-producer", "consumer"):
         record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
         if spec.role == "consumer":
             record["begins"] = "start" if params.get("late_ms") is None else "end"
@@ -33,12 +33,12 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["nodes"] = sorted(spec.bootstrap)
     elif spec.role == "prober":
         record["nodes"] = sorted(int(node) for node in params["listeners"])
-    if spec.role in ("producer", "direct-producer"):
+    if spec.role in ("producer", "direct-producer", "joint-producer"):
         record["acks"] = params["acks"]
         if params.get("idempotent"):
             record["delivery"] = "idempotent"
         elif not params.get("retries"):
-            record["delivery"] = "once" if spec.role == "direct-producer" else "once-a-leader"
+            record["delivery"] = "once-a-leader" if spec.role == "producer" else "once"
     if "rate_per_s" in params:
         record["rate_per_s"] = params["rate_per_s"]
     return record

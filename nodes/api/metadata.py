@@ -47,6 +47,7 @@ class MetadataApi:
     def __init__(self, services: Services, auto_topics: AutoTopicCreation) -> None:
         self._services = services
         self._auto_topics = auto_topics
+        self._clients_listener = services.replica_manager.rules.clients_listener
 
     def metadata(self, request: Request) -> None:
         body, version = request.body, request.api_version
@@ -102,7 +103,7 @@ class MetadataApi:
         topics += [{**row, "topic_authorized_operations": operations} for row in extra]
         include_cluster = getattr(body, "include_cluster_authorized_operations", False)
         return {
-            "brokers": broker_rows(snapshot, listener),
+            "brokers": broker_rows(snapshot, self._told_listener(listener)),
             "cluster_id": self._services.cluster_id,
             "controller_id": snapshot.controller_id,
             "topics": topics,
@@ -110,6 +111,9 @@ class MetadataApi:
                 CLUSTER_OPERATIONS if include_cluster else NO_OPERATIONS
             ),
         }
+
+    def _told_listener(self, asked_by: str) -> str:
+        return self._clients_listener(asked_by, self._services.config.inter_broker_listener_name)
 
     def _missing_topics(self, request: Request, missing: list[str]) -> list[Row]:
         """What to say of topics that this broker does not know; perhaps they come to be."""

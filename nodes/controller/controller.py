@@ -388,7 +388,8 @@ class KafkaController:
         context.set_live_brokers(zk.get_all_broker_and_epochs_in_cluster())
         context.all_topics = zk.get_all_topics_in_cluster(register_watch=True)
         for tp in self._topics.load(sorted(context.all_topics)):
-            if context.partition_full_replica_assignment(tp).is_being_reassigned:
+            is_moving = context.partition_full_replica_assignment(tp).is_being_reassigned
+            if is_moving and self._rules.goes_on_with_moves():
                 context.partitions_being_reassigned.add(tp)
         self._brokers.watch_modifications(context.live_or_shutting_down_broker_ids)
         context.leadership.update(zk.get_topic_partition_states(context.all_partitions))

@@ -133,6 +133,32 @@ def told_epoch_end(end_offset: int, _log_end_offset: int) -> int:
     return end_offset
 
 
+def high_watermark_at_election(high_watermark: int, _log_end_offset: int) -> int:
+    """A new leader knows what is committed as far as it was told while it followed."""
+    return high_watermark
+
+
+def asks_before_append() -> bool:
+    """What too few replicas are in sync for is refused before it is in the log. Asked once a
+    partition, not once a request."""
+    return True
+
+
+def goes_on_with_moves() -> bool:
+    """A new controller goes on with the reassignments that it finds in ZooKeeper (KIP-455)."""
+    return True
+
+
+def clients_listener(asked_by: str, _inter_broker: str) -> str:
+    """Whose endpoints a client is told: those of the listener that it asked by (KIP-103)."""
+    return asked_by
+
+
+def session_timeout_ms(asked_ms: int) -> int:
+    """A member of a group that says nothing for so long is none any more."""
+    return asked_ms
+
+
 def hands_over() -> bool:
     """What a broker leads goes to others before it may stop (KAFKA-340)."""
     return True
@@ -188,6 +214,11 @@ class Rules:
     offsets_commit_acks: Callable[[], int] = offsets_commit_acks
     counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     hands_over: Callable[[], bool] = hands_over
+    high_watermark_at_election: Callable[[int, int], int] = high_watermark_at_election
+    asks_before_append: Callable[[], bool] = asks_before_append
+    goes_on_with_moves: Callable[[], bool] = goes_on_with_moves
+    clients_listener: Callable[[str, str], str] = clients_listener
+    session_timeout_ms: Callable[[int], int] = session_timeout_ms
     out_of_sync: Callable[..., frozenset[int]] = isr.out_of_sync
     proposing_shrink: Callable[[IsrState, Iterable[int]], IsrState] = isr.proposing_shrink
     is_present_generation: Callable[[int, int], bool] = is_present_generation

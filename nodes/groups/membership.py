@@ -457,7 +457,8 @@ class Membership:
 
     def restart_session(self, group: Group, member: Member) -> None:
         """The member has shown itself."""
-        self._restart_session(group, member, member.session_timeout_ms)
+        timeout_ms = self._rules.session_timeout_ms(member.session_timeout_ms)
+        self._restart_session(group, member, timeout_ms)
 
     def _restart_session(self, group: Group, member: Member, timeout_ms: int) -> None:
         def expired() -> None:

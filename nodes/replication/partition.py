@@ -118,6 +118,9 @@ class Partition(IsrPartition):
                 self.leader_epoch = state.leader_epoch
                 self.leader_epoch_start = start
             if newly_leader:
+                self.high_watermark = self._rules.high_watermark_at_election(
+                    self.high_watermark, own_log.log_end_offset
+                )
                 self._leading_since_epoch = state.leader_epoch
                 if not self._rules.keeps_producers():
                     own_log.forget_producers()
@@ -174,6 +177,8 @@ class Partition(IsrPartition):
             if required_acks == -1 and not may_append(
                 required_acks, len(self.isr_state.isr), self.min_isr
             ):
+                if not self._asks_before_append:
+                    own_log.append_as_leader(data, leader_epoch)
                 raise ApiError(Errors.NOT_ENOUGH_REPLICAS)
             info = own_log.append_as_leader(data, leader_epoch)
             if self._extra_appends:

@@ -276,6 +276,24 @@ def test_a_leader_that_the_reassignment_moved_already_is_fine(ctx: Any, entry: A
     assert fault.took_hold is True
 
 
+def test_who_comes_to_lead_by_something_else_was_not_elected(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller answers that it elected, and did not; later on the leader goes, and is followed
+    by whom it should have elected."""
+    elect = ctx.cluster.elect_preferred
+    asked: list[Any] = []
+    monkeypatch.setattr(ctx.cluster, "elect_preferred", asked.append)
+    monkeypatch.setattr("faults.leadership._ANSWERED_MS", 50)
+    fault = build(entry("move-leadership", partitions="t-0"))
+    with pytest.raises(FaultFailed, match="as was answered"):
+        fault.inject(ctx)
+    assert len(asked) == 1
+    assert fault.took_hold is None
+    elect(asked[0])
+    assert ctx.view.partitions("t")[0].leader == 2
+
+
 def test_nobody_to_move_to(ctx: Any, entry: Any) -> None:
     for node in (2, 3):
         ctx.cluster.running[node] = False
@@ -545,6 +563,58 @@ def test_a_deletion_waits_for_a_broker_that_is_away(ctx: Any, entry: Any) -> Non
     assert under_test.took_hold is True
     under_test.heal(ctx)
     assert len(ctx.cluster.calls) == 4
+
+
+def test_another_controller_is_elected_while_a_deletion_waits(ctx: Any, entry: Any) -> None:
+    under_test = build(entry("delete-topic-away", target="2", away_ms=1, succeeded=True))
+    under_test.inject(ctx)
+    calls = [c[0] for c in ctx.cluster.calls]
+    assert calls == ["create_topic", "stop", "delete_topic", "remove_controller", "start"]
+    assert (under_test.detail["successor"], under_test.detail["successor_epoch"]) == (2, 6)
+
+
+def test_without_a_successor_who_is_away_comes_back(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctx.cluster, "remove_controller", lambda: None)
+    away = {"target": "2", "away_ms": 1, "succeeded": True, "timeout_ms": 50}
+    under_test = build(entry("delete-topic-away", **away))
+    with pytest.raises(FaultFailed, match="a controller with an epoch above 5"):
+        under_test.inject(ctx)
+    under_test.heal(ctx)
+    assert ctx.cluster.running[2]
+    assert under_test.took_hold is None
+
+
+def test_a_topic_is_made_again_with_the_replicas_that_it_had(ctx: Any, entry: Any) -> None:
+    under_test = build(entry("recreate-topic", topic="t", apart_ms=1))
+    under_test.inject(ctx)
+    assert [c[0] for c in ctx.cluster.calls] == ["delete_topic", "create_topic"]
+    assert [s.replicas for s in ctx.view.partitions("t")] == [(1, 2, 3), (2, 3, 1)]
+    assert under_test.took_hold is True
+    assert under_test.nodes == [1, 2, 3]
+
+
+@pytest.mark.parametrize("how", ["stays", "is not led", "never was"])
+def test_what_is_not_made_again_did_not_take_hold(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    topic, create = "other" if how == "never was" else "t", ctx.cluster.create_topic
+
+    def unled(*asked: Any) -> None:
+        create(*asked)
+        for key, state in ctx.cluster.states.items():
+            ctx.cluster.states[key] = replace(state, leader=-1)
+
+    if how == "stays":
+        monkeypatch.setattr(ctx.cluster, "delete_topic", lambda topic: None)
+    if how == "is not led":
+        monkeypatch.setattr(ctx.cluster, "create_topic", unled)
+    under_test = build(entry("recreate-topic", topic=topic, apart_ms=1, timeout_ms=50))
+    says = {"stays": "t is gone", "is not led": "has a leader", "never was": "no topic other"}
+    with pytest.raises(FaultFailed, match=says[how]):
+        under_test.inject(ctx)
+    assert under_test.took_hold is None
 
 
 def test_a_topic_that_is_gone_too_early_is_told_and_the_broker_started(

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from faults.deletion import DeleteTopic, DeleteTopicAway
+from faults.deletion import DeleteTopic, DeleteTopicAway, RecreateTopic
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage
 from harness.settings import PROFILES, Profile
@@ -22,7 +22,7 @@ LONG = Profile(name="x", chaos_s=60.0, warmup_s=1.0, rounds=1, says="")
 def test_everything_happens_under_the_flood(name: str, profile: Profile, seed: int) -> None:
     plan = SCENARIOS[name].plan(random.Random(seed), profile)
     (flood,) = [e for e in plan.entries if e.fault.startswith("flood")]
-    apart = ("rehearsal", "slow", "late", "away")
+    apart = ("rehearsal", "slow", "late", "away", "again")
     others = [e for e in plan.entries if e is not flood and e.id not in apart]
     assert others
     for entry in others:
@@ -66,16 +66,23 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     stage = dataclasses.replace(STAGE, profile=profile)
     (reader,) = [r for r in scenario.workloads(stage) if r.role == "metadata-reader"]
     assert len(doomed) > 2
-    assert plan.entries[-1].fault == DeleteTopicAway.name
     (slow,) = [e for e in plan.entries if e.fault == "toxic"]
-    late, away = plan.entries[-2:]
+    late, away, again = plan.entries[-3:]
+    assert away.fault == DeleteTopicAway.name
+    assert away.params["succeeded"]
     assert slow.at_ms < late.at_ms < slow.at_ms + slow.duration_ms < away.at_ms
     assert slow.params["target"] == away.params["target"]
     # Who is away is neither the flooded broker nor the controller.
     (kept,) = [t for t in scenario.topics(stage) if t.name == "kept"]
-    assert plan.entries[-1].params["target"] == "leader:kept-0"
+    assert away.params["target"] == "leader:kept-0"
     assert kept.assignment[0][0] not in (stage.victim, stage.controller)
-    assert reader.params["topics"] == ["kept", *doomed]
+    assert reader.params["topics"] == ["kept", "again", *doomed]
+    # The last is made again, and written to before and after.
+    assert again.fault == RecreateTopic.name
+    assert again.at_ms > away.at_ms
+    assert again.params["topic"] in {t.name for t in scenario.topics(stage)}
+    producers = [r for r in scenario.workloads(stage) if r.role == "producer"]
+    assert {t for r in producers for t in r.params["topics"]} == {"kept", "again"}
 
 
 def test_they_are_left_to_longer_profiles() -> None:

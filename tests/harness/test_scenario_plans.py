@@ -15,6 +15,8 @@ from harness.run import Skipped, arms_of
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage, checks_for
 from harness.settings import PROFILES, Settings
+from harness.workload.spec import WorkloadSpec
+from harness.workload.told import told
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGE = Stage(nodes=(1, 2, 3), controller=2, victim=1, profile=PROFILES["smoke"])
@@ -157,6 +159,22 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
 
 
+def test_how_many_must_be_in_sync_is_raised_after_the_topic_was_made() -> None:
+    (topic,) = SCENARIOS["isr-by-lag"].topics(STAGE)
+    assert topic.made_with is not None
+    assert {**topic.made_with, "min.insync.replicas": "2"} == topic.configs
+    assert topic.made_with["min.insync.replicas"] == "1"
+
+
+def test_what_a_broker_leads_is_written_to_in_one_request() -> None:
+    for name in ("isr-by-lag", "broker-restart"):
+        (role,) = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "joint-producer"]
+        (topic,) = SCENARIOS[name].topics(STAGE)
+        led = [replicas[0] for replicas in topic.assignment.values()]
+        assert role.params["topics"] == {topic.name: len(led)}
+        assert max(led.count(node) for node in STAGE.nodes) > 1  # else each is a request alone
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_two_leaders_die_twice(profile: str) -> None:
     for plan in plans("double-failover", profile):
@@ -216,7 +234,13 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
         assert {e.fault for e in plan.entries[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
-    assert len({(r.process, r.params["rejoin_ms"]) for r in members}) == 2
+    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 3
+    (gone,) = [r for r in members if "gone_ms" in r.params]
+    # It is missed, and its partitions are others' again, before the load ends: in any profile.
+    waited_ms = gone.params["gone_ms"] + gone.params["session_timeout_ms"]
+    assert waited_ms < PROFILES["smoke"].chaos_s * 1000 / 2
+    least = int(scenario.overrides["group.min.session.timeout.ms"])
+    assert least <= gone.params["session_timeout_ms"]
     assert [r.params["idempotent"] for r in roles if r.role == "producer"] == [True, True]
     assert "groups" in scenario.checks
     assert "polls" in scenario.checks  # of a member, from one assignment to the next
@@ -313,6 +337,21 @@ def test_idempotent_producers_have_values_of_their_own(name: str) -> None:
     assert sum(bool(r.params.get("idempotent")) for r in producers) == 2
     assert sorted(r.params["linger_ms"] for r in producers if r.params.get("idempotent"))[1] > 100
     assert len({r.params.get("first_value", 0) for r in producers}) == len(producers)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_of_every_role_run_json_can_tell(name: str) -> None:
+    """What a client is to do is in its parameters, and those who write have values of their own."""
+    writers: dict[str, int] = {}
+    for role in SCENARIOS[name].workloads(STAGE):
+        params = {**role.params, "listeners": {"1": {}}} if role.role == "prober" else role.params
+        who = {"role": role.role, "process": role.process, "output": "unused"}
+        record = told(WorkloadSpec(**who, bootstrap={1: "h:1"}, params=params))
+        assert (record["process"], record["role"]) == (role.process, role.role)
+        if "acks" in record:
+            assert record["topics"]
+            writers[role.process] = role.params.get("first_value", 0)
+    assert len(set(writers.values())) == len(writers)
 
 
 def test_the_new_ones_are_beyond_smoke() -> None:

@@ -75,6 +75,30 @@ def test_a_replica_that_was_deleted_with_its_topic(story: Any, spark: Any) -> No
     assert excused(found) == {(rule, "deleted") for rule in rules}
 
 
+@pytest.mark.parametrize(
+    ("assigned", "lawful"),
+    [
+        ([(0, [1, 2]), (90, [1, 2, 3]), (95, [2, 3]), (900, [1, 2])], True),
+        ([(0, [1, 2]), (90, [1, 2, 3]), (99, [2, 3]), (900, [1, 2])], True),  # stopped before
+        ([(0, [1, 2])], False),
+        ([(0, [1, 2]), (9_000, [2, 3]), (9_500, [1, 2])], False),  # moved long after
+        ([(0, [2, 3]), (50, [1, 2])], False),  # moved there before
+        ([(0, [1, 2]), (95, [])], True),  # removed, with the topic
+    ],
+)
+def test_a_replica_that_was_moved_away_and_back(
+    story: Any, spark: Any, assigned: list[tuple[float, list[int]]], lawful: bool
+) -> None:
+    story.commit(0, 1, 0)
+    kept = plenty(story)
+    for zxid, (t, nodes) in enumerate(assigned):
+        made = {"what": "topic", "step": "set" if zxid else "created", "zxid": zxid}
+        story.add("zk_write", t, replicas=nodes, commit_ms=int(t), **made)
+    story.add("replica_stop", 96, node=1, leader_epoch=1, delete=True)
+    story.final_log(kept)
+    assert judged(story, spark).counts.get("unexplained-removal", 0) == (not lawful)
+
+
 def test_what_is_excused_is_shown_and_is_no_great_share(story: Any, spark: Any) -> None:
     story.commit(0, 1, 0)
     kept = plenty(story)

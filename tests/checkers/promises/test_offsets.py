@@ -54,6 +54,9 @@ def written() -> Story:
 STORIES = {
     # Each rule broken, then what looks alike and is lawful.
     "begins-otherwise": lambda s: told(s, 1200, 2, EARLIEST),
+    "begins-in-another-epoch": lambda s: told(s, 1200, 0, EARLIEST, epoch=2),
+    "begins-in-another-epoch:one that kept nothing": lambda s: told(s, 1200, 0, EARLIEST, epoch=0),
+    "begins-in-another-epoch:none": lambda s: told(s, 1200, 0, EARLIEST, epoch=-1),
     "end-too-early": lambda s: told(s, 2000, 8, epoch=3),
     "end-too-early:to one who asked before": lambda s: told(s, 1900, 8, epoch=3),
     "end-too-early:by a leader of the past": lambda s: told(s, 2000, 7, epoch=2),

@@ -66,6 +66,58 @@ def test_a_high_watermark_beyond_the_end(
     assert counts == ({"high-watermark-beyond-end": 1} if broken else {})
 
 
+def took_up(story: Any, t: float, node: int, end: int, mark: int | None, epoch: int = 1) -> None:
+    """Node 2 leads leader epoch 1 with 3 in sync; 1 is gone and comes back late."""
+    role = {"role": "leader" if node == 2 else "follower", "leader": 2, "leader_epoch": epoch}
+    story.add("leader_change", t, node=node, log_end_offset=end, high_watermark=mark, **role)
+
+
+AHEAD = {
+    # Each broken, then what looks alike and is lawful.
+    "the leader": lambda s: (took_up(s, 5, 2, 3, 3), took_up(s, 9, 3, 2, 2)),
+    "the leader, later": lambda s: (took_up(s, 5, 3, 2, 2), took_up(s, 9, 2, 3, 3)),
+    "a follower": lambda s: (took_up(s, 5, 2, 2, 2), took_up(s, 9, 3, 3, 3)),
+    "one out of sync": lambda s: (
+        *(took_up(s, 5, 2, 2, 2), took_up(s, 5, 3, 2, 2)),
+        took_up(s, 9, 1, 3, 3),
+    ),
+    "lawful: what all have": lambda s: (took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 2, 2)),
+    "lawful: who is short is out of sync": lambda s: (
+        *(took_up(s, 5, 2, 3, 3), took_up(s, 5, 3, 3, 2)),
+        took_up(s, 9, 1, 1, 1),
+    ),
+    "lawful: the second time": lambda s: (
+        *(took_up(s, 5, 2, 3, 2), took_up(s, 5, 3, 2, 2)),
+        took_up(s, 9, 2, 3, 3),
+    ),
+    "lawful: another epoch": lambda s: (took_up(s, 5, 2, 3, 3), took_up(s, 9, 3, 2, 2, 2)),
+    "lawful: not told": lambda s: (took_up(s, 5, 2, 3, None), took_up(s, 9, 3, 2, None)),
+    "lawful: alone in sync": lambda s: (
+        s.commit(4, 2, 2, isr=[2]),
+        *(took_up(s, 5, 2, 3, 3, 2), took_up(s, 9, 3, 2, 2, 2)),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ahead(spark: Any) -> Any:
+    stories = {}
+    for name, tell in AHEAD.items():
+        one = stories[name] = Story()
+        one.commit(1, 1, 0)
+        one.commit(3, 2, 1, isr=[2, 3])
+        for node in (1, 2, 3):
+            one.final_log(THREE, node, leader=node == 2)
+        tell(one)
+    return judged_together(spark, check, stories)
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_nobody_calls_committed_what_others_in_sync_lack(ahead: Any, name: str) -> None:
+    counts = {key: n for key, n in ahead[name][0].items() if key == "high-watermark-ahead"}
+    assert counts == ({} if "lawful" in name else {"high-watermark-ahead": 1})
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [

@@ -118,6 +118,30 @@ def test_which_brokers_are_named(
     assert [e.excuse for e in found.excuses()] == ["forged"] * ("forged" in how)
 
 
+@pytest.mark.parametrize("how", ["there", "elsewhere", "forged", "nobody asked it", "black box"])
+def test_clients_are_sent_to_where_brokers_answer_them(calm: Any, spark: Any, how: str) -> None:
+    at = {1: "h:91", 2: "h:92", 3: "h:93"}
+    for row in calm.rows["metadata"]:
+        row["asked_at"] = at[row["node"]]
+        row["endpoints"] = [f"{node}@{address}" for node, address in at.items()]
+    says(calm, LATE + 10, 2, 0, 1)
+    other = 4 if "nobody" in how else 3
+    wrong = f"{other}@h:93" if how == "there" else f"{other}@h:83"
+    calm.rows["metadata"][-1] |= {"asked_at": at[2], "endpoints": [wrong]}
+    if how == "forged":
+        calm.add("forged", LATE + 2, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
+    if how == "black box":
+        calm.rows["leadership"] = [dict(row, source="shown") for row in calm.rows["leadership"]]
+    history = calm.history(spark)
+    found = check(history)
+    assert found.counts.get("named-elsewhere", 0) == (how == "elsewhere")
+    assert [e.excuse for e in found.excuses()] == ["forged"] * (how == "forged")
+    if how == "elsewhere":
+        (violation,) = attach(history, found.findings)
+        assert "node 2 sent clients to h:83 for node 3" in violation.says
+        assert [e["asked_at"] for e in violation.events if e.get("asked_at")] == [at[2], at[3]]
+
+
 @pytest.mark.parametrize("left", [(), (0,)])
 def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any) -> None:
     says(calm, 100, 2, 0, 1)

@@ -93,3 +93,30 @@ def test_a_broker_that_does_not_tell_is_a_fault_that_failed(
     links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
     with pytest.raises(FaultFailed, match=r"reading n of broker 2: INVALID_REQUEST \(no\)"):
         ClusterAdmin(nothing, links).broker_config(2, "n")
+
+
+@pytest.mark.parametrize("error", [0, 40])
+def test_the_configs_of_a_topic_are_changed_by_its_controller(
+    monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def ask(address: Any, entity: Any, _timeout_s: float) -> Any:
+        asked.append((address, entity))
+        row = SimpleNamespace(resource_name="t", error_code=error, error_message="no such config")
+        return SimpleNamespace(responses=[row])
+
+    monkeypatch.setattr("harness.cluster.admin.ask", ask)
+    view: Any = SimpleNamespace(controller=lambda: 3)
+    links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
+    admin = ClusterAdmin(view, links)
+    if error:
+        with pytest.raises(FaultFailed, match=r"topic t: t: INVALID_CONFIG \(no such config\)"):
+            admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
+    else:
+        admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
+    ((address, entity),) = asked
+    assert address == ("node-3", Link.CLIENT, True)
+    ((resource,), (config,)) = entity.resources, entity.resources[0].configs
+    assert (int(resource.resource_type), resource.resource_name) == (2, "t")  # TOPIC
+    assert (config.name, config.value) == ("min.insync.replicas", "2")

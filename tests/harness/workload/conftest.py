@@ -36,6 +36,9 @@ class MiniCluster:
         self.leader, self.leader_epoch = 1, 0
         self.told: dict[int, tuple[int, int]] = {}
         self.values: list[tuple[int, int]] = []  # (broker, value)
+        self.partitions = 1
+        self.together: list[int] = []  # how many partitions each produce was for
+        self.refused: set[int] = set()  # partitions whose records are too large for it
         self.asked: list[int] = []  # who was asked for metadata
         self.produce_error = 0
         self.ack_timeouts: set[int] = set()
@@ -119,12 +122,13 @@ class MiniHandler(socketserver.BaseRequestHandler):
                             "name": name,
                             "partitions": [
                                 {
-                                    "partition_index": 0,
+                                    "partition_index": partition,
                                     "leader_id": leader,
                                     "leader_epoch": leader_epoch,
                                     "replica_nodes": [1, 2],
                                     "isr_nodes": [1, 2],
                                 }
+                                for partition in range(cluster.partitions)
                             ],
                         }
                         for name in known
@@ -205,19 +209,24 @@ class MiniHandler(socketserver.BaseRequestHandler):
         cluster, node = self.server.cluster, self.server.node
         cluster.ack_timeouts.add(round(request.timeout.total_seconds() * 1000))
         (topic,) = request.topic_data
-        (partition,) = topic.partition_data
-        assert check_crc(partition.records)
-        (record,) = iter_records(partition.records)
-        error = cluster.produce_error or (0 if node == cluster.leader else 6)
-        if not error:
-            cluster.values.append((node, struct.unpack_from(">q", record.value)[0]))
-        result = {
-            "index": partition.index,
-            "error_code": error,
-            "base_offset": len(cluster.values) - 1 if not error else -1,
-            "log_append_time": -1 if error else 1_700_000_000_000,
-        }
-        return {"responses": [{"name": topic.name, "partition_responses": [result]}]}
+        cluster.together.append(len(topic.partition_data))
+        results = []
+        for partition in topic.partition_data:
+            assert check_crc(partition.records)
+            (record,) = iter_records(partition.records)
+            error = cluster.produce_error or (0 if node == cluster.leader else 6)
+            error = error or (10 if partition.index in cluster.refused else 0)
+            if not error:
+                cluster.values.append((node, struct.unpack_from(">q", record.value)[0]))
+            results.append(
+                {
+                    "index": partition.index,
+                    "error_code": error,
+                    "base_offset": len(cluster.values) - 1 if not error else -1,
+                    "log_append_time": -1 if error else 1_700_000_000_000,
+                }
+            )
+        return {"responses": [{"name": topic.name, "partition_responses": results}]}
 
 
 @pytest.fixture

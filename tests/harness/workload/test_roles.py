@@ -55,6 +55,54 @@ def done(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row.get("type") not in (None, "invoke")]
 
 
+# ---- the joint producer --------------------------------------------------------------------------
+
+
+def test_all_that_a_broker_leads_is_written_to_in_one_request_and_answered_each_by_itself(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.partitions, mini.refused = 3, {1}
+    plan = spec("joint-producer", topics={"t": 3}, rate_per_s=200, first_value=1000)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.values) > 20)
+        with mini.lock:
+            mini.leader, mini.leader_epoch = 2, 1
+        wait_until(lambda: {node for node, _ in mini.values} == {1, 2})
+        assert workload.stop() == 0
+    assert set(mini.together) <= {1, 2, 3}
+    assert 3 in mini.together
+    found = done(sound(rows(plan.output)))
+    acked = [row for row in found if row["type"] == "ok"]
+    assert {row["value"] for row in acked} <= {value for _, value in mini.values}
+    assert {(row["node"], row["leader_epoch"], row["partition"]) for row in acked} >= {
+        *((1, 0, 0), (1, 0, 2)),
+        *((2, 1, 0), (2, 1, 2)),
+    }
+    assert {row["type"] for row in found if row["error"] == 10} == {"fail"}
+    assert {row["partition"] for row in found if row["error"] == 10} == {1}
+    assert {row["type"] for row in found if row["error"] == 6} == {"info"}
+    assert {row["acks"] for row in found} == {-1}
+    assert len({row["value"] for row in found}) == len({row["op"] for row in found}) == len(found)
+
+
+def test_of_what_nobody_answers_each_partition_leaves_a_row(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.partitions = 2
+    plan = spec("joint-producer", topics={"t": 2}, rate_per_s=100, timeout_ms=2000)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: mini.values)
+        mini.silent.add(1)
+        wait_until(lambda: any(r.get("failure") == "timeout" for r in rows(plan.output)))
+        before = len(mini.values)
+        mini.silent.clear()
+        wait_until(lambda: len(mini.values) > before + 4)  # what was lost, and more
+    lost = [row for row in done(sound(rows(plan.output))) if row.get("failure") == "timeout"]
+    assert {(row["type"], row["partition"]) for row in lost} == {("info", 0), ("info", 1)}
+
+
 # ---- the direct producer -------------------------------------------------------------------------
 
 
@@ -256,6 +304,20 @@ def test_each_broker_is_asked_for_its_own_idea(
     assert {(row["node"], row["leader_epoch"]) for row in found} == {(1, 0), (2, 7)}
     assert {(row["type"], row["leader"], tuple(row["isr"])) for row in found} == {("ok", 1, (1, 2))}
     assert len({row["read"] for row in found}) == len(found)
+
+
+def test_where_brokers_are_is_told_once_an_answer(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("metadata-reader", topics=["t", "nope"], rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(done(rows(plan.output))) > 10)
+    at = mini.bootstrap
+    for row in done(sound(rows(plan.output))):
+        told = (row.get("endpoints"), row.get("asked_at"))
+        once = ([f"{node}@{at[node]}" for node in (1, 2)], at[row["node"]])
+        assert told == (once if row["topic"] == "t" else (None, None))
 
 
 def test_the_live_brokers_of_an_answer_are_told_once(

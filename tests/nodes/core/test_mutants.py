@@ -249,3 +249,19 @@ def test_who_is_out_of_sync() -> None:
     wrong = rules_with(["never-shrink-isr"]).out_of_sync
     assert RULES.out_of_sync(committed({1, 2}), {2: gone}, **asked) == {2}
     assert wrong(committed({1, 2}), {2: gone}, **asked) == set()
+
+
+def test_what_a_new_leader_calls_committed() -> None:
+    assert RULES.high_watermark_at_election(3, 9) == 3
+    assert rules_with(["take-all-for-committed"]).high_watermark_at_election(3, 9) == 9
+
+
+def test_whose_endpoints_clients_are_told() -> None:
+    assert RULES.clients_listener("CLIENT", "REPLICATION") == "CLIENT"
+    wrong = rules_with(["send-clients-elsewhere"]).clients_listener
+    assert wrong("CLIENT", "REPLICATION") == "REPLICATION"
+
+
+def test_how_long_a_member_may_be_silent() -> None:
+    assert RULES.session_timeout_ms(1500) == 1500
+    assert rules_with(["wait-for-who-is-gone"]).session_timeout_ms(1500) > 600_000
