@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from checkers.facts.answers import shown_rows
 from checkers.facts.forgeries import believed
 from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.office import in_order
 from checkers.facts.spans import latest
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -64,12 +65,24 @@ def before_commit(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _first_writes(history: History) -> dict[Dated, int]:
-    """When (ns, at the earliest) each leader epoch of a partition was first written."""
+    """When (ns, at the earliest) each leader epoch of a partition was first written. Only of those
+    whose first write is certain: the state was made with it, or the one before it had another. A
+    log that begins later than the cluster, or lacks a write, dates nothing else."""
     found: dict[Dated, int] = {}
-    for row in history.rows("zk_write"):
-        if row["what"] == "state" and row["topic"] is not None and row["leader_epoch"] is not None:
-            one = (key_of(row), row["leader_epoch"])
-            t = row["t"] - (row["error_ns"] or 0)
+    before: dict[Key, Row] = {}
+    for row in in_order(history):
+        if row["what"] != "state" or row["topic"] is None or row["leader_epoch"] is None:
+            continue
+        key = key_of(row)
+        last, before[key] = before.get(key), row
+        follows = (
+            last is not None
+            and None not in (last["partition_epoch"], row["partition_epoch"])
+            and last["partition_epoch"] + 1 == row["partition_epoch"]
+            and last["leader_epoch"] < row["leader_epoch"]
+        )
+        if row["step"] == "created" or follows:
+            one, t = (key, row["leader_epoch"]), row["t"] - (row["error_ns"] or 0)
             found[one] = min(found.get(one, t), t)
     return found
 

@@ -36,6 +36,7 @@ from pyspark.sql import functions as F
 from checkers.facts.answers import deletion_steps, named, shown_rows
 from checkers.facts.calm import Debts, Node
 from checkers.facts.committed import Committed, committed
+from checkers.facts.decisions import from_log, lives
 from checkers.facts.leadership import TP, Key, black_boxes, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -51,6 +52,7 @@ UNJUDGED_SHARE: Final = 0.25
 """Of the (broker, partition) pairs of a trial: where more were asked for the last time before they
 owed anything, too little was judged."""
 NO_LEADER: Final = -1
+_MS: Final = 1_000_000
 _ANSWERS: Final = "answers about a partition"
 _PAIRS: Final = "last answers"
 Row = Mapping[str, Any]
@@ -177,6 +179,9 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         outcome.saw(*key[:2], _PAIRS)
         owed_t = debts.owed_from((*key[:2], row["node"]), state.t)
         late = owed_t is not None and row["last_invoke_t"] > owed_t
+        if _has_successor(history, key, state.row, ends[key[:2]]):
+            early[key[:2]] += 1
+            continue
         early[key[:2]] += not (late and (row["whole_invoke_t"] or 0) > (owed_t or 0))
         if late:
             judged.append(_last_state(debts, row, state.row, owed_t))
@@ -189,6 +194,21 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         if n > UNJUDGED_SHARE * pairs:
             why = f"{n} of {pairs} {_PAIRS} did not come, told too little, or came before anything"
             outcome.unknown(arm, number, f"{why} was owed, more than {UNJUDGED_SHARE:.0%}")
+
+
+def _has_successor(history: History, key: Key, row: Row, end_t: int) -> bool:
+    """Whether ZooKeeper's own log has a later state by then that its watch did not tell of
+    (`evidence`): then brokers may show that one."""
+    offset_ns = history.run.clock_offset_ns
+    if offset_ns is None or key[:2] not in from_log(history):
+        return False
+    of = lives(history).get(key)
+    return any(
+        state.partition_epoch > (row["partition_epoch"] or 0)
+        and state.commit_ms is not None
+        and state.commit_ms * _MS + offset_ns <= end_t
+        for state in (of[-1] if of else ())
+    )
 
 
 def _to_be_shown(history: History, known: Mapping[Key, Committed]) -> set[tuple[Key, int]]:

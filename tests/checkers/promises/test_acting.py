@@ -28,6 +28,12 @@ def decided(*, log: bool = True) -> Story:
     return story
 
 
+def headless(story: Story) -> Story:
+    """ZooKeeper's log begins with the last state."""
+    del story.rows["zk_write"][:2]
+    return story
+
+
 def role(story: Story, node: int, leader: int, epoch: int, t: float = 10, **more: Any) -> Story:
     what = "leader" if node == leader else "follower"
     story.add("leader_change", t, node=node, role=what, leader=leader, leader_epoch=epoch, **more)
@@ -158,6 +164,7 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "as it was committed": lambda: sent(shown(cached(role(decided(), 2, 2, 1, t=1), 2, 1, t=1), 1),
                                        1),
     "within the clocks' error": lambda: role(decided(), 2, 2, 1, t=0.5, error_ns=500_000),
+    "its first write is not in the log": lambda: headless(role(decided(), 2, 2, 1, t=1.5)),
     "nobody's own log dates it": lambda: role(decided(log=False), 2, 2, 1, t=0.5),
     "a forged leadership of what came later": lambda: lied(
         role(decided(), 3, 2, 1, t=0.5), "LEADER_AND_ISR", 1

@@ -154,6 +154,23 @@ def test_a_row_written_late_is_dated_by_the_store(calm: Any, spark: Any) -> None
     assert judged(calm, spark).verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
 
 
+@pytest.mark.parametrize(
+    ("commit_ms", "counts"), [(3_000, {}), (2_000, {"metadata-isr-behind": 1}), (LATE + 500, None)]
+)
+def test_what_only_zookeepers_own_log_tells_may_be_shown(
+    calm: Any, spark: Any, commit_ms: int, counts: dict[str, int] | None
+) -> None:
+    """Its watch had ended: brokers know better. Of what came after the last read they do not."""
+    state = {"leader": 2, "leader_epoch": 1, "controller_epoch": 1, "isr": [2, 3]}
+    version = 2 if commit_ms == 2_000 else 3
+    calm.add("zk_write", commit_ms, what="state", step="set", zxid=1, commit_ms=commit_ms,
+             partition_epoch=version, **state)  # fmt: skip
+    shown(calm, LATE, 2, 1, isr=[2, 3])
+    found = judged(calm, spark)
+    assert found.counts == ({"metadata-isr-behind": 1} if counts is None else counts)
+    assert bool(found.unknowns) is (counts == {})
+
+
 def test_too_many_that_owed_nothing_are_unknown(calm: Any, spark: Any) -> None:
     for node in (1, 2, 3):
         shown(calm, LATE if node == 1 else 12_000, 2, 1, node=node)
