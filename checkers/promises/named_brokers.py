@@ -156,7 +156,7 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
             arm,
             trial,
             (
-                Pick("metadata", {"node": node, "t": row["first_t"]}, rows=1),
+                Pick("metadata", {"node": node, "t": row["first_t"]}, rows=2),
                 Pick("metadata", {"node": int(named), "type": "ok"}, rows=1),
             ),
         )
