@@ -19,12 +19,18 @@ from tests.conftest import _hold_free_port as hold_free_port
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """#!/bin/sh
 # broker.sh start|stop|kill|pause|resume FOLDER
+# A broker outlives whoever asked for it, but not the tests ($OWNER), however those end.
 cd "$2" || exit 1
 pid=$(cat pid 2>/dev/null)
 echo "$1" >>calls
 runs() { [ -n "$pid" ] && [ -d /proc/$pid ] && ! grep -q '^State:.Z' /proc/$pid/status; }
 case $1 in
-start) runs && exit 0; nohup "$PYTHON" -m nodes server.properties >>output.log 2>&1 & echo $! >pid;;
+start) runs && exit 0
+  nohup "$PYTHON" -m nodes server.properties >>output.log 2>&1 &
+  pid=$!
+  echo $pid >pid
+  (while [ -d /proc/$OWNER ] && runs; do sleep 1; done
+   [ -d /proc/$OWNER ] || kill -KILL $pid) >/dev/null 2>&1 &;;
 stop) kill -TERM $pid; while runs; do sleep 0.1; done;;
 kill) kill -KILL $pid; while runs; do sleep 0.1; done;;
 pause) kill -STOP $pid;;
@@ -41,7 +47,7 @@ ways:
   kill: [sh, ../broker.sh, kill, "{{{{folder}}}}"]
   pause: [sh, ../broker.sh, pause, "{{{{folder}}}}"]
   resume: [sh, ../broker.sh, resume, "{{{{folder}}}}"]
-  env: {{PYTHON: "{python}", PYTHONPATH: "{root}", PYTHONSAFEPATH: "1"}}
+  env: {{PYTHON: "{python}", PYTHONPATH: "{root}", PYTHONSAFEPATH: "1", OWNER: "{owner}"}}
 """
 
 
@@ -78,6 +84,7 @@ class Standalone:
             "log.dirs": home / "data",
             "auto.create.topics.enable": "false",
             "auto.leader.rebalance.enable": "false",
+            "offsets.topic.num.partitions": 3,
             **({"biplane.mutants": mutants} if mutants else {}),
         }
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
@@ -102,7 +109,9 @@ class Standalone:
             f'  {node}: {{client: "{at[node]}", words: {{folder: {self.home(node)}}}}}\n'
             for node in self.ids
         )
-        text = FILE.format(name=name, brokers=brokers, python=sys.executable, root=ROOT)
+        text = FILE.format(
+            name=name, brokers=brokers, python=sys.executable, root=ROOT, owner=os.getpid()
+        )
         path = self.folder / f"{name}.yaml"
         path.write_text(text.replace("../broker.sh", str(self.script)) + more)
         return path
@@ -117,7 +126,8 @@ class Standalone:
         ]
 
     def do(self, what: str, node: int) -> None:
-        env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+        own = {"PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "OWNER": str(os.getpid())}
+        env = {**os.environ, **own}
         subprocess.run(["sh", self.script, what, self.home(node)], env=env, check=True)
 
     def start(self, wait_until: Callable[..., None], answers: Callable[[int], bool]) -> None:

@@ -326,7 +326,24 @@ def test_a_bug_is_found_through_the_black_box(
     assert "time-otherwise" in str(outcome.results["checks"]["offsets"]["violations"])
 
 
-def test_topics_with_its_token_are_all_that_is_deleted(
+def groups(cluster: Standalone) -> set[str]:
+    found: set[str] = set()
+    for node in cluster.ids:
+        address = Address("127.0.0.1", cluster.ports[node][0])
+        listed = ask(address, request(ApiKey.LIST_GROUPS, 0), 10.0).groups
+        found |= {str(group.group_id) for group in listed}
+    return found
+
+
+def keep_an_offset(cluster: Standalone, group: str, topic: str) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def test_what_has_its_token_is_all_that_is_deleted(
     theirs: Standalone, as_it_was: None, wait_until: Callable[..., None]
 ) -> None:
     form = ExternalSystem(theirs.file()).form
@@ -336,7 +353,11 @@ def test_topics_with_its_token_are_all_that_is_deleted(
     rows = [{"name": name, **made} for name in names]
     ask(controller, request(ApiKey.CREATE_TOPICS, 3, topics=rows, timeout=10_000), 30.0)
     wait_until(lambda: all(set(names) <= set(topics(theirs, node)) for node in theirs.ids))
+    keep_an_offset(theirs, "biplane-00000001-loners", names[0])
+    keep_an_offset(theirs, "billing", "orders")
+    assert {"billing", "biplane-00000001-loners"} <= groups(theirs)
     assert delete_topics(form, "biplane-00000001") == []
+    assert groups(theirs) == {"billing"}
     left = set(topics(theirs, 2))
     assert {"orders", "biplane-00000002-kept"} <= left
     assert not any("biplane-00000001" in name for name in left)
