@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from harness.progress import Shown
 from harness.report import units
 
 LOG_FILE: Final = "live.log"
+_BEGIN_S: Final = 60.0
+"""So long the run waits for it."""
 _END_S: Final = 60.0
 """For its last look, when nothing else runs any more; then it is killed."""
 _INTERRUPTED_S: Final = 10.0
@@ -34,7 +37,9 @@ FIGURES: Final = {"control": "control latency", "staleness": "age of stale answe
 
 @contextmanager
 def watched(folder: Path, shown: Shown) -> Iterator[None]:
-    """Watch the run in ``folder`` as long as the block lasts, and show what is found. ``shown``:
+    """Watch the run in ``folder`` as long as the block lasts, and show what is found. The block
+    begins when the watch is ready: what Spark needs to get going is not to be taken from the
+    brokers, and the first finding is not to wait for it. ``shown``:
     tolerant of a terminal that is gone (`harness.progress.tolerant`)."""
     with uninterrupted():
         process = _start(folder)
@@ -44,6 +49,8 @@ def watched(folder: Path, shown: Shown) -> Iterator[None]:
         end_s = _INTERRUPTED_S
         try:
             with interruptible():
+                shown("live", "making the watch ready")
+                _await(process, folder)
                 yield
             end_s = _END_S
         finally:
@@ -63,6 +70,12 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
             stderr=log,
             start_new_session=True,  # Ctrl-C reaches the harness alone: it ends us in order
         )
+
+
+def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + _BEGIN_S
+    while process.poll() is None and not read(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _end(process: subprocess.Popen[bytes], end_s: float) -> int:

@@ -20,7 +20,7 @@ import orjson
 from checkers.history.run_info import RunInfo
 from checkers.live import LIVE_FILE
 from checkers.live.tail import live_trials
-from checkers.live.watch import Watch
+from checkers.live.watch import Watch, exercise
 from checkers.spark import end, session, tuned
 
 _NICE: Final = 5
@@ -47,6 +47,7 @@ def main() -> int:
 
 def watch(run: Path, every_s: float, out: Any) -> None:
     spark = tuned(session("local[1]", memory=_MEMORY, small=True), 0)
+    exercise(spark)
     told = (run / "run.json").read_text()
     info = RunInfo.parse(told, str(run / "run.json"))
     overrides = (orjson.loads(told).get("settings") or {}).get("overrides") or {}

@@ -15,8 +15,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from checkers.history import KINDS
 from checkers.history.frames import History
 from checkers.history.parts import stored_schema
 from checkers.history.run_info import RunInfo
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Rows = Mapping[str, list[dict[str, Any]]]
+_EXERCISES: Final = 3
 
 
 @dataclass(slots=True)
@@ -179,3 +181,30 @@ def _table(kind: str, rows: list[dict[str, Any]]) -> pa.Table:
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
                 continue
         return pa.concat_tables(fit) if fit else schema.empty_table()
+
+
+def exercise(spark: SparkSession) -> None:
+    """Judge a little of everything, so that what Spark needs for it is loaded and compiled while a
+    run's cluster starts, and not when the first finding waits for it."""
+    watch, t = Watch(spark, RunInfo(), lambda: 0), 10**9
+    at = {"topic": "t", "partition": 0, "t": t, "process": "p", "type": "ok", "invoke_t": t - 1}
+    part = {"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 0, "error": 0}
+    request = {"api": "LEADER_AND_ISR", "error": 0, "correlation_id": 1, "client_id": "c"}
+    epochs = {"controller_epoch": 1, "broker_epoch": 1, "own_broker_epoch": 1}
+    rows: tuple[dict[str, Any], ...] = (
+        {"f": "node_event", "event": "start", "node": 1, "t": 1, "process": "p"},
+        {"f": "leadership", **at, **part, "source": "zk", "isr": [1], "partition_epoch": 1},
+        {"f": "leader_change", **at, **part, "node": 1, "role": "leader", "boot": 1},
+        {"f": "control_request", **at, **request, **epochs, "node": 1, "partitions": [part]},
+        *({"f": "metadata", **at, "node": 1, "leader_epoch": epoch} for epoch in (0, 1)),
+        {"f": "produce", **at, "acks": -1, "offset": 0, "value": 1},
+        {"f": "fetch", **at, "offset": 0, "value": 1},
+        {"f": "probe", **at, "planned_t": t - 1},
+    )
+    for _ in range(_EXERCISES):
+        seen = _Seen(Intake("a", 0))
+        for row in rows:
+            allowed = KINDS[row["f"]].all_columns.keys() | {"f"}
+            seen.intake.take({name: found for name, found in row.items() if name in allowed})
+        for found in watch._judge(seen, seen.intake.let_through(2 * t), 2 * t):
+            raise AssertionError(f"nothing is wrong there: {found}")

@@ -48,11 +48,14 @@ class Program:
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have a run watched by a program; answers what was said and noted."""
 
-    def watch(body: str, block: Any = None) -> tuple[list[str], list[list[str]]]:
+    def watch(
+        body: str, block: Any = None, begin_s: float = 0.1
+    ) -> tuple[list[str], list[list[str]]]:
         said: list[str] = []
         noted: list[list[str]] = []
         program = Program(tmp_path, body)
         monkeypatch.setattr(live, "sys", SimpleNamespace(executable=str(program.path)))
+        monkeypatch.setattr(live, "_BEGIN_S", begin_s)
         shown = Shown(lambda *_: None, said.append, lambda lines: noted.append(list(lines)))
         with watched(tmp_path, shown):
             if block is not None:
@@ -62,6 +65,7 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return watch
 
 
+_BEGAN = '{"what": "began"}\n'
 _SAYS = f"""
 import json
 with open(os.path.join(sys.argv[3], {LIVE_FILE!r}), "a") as out:
@@ -81,6 +85,13 @@ def test_what_it_finds_is_told_once_and_it_ends_with_the_run(watch: Any) -> None
     ]
     assert said[0].endswith("it is gone (a, trial 0; told 2.4 s after it)")
     assert noted[-1] == []
+
+
+def test_the_run_begins_when_it_is_ready(watch: Any, tmp_path: Path) -> None:
+    body = f"time.sleep(0.3)\nopen({str(tmp_path / LIVE_FILE)!r}, 'w').write({_BEGAN!r})"
+    there: list[Any] = []
+    watch(f"{body}\nsys.stdin.read()", lambda _: there.extend(read(tmp_path)), 30.0)
+    assert there == [{"what": "began"}]
 
 
 def test_one_that_fails_is_named_and_fails_nothing(watch: Any, tmp_path: Path) -> None:

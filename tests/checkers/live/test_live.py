@@ -15,6 +15,7 @@ import pytest
 
 from checkers.live.intake import HOLD_NS
 from checkers.live.offsets import JUDGED_BY, LATE_NS
+from checkers.live.watch import exercise
 from checkers.promises import promise
 from tests.checkers.conftest import MS, SECOND_MS, Story, judged_together
 from tests.checkers.live.conftest import END_MS, Growing, found
@@ -466,6 +467,10 @@ def test_what_is_left_is_looked_at_in_the_end(spark: Any, tmp_path: Path) -> Non
     growing = Growing(spark, tmp_path, [_told(old_controller)])
     (told,) = growing.look(2_000, last=True)
     assert told.says == ("node 1 obeyed controller epoch 4 after it had accepted a newer one")
+
+
+def test_what_it_is_made_ready_with_is_sound(spark: Any) -> None:
+    exercise(spark)  # it would say what is not
 
 
 def test_figures_are_those_of_the_last_half_minute(spark: Any, tmp_path: Path) -> None:
