@@ -163,7 +163,7 @@ def test_a_harness_that_could_not_write_its_own_history_says_so(
 
     cluster: Any = SimpleNamespace(log_dirs=[], stop=lambda: None)
     monkeypatch.setattr(module, "LiveRecorder", Recorder)
-    monkeypatch.setattr(module, "Cluster", lambda *_, **__: cluster)
+    monkeypatch.setattr(module, "cluster_of", lambda *_, **__: cluster)
     monkeypatch.setattr(runner, "_live", lambda *_: None)
     monkeypatch.setattr(runner, "_collect_evidence", lambda *_: None)
     monkeypatch.setattr(runner, "_disk_bytes", lambda: None)

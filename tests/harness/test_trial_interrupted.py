@@ -119,7 +119,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bool
             late_links=(),
         )
         for name, part in (
-            ("Cluster", lambda *_, **__: cluster),
+            ("cluster_of", lambda *_, **__: cluster),
             ("LiveRecorder", lambda *_, **__: recorder),
             ("told", lambda _: {}),
             ("launch", does("client launched", parts.client)),
