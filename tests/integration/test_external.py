@@ -48,6 +48,7 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 FOREIGN = 25
 """Records of somebody else's."""
+_THEIRS = {"orders", "__consumer_offsets"}
 
 
 def answers(cluster: Standalone, node: int) -> bool:
@@ -134,10 +135,8 @@ def as_it_was(theirs: Standalone, wait_until: Callable[..., None]) -> Iterator[N
     yield
     assert all(answers(theirs, node) for node in theirs.ids)
     for node in theirs.ids:
-        wait_until(lambda node=node: set(topics(theirs, node)) <= {"orders", "__consumer_offsets"})
-        wait_until(
-            lambda node=node: topics(theirs, node)["orders"][0][1] == {1, 2, 3},
-        )
+        wait_until(lambda node=node: set(topics(theirs, node)) <= _THEIRS, 30)
+        wait_until(lambda node=node: topics(theirs, node)["orders"][0][1] == {1, 2, 3}, 30)
     assert foreign_records(theirs) == [str(n).encode() for n in range(FOREIGN)]
     assert set(owed_dir().glob("*")) <= owed
     mine = [r for _, r in records(registry_dir()) if r is not None and r.owner_pid == os.getpid()]

@@ -111,7 +111,7 @@ def test_a_broker_that_cannot_bind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             taken.append(thief)
             super().start()
 
-    monkeypatch.setattr(trial, "Cluster", Robbed)
+    monkeypatch.setattr(trial, "cluster_of", Robbed)
     try:
         said = reasons(play(tmp_path, "kafka-zk"))
         port = taken[0].getsockname()[1]
