@@ -4,7 +4,8 @@ librdkafka sends one partition a request. Kafka's client puts whatever a broker 
 acks=all it is answered when the last of its partitions is, each with an error and an offset of its
 own. Here each broker is sent, on a clock and over one connection, a record for every partition that
 it is believed to lead: the newest leader epoch that any broker has told counts. Brokers are asked
-for that now and then, and at once by who was answered that a partition is not led there.
+for that now and then, and at once by who was answered that a partition is not led there: then what
+it believed counts no more, and a topic that was made again may begin its leader epochs anew.
 
 Nothing is sent twice: each row is what one append came to.
 """

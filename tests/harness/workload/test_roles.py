@@ -86,6 +86,24 @@ def test_all_that_a_broker_leads_is_written_to_in_one_request_and_answered_each_
     assert len({row["value"] for row in found}) == len({row["op"] for row in found}) == len(found)
 
 
+def test_leaders_of_a_topic_that_was_made_again_are_followed(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.leader, mini.leader_epoch = 1, 5
+    plan = spec("joint-producer", topics={"t": 1}, acks=1, rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: mini.values)
+        mini.produce_error = 3  # it is gone
+        wait_until(lambda: any(row.get("error") == 3 for row in rows(plan.output)))
+        with mini.lock:
+            mini.produce_error, mini.leader, mini.leader_epoch = 0, 2, 0
+        wait_until(lambda: {node for node, _ in mini.values} == {1, 2})
+        assert workload.stop() == 0
+    acked = [row for row in done(sound(rows(plan.output))) if row["type"] == "ok"]
+    assert {(row["node"], row["leader_epoch"]) for row in acked} == {(1, 5), (2, 0)}
+
+
 def test_of_what_nobody_answers_each_partition_leaves_a_row(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
