@@ -143,13 +143,13 @@ def record_run(
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
-    if settings.runtime == "process":  # others are costly to prepare, and say what they lack above
-        with _runtime(settings, ""):
-            pass
     for arm in arms:
         arm.sut.prepare(programs)  # what is missing is said before anything is made
         if isinstance(arm.sut, RunsAlready) and not settings.agreed:
             raise SettingsError(f"{arm.sut.file}: {NOT_AGREED}")
+    if settings.runtime == "process":  # others are costly to prepare, and say what they lack above
+        with _runtime(settings, ""):
+            pass
     settings = replace(settings, profile=settings.profile.patient(settled_s(arms)))
     plan = plan_of(scenario, settings)
     run_id = f"{time.strftime('%Y%m%dT%H%M%S')}-{settings.seed}"

@@ -95,7 +95,7 @@ class KafkaController:
         self._rebalance_timer: threading.Timer | None = None
         self._context = ControllerContext()
         self._events = ControllerEventManager(self._process, metrics, now_ns=now_ns)
-        self._gauges = ControllerGauges(metrics, lambda: self._events.state)
+        self._gauges = ControllerGauges(metrics, lambda: self._events.state, lambda: self.is_active)
         self._parts = self._make_parts(metrics, now_ns)
         self._reassignments = Reassignments(self._parts)
         self._elections = Elections(self._parts)

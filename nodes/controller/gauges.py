@@ -1,5 +1,6 @@
 """The controller's gauges. They are computed on the event thread after each event and only read
-elsewhere, because the context belongs to that thread."""
+elsewhere, because the context belongs to that thread. Who the controller is does not: as in
+KafkaController, ActiveControllerCount is asked at the moment."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from nodes.core.replica_state_machine import ReplicaState
 from nodes.metrics import Metrics
 
 _MBEAN: Final = "kafka.controller:type=KafkaController,name="
+_ACTIVE: Final = "ActiveControllerCount"
 _NAMES: Final = (
-    "ActiveControllerCount",
     "OfflinePartitionsCount",
     "PreferredReplicaImbalanceCount",
     "GlobalTopicCount",
@@ -29,12 +30,15 @@ _NAMES: Final = (
 class ControllerGauges:
     """All zero while this broker is not the controller."""
 
-    def __init__(self, metrics: Metrics, state: Callable[[], int]) -> None:
+    def __init__(
+        self, metrics: Metrics, state: Callable[[], int], is_active: Callable[[], bool]
+    ) -> None:
         self._metrics = metrics
         self._values = dict.fromkeys(_NAMES, 0)
         for name in _NAMES:
             metrics.gauge(_MBEAN + name, lambda name=name: self._values[name])  # type: ignore[misc]
         metrics.gauge(_MBEAN + "ControllerState", state)
+        metrics.gauge(_MBEAN + _ACTIVE, lambda: int(is_active()))
 
     def update(self, context: ControllerContext, *, is_active: bool) -> None:
         """Event thread."""
@@ -47,7 +51,6 @@ class ControllerGauges:
             for replica in context.replicas_for_topic(topic)
         ]
         self._values = {
-            "ActiveControllerCount": 1,
             "OfflinePartitionsCount": context.offline_partition_count,
             "PreferredReplicaImbalanceCount": context.preferred_replica_imbalance_count,
             "GlobalTopicCount": len(context.all_topics),
@@ -63,5 +66,5 @@ class ControllerGauges:
         }
 
     def close(self) -> None:
-        for name in (*_NAMES, "ControllerState"):
+        for name in (*_NAMES, "ControllerState", _ACTIVE):
             self._metrics.remove(_MBEAN + name)

@@ -34,7 +34,8 @@ def told(story: Any) -> Any:
         for partition in (0, 1):
             log = {n: 2 * n + partition for n in range(100)}
             story.final_log(log, partition=partition)
-    story.run["trials"] = [{"arm": story.arm, "trial": n} for n in (0, 1)]
+    said: dict[str, Any] = {"arm": story.arm, "planned": [], "workloads": []}
+    story.run["trials"] = [{**said, "trial": n} for n in (0, 1)]
     story.run["expectations"] = {"checks": ["records", "truncation-loss"]}
     return story
 
