@@ -152,8 +152,9 @@ def test_a_node_that_refuses_its_configuration(tmp_path: Path) -> None:
 
 
 _HARNESS = """
-import random, sys, time
+import random, signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests ignores it
 from harness.cluster.cluster import Cluster
 from harness.runtime.process import ProcessRuntime
 from harness.sut.dualplane import DualPlaneServer
