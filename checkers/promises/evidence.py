@@ -198,15 +198,17 @@ def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[
         if workload.process not in spoke
     ]
     nodes = {row["node"] for row in sources if row["node"] is not None and row["rows"]}
-    boots = {(row["node"], row["boot"]) for row in sources if row["node"] in nodes and row["rows"]}
+    # Who numbers rows begins anew with each boot; a system's own log files go on through all.
+    own = [row for row in sources if row["rows"] and row["last_seq"] is not None]
+    numbered = {(row["node"], row["boot"]) for row in own if row["boot"] is not None}
     ready = [row for row in rows_of(history, "node_event", key) if row["event"] == "ready"]
     if nodes:  # a system that writes no trace of its own has none to lose
         started = {row["node"] for row in ready}
         found += [f"node {n}: it was ready, and left no row" for n in sorted(started - nodes)]
         lived = {(row["node"], row["boot"]) for row in ready if row["node"] in nodes}
-        numbered = {pair for pair in boots if pair[1] is not None}
+        numbering = {node for node, _ in numbered}
         for node, boot in sorted(pair for pair in lived if pair[1] is not None):
-            if numbered and (node, boot) not in numbered:
+            if node in numbering and (node, boot) not in numbered:
                 found.append(f"node {node}: it was ready in its boot {boot}, and left no row of it")
     return found
 
