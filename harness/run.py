@@ -138,8 +138,7 @@ def record_run(
 ) -> Recorded:
     """Play every trial and finish the history; raises as `run` does. ``on_stopping`` is called when
     all that is left of the last trial is to stop its nodes, with the run's folder."""
-    begun, shown = time.monotonic(), tolerant(progress)
-    progress = shown
+    begun, progress = time.monotonic(), tolerant(progress)
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
     arms = arms_of(scenario, settings)
     programs = get_runtime(settings.runtime).programs
@@ -173,7 +172,7 @@ def record_run(
     try:
         with uninterrupted():
             try:
-                with interruptible(), _watched(settings, folder, shown):
+                with interruptible(), _watched(settings, folder, progress):
                     _play(trials, scenario, settings, arms, plan, folder, progress, on_stopping)
             except KeyboardInterrupt:
                 record["interrupted"] = True

@@ -10,8 +10,7 @@ was healed. They are few, one program writes them, and each has its place:
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
 kill, stop or pause that was put in place was killed, stopped or paused then; a flood's workers
-reach whom it names. One trial is played
-after the other: two of one time are one, told twice.
+reach whom it names. One trial is played after the other: two of one time are one, told twice.
 
 Lawful, and similar: a fault that failed and healed again and again; a kill of a node that is being
 stopped, or is paused; a resume of one that was killed; what a trial that was cut short left undone.

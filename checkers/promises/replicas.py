@@ -264,6 +264,10 @@ PROMISE: Final = Promise(
         "no follower was read",
         "what was read contradicts itself, or what was committed",
     ),
-    blind=("what differed and agreed again before the end", "what a record holds but its value"),
+    blind=(
+        "what differed and agreed again before the end",
+        "what a record holds but its value",
+        "high watermarks with which leader epochs began, of topics that were made again",
+    ),
     check=check,
 )

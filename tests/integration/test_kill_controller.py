@@ -67,6 +67,8 @@ def cluster(
         return handle
 
     monkeypatch.setattr(runtime, "spawn", remembering)
+    # ZooKeeper dies here on purpose: nobody shall give up a wait because of it
+    monkeypatch.setattr(Cluster, "_watch_health", lambda *_services: None)
     made = Cluster(
         runtime,
         get_sut("dualplane"),
