@@ -113,10 +113,11 @@ def run(
 ) -> None:
     """Play scenarios and judge them; with --profile=soak round after round, with new seeds."""
     from checkers.judging.verdict import worst_exit_code
+    from harness.arms import Skipped
     from harness.consent import with_consent
     from harness.progress import show_progress
     from harness.report.terminal import summarise
-    from harness.run import Skipped, Stopped
+    from harness.run import Stopped
     from harness.run import run as play
     from harness.scenarios import SCENARIOS
     from harness.settings import Settings
@@ -169,8 +170,8 @@ def run(
 
 def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
     """A soak's exit code; what it tells is told."""
+    from harness.arms import Skipped
     from harness.progress import show_progress
-    from harness.run import Skipped
     from harness.scenarios import SCENARIOS
     from harness.soak.rounds import Soak, Wish
     from harness.soak.words import summary

@@ -47,7 +47,7 @@ def probe(
 def check(files: Annotated[list[Path], typer.Argument(help="Description files")]) -> None:
     """Say what is wrong with description files, or which scenarios their systems can play. Of a
     file about a cluster that runs already only the former: nothing is asked (see probe)."""
-    from harness.run import Skipped, arms_of, plan_of
+    from harness.arms import Skipped, arms_of, plan_of
     from harness.scenarios import SCENARIOS
     from harness.scenarios.base import unheard, unjudged
     from harness.settings import Settings

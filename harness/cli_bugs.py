@@ -29,10 +29,10 @@ def reproduce(
     ] = False,
 ) -> None:
     """Show a bug on the release that has it, and not on the one that mended it."""
+    from harness.arms import Skipped
     from harness.bugs import play, record
     from harness.bugs.book import load_all
     from harness.progress import show_progress
-    from harness.run import Skipped
     from harness.runtime.protocol import SetupError
     from harness.studies.ledger import Budget, Ledger, seconds_of
 

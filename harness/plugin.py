@@ -156,8 +156,9 @@ def play(
     request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Callable[[Any], None]:
     """Run one scenario with this session's settings, showing progress; fail by its verdict."""
+    from harness.arms import Skipped
     from harness.progress import show_progress
-    from harness.run import Skipped, Stopped, run
+    from harness.run import Stopped, run
     from harness.runs.ci import properties
 
     config = request.config

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.run import lacks_of, plan_of
+from harness.arms import lacks_of, plan_of
 from harness.runtime.protocol import Runtime
 from harness.runtime.select import get_runtime
 from harness.scenarios import SCENARIOS

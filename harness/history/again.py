@@ -24,7 +24,7 @@ _TAIL_BYTES: Final = 1 << 16
 
 def finish_again(run: Path) -> Iterator[str]:
     """Says in lines what it did. Raises `HistoryError` where there is nothing to be finished."""
-    from harness.run import stored
+    from harness.run_record import stored
 
     path = run / "run.json"
     try:

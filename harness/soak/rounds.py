@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from checkers.judging.verdict import Verdict
+from harness.arms import arms_of, plan_of
 from harness.interrupts import check, interruptible, uninterrupted
 from harness.progress import tolerant
-from harness.run import Outcome, Progress, Stopped, arms_of, plan_of, run
+from harness.run import Outcome, Progress, Stopped, run
 from harness.scenarios.base import Scenario
 from harness.settings import Settings, SettingsError
 from harness.soak import keeping

@@ -21,7 +21,8 @@ from typing import Any, Final
 import orjson
 
 from checkers.judging.verdict import Verdict
-from harness.run import Progress, Recorded, Skipped, outcome_of, record_run, remove_log_dirs
+from harness.arms import Skipped
+from harness.run import Progress, Recorded, outcome_of, record_run, remove_log_dirs
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
 from harness.studies.ledger import Entry, Ledger, Play, commit, entry_of

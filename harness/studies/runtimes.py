@@ -20,9 +20,10 @@ from typing import Any, Final
 
 from checkers.history.parts import read_rows
 from checkers.judging.verdict import worst_exit_code
+from harness.arms import Skipped
 from harness.progress import show_progress
 from harness.refusals import BAD_ARGUMENTS, is_refusal
-from harness.run import Outcome, Skipped, run
+from harness.run import Outcome, run
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings, SettingsError
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from faults.protocol import Capability
-from harness.run import arms_of
+from harness.arms import arms_of
 from harness.scenarios import SCENARIOS
 from harness.settings import PROFILES, Profile, Settings
 from harness.sut.registry import get

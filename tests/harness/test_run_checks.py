@@ -13,7 +13,7 @@ import pytest
 from checkers.promises import promise
 from faults.plan import Plan
 from faults.protocol import Capability
-from harness.run import arms_of
+from harness.arms import arms_of
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import EVERYWHERE, Role, Stage, checks_for
 from harness.settings import PROFILES, Settings

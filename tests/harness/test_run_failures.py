@@ -12,7 +12,10 @@ import pytest
 
 from checkers.history.run_info import RunInfo
 from faults.plan import Plan
+from harness import arms
 from harness import run as run_module
+from harness.arms import arms_of
+from harness.run_record import trial_record
 from harness.runtime.protocol import Programs, RuntimeFailed, SetupError
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
@@ -57,7 +60,8 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             return SimpleNamespace(result=result, refusal=refusal, run=lambda: None)
 
         judged = {"verdict": verdict, "reasons": []}
-        monkeypatch.setattr(run_module, "get_runtime", lambda *_: place)
+        for module in (run_module, arms):
+            monkeypatch.setattr(module, "get_runtime", lambda *_: place)
         monkeypatch.setattr(run_module, "TrialRunner", runner)
         monkeypatch.setattr(run_module, "judge", lambda _: judged)
         monkeypatch.setattr(run_module, "write_report", lambda _: None)
@@ -119,7 +123,7 @@ def test_a_history_that_could_not_be_written_makes_the_run_unknown(tmp_path: Pat
     said: list[str] = []
     settings = Settings.of(profile="smoke", seed=1, rounds=1, store=tmp_path)
     scenario = SCENARIOS["zombie-controller"]
-    (arm, *_) = run_module.arms_of(scenario, settings)
+    (arm, *_) = arms_of(scenario, settings)
     runner = TrialRunner(
         scenario,
         arm,
@@ -131,7 +135,7 @@ def test_a_history_that_could_not_be_written_makes_the_run_unknown(tmp_path: Pat
         progress=said.append,
     )
     runner._cannot_record("harness.jsonl: it cannot be written: no space")
-    record = run_module._trial_record(runner.result)
+    record = trial_record(runner.result)
     (why,) = RunInfo.from_dict({"trials": [record]}).failures
     assert "RecorderFailed: harness.jsonl: it cannot be written" in why
     assert said == ["harness.jsonl: it cannot be written: no space"]

@@ -11,7 +11,7 @@ import pytest
 
 from faults.plan import Plan
 from faults.protocol import Capability, Link
-from harness.run import Skipped, arms_of
+from harness.arms import Skipped, arms_of
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage, checks_for
 from harness.settings import PROFILES, Settings

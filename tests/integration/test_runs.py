@@ -61,7 +61,7 @@ def witnesses(outcome: Outcome, check: str) -> list[dict[str, Any]]:
 
 
 def test_the_kill_comes_first_with_this_seed(tmp_path: Path) -> None:
-    from harness.run import plan_of
+    from harness.arms import plan_of
 
     settings = Settings.of(store=tmp_path, seed=KILL_FIRST, time_limit_s=4)
     plan = plan_of(SCENARIOS["broker-restart"], settings)

@@ -10,8 +10,9 @@ from typing import Any
 
 from checkers.judging.verdict import Verdict
 from harness import run as run_module
+from harness.arms import Skipped
 from harness.report import write
-from harness.run import Outcome, Skipped
+from harness.run import Outcome
 from harness.runs.index import note
 from harness.scenarios.base import Scenario
 from harness.settings import Settings

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.judging.verdict import Verdict
-from harness.run import Outcome, Skipped
+from harness.arms import Skipped
+from harness.run import Outcome
 from harness.runtime.protocol import SetupError
 from harness.scenarios import SCENARIOS
 from harness.studies import runtimes

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.run import Recorded, Skipped
+from harness.arms import Skipped
+from harness.run import Recorded
 from harness.scenarios import SCENARIOS
 from harness.studies.ledger import Budget, Entry, Ledger, Play, interval, rate, seconds_of
 from harness.studies.playing import Desk

@@ -9,9 +9,8 @@ import pytest
 
 from checkers.history import HistoryError
 from faults.protocol import Capability, Link
-from harness.run import Skipped, arms_of, plan_of
-from harness.run import _asked as asked
-from harness.run import _not_judged as not_judged
+from harness.arms import Skipped, arms_of, plan_of
+from harness.run_record import asked, not_judged
 from harness.runtime.protocol import Address, Programs, SetupError
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import unheard

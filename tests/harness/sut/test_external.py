@@ -14,11 +14,12 @@ import pytest
 from faults.plan import Plan
 from faults.protocol import Capability, Entry, FaultFailed, Link, PartitionState
 from faults.registry import FAULTS
+from harness.arms import Skipped, arms_of, plan_of
 from harness.cluster.external import ExternalCluster, cluster_of
 from harness.consent import with_consent
 from harness.probe import IN_THE_WAY, NO_ANSWER, READY, probed
-from harness.run import Skipped, arms_of, plan_of, record_run
-from harness.run import _not_judged as not_judged
+from harness.run import record_run
+from harness.run_record import not_judged
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import Address, Programs, SetupError
 from harness.scenarios import SCENARIOS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.protocol import Capability
-from harness.run import settled_s as slowest
+from harness.arms import settled_s as slowest
 from harness.settings import Settings, SettingsError
 from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
