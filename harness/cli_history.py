@@ -135,6 +135,15 @@ def info(run: Run) -> None:
 
 
 @history.command()
+def kinds() -> None:
+    """What a row of each kind says, and its columns: as Markdown, the table of docs/history.md."""
+    from checkers.history.schema import described
+
+    for line in described():
+        typer.echo(line)
+
+
+@history.command()
 def compact(run: Run) -> None:
     """Write a run's history anew in the newest version: sized, sorted files. The same rows."""
     from checkers.history import forms

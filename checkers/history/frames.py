@@ -3,6 +3,7 @@
     with History.load("store/flood/20250101T000000-1") as history:
         history.frame("produce")      # Spark, lazily read; an empty typed frame when absent
         history.rows("fault")         # small kinds: plain rows on the driver, in order of t
+        history.views().sql("SELECT count(*) FROM produce")
 
 The schema is never inferred: it is `checkers.history`'s, so that an absent kind and an absent
 column read as nothing and nulls. Files that do not fit it are a `HistoryError` (exit code 254).
@@ -192,11 +193,16 @@ class History:
         """Every row of a kind, with ``arm`` (string) and ``trial`` (int)."""
         self._go_on()
         if kind not in self._frames:
-            self._frames[kind] = self._read(kind)
+            self._frames[kind] = self._read(kind, self.spark if self.many(kind) else self._light)
         return self._frames[kind]
 
-    def _read(self, kind: str) -> DataFrame:
-        spark = self.spark if self.many(kind) else self._light
+    def views(self) -> SparkSession:
+        """The session in which each kind is a view of its name, for whoever asks in SQL."""
+        for kind in KINDS:
+            self._read(kind, self.spark).createOrReplaceTempView(kind)
+        return self.spark
+
+    def _read(self, kind: str, spark: SparkSession) -> DataFrame:
         if not self.has(kind):
             return spark.createDataFrame(stored_schema(kind).empty_table())
         if kind in self._tables:

@@ -24,7 +24,7 @@ This module imports neither Spark nor Arrow until asked for their schemas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -507,6 +507,20 @@ _KINDS: Final = (
 
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _KINDS}
 OPERATIONS: Final = frozenset(k.name for k in _KINDS if "invoke_t" in k.columns)
+
+
+def described() -> Iterator[str]:
+    """Every kind and column, as a table in Markdown."""
+    common = ", ".join(f"`{n}` {t}" for n, t in COMMON.items())
+    yield f"In every row: `arm` string, `trial` int32, {common}."
+    yield ""
+    yield "| kind | one row says | columns of its own |"
+    yield "|---|---|---|"
+    for kind in _KINDS:
+        yield (
+            f"| `{kind.name}` | {kind.says} "
+            f"| {', '.join(f'`{n}` {t}' for n, t in kind.columns.items())} |"
+        )
 
 
 class HistoryError(ValueError):
