@@ -68,6 +68,9 @@ def test_all_that_a_broker_leads_is_written_to_in_one_request_and_answered_each_
         wait_until(lambda: len(mini.values) > 20)
         with mini.lock:
             mini.leader, mini.leader_epoch = 2, 1
+            mini.told = {1: (1, 0), 2: (1, 0)}  # until it is refused
+        wait_until(lambda: any(row.get("error") == 6 for row in rows(plan.output)))
+        mini.told.clear()
         wait_until(lambda: {node for node, _ in mini.values} == {1, 2})
         assert workload.stop() == 0
     assert set(mini.together) <= {1, 2, 3}
