@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("remote")
     make(home / "s/20260101T000000-1", rows=5_000, plants={"acked-all-lost": 2})
-    asked_for(home / "s/20260101T000000-1", "truncation-loss", "controller-latency", "polls")
+    asked_for(home / "s/20260101T000000-1", "truncation-loss", "controller-latency")
     as_version_1(home / "s/20260101T000000-1", home / "s/20260102T000000-1")
     return home
 
