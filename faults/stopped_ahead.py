@@ -1,4 +1,4 @@
-"""``stopped-ahead``: a leader is stopped in order with records that nobody else has, and leads again.
+"""``stopped-ahead``: a leader is stopped in order ahead of all others, and leads again.
 
     the followers fetch nothing, and the leader goes on alone
     it fetches nothing from anybody either, and is stopped: another leads, and it has cut nothing
@@ -25,8 +25,8 @@ from faults.staged import Staged
 
 
 class StoppedAhead(Staged):
-    """Parameters: partition ("t-0"); records that the leader alone is to have; asked_ms: how long it
-    leads again while clients ask it; timeout_ms of the election.
+    """Parameters: partition ("t-0"); records that the leader alone is to have; asked_ms: how long
+    it leads again while clients ask it; timeout_ms of the election.
 
     Took hold: it was down with records beyond its followers' logs as they were when it was stopped,
     and leads again. All ends are in ``detail``.
