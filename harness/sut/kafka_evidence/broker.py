@@ -53,7 +53,7 @@ _ELECTED: Final = re.compile(
 _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 _FAILS: Final = re.compile(r".* fails to send request .* to broker \S+ \(id: (\d+) ")
 _QUORUM: Final = "__cluster_metadata"
-"""KRaft's own log: it is cut by who loses its office in the quorum, and no partition of clients'."""
+"""KRaft's own log: cut by who loses its office in the quorum, and no partition of clients'."""
 BEYOND: Final = 2**61
 """More than the end of any log."""
 Row = dict[str, Any]
