@@ -43,6 +43,7 @@ from faults.protocol import Entry
 from faults.reassignment import Reassign, ReassignSucceeded
 from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
+from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
 from faults.unseen_bounce import UnseenBounce
 from faults.wiped_disk import WipeDisk
@@ -77,6 +78,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         ForgottenExpansion,
         OutlivedAnswer,
         DivergingFetch,
+        StoppedAhead,
         PlaneUpgrade,
         BrokerConfig,
         MoveLeadership,

@@ -14,7 +14,8 @@ Violations:
 - ``time-otherwise``: told a record for a time that is not the first at or after it, or whose time
   or leader epoch is another in the final log;
 - ``time-missed``: told that there is none at or after a time, by a broker that had told an end
-  beyond such a record before;
+  beyond such a record before, or when one had been acknowledged with acks=all, of a leader epoch
+  that the broker had told of (BIPLANE-2: a genuine bug of Kafka's);
 - ``epoch-ends-otherwise``: told another end of a leader epoch than the log has: where its first
   record of a later epoch is;
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320).
@@ -104,7 +105,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
         _too_early(history, latest, log),
         _never_committed(latest, log),
         _by_time(told.where("asked_ms >= 0 and offset >= 0"), log),
-        _missed(told, latest, log),
+        _missed(history, told, latest, log),
     ]
 
 
@@ -142,20 +143,23 @@ def _begins_later(told: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def _too_early(history: History, latest: DataFrame, log: DataFrame) -> DataFrame:
-    """Against the highest offset that had been acknowledged before it was asked."""
-    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
-    acked = acked.select(*_TP, F.col("t").alias("_at"), F.col("offset").alias("acked"))
-    asked = latest.withColumn("_at", F.col("invoke_t")).withColumn(
-        "acked", F.lit(None).cast("long")
-    )
-    rows = asked.unionByName(acked, allowMissingColumns=True)
-    order = Window.partitionBy(*_TP).orderBy("_at", F.col("acked").isNotNull())
-    so_far = F.max("acked").over(order.rowsBetween(Window.unboundedPreceding, 0))
-    rows = rows.withColumn("known", so_far).where("acked is null and offset <= known")
+    rows = _with_acked(history, latest).where("offset <= known")
     # Of a later epoch than the leader's own: one of the past, who cannot know.
     there = log.select(*_TP, F.col("offset").alias("known"), F.col("leader_epoch").alias("_in"))
     rows = rows.join(there, [*_TP, "known"]).where("_in <= leader_epoch")
     return _broken("end-too-early", rows, F.col("known"))
+
+
+def _with_acked(history: History, asked: DataFrame) -> DataFrame:
+    """``known``: the highest offset that had been acknowledged before it was asked."""
+    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    acked = acked.select(*_TP, F.col("t").alias("_at"), F.col("offset").alias("_acked"))
+    rows = asked.withColumn("_at", F.col("invoke_t"))
+    rows = rows.withColumn("_acked", F.lit(None).cast("long"))
+    rows = rows.unionByName(acked, allowMissingColumns=True)
+    order = Window.partitionBy(*_TP).orderBy("_at", F.col("_acked").isNotNull())
+    so_far = F.max("_acked").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    return rows.withColumn("known", so_far).where("_acked is null")
 
 
 def _never_committed(latest: DataFrame, log: DataFrame) -> DataFrame:
@@ -179,15 +183,27 @@ def _by_time(told: DataFrame, log: DataFrame) -> DataFrame:
     return _broken("time-otherwise", rows.where(wrong), F.col("found_ms"))
 
 
-def _missed(told: DataFrame, latest: DataFrame, log: DataFrame) -> DataFrame:
-    """Against the highest end that the same broker had told before it was asked."""
+def _missed(history: History, told: DataFrame, latest: DataFrame, log: DataFrame) -> DataFrame:
+    """Against the highest end that the same broker had told before it was asked, and the highest
+    offset that had been acknowledged by then, in a leader epoch that it had told of."""
     vain = told.where("asked_ms >= 0 and offset < 0").withColumn("_at", F.col("invoke_t"))
-    ends = latest.select(*_TP, "node", F.col("t").alias("_at"), F.col("offset").alias("_end"))
-    rows = vain.withColumn("_end", F.lit(None).cast("long"))
-    rows = rows.unionByName(ends, allowMissingColumns=True)
+    ends = latest.select(
+        *_TP,
+        "node",
+        F.col("t").alias("_at"),
+        F.col("offset").alias("_end"),
+        F.col("leader_epoch").alias("_led"),
+    )
+    rows = vain.unionByName(ends, allowMissingColumns=True)
     order = Window.partitionBy(*_TP, "node").orderBy("_at", F.col("_end").isNotNull())
-    so_far = F.max("_end").over(order.rowsBetween(Window.unboundedPreceding, 0))
-    rows = rows.withColumn("known", so_far - 1).where("_end is null and known >= 0")
+    before = order.rowsBetween(Window.unboundedPreceding, 0)
+    rows = rows.withColumn("_told", F.max("_end").over(before) - 1)
+    rows = rows.withColumn("_lately", F.max("_led").over(before))
+    rows = _with_acked(history, rows.where("_end is null and _told is not null"))
+    there = log.select(*_TP, F.col("offset").alias("known"), F.col("leader_epoch").alias("_in"))
+    rows = rows.join(there, [*_TP, "known"], "left")
+    mine = F.expr("case when _in <= _lately then known end")
+    rows = rows.withColumn("known", F.greatest("_told", mine)).where("known >= 0")
     there = log.select(*_TP, F.col("offset").alias("known"), "newest_ms")
     rows = rows.join(there, [*_TP, "known"]).where("newest_ms >= asked_ms")
     return _broken("time-missed", rows, F.col("known"))
@@ -236,8 +252,8 @@ _SAYS: Final = {
     "{known}) is of a later leader epoch, or nothing",
     "time-otherwise": "{told} as the first record at or after {asked} ms, and that it is of "
     "{known} ms; the final log says otherwise",
-    "time-missed": "broker {node} told of no record of {place} at or after {asked} ms, and had "
-    "told of an end after offset {known}, where there is one",
+    "time-missed": "broker {node} told of no record of {place} at or after {asked} ms; there is "
+    "one up to offset {known}, and it had told of an end after that, or acks=all had promised it",
     "epoch-ends-otherwise": "{told} as the end of leader epoch {asked}; the first record of a "
     "later one is at {known}",
 }

@@ -330,6 +330,50 @@ def test_a_controller_that_is_never_succeeded_gets_zookeeper_back(
     assert not ctx.frames.rules
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_leader_is_stopped_ahead_of_its_followers_and_leads_again(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch, cut: bool
+) -> None:
+    told = Told(ctx, (1, 2, 3), False)
+    as_kafka_does(told)
+    ends = {1: 100, 2: 100, 3: 99}
+
+    def end(_ctx: Any, node: int, _topic: str, _partition: int) -> int:
+        if node == 1 and ctx.cluster.running[1]:
+            ends[1] += 4  # it goes on alone
+        return ends[node]
+
+    def stop(node: int) -> None:
+        told.steps.append(("stop", node))
+        if cut:  # it heard of its successor before it ended
+            ends[1] = 100
+        ctx.cluster.running[node] = False
+        told.set(leader=2, isr=(2, 3))
+
+    def start(node: int, *, wait_ready: bool = True) -> None:
+        told.steps.append(("start", node))
+        ctx.cluster.running[node] = True
+        told.set(isr=(1, 2, 3))
+
+    monkeypatch.setattr("faults.stopped_ahead.log_end", end)
+    ctx.cluster.stop, ctx.cluster.start = stop, start
+    fault = build(entry("stopped-ahead", partition="t-0", records=10, asked_ms=1))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("hold", "alone"), ("hold", "uncut"), ("stop", 1)),
+        *(("release", "alone"), ("release", "uncut"), ("start", 1), ("elect", 1)),
+    ]
+    assert told.held["e1-alone"]["client"] == f"{client_of(2)}|{client_of(3)}"
+    assert told.held["e1-uncut"]["client"] == client_of(1), "it asks nobody where to cut"
+    assert "node" not in told.held["e1-uncut"], "whoever leads next"
+    assert fault.took_hold is not cut
+    assert fault.detail["shared"] == 100
+    assert told.state.leader == 1
+    fault.heal(ctx)
+    assert all(ctx.cluster.running.values())
+    assert not ctx.frames.rules
+
+
 @pytest.mark.parametrize(
     ("name", "replicas"),
     [
@@ -345,6 +389,8 @@ def test_a_controller_that_is_never_succeeded_gets_zookeeper_back(
         ("forgotten-expansion", (3, 1)),
         ("outlived-answer", (1, 3)),
         ("outlived-answer", (3, 1, 2)),
+        ("stopped-ahead", (1,)),
+        ("stopped-ahead", (3, 1)),
     ],
 )
 def test_a_partition_that_does_not_fit_is_refused_before_anything_dies(

@@ -4,7 +4,7 @@
     Kafka version: 3.9.2                          of the line that these parsers are for
     Registered broker 1 ... (broker epoch): 71    which broker epoch it has from now on
     [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none ([Log
-                                                  ...] before 3.1)
+                                                  ...] before 3.1), nor are those of the quorum's
     Log for partition T-P is renamed to           when a StopReplica that deletes had been applied
     [Partition ...] ISR updated to 1,3            isr_change ([1,3] in 2.x)
     [Partition ...] T-P starts at leader epoch    whom it leads from which offset on (until 2.5)
@@ -52,6 +52,8 @@ _ELECTED: Final = re.compile(
 )
 _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 _FAILS: Final = re.compile(r".* fails to send request .* to broker \S+ \(id: (\d+) ")
+_QUORUM: Final = "__cluster_metadata"
+"""KRaft's own log: cut by who loses its office in the quorum, and no partition of clients'."""
 BEYOND: Final = 2**61
 """More than the end of any log."""
 Row = dict[str, Any]
@@ -94,7 +96,10 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
         elif found := _REGISTERED.match(line.message):
             log.registered.append((line.wall_ms, int(found[1])))
         elif found := _TRUNCATING.match(line.message) or _TRUNCATE_FULLY.match(line.message):
-            log.cuts.append((line.wall_ms, found[1], int(found[2]), int(found[3]), line.thread))
+            if found[1] == _QUORUM:
+                known = "ignored"
+            else:
+                log.cuts.append((line.wall_ms, found[1], int(found[2]), int(found[3]), line.thread))
         elif found := _RENAMED.match(line.message):
             log.renamed.setdefault((found[1], int(found[2])), []).append(line.wall_ms)
         elif found := _ISR.match(line.message):

@@ -78,6 +78,34 @@ STORIES = {
         told(s, 2000, 9, epoch=3),
         told(s, 2100, -1, 1800, epoch=-1, node=2),
     ),
+    "time-missed: acknowledged since it told an end": lambda s: (
+        told(s, 1800, 7, epoch=3),
+        told(s, 2000, -1, 1800, epoch=-1),
+    ),
+    "time-missed:acknowledged since it was asked": lambda s: (
+        told(s, 1800, 7, epoch=3),
+        told(s, 1900, -1, 1800, epoch=-1),
+    ),
+    "time-missed:acknowledged by its successor": lambda s: (
+        told(s, 1600, 5, epoch=2),
+        told(s, 2000, -1, 1800, epoch=-1),
+    ),
+    "time-missed:by one that never told an end": lambda s: told(s, 2000, -1, 1800, epoch=-1),
+    # KIP-207: a leader that does not know yet what is committed of the epochs before says so.
+    "time-missed:refused by one that has just been elected": lambda s: (
+        told(s, 2000, 9, epoch=3),
+        told(s, 2100, -1, 1800, epoch=-1, type="fail", error=78),
+    ),
+    "time-missed: by one that has been elected anew": lambda s: (
+        told(s, 1800, 7, epoch=2),
+        told(s, 1900, -1, 1600, epoch=-1, node=1),
+        told(s, 2000, 10, epoch=3, node=1),
+    ),
+    "time-missed: found at a later time": lambda s: (
+        told(s, 2000, 10, epoch=3),
+        told(s, 2100, -1, 1450, epoch=-1),
+        told(s, 2200, 7, 1650, epoch=3, found_ms=1700),
+    ),
     "epoch-ends-otherwise": lambda s: end_of(s, 3000, 1, 5),
     "epoch-ends-otherwise: unknown": lambda s: end_of(s, 3000, 2, -1),
     "epoch-ends-otherwise: of none before": lambda s: end_of(s, 3000, 0, 1),

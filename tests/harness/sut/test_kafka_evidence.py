@@ -127,6 +127,22 @@ def test_a_demotion_and_its_truncation(tmp_path: Path) -> None:
     assert cuts == [(12, 10, 5), (10, 9, 5)]
 
 
+def test_the_quorums_own_log_is_no_partition_of_clients(tmp_path: Path) -> None:
+    """A controller that was paused past its office cuts what it alone had appended there."""
+    quorum = "[UnifiedLog partition=__cluster_metadata-0, dir=/d] Truncating to offset 65"
+    other = "[UnifiedLog partition=__cluster_metadata-backup-0, dir=/d] Truncating to offset 6"
+    write(
+        tmp_path,
+        "server.log",
+        [
+            log(10, "starting", SERVER),
+            log(120, quorum, "kafka.log.UnifiedLog", "kafka-1-raft-io-thread"),
+            log(130, other, "kafka.log.UnifiedLog", "F"),
+        ],
+    )
+    assert only(tmp_path, "truncation")["topic"] == "__cluster_metadata-backup"
+
+
 def test_a_leader_its_isr_and_boots(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -235,6 +235,26 @@ def test_log_start_offset_moves_forward_only(log: Log) -> None:
     assert [offset for offset, _ in contents(log)] == [3, 4]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_is_cut_after_a_restart_still_knows_its_newest_time(
+    tmp_path: Path, clean: bool
+) -> None:
+    """Kafka's segments do not (BIPLANE-2): who asks for a later time then finds nothing."""
+    log = open_log(tmp_path, segment_ms=1000)
+    for number in range(10):
+        log.append_as_leader(batch(b"x", timestamp_ms=1000 + number), 1)
+    log.close()
+    again = open_log(tmp_path, clean=clean, segment_ms=1000)
+    again.truncate_to(8)
+    again.append_as_leader(batch(b"y", timestamp_ms=5000), 2)
+    assert [segment.name for segment in sorted(log.dir.glob("*.log"))] == [
+        f"{0:020d}.log",
+        f"{8:020d}.log",
+    ]
+    assert again.offset_for_timestamp(1007) == (1007, 7, 1)
+    assert again.offset_for_timestamp(1008) == (5000, 8, 2)
+
+
 @pytest.mark.parametrize("preallocate", [True, False])
 def test_clean_restart_trims_and_continues(tmp_path: Path, preallocate: bool) -> None:
     log = open_log(tmp_path, segment_bytes=5000, preallocate=preallocate)
