@@ -117,9 +117,8 @@ def test_fetch_asks_and_reads(peer: Peer, config: BrokerConfig) -> None:
 
 
 def test_limits_are_those_of_the_config(peer: Peer) -> None:
-    """``replica.fetch.`` ``wait.max.ms``, ``min.bytes``, ``response.max.bytes`` of the whole answer;
-    ``replica.socket.timeout.ms`` of the connection; the client id of Kafka's ReplicaFetcherThread.
-    """
+    """``replica.fetch.`` ``wait.max.ms``, ``min.bytes``, ``response.max.bytes`` are of the whole
+    answer, ``replica.socket.timeout.ms`` of the connection; the client id is Kafka's."""
     made = BrokerConfig.from_properties(
         {
             "broker.id": "3",
