@@ -111,7 +111,12 @@ def test_whoever_waits_when_the_office_is_lost_is_told(trio: Any) -> None:
     node, _ = trio
     events, busy, may_end = node.controller._events, threading.Event(), threading.Event()
     answers: list[Any] = []
-    events.put(Event("Slow", ControllerState.IDLE, lambda: (busy.set(), may_end.wait(60)) and None))
+
+    def slow() -> None:
+        busy.set()
+        may_end.wait(60)
+
+    events.put(Event("Slow", ControllerState.IDLE, slow))
     assert busy.wait(60)
     node.controller.controlled_shutdown(2, -1, lambda *answer: answers.append(answer))
     assert answers == []

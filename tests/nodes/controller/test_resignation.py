@@ -30,7 +30,7 @@ def deposed(world: Any, wait_until: Any) -> Any:
     while not second.controller.is_active:  # whoever is quicker
         epoch += 1
         world.admin.delete_recursive("/controller")
-        wait_until(lambda: epoch in (_epoch(first), _epoch(second)))
+        wait_until(lambda e=epoch: e in (_epoch(first), _epoch(second)))
     wait_until(lambda: first.trace("controller")[-1]["event"] == "resigned")
     wait_until(lambda: first.controller.active_controller_id == 2)
     return first
