@@ -164,13 +164,18 @@ class Elections:
         """Elect preferred leaders for brokers that lead too few of "their" partitions."""
         parts, context = self._parts, self._parts.context
         preferring: dict[int, list[TopicPartition]] = {}
-        for tp in context.partitions_with_leaders:
+        for tp in context.all_partitions:
             replicas = context.partition_replica_assignment(tp)
-            if replicas:
+            if replicas and not context.is_topic_queued_up_for_deletion(tp.topic):
                 preferring.setdefault(replicas[0], []).append(tp)
         threshold = parts.config.leader_imbalance_per_broker_percentage / 100
         for broker_id, partitions in preferring.items():
-            elsewhere = [tp for tp in partitions if context.leader_of(tp) != broker_id]
+            # Who has never had a leader counts among all, and is nobody else's.
+            elsewhere = [
+                tp
+                for tp in partitions
+                if context.partition_leadership_info(tp) and context.leader_of(tp) != broker_id
+            ]
             if len(elsewhere) / len(partitions) <= threshold:
                 continue
             candidates = [tp for tp in elsewhere if self._can_lead(broker_id, tp)]

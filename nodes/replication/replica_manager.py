@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -377,6 +378,11 @@ class ReplicaManager:
         )
         checkpointed = self._checkpointed.get(tp, 0)
         partition.attach_log(new_log, checkpointed)
+
+    def assign_topic_id(self, partition: Partition, topic_id: uuid.UUID) -> None:
+        """The id of a topic that was made without one, here and in its log's directory."""
+        self._log_manager.get_or_create(partition.tp, None, topic_id)
+        partition.topic_id = topic_id
 
     def _log_config(self, topic: str) -> LogConfig:
         defaults = self._log_manager.default_config

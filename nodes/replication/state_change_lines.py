@@ -138,13 +138,23 @@ class Lines:
 
     # ---- roles -----------------------------------------------------------------------------------
 
-    def unavailable_leader(self, correlation_id: int, state: LeaderAndIsrState) -> None:
+    def takes_topic_id(self, correlation_id: int, request: Any, state: LeaderAndIsrState) -> None:
+        self.log.info(
+            "Updating log for %s to assign topic ID %s from LeaderAndIsr request from controller "
+            "%d with correlation id %d epoch %d",
+            name_of(state.tp), topic_id_text(state.topic_id), request.controller_id,
+            correlation_id, request.controller_epoch,
+        )  # fmt: skip
+
+    def unavailable_leader(
+        self, correlation_id: int, request: Any, state: LeaderAndIsrState
+    ) -> None:
         self.log.error(
-            "Received LeaderAndIsrRequest with correlation id %d epoch %d for partition %s (last "
-            "update controller epoch %d) but cannot become follower since the new leader %d is "
-            "unavailable.",
-            correlation_id, state.leader_epoch, name_of(state.tp), state.controller_epoch,
-            state.leader,
+            "Received LeaderAndIsrRequest with correlation id %d from controller %d epoch %d for "
+            "partition %s (last update controller epoch %d) but cannot become follower since the "
+            "new leader %d is unavailable.",
+            correlation_id, request.controller_id, request.controller_epoch, name_of(state.tp),
+            state.controller_epoch, state.leader,
         )  # fmt: skip
 
     def role(
@@ -155,8 +165,11 @@ class Lines:
         high_watermark: int,
         previous_leader: int | None,
         previous_epoch: int,
+        *,
+        is_under_min_isr: bool,
     ) -> None:
-        """What became of one partition. The same leader epoch again is no new beginning."""
+        """What became of one partition. The same leader epoch again is no new beginning. Too small
+        an in-sync set is said of who led before, too (Kafka asks before it leads)."""
         topic_id = "None" if state.topic_id is None else f"Some({topic_id_text(state.topic_id)})"
         name = name_of(state.tp)
         if state.leader_epoch == previous_epoch:
@@ -172,10 +185,11 @@ class Lines:
             self.log.info(
                 "Leader %s with topic id %s starts at leader epoch %d from offset %d with "
                 "partition epoch %d, high watermark %d, ISR %s, adding replicas %s and removing "
-                "replicas %s . Previous leader %s and previous leader epoch was %d.",
+                "replicas %s %s. Previous leader %s and previous leader epoch was %d.",
                 name, topic_id, state.leader_epoch, log_end_offset, state.partition_epoch,
                 high_watermark, _ids(state.isr), _ids(state.adding_replicas),
-                _ids(state.removing_replicas), before, previous_epoch,
+                _ids(state.removing_replicas), "(under-min-isr)" if is_under_min_isr else "",
+                before, previous_epoch,
             )  # fmt: skip
         else:
             self.log.info(

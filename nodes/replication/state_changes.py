@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -66,6 +67,7 @@ class Replicas(Protocol):
     def drop_partition(self, tp: TopicPartition) -> None: ...
     def delete_log(self, tp: TopicPartition) -> None: ...
     def ensure_log(self, partition: Partition, state: LeaderAndIsrState) -> None: ...
+    def assign_topic_id(self, partition: Partition, topic_id: uuid.UUID) -> None: ...
     def is_alive(self, broker_id: int) -> bool: ...
     def complete_delayed(self, tp: TopicPartition) -> None: ...
     def start_high_watermark_checkpoints(self) -> None: ...
@@ -107,12 +109,15 @@ class StateChanges:
         leaders: list[LeaderAndIsrState] = []
         followers: list[LeaderAndIsrState] = []
         for state in states:
+            if self._takes_topic_id(state, correlation_id, request):
+                errors[state.tp] = int(Errors.NONE)
+                continue
             error = self._admit(state, correlation_id, request)
             errors[state.tp] = int(error)
             if error is Errors.NONE or self._rules.applies_in_spite_of(error):
                 (leaders if state.leader == self._replicas.broker_id else followers).append(state)
         now_leading = self._make_leaders(leaders, errors, correlation_id)
-        now_following = self._make_followers(followers, errors, correlation_id)
+        now_following = self._make_followers(followers, errors, correlation_id, request)
         self._replicas.start_high_watermark_checkpoints()
         self._replicas.fetchers.stop_idle_threads()
         listener = self._replicas.on_leadership_change
@@ -137,14 +142,28 @@ class StateChanges:
             return Errors.INCONSISTENT_TOPIC_ID
         error = self._rules.leader_and_isr_error(state.leader_epoch, partition.leader_epoch)
         if error is not Errors.NONE:
-            if state.leader_epoch == partition.leader_epoch and known_id is None:
-                partition.topic_id = state.topic_id
             self._lines.ignored_epoch(correlation_id, request, state, partition.leader_epoch)
             return error
         if self._replicas.broker_id not in state.replicas:
             self._lines.ignored_stranger(correlation_id, request, state)
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         return Errors.NONE
+
+    def _takes_topic_id(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> bool:
+        """A topic that was made without an id is given one by a controller of today, which tells it
+        without raising the leader epoch: the id is taken over, and nothing else."""
+        partition = self._replicas.partition(state.tp)
+        if (
+            partition is None
+            or partition.log is None
+            or partition.topic_id is not None
+            or state.topic_id is None
+            or state.leader_epoch != partition.leader_epoch
+        ):
+            return False
+        self._replicas.assign_topic_id(partition, state.topic_id)
+        self._lines.takes_topic_id(correlation_id, request, state)
+        return True
 
     def _make_leaders(
         self,
@@ -174,6 +193,7 @@ class StateChanges:
         states: list[LeaderAndIsrState],
         errors: dict[TopicPartition, int],
         correlation_id: int,
+        request: Any,
     ) -> list[Partition]:
         if not states:
             return []
@@ -186,7 +206,7 @@ class StateChanges:
                 continue
             if not replicas.is_alive(state.leader):
                 # As in Kafka the answer is "no error", and the partition stays what it was.
-                self._lines.unavailable_leader(correlation_id, state)
+                self._lines.unavailable_leader(correlation_id, request, state)
                 continue
             previous = partition.leader_id, partition.leader_epoch
             restart = partition.make_follower(state)
@@ -250,7 +270,14 @@ class StateChanges:
         ):
             return  # an older partition epoch: nothing was applied
         own_log = partition.local_log()
-        self._lines.role(state, role, own_log.log_end_offset, partition.high_watermark, *previous)
+        self._lines.role(
+            state,
+            role,
+            own_log.log_end_offset,
+            partition.high_watermark,
+            *previous,
+            is_under_min_isr=previous[0] == partition.leader_id and partition.is_under_min_isr,
+        )
         self._replicas.trace_event(
             "leader_change",
             topic=state.tp.topic,

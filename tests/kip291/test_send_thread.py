@@ -3,9 +3,12 @@ test's hands. What a whole controller does is in `test_controller_side`."""
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +17,14 @@ from nodes.controller import send_thread
 from nodes.controller.send_thread import QueueItem, RequestSendThread
 from nodes.core.brokers import EndPoint
 from nodes.metrics import Histogram
+from nodes.state_change_log import TRACE
 from nodes.trace import Trace
 from nodes.wire.apis import ApiKey
+from tests.jsonl import whole_rows
 from tests.kip291.control_listener import ControlListener, Received
 from tests.kip291.kafka import free_port
 from tests.kip291.parts import eventually
-from tests.kip291.requests import leader_and_isr, update_metadata
+from tests.kip291.requests import Sender, leader_and_isr, update_metadata
 
 
 class Thread(RequestSendThread):
@@ -175,3 +180,135 @@ def test_by_default_the_pause_is_made_and_ends_at_shutdown() -> None:
     assert time.monotonic_ns() - start_ns >= 99_000_000
     carrier.shutdown()
     assert carrier._backoff(3600) is True
+
+
+# ---- what is traced of it ------------------------------------------------------------------------
+
+
+def _until_answered(thread: Any, path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    eventually(lambda: thread.answers)
+    thread.shutdown()
+    rows = whole_rows(path)
+    sends = [row for row in rows if row["f"] == "control_send"]
+    return sends, [row for row in rows if row["f"] == "control_response"]
+
+
+@pytest.fixture
+def traced(thread: Callable[..., Thread], tmp_path: Path) -> Callable[[int], Thread]:
+    def make(port: int) -> Thread:
+        made = thread(port)
+        made._trace = Trace(tmp_path / "trace.jsonl", 1, 1)
+        return made
+
+    return make
+
+
+def test_each_try_is_traced_with_what_came_of_it(
+    traced: Callable[[int], Thread], listener: Callable[[], ControlListener], tmp_path: Path
+) -> None:
+    """A request that is repeated keeps the time at which it was put into the queue, and its try's
+    number grows; each try has a correlation id and a time of its own."""
+    control = listener()
+    spoilt: list[Callable[[bytes], bytes | None]] = [
+        lambda frame: frame,
+        lambda frame: (5).to_bytes(4, "big") + frame[4:8] + b"\0",  # cut short
+        lambda frame: frame[:4] + (99).to_bytes(4, "big") + frame[8:],  # to another request
+        lambda _: None,  # closed
+    ]
+    control.answer_with = lambda _, frame: spoilt.pop()(frame)
+    carrier = traced(control.port)
+    began_ns = time.monotonic_ns()
+    carrier.carry("only", leader_and_isr("t", 2, 0, sender=Sender(1, 6, 71)))
+    sends, answers = _until_answered(carrier, tmp_path / "trace.jsonl")
+    assert [row["attempt"] for row in sends] == [1, 2, 3, 4]
+    assert [row["correlation_id"] for row in sends] == [0, 1, 2, 3]
+    assert len({row["enqueue_t"] for row in sends}) == 1
+    times = [sends[0]["enqueue_t"], *(row["t"] for row in sends)]
+    assert began_ns <= times[0]
+    assert times == sorted(times)
+    assert len(set(times[1:])) == 4
+    assert {(row["to"], row["api"]) for row in sends} == {(2, "LEADER_AND_ISR")}
+    assert {(row["controller_epoch"], row["broker_epoch"]) for row in sends} == {(6, 71)}
+    found = [(row["failure"], row["error"]) for row in answers]
+    assert found == [("disconnect", None), ("malformed", None), ("malformed", None), (None, 0)]
+    assert [(row["to"], row["correlation_id"], row["send_t"]) for row in answers] == [
+        (2, row["correlation_id"], row["t"]) for row in sends
+    ]
+
+
+def test_an_answer_that_does_not_come_in_time(
+    traced: Callable[[int], Thread], listener: Callable[[], ControlListener], tmp_path: Path
+) -> None:
+    """``request.timeout.ms`` is over: a time-out, told from a lost connection."""
+    control = listener()
+    silent = [True]
+    control.answer_with = lambda _, frame: b"" if silent and silent.pop() else frame
+    carrier = traced(control.port)
+    carrier._request_timeout_ms = 200
+    carrier.carry("only", update_metadata({}))
+    _, answers = _until_answered(carrier, tmp_path / "trace.jsonl")
+    assert [row["failure"] for row in answers if row["failure"]][:1] == ["timeout"]
+
+
+def test_a_broker_that_is_removed_meanwhile(
+    traced: Callable[[int], Thread], listener: Callable[[], ControlListener], tmp_path: Path
+) -> None:
+    control = listener()
+    control.flowing.clear()
+    carrier = traced(control.port)
+    carrier.carry("sent", update_metadata({}))
+    eventually(lambda: control.received)
+    carrier.shutdown()
+    rows = whole_rows(tmp_path / "trace.jsonl")
+    assert [row["failure"] for row in rows if row["f"] == "control_response"] == ["removed"]
+
+
+def test_nothing_is_left_open_by_a_thread_that_ended() -> None:
+    """A broker that comes and goes costs its controller no descriptor."""
+    before = len(os.listdir("/proc/self/fd"))
+    carrier = Thread(free_port())
+    carrier.start()
+    carrier.carry("never", update_metadata({}))
+    eventually(lambda: carrier.pauses_s)
+    carrier.shutdown()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+# ---- what it says --------------------------------------------------------------------------------
+
+
+def test_what_it_says_of_its_connection_and_answers(
+    thread: Callable[..., Thread],
+    listener: Callable[[], ControlListener],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """RequestSendThread's lines: connected, the answer to the request of that number (TRACE), and
+    why a try failed. The answer is logged before anything follows from it."""
+    control = listener()
+    failures = [None]
+    control.answer_with = lambda _, frame: failures.pop() if failures else frame
+    with (
+        caplog.at_level(logging.INFO, "kafka.controller"),
+        caplog.at_level(TRACE, "state.change.logger"),
+    ):
+        carrier = thread(control.port)
+        lines: list[str] = []
+        entity = update_metadata({}, sender=Sender(1, 6))
+        carrier.put(
+            QueueItem(entity, lambda _: lines.extend(caplog.messages), time.monotonic_ns(), [])
+        )
+        eventually(lambda: lines)
+    node = f"127.0.0.1:{control.port} (id: 2)"
+    says = "[RequestSendThread controllerId=1]"
+    connected = f"{says} Controller 1 connected to {node} for sending state change requests"
+    assert [m for m in lines if "connected" in m] == [connected, connected]
+    failed = [m for m in lines if "fails to send" in m]
+    assert failed == [
+        f"{says} Controller 1 epoch 6 fails to send request UpdateMetadataRequest (attempt 1) to "
+        f"broker {node}: ConnectionResetError: the broker closed the connection. "
+        "Reconnecting to broker."
+    ]
+    assert [m for m in lines if "Received response" in m] == [
+        "[Controller id=1 epoch=6] Received response UpdateMetadataResponseData(errorCode=0) for "
+        f"request UPDATE_METADATA with correlation id 1 sent to broker {node}"
+    ]

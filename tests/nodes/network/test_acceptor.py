@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,4 +44,90 @@ def test_a_socket_that_takes_no_options_gives_its_slot_back() -> None:
     acceptor._hand_over(left, "h")
     assert quotas.total == 0
     right.close()
+    acceptor.close()
+
+
+PLANES = {
+    "listeners": "DATA://127.0.0.1:0,CLIENT://127.0.0.1:0,CONTROL://127.0.0.1:0",
+    "listener_security_protocol_map": "DATA:PLAINTEXT,CLIENT:PLAINTEXT,CONTROL:PLAINTEXT",
+    "control_plane_listener_name": "CONTROL",
+}
+
+
+def kernel_size(option: int, size_bytes: int) -> int:
+    """What the kernel makes of a buffer's size."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, option, size_bytes)
+        return probe.getsockopt(socket.SOL_SOCKET, option)
+
+
+def test_sockets_have_kafkas_options(start: Any, wire: Any) -> None:
+    """Of whichever plane: Acceptor.accept (no delay, keep-alive, ``socket.send.buffer.bytes``) and
+    openServerSocket (the address may be taken again at once, ``socket.receive.buffer.bytes``, which
+    connections inherit)."""
+    running = start(socket_send_buffer_bytes="20000", socket_receive_buffer_bytes="30000", **PLANES)
+    send = kernel_size(socket.SO_SNDBUF, 20_000)
+    receive = kernel_size(socket.SO_RCVBUF, 30_000)
+    assert send != receive
+    for name in running.ports:
+        client = running.client(name)
+        client.send(wire.request(0, 1))
+        client.answer()
+    for parts in running.server._planes():
+        for listener in parts.listeners:
+            listening = listener.acceptor._socket
+            assert listening.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) == 1
+            (taken,) = [c.socket for p in listener.processors for c in p._connections.values()]
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+            assert taken.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert taken.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == send
+            assert taken.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == receive
+
+
+def test_minus_one_leaves_buffers_to_the_kernel(start: Any, wire: Any) -> None:
+    """Selectable.USE_DEFAULT_BUFFER_SIZE."""
+    running = start(socket_send_buffer_bytes="-1", socket_receive_buffer_bytes="-1")
+    client = running.client()
+    client.send(wire.request(0, 1))
+    assert client.answer() == (1).to_bytes(4, "big")
+
+
+def an_acceptor() -> Acceptor:
+    quotas = ConnectionQuotas(10, 10, None)
+    return Acceptor(Endpoint("L", "PLAINTEXT", "127.0.0.1", 0), [], quotas, backlog=1)
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM], ids=errno.errorcode.get
+)
+def test_without_descriptors_or_memory_it_pauses(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection stays in the backlog, and the socket readable: trying again at once would take
+    a core for itself."""
+    pauses: list[float] = []
+    monkeypatch.setattr("nodes.network.acceptor.time.sleep", pauses.append)
+    acceptor = an_acceptor()
+
+    def accept() -> None:
+        raise OSError(number, "planted")
+
+    acceptor._accept_all(SimpleNamespace(accept=accept))  # type: ignore[arg-type]
+    assert pauses == [0.1]
+    acceptor.close()
+
+
+def test_a_connection_that_was_reset_in_the_backlog_costs_no_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The twin: nothing is wrong here."""
+    pauses: list[float] = []
+    monkeypatch.setattr("nodes.network.acceptor.time.sleep", pauses.append)
+    acceptor = an_acceptor()
+
+    def accept() -> None:
+        raise ConnectionAbortedError
+
+    acceptor._accept_all(SimpleNamespace(accept=accept))  # type: ignore[arg-type]
+    assert pauses == []
     acceptor.close()

@@ -19,6 +19,7 @@ from nodes.network.processor import CONNECTION_QUEUE_SIZE, Processor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import RequestChannel
 from nodes.network.request_times import Meters, RequestTimes, request_metrics
+from nodes.network.socket_server import RecentShare
 
 DUAL = {
     "listeners": "DATA://127.0.0.1:0,CLIENT://127.0.0.1:0,CONTROL://127.0.0.1:0",
@@ -152,6 +153,20 @@ def test_all_of_the_control_planes_threads_ask_for_their_priority(
     }
 
 
+def test_nobody_asks_for_a_priority_that_is_not_wanted(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "nodes.network.socket_server.prefer_this_thread", lambda: asked.append("asked")
+    )
+    running = start(biplane_control_priority="false", **DUAL)
+    client = running.client("CONTROL")
+    client.send(wire.request(0, 1))
+    client.answer()
+    assert asked == []
+
+
 def test_the_control_plane_begins_first_and_ends_last(
     start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +256,38 @@ def test_without_a_control_plane_there_is_nothing_to_be_idle(start: Any) -> None
         "kafka.network:type=SocketServer,name=ControlPlaneNetworkProcessorAvgIdlePercent"
     )
     assert math.isnan(idle)
+
+
+def test_an_idle_percentage_is_of_the_last_whole_second() -> None:
+    """Kafka's io-wait-ratio: a windowed rate, capped at 1. A plane that was idle for an hour and is
+    busy now is not told to be idle."""
+    now_s, total_s = 0.0, 0.0
+
+    def share() -> float:
+        return recent()
+
+    recent = RecentShare(lambda: total_s * 1e9, lambda: int(now_s * 1e9))
+    now_s, total_s = 3600.0, 3600.0
+    assert share() == 1
+    now_s = 3600.5
+    assert share() == 1, "the second is not over"
+    now_s, total_s = 3601.0, 3600.25
+    assert share() == 0.25
+    now_s, total_s = 3601.999, 3601.0
+    assert share() == 0.25
+    now_s, total_s = 3603.0, 3699.0
+    assert share() == 1, "clocks that disagree"
+
+
+def test_of_several_network_threads_the_average_counts(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NetworkProcessorAvgIdlePercent: one of the data plane's four is busy all the time."""
+    shares = iter([1.0, 1.0, 0.0, 1.0])
+    monkeypatch.setattr(RecentShare, "__call__", lambda _self: next(shares))
+    running = start(num_network_threads="2", **DUAL)
+    name = "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent"
+    assert running.metrics.value(name) == 0.75
 
 
 def test_a_network_thread_without_anything_to_do_is_idle(start: Any, wire: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -69,21 +70,26 @@ def test_requests_sent_before_the_client_hung_up_are_still_handled(start: Any, w
 
 def test_times_are_in_order_and_known_when_the_answer_has_left(start: Any, wire: Any) -> None:
     running = start()
-    sent: list[tuple[int, ...]] = []
+    sent: dict[int, tuple[int, ...]] = {}
 
     def handle(req: Any) -> None:
-        req.on_sent = lambda ns: sent.append(
-            (req.receive_ns, req.enqueue_ns, req.dequeue_ns, req.handled_ns, ns)
-        )
+        def on_sent(ns: int) -> None:
+            times = (req.receive_ns, req.enqueue_ns, req.dequeue_ns, req.handled_ns, ns)
+            sent[req.correlation_id] = times
+
+        req.on_sent = on_sent
         wire.echo(req)
 
     running.handle = handle
     client = running.client()
+    client.send(wire.request(0, 7))
+    client.answer()
+    began = time.monotonic_ns()
     client.send(wire.request(0, 1))
     client.answer()
-    wire.eventually(lambda: bool(sent))
-    receive, enqueue, dequeue, handled, done = sent[0]
-    assert 0 < receive <= enqueue <= dequeue <= handled <= done
+    wire.eventually(lambda: 1 in sent)
+    receive, enqueue, dequeue, handled, done = sent[1]
+    assert began <= receive <= enqueue <= dequeue <= handled <= done
 
 
 def test_the_first_answer_counts(start: Any, wire: Any, caplog: Any) -> None:
@@ -308,3 +314,41 @@ def test_stopping_a_frozen_server_ends(start: Any, wire: Any) -> None:
     ending.join(wire.patience_s)
     assert not ending.is_alive()
     running.stop()
+
+
+def test_a_server_that_ended_leaves_nothing_open(start: Any, wire: Any) -> None:
+    """No socket, no descriptor to wake a thread by: of connections that are idle, in the middle of
+    a request, not yet taken in, and of listeners."""
+    before = len(os.listdir("/proc/self/fd"))
+    running = start(queued_max_requests="2", **DUAL)
+    gate = running.handle = Gate(wire)
+    fill(running, wire, 6)
+    running.client("CONTROL").send(wire.request(4, 1)[:6])
+    for _ in range(30):  # more than a frozen thread takes in
+        running.client()
+    gate.opened.set()
+    running.stop()
+    wire.eventually(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+def test_a_busy_data_plane_has_a_home_until_it_ends(start: Any) -> None:
+    """Unless ``biplane.data.home.core=false``."""
+
+    def homes() -> list[str]:
+        return [t.name for t in threading.enumerate() if t.name == "data-plane-home-core"]
+
+    other = start(biplane_data_home_core="false")
+    assert homes() == []
+    running = start()
+    assert homes() == ["data-plane-home-core"]
+    other.stop()
+    running.stop()
+    assert homes() == []
+
+
+def test_bytes_that_are_no_request_name_their_listener(start: Any, wire: Any, caplog: Any) -> None:
+    running = start(**DUAL)
+    client = running.client("CONTROL")
+    client.send(wire.request(-1, 1))
+    assert client.is_closed_by_peer()
+    wire.eventually(lambda: "on CONTROL: cannot parse request: negative api key" in caplog.text)

@@ -29,6 +29,7 @@ class Peer:
     def __init__(self) -> None:
         self.handle: Handle = lambda _body: None
         self.requests: list[Any] = []
+        self.client_ids: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint: tuple[str, int] = self._listener.getsockname()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -52,6 +53,7 @@ class Peer:
         header = parse_header(frame)
         body = parse_body(header, frame)
         self.requests.append(body)
+        self.client_ids.append(header.client_id)
         fields = self.handle(body)
         if fields is None:
             return False
@@ -114,6 +116,34 @@ def test_fetch_asks_and_reads(peer: Peer, config: BrokerConfig) -> None:
     assert asked.max_wait.total_seconds() * 1000 == config.replica_fetch_wait_max_ms
 
 
+def test_limits_are_those_of_the_config(peer: Peer) -> None:
+    """``replica.fetch.`` ``wait.max.ms``, ``min.bytes``, ``response.max.bytes`` are of the whole
+    answer, ``replica.socket.timeout.ms`` of the connection; the client id is Kafka's."""
+    made = BrokerConfig.from_properties(
+        {
+            "broker.id": "3",
+            "zookeeper.connect": "unused:1",
+            "replica.fetch.wait.max.ms": "333",
+            "replica.fetch.min.bytes": "7",
+            "replica.fetch.max.bytes": "555",
+            "replica.fetch.response.max.bytes": "4444",
+            "replica.fetch.backoff.ms": "666",
+            "replica.socket.timeout.ms": "41000",
+        }
+    )
+    peer.handle = lambda _body: {"responses": []}
+    leader = RemoteLeader(made, 1, 2, lambda _id: peer.endpoint)
+    leader.fetch([(TopicPartition("t", 0), FetchPartitionRequest(0, 0, 555))])
+    (asked,) = peer.requests
+    assert asked.max_wait.total_seconds() * 1000 == 333
+    assert (asked.min_bytes, asked.max_bytes) == (7, 4444)
+    assert asked.topics[0].partitions[0].partition_max_bytes == 555
+    assert peer.client_ids == ["broker-3-fetcher-2"]
+    assert leader._connection is not None
+    assert leader._connection.timeout_s == 41
+    leader.close()
+
+
 def test_offsets(peer: Peer, config: BrokerConfig) -> None:
     peer.handle = lambda body: {
         "topics": [
@@ -172,5 +202,7 @@ def test_the_controller_is_followed_when_it_moves(peer: Peer, config: BrokerConf
     for controller in (1, 2):
         known.append(controller)
         assert int(channel.request(request).error_code) == 0
+    assert channel._connection is not None
+    assert channel._connection.timeout_s == config.controller_socket_timeout_ms / 1000
     channel.close()
     assert len(peer.requests) == 2

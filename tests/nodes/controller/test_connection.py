@@ -1,0 +1,162 @@
+"""The controller's connection to one broker, against listening sockets."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from nodes.controller.connection import BrokerConnection, Interrupted
+
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def connection(listening: socket.socket) -> Iterator[BrokerConnection]:
+    made = BrokerConnection(*listening.getsockname())
+    yield made
+    made.dispose()
+
+
+def refusing() -> tuple[str, int]:
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address: tuple[str, int] = probe.getsockname()
+        return address
+
+
+def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, int]) -> None:
+    """A host with several addresses."""
+    rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_kwargs: rows)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def ends_soon(call: Callable[[], Any]) -> BaseException | None:
+    """What a call raises; it must end long before a wait in the wrong unit would."""
+    found: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            found.append(error)
+        else:
+            found.append(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found, "it still waits"
+    return found[0]
+
+
+def test_every_address_of_a_host_is_tried(
+    listening: socket.socket, connection: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, until one takes the connection; of those that did not nothing is left open."""
+    resolving(monkeypatch, refusing(), refusing(), listening.getsockname())
+    before = descriptors()
+    connection.connect(PATIENCE_MS)
+    assert connection.is_connected
+    assert descriptors() == before + 1
+    with listening.accept()[0] as accepted:
+        assert accepted.getpeername() == connection._socket.getsockname()  # type: ignore[union-attr]
+
+
+def test_no_address_takes_it(connection: BrokerConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolving(monkeypatch, refusing(), refusing())
+    before = descriptors()
+    with pytest.raises(ConnectionRefusedError):
+        connection.connect(PATIENCE_MS)
+    assert not connection.is_connected
+    assert descriptors() == before
+
+
+def test_small_requests_are_not_held_back(
+    listening: socket.socket, connection: BrokerConnection
+) -> None:
+    """As of any of Kafka's clients (Selector.configureSocketChannel): TCP_NODELAY."""
+    connection.connect(PATIENCE_MS)
+    assert connection._socket is not None
+    assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
+def test_an_answer_that_does_not_come_is_waited_for_in_milliseconds(
+    listening: socket.socket, connection: BrokerConnection
+) -> None:
+    connection.connect(PATIENCE_MS)
+    problem = ends_soon(lambda: connection.exchange(b"\0\0\0\1x", 100))
+    assert isinstance(problem, TimeoutError)
+
+
+def test_half_an_answer_is_none(listening: socket.socket, connection: BrokerConnection) -> None:
+    """The time is for all of it, not for each piece."""
+    connection.connect(PATIENCE_MS)
+    with listening.accept()[0] as peer:
+        peer.sendall(b"\0\0\0\5ab")
+        assert isinstance(ends_soon(lambda: connection.exchange(b"q", 100)), TimeoutError)
+
+
+def test_a_dial_is_waited_for_in_milliseconds(
+    connection: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that answers nothing at all: the dial stays in progress."""
+    wait = connection._wait
+    silent, other = socket.socketpair()
+    monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: errno.EINPROGRESS)
+    # On loopback every dial ends at once: a socket that stays silent is in its place.
+    monkeypatch.setattr(
+        connection, "_wait", lambda _dial, _out, until: wait(silent, select.POLLIN, until)
+    )
+    with silent, other:
+        assert isinstance(ends_soon(lambda: connection.connect(100)), TimeoutError)
+    assert not connection.is_connected
+
+
+@pytest.mark.parametrize("size", [-1, 100 * 1024 * 1024 + 1])
+def test_an_answer_of_a_senseless_size_is_not_waited_for(
+    listening: socket.socket, connection: BrokerConnection, size: int
+) -> None:
+    connection.connect(PATIENCE_MS)
+    with listening.accept()[0] as peer:
+        peer.sendall(size.to_bytes(4, "big", signed=True))
+        with pytest.raises(ConnectionError, match=f"response of {size} bytes"):
+            connection.exchange(b"q", PATIENCE_MS)
+
+
+def test_who_is_interrupted_takes_no_answer(
+    listening: socket.socket, connection: BrokerConnection
+) -> None:
+    """Even one that is there: its broker was removed, what it says counts no more."""
+    connection.connect(PATIENCE_MS)
+    with listening.accept()[0] as peer:
+        peer.sendall(b"\0\0\0\2ok")
+        connection.interrupt()
+        with pytest.raises(Interrupted):
+            connection.exchange(b"q", PATIENCE_MS)
+    with pytest.raises(Interrupted):
+        connection.connect(PATIENCE_MS)
+
+
+def test_nothing_is_left_open(listening: socket.socket) -> None:
+    before = descriptors()
+    made = BrokerConnection(*listening.getsockname())
+    made.connect(PATIENCE_MS)
+    made.dispose()
+    assert descriptors() == before

@@ -1,0 +1,125 @@
+"""ControlledShutdown at the controller (KafkaController.doControlledShutdown, KIP-380)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from nodes.controller.event_manager import ControllerState, Event
+from nodes.core.errors import Errors
+from nodes.core.types import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def trio(world: Any, wait_until: Any) -> tuple[Any, dict[int, Any]]:
+    """A controller (1) and two brokers."""
+    node = world.node(1)
+    brokers = {1: node.fake, 2: world.broker(2), 3: world.broker(3)}
+    node.controller.startup()
+    wait_until(lambda: node.controller.is_active)
+    return node, brokers
+
+
+def epoch_of(world: Any, broker_id: int) -> int:
+    epoch: int = world.admin.get_all_broker_and_epochs_in_cluster()[broker_id][1]
+    return epoch
+
+
+@pytest.mark.parametrize("ahead", [None, 0, 1])
+def test_any_broker_epoch_but_an_older_one_will_do(
+    world: Any, ask: Any, trio: Any, ahead: int | None
+) -> None:
+    """-1 is of a broker that knows no epochs (version 0); a newer one is of a registration that
+    the controller has not seen yet."""
+    node, _ = trio
+    epoch = -1 if ahead is None else epoch_of(world, 2) + ahead
+    assert ask(node.controller.controlled_shutdown, 2, epoch) == (Errors.NONE, [])
+
+
+def test_what_nobody_else_can_lead_is_listed(
+    world: Any, wait_until: Any, ask: Any, trio: Any
+) -> None:
+    """A partition of which the other replica is not in sync stays with the broker, which is to ask
+    again; one without other replicas is none that could be moved, and is not listed."""
+    node, brokers = trio
+    alone = TopicPartition("alone", 0)
+    world.create_topic("alone", (2,))
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0) and world.state(alone))
+    brokers[3].zk.close()
+    wait_until(lambda: world.state(T0) == (2, 1, (2,)))
+    error, remaining = ask(node.controller.controlled_shutdown, 2, -1)
+    assert (error, list(remaining)) == (Errors.NONE, [T0])
+    assert world.state(T0) == (2, 1, (2,))
+    assert not brokers[2].stops(T0)
+    assert not brokers[2].stops(alone)
+
+
+def test_followers_are_stopped_once_before_they_leave_the_in_sync_set(
+    world: Any, wait_until: Any, ask: Any, trio: Any
+) -> None:
+    """Their logs stay: nothing is deleted."""
+    node, brokers = trio
+    world.create_topic("t", (3, 2))
+    wait_until(lambda: world.state(T0) == (3, 0, (3, 2)))
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    assert world.state(T0) == (3, 1, (3,))
+    wait_until(lambda: len(brokers[2].stops(T0)) == 2)
+    assert [s.delete_partition for s in brokers[2].stops(T0)] == [False, False]
+    wait_until(lambda: tuple(brokers[3].leader_and_isr(T0)[-1].isr) == (3,))
+
+
+def test_dying_topics_do_not_hold_anybody_up(
+    world: Any, wait_until: Any, ask: Any, trio: Any
+) -> None:
+    """Whose deletion waits for a replica that is down is not moved any more."""
+    node, brokers = trio
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0))
+    brokers[3].zk.close()
+    wait_until(lambda: world.state(T0) == (2, 1, (2,)))
+    world.admin.create_delete_topic_path("t")
+    gauge = "kafka.controller:type=KafkaController,name=TopicsIneligibleToDeleteCount"
+    wait_until(lambda: node.metrics.value(gauge) == 1)
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+
+
+def test_who_is_leaving_leads_nothing_new(world: Any, wait_until: Any, ask: Any, trio: Any) -> None:
+    """It is still told of everything; and when it comes back it is a broker like others."""
+    node, brokers = trio
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    (t0,) = world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(t0) == (3, 0, (3,)))
+    wait_until(lambda: brokers[2].metadata(t0))
+    gauges = "kafka.controller:type=KafkaController,name="
+    assert node.metrics.value(f"{gauges}ActiveBrokerCount") == 3, "it is registered"
+    brokers[2].zk.close()
+    wait_until(lambda: node.metrics.value(f"{gauges}ActiveBrokerCount") == 2)
+    world.broker(2)
+    wait_until(lambda: node.metrics.value(f"{gauges}ActiveBrokerCount") == 3)
+    (u0,) = world.create_topic("u", (2, 3))
+    wait_until(lambda: world.state(u0) == (2, 0, (2, 3)))
+
+
+def test_whoever_waits_when_the_office_is_lost_is_told(trio: Any) -> None:
+    """The request is dropped with the session's events: the broker is to ask the next controller
+    (ControlledShutdown.preempt)."""
+    node, _ = trio
+    events, busy, may_end = node.controller._events, threading.Event(), threading.Event()
+    answers: list[Any] = []
+
+    def slow() -> None:
+        busy.set()
+        may_end.wait(60)
+
+    events.put(Event("Slow", ControllerState.IDLE, slow))
+    assert busy.wait(60)
+    node.controller.controlled_shutdown(2, -1, lambda *answer: answers.append(answer))
+    assert answers == []
+    events.clear_and_put(Event("Expire", ControllerState.IDLE, lambda: None))
+    assert answers == [(Errors.STALE_CONTROLLER_EPOCH, ())]
+    may_end.set()

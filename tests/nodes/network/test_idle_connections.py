@@ -1,0 +1,126 @@
+"""Which connection a network thread gives up: ``connections.max.idle.ms`` and ``max.connections``
+(Selector.maybeCloseOldestConnection, Processor.closeExcessConnections). In both cases the least
+recently used one, one a turn."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nodes.network.connection import Connection
+from nodes.network.processor import Processor
+from nodes.network.quotas import ConnectionQuotas
+from nodes.network.request_channel import RequestChannel
+
+SECOND_NS = 1_000_000_000
+IDLE_MS = 60_000
+
+
+class Thread:
+    """A processor that is turned by hand, with its clock in `now_s`."""
+
+    def __init__(self, max_connections: int = 100) -> None:
+        self.now_s = 0.0
+        self.quotas = ConnectionQuotas(max_connections, 100, "PROTECTED")
+        self.processor = Processor(
+            0,
+            listener="L",
+            plane="data",
+            channel=RequestChannel(10),
+            parse=lambda frame: (_HEADER, frame),
+            quotas=self.quotas,
+            max_request_bytes=100,
+            max_idle_ms=IDLE_MS,
+            now_ns=lambda: int(self.now_s * SECOND_NS),
+        )
+        self.peers: list[socket.socket] = []
+
+    def connection(self, active_s: float) -> Connection:
+        """One that was last used then."""
+        ours, theirs = socket.socketpair()
+        self.peers.append(theirs)
+        made = Connection(ours, "h", int(active_s * SECOND_NS))
+        # Above the limit only who is protected gets in.
+        self.quotas.add("PROTECTED", "h")
+        self.processor._connections[made.fd] = made
+        return made
+
+    def close(self) -> None:
+        self.processor._close_all()
+        for peer in self.peers:
+            peer.close()
+
+
+_HEADER: Any = SimpleNamespace(
+    api_key=0, api_version=0, correlation_id=1, client_id=None, body_offset=0
+)
+
+
+@pytest.fixture
+def thread() -> Iterator[Thread]:
+    made = Thread()
+    yield made
+    made.close()
+
+
+def left(*connections: Connection) -> list[bool]:
+    return [connection.fd >= 0 for connection in connections]
+
+
+def test_who_idles_longest_goes_first(thread: Thread) -> None:
+    """Not before its time, which is counted in milliseconds, and no other with it."""
+    late, first, second = (thread.connection(active_s) for active_s in (50, 1, 2))
+    thread.now_s = 60.999
+    thread.processor._expire()
+    assert left(first, second, late) == [True, True, True]
+    thread.now_s = 63
+    thread.processor._expire()
+    assert left(first, second, late) == [False, True, True], "one a turn"
+    thread.processor._expire()
+    assert left(first, second, late) == [False, False, True]
+    thread.now_s = 109.999
+    thread.processor._expire()
+    assert left(late) == [True]
+    thread.now_s = 110
+    thread.processor._expire()
+    assert left(late) == [False]
+    assert thread.quotas.total == 0
+
+
+def test_a_request_is_a_use(thread: Thread) -> None:
+    """Counted from when it was read whole."""
+    connection = thread.connection(1)
+    thread.processor._dispatch(connection, b"", 30 * SECOND_NS)
+    thread.now_s = 89
+    thread.processor._expire()
+    assert left(connection) == [True]
+    thread.now_s = 90
+    thread.processor._expire()
+    assert left(connection) == [False]
+
+
+def test_an_answer_is_a_use(thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic_ns", lambda: 40 * SECOND_NS)
+    connection = thread.connection(1)
+    thread.processor._finished(connection, None)
+    thread.now_s = 99
+    thread.processor._expire()
+    assert left(connection) == [True]
+    thread.now_s = 100
+    thread.processor._expire()
+    assert left(connection) == [False]
+
+
+@pytest.mark.parametrize(("limit", "closed"), [(3, 0), (2, 1), (1, 1)])
+def test_above_the_limit_the_least_recently_used_one_goes(limit: int, closed: int) -> None:
+    """One a turn, until the count fits; the limit itself is allowed."""
+    thread = Thread(max_connections=limit)
+    newest, oldest, middle = (thread.connection(active_s) for active_s in (9, 7, 8))
+    thread.processor.stop()  # so that a turn does not wait for events
+    thread.processor._turn()
+    assert left(oldest, middle, newest) == [closed == 0, True, True]
+    thread.close()

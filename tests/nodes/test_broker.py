@@ -1,0 +1,238 @@
+"""How a broker is put together: which config ends where, and in which order parts begin and end
+(KafkaServer.startup and shutdown, KafkaConfig.extractLogConfigMap)."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from nodes import broker
+from nodes.broker import KafkaServer, log_defaults
+from nodes.config import BrokerConfig, Endpoint
+from nodes.log.config import LogConfig
+
+
+def config(**properties: str) -> BrokerConfig:
+    return BrokerConfig.from_properties(
+        {
+            "broker.id": "1",
+            "zookeeper.connect": "zoo:1",
+            **{name.replace("_", "."): value for name, value in properties.items()},
+        }
+    )
+
+
+OF_TOPICS = {
+    "log.segment.bytes": ("1001", "segment_bytes", 1001),
+    "log.roll.ms": ("1002", "segment_ms", 1002),
+    "log.retention.bytes": ("1003", "retention_bytes", 1003),
+    "log.retention.ms": ("1004", "retention_ms", 1004),
+    "message.max.bytes": ("1005", "max_message_bytes", 1005),
+    "log.message.timestamp.type": ("LogAppendTime", "message_timestamp_type", "LogAppendTime"),
+    "min.insync.replicas": ("6", "min_insync_replicas", 6),
+    "unclean.leader.election.enable": ("true", "unclean_leader_election_enable", True),
+    "log.cleanup.policy": ("compact,delete", "cleanup_policy", "compact,delete"),
+    "log.index.interval.bytes": ("1007", "index_interval_bytes", 1007),
+    "log.index.size.max.bytes": ("1008", "segment_index_bytes", 1008),
+    "log.flush.interval.messages": ("1009", "flush_messages", 1009),
+    "log.flush.interval.ms": ("1010", "flush_ms", 1010),
+    "log.cleaner.delete.retention.ms": ("1011", "delete_retention_ms", 1011),
+    "log.cleaner.min.cleanable.ratio": ("0.25", "min_cleanable_dirty_ratio", 0.25),
+    "log.segment.delete.delay.ms": ("1012", "file_delete_delay_ms", 1012),
+    "compression.type": ("lz4", "compression_type", "lz4"),
+    "log.preallocate": ("true", "preallocate", True),
+}
+"""A broker's config: a value, and the topics' config whose default it is (Kafka's documentation,
+"Topic configs": Server Default Property)."""
+
+
+@pytest.mark.parametrize("name", OF_TOPICS)
+def test_a_brokers_config_is_its_topics_default(name: str) -> None:
+    """Of that config, and of no other."""
+    value, field, expected = OF_TOPICS[name]
+    plain, made = log_defaults(config()), log_defaults(config(**{name: value}))
+    assert getattr(made, field) == expected
+    assert made == dataclasses.replace(plain, **{field: expected})
+
+
+def test_every_topic_config_has_a_default_from_the_broker() -> None:
+    fields = {field for _, field, _ in OF_TOPICS.values()}
+    assert fields == {f.name for f in dataclasses.fields(LogConfig)}
+
+
+# ---- endpoints -----------------------------------------------------------------------------------
+
+
+def test_what_is_advertised_is_what_was_said_or_else_what_was_bound() -> None:
+    """Port 0 becomes the bound one, no host the machine's name; what was said stays."""
+    made = config(
+        listeners="A://:0,B://:0,C://127.0.0.1:0",
+        advertised_listeners="A://:0,B://b:7,C://127.0.0.1:0",
+        listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT",
+        inter_broker_listener_name="A",
+        broker_rack="r",
+    )
+    bound = {e.name: e.with_port(100 + i) for i, e in enumerate(made.listeners)}
+    found = broker._bound(made, bound)
+    assert [e.port for e in found.listeners] == [100, 101, 102]
+    here = socket.getfqdn()
+    registered = broker._broker(found)
+    assert [(e.listener, e.host, e.port) for e in registered.endpoints] == [
+        ("A", here, 100),
+        ("B", "b", 7),
+        ("C", "127.0.0.1", 102),
+    ]
+    assert (registered.id, registered.rack) == (1, "r")
+    assert isinstance(found.listeners[0], Endpoint)
+
+
+# ---- ZooKeeper -----------------------------------------------------------------------------------
+
+
+def test_zookeeper_is_dialled_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Client:
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            made.append((args, kwargs))
+
+        def start(self) -> None:
+            pass
+
+        def close(self) -> None:
+            made.append("closed")
+
+    monkeypatch.setattr(broker, "KafkaZkClient", Client)
+    given = config(
+        zookeeper_session_timeout_ms="7001",
+        zookeeper_connection_timeout_ms="7002",
+        zookeeper_max_in_flight_requests="73",
+    )
+    server = KafkaServer(given)
+    server._connect(given, checks_controller_znode=True)
+    ((args, kwargs),) = made
+    assert args == ("zoo:1", 7001)
+    assert kwargs == {
+        "connection_timeout_ms": 7002,
+        "max_in_flight_requests": 73,
+        "checks_controller_znode": True,
+    }
+    server.shutdown()
+    assert made[-1] == "closed"
+
+
+# ---- what is done on a clock ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def tickers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, Callable[[], None]]]:
+    made: dict[str, tuple[float, Callable[[], None]]] = {}
+
+    def ticker(name: str, interval_ms: float, task: Callable[[], None]) -> Any:
+        made[name] = (interval_ms, task)
+        return SimpleNamespace(start=lambda: None, stop=lambda: made.pop(name))
+
+    monkeypatch.setattr(broker, "Ticker", ticker)
+    return made
+
+
+def parts(done: list[str]) -> tuple[Any, Any, Any]:
+    def part(name: str, *methods: str) -> Any:
+        calls = {m: lambda *_, m=m: done.append(f"{name}.{m}") for m in methods}
+        return SimpleNamespace(**calls)
+
+    replicas = part("replicas", "startup", "shutdown", "high_watermark_of")
+    logs = part(
+        "logs", "cleanup", "checkpoint_recovery_points", "checkpoint_log_starts", "clean_logs",
+        "flush_dirty_logs",
+    )  # fmt: skip
+    return replicas, logs, part("groups", "startup", "shutdown")
+
+
+def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
+    given = config(
+        log_retention_check_interval_ms="1001",
+        log_flush_offset_checkpoint_interval_ms="1002",
+        log_flush_start_offset_checkpoint_interval_ms="1003",
+        log_cleaner_backoff_ms="1004",
+        log_flush_scheduler_interval_ms="1005",
+    )
+    done: list[str] = []
+    server = KafkaServer(given)
+    server._start_replication(*cast(Any, parts(done)))
+    assert done == ["replicas.startup", "groups.startup"]
+    done.clear()
+    ran = {}
+    for name, (interval_ms, task) in list(tickers.items()):
+        task()
+        ran[name] = (interval_ms, done.pop())
+    assert ran == {
+        "kafka-log-retention": (1001, "logs.cleanup"),
+        "kafka-recovery-point-checkpoint": (1002, "logs.checkpoint_recovery_points"),
+        "kafka-log-start-offset-checkpoint": (1003, "logs.checkpoint_log_starts"),
+        "kafka-log-cleaner-thread-0": (1004, "logs.clean_logs"),
+        "kafka-log-flusher": (1005, "logs.flush_dirty_logs"),
+    }
+    server.shutdown()
+    assert tickers == {}
+    assert done == ["groups.shutdown", "replicas.shutdown"]
+
+
+def test_a_cleaner_that_is_switched_off_never_runs(tickers: dict[str, Any]) -> None:
+    """``log.cleaner.enable=false``; and an interval of Long.MaxValue, which is Kafka's default of
+    the flusher, is one that can be waited for."""
+    server = KafkaServer(config(log_cleaner_enable="false"))
+    server._start_replication(*cast(Any, parts([])))
+    years_ms = 10**12
+    for name in ("kafka-log-cleaner-thread-0", "kafka-log-flusher"):
+        assert tickers[name][0] == years_ms
+    assert tickers["kafka-log-retention"][0] == 300_000
+    server.shutdown()
+
+
+# ---- configs that change -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "asked"), [("true", ["t"]), ("TRUE", ["t"]), ("false", []), (None, [])]
+)
+def test_a_topic_that_may_elect_uncleanly_now_is_told_to_the_controller(
+    value: str | None, asked: list[str]
+) -> None:
+    """TopicConfigHandler: only then, and whatever else changed, the replicas hear of it."""
+    elected: list[str] = []
+    updated: list[Any] = []
+    replicas: Any = SimpleNamespace(update_topic_config=lambda *change: updated.append(change))
+    controller: Any = SimpleNamespace(enable_topic_unclean_leader_election=elected.append)
+    configs = {} if value is None else {"unclean.leader.election.enable": value}
+    broker._reconfigure(replicas, controller, "topics", "t", configs)
+    assert (elected, updated) == (asked, [("t", configs)])
+    broker._reconfigure(replicas, controller, "brokers", "1", configs)
+    assert len(updated) == 1
+
+
+# ---- the end -------------------------------------------------------------------------------------
+
+
+def test_what_does_not_stop_cleanly_holds_up_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Last begun, first ended; a part that raises is named, and the others are ended."""
+    server = KafkaServer(config())
+    ended: list[str] = []
+
+    def fails() -> None:
+        raise RuntimeError("planted")
+
+    server._on_stop("first", lambda: ended.append("first"))
+    server._on_stop("second", fails)
+    server._on_stop("third", lambda: ended.append("third"))
+    server._before("first", "after the first", lambda: ended.append("after the first"))
+    server.shutdown()
+    assert ended == ["third", "first", "after the first"]
+    assert "second did not stop cleanly" in caplog.text
+    server.shutdown()
+    assert len(ended) == 3
