@@ -80,6 +80,24 @@ def lives(history: History) -> dict[Key, list[Life]]:
     return found
 
 
+def lost_writes(history: History) -> dict[Key, set[int]]:
+    """By partition, the partition epochs that ZooKeeper's own log lacks below its highest one: a
+    znode's version counts its writes from 0, so that they were written, and their rows are lost, or
+    of before the log that was read begins. Whoever tells of one of them is not refuted by it."""
+
+    def make() -> dict[Key, set[int]]:
+        logged = from_log(history)
+        found: dict[Key, set[int]] = {}
+        for key, of in lives(history).items():
+            there = {state.partition_epoch for life in of for state in life}
+            if key[:2] in logged and there:
+                found[key] = set(range(max(there))) - there
+        return found
+
+    found: dict[Key, set[int]] = history.memo("lost writes", make)
+    return found
+
+
 def _logged(history: History) -> dict[Key, list[Life]]:
     found: dict[Key, list[Life]] = {}
     assigned: dict[Key, set[int]] = {}

@@ -4,9 +4,9 @@ A run in which nothing happened proves nothing. Unknown, never valid, when in an
 the run was to have (each arm, as many rounds as were asked for):
 
 - there is no row at all, or no operation succeeded;
-- run.json asks for nothing to be judged, has a trial twice, or does not know an arm, a trial, a
-  client or a fault of which there are rows; or it does not say what was planned and launched, or
-  what for;
+- run.json asks for nothing to be judged, or for less than it names of an arm, has a trial twice, or
+  does not know an arm, a trial, a client or a fault of which there are rows; or it does not say
+  what was planned and launched, or what for;
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks;
@@ -33,7 +33,7 @@ This check has no violations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,6 +129,21 @@ def _claimed(history: History, outcome: Outcome) -> None:
             outcome.unknown(*key, "run.json does not say which clients were launched")
     for arm in sorted({arm for arm, _ in history.trials} - set(run.arms)) if run.arms else ():
         outcome.unknowns.append(f"{arm}: there are rows of it, and run.json does not know this arm")
+    outcome.unknowns += _not_asked(history)
+
+
+def _not_asked(history: History) -> Iterator[str]:
+    """Where run.json is not of one mind about what is judged of which arm: what is asked for of the
+    whole is judged of each, or there is a reason why not."""
+    asked = set(history.run.checks or ())
+    for arm, facts in sorted(history.run.arms.items()):
+        own, silent = facts.get("checks"), facts.get("not_judged")
+        if own is None or silent is None or not asked:
+            continue  # of before it was said, or nobody said what to judge
+        for name in sorted(asked - set(own) - set(silent)):
+            yield f"{arm}: run.json does not say why {name} is not judged there"
+        for name in sorted(set(own) - asked):
+            yield f"{arm}: {name} was to be judged there, and run.json does not ask for it"
 
 
 def _operations(history: History, outcome: Outcome, trials: list[Trial]) -> list[Sum]:
@@ -376,6 +391,9 @@ PROMISE: Final = Promise(
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",
     ),
-    blind=("how much a flood asked at a time, if it asked and was answered all the while",),
+    blind=(
+        "how much a flood asked at a time, if it asked and was answered all the while",
+        "promises that run.json names nowhere, though its scenario has them",
+    ),
     check=check,
 )

@@ -9,8 +9,8 @@ Violations:
   commit had been acknowledged before;
 - ``committed-offset-lost``: asked for an offset, the coordinator has an older one than one that it
   had acknowledged, or none, and nobody can have committed that since;
-- ``committed-never``: asked for an offset, the coordinator has a newer one than anybody ever asked
-  it to keep;
+- ``committed-never``: asked for an offset, the coordinator has one that nobody had asked it to keep
+  by then;
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
   final log and was given to none of them;
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
@@ -201,23 +201,28 @@ def _went_back(rule: str, row: Row) -> Finding:
 
 def _kept(history: History, commits: DataFrame) -> DataFrame:
     """Each answer about a kept offset, with the newest that was acknowledged before (``kept``), the
-    highest that anybody ever asked to be kept (``tried``), and when the answered one was last asked
-    to be kept (``again_t``)."""
+    highest that anybody ever asked to be kept (``tried``), and when the answered one was asked
+    to be kept: for the first time, whatever came of it (``first_t``: a client tries again by
+    itself, and a refusal is that of its last try), and for the last (``again_t``)."""
     asked = history.frame("committed").where("type = 'ok' and topic is not null")
     found = _with_kept(asked, commits, "invoke_t")
     tries = history.frame("commit").where("offset >= 0")
     tried = tries.groupBy(*_TP, "group").agg(F.max("offset").alias("tried"))  # whatever came of it
     # An answer that nobody got may have come at any time.
-    came = F.max(F.when(F.col("type") == "info", F.lit(2**62)).otherwise(F.col("t")))
-    again = tries.where("type != 'fail'").groupBy(*_TP, "group", "offset")
+    came = F.when(F.col("type") == "info", F.lit(2**62))
+    came = F.max(came.when(F.col("type") != "fail", F.col("t")))
+    each = tries.groupBy(*_TP, "group", "offset").agg(
+        F.min("invoke_t").alias("first_t"), came.alias("again_t")
+    )
     found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
-    return found.join(again.agg(came.alias("again_t")), [*_TP, "group", "offset"], "left")
+    return found.join(each, [*_TP, "group", "offset"], "left")
 
 
 def _judge_kept(outcome: Outcome, rows: DataFrame) -> None:
     """A commit that was tried when a newer one already was may have replaced that, whatever came of
     it: who had polled before a rebalance may commit an older offset after it."""
-    never = F.col("offset") > F.greatest(F.col("tried"), F.lit(0))
+    asked = F.coalesce(F.col("first_t") <= F.col("t"), F.lit(False))
+    never = (F.col("offset") > 0) & ~asked
     replaced = F.coalesce(F.col("again_t") >= F.col("kept_invoke_t"), F.lit(False))
     lost = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False)) & ~replaced
     if _saw(outcome, rows, KEPT, never | lost):
@@ -234,8 +239,8 @@ def _kept_otherwise(rule: str, row: Row) -> Finding:
     place = f"{row['topic']}-{row['partition']}"
     if rule == "committed-never":
         says = (
-            f"the coordinator of group {row['group']} has offset {row['offset']} of {place}; the "
-            f"highest that anybody asked it to keep is {row['tried']}"
+            f"the coordinator of group {row['group']} has offset {row['offset']} of {place}, which "
+            f"nobody had asked it to keep; the highest that anybody ever did is {row['tried']}"
         )
         commit = Pick("commit", at, last=True, rows=2)
     else:

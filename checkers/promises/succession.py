@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.decisions import Decision, Life, content_of, from_log, lives
+from checkers.facts.decisions import Decision, Life, content_of, from_log, lives, lost_writes
 from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.leadership import Key, key_of
@@ -67,9 +67,11 @@ def check(history: History) -> Outcome:
         for life in ruled:
             for finding in (*_in_a_row(life), *_too_late(history, life, told.get(key[:2], ()))):
                 outcome.add(finding)
-    for rule in (_two_controllers, _office, _out_of_office, _senders, _claims):
+    for rule in (_two_controllers, _office, _out_of_office, _senders):
         for finding in rule(history):
             outcome.add(finding)
+    for finding in _claims(history, outcome):
+        outcome.add(finding)
     for (arm, _), elected in told.items():
         figures = outcome.arm(arm)
         figures["elections"] = figures.get("elections", 0) + len(elected)
@@ -296,8 +298,10 @@ def _out_of_office(history: History) -> Iterator[Finding]:
             )
 
 
-def _claims(history: History) -> Iterator[Finding]:
-    """What writers say that they committed, against ZooKeeper's own log."""
+def _claims(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """What writers say that they committed, against ZooKeeper's own log. Of a write that this lacks
+    nobody knows what it said."""
+    lost = lost_writes(history)
     held: dict[Key, set[tuple[Any, ...]]] = {
         key: {state.content for life in of for state in life}
         for key, of in lives(history).items()
@@ -308,6 +312,10 @@ def _claims(history: History) -> Iterator[Finding]:
         if row["source"] != "controller" or not whole or key_of(row) not in held:
             continue
         if content_of(row) in held[key_of(row)]:
+            continue
+        if row["partition_epoch"] in lost.get(key_of(row), ()):
+            says = f"ZooKeeper's log of {row['topic']}-{row['partition']} lacks what"
+            outcome.unknown(row["arm"], row["trial"], f"{says} {row['process']} committed there")
             continue
         at = {"topic": row["topic"], "partition": row["partition"]}
         version = {**at, "partition_epoch": row["partition_epoch"]}
@@ -374,7 +382,10 @@ PROMISE: Final = Promise(
         "decided-after-succession": "Nobody decides after a successor was elected.",
     },
     evidence={"decisions": "proved states of partitions"},
-    unknown_when=("no controller's election was recorded",),
+    unknown_when=(
+        "no controller's election was recorded",
+        "ZooKeeper's log lacks what a controller says that it committed",
+    ),
     blind=("without ZooKeeper: offices, but for the word of those who were elected",),
     check=check,
 )

@@ -165,6 +165,7 @@ LAWFUL: dict[str, Callable[[], Story]] = {
                                        1),
     "within the clocks' error": lambda: role(decided(), 2, 2, 1, t=0.5, error_ns=500_000),
     "its first write is not in the log": lambda: headless(role(decided(), 2, 2, 1, t=1.5)),
+    "a set whose write is not in the log": lambda: headless(counts_on(decided(), 1, 2, 3)),
     "nobody's own log dates it": lambda: role(decided(log=False), 2, 2, 1, t=0.5),
     "a forged leadership of what came later": lambda: lied(
         role(decided(), 3, 2, 1, t=0.5), "LEADER_AND_ISR", 1
@@ -201,6 +202,9 @@ def lacks(how: str) -> Story:
         del writes[2]
     if how == "all of a partition":
         writes[:] = [{**w, "topic": "u"} for w in writes]
+    if how == "what a leader counted on":
+        watched.clear()
+        headless(counts_on(story, 1, 2, 3))
     if how == "what was watched":
         watched[1]["isr"] = [2]
     if how == "what was there in the end":
@@ -212,7 +216,10 @@ def lacks(how: str) -> Story:
     return story
 
 
-LACKS = ("a write", "the last write", "all of a partition", "what was watched")
+LACKS = (
+    *("a write", "the last write", "all of a partition", "what was watched"),
+    "what a leader counted on",
+)
 
 
 def test_a_log_that_is_not_whole_is_unknown(spark: Any) -> None:

@@ -181,6 +181,10 @@ def test_what_succeeds_in_one_trial_and_never_in_another(story: Any, spark: Any)
         ("a role that nobody knows", "p (proudcer): nobody knows what it was for; allowed: "),
         ("a client for nothing", "p (producer): run.json does not say which topics, or which"),
         ("a reader for nothing", "r (metadata-reader): run.json does not say which topics, or"),
+        ("less of an arm, without a word", "run.json does not say why polls is not judged there"),
+        ("less of the whole", "polls was to be judged there, and run.json does not ask for it"),
+        ("less of an arm, and why", ""),
+        ("less of an arm, of before reasons were given", ""),
     ],
 )
 def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> None:
@@ -190,6 +194,13 @@ def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> No
             story.run["expectations"]["checks"] = []
         case "all as it says":
             story.run["expectations"]["checks"] = ["epochs"]
+        case _ if how.startswith("less of"):
+            asked, own = (["epochs", "polls"], ["epochs"])[:: -1 if "whole" in how else 1]
+            story.run["expectations"]["checks"] = asked
+            facts = story.run["arms"][story.arm]
+            facts |= {"checks": own, "not_judged": {"polls": "it lacks it"} if "why" in how else {}}
+            if "before" in how:
+                del facts["not_judged"]
         case "no trial":
             story.run["trials"] = []
         case "a trial twice":

@@ -185,12 +185,31 @@ def test_a_group_by_another_name(story: Any, spark: Any, kind: str | None, says:
     assert any(says in why for why in judged(story, spark).unknowns) is bool(says)
 
 
-@pytest.mark.parametrize(("offset", "broken"), [(10, 0), (3, 0), (0, 0), (-1, 0), (11, 1)])
+@pytest.mark.parametrize(("offset", "broken"), [(10, 0), (3, 0), (0, 0), (-1, 0), (11, 1), (5, 1)])
 def test_the_coordinator_keeps_only_what_it_was_asked_to_keep(
     story: Any, spark: Any, offset: int, broken: int
 ) -> None:
     handed_over(story)
     asked(story, offset)
+    assert judged(story, spark).counts.get("committed-never", 0) == broken
+
+
+@pytest.mark.parametrize(
+    ("t", "type_", "group", "broken"),
+    [
+        (80, "ok", "g", 0),
+        (80, "fail", "g", 0),  # a client's first try may have been kept, and its second refused
+        (92, "info", "g", 0),  # asked for before the answer came
+        (95, "ok", "g", 1),
+        (80, "ok", "h", 1),
+    ],
+)
+def test_whoever_asked_to_keep_it_asked_before(
+    story: Any, spark: Any, t: float, type_: str, group: str, broken: int
+) -> None:
+    handed_over(story)
+    commit(story, t, "b", 11, type=type_, group=group, invoke_t=t - 3)
+    asked(story, 11)
     assert judged(story, spark).counts.get("committed-never", 0) == broken
 
 

@@ -250,6 +250,22 @@ def test_a_controller_that_says_what_it_did_not_commit(
     assert violation.events[-1]["f"] == "leadership"
 
 
+@pytest.mark.parametrize(("version", "says"), [(0, "lacks what node-1 committed"), (1, "")])
+def test_a_claim_of_a_write_that_the_log_lacks(
+    story: Any, spark: Any, log: Log, version: int, says: str
+) -> None:
+    """Its head was lost: who tells of it is not refuted."""
+    log.decide(2, 2)
+    writes = story.rows["zk_write"]
+    writes[:] = [row for row in writes if row.get("partition_epoch") != version or says == ""]
+    told = {"source": "controller", "commit_ms": None, "process": "node-1"}
+    decide(story, 60, version, 1, **told)
+    found = judged(story, spark)
+    assert not found.counts
+    assert says in " ".join(found.unknowns)
+    assert bool(found.unknowns) == bool(says)
+
+
 # -- who sends ------------------------------------------------------------------------------------
 
 
