@@ -13,7 +13,9 @@ Violations, with dual planes:
   end and the kernel never saw it connected to that broker's control link. Nobody's own word;
 - ``data-on-control-plane``: a node that never was the controller was connected to the control link
   of another that never was (a follower that was told the wrong endpoint); or a control plane served
-  an API that neither controllers nor brokers that turn to the controller use.
+  an API that neither controllers nor brokers that turn to the controller use;
+- ``waits-behind-data``: under a flood, requests to a broker's control plane took as long as those
+  to its data plane (`checkers.promises.behind_data`).
 With any other planes: ``control-plane-unasked``, a request was handled by a control plane, or
 counted by one.
 
@@ -46,6 +48,7 @@ from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.behind_data import PROBED, behind_data
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,6 +86,8 @@ def check(history: History) -> Outcome:
     _data_on_control(history, outcome, dual)
     _use_unasked(history, outcome, planes)
     _counted_on_data_plane(history, outcome, dual)
+    for finding in behind_data(history, outcome, dual):
+        outcome.add(finding)
     for trial, why in _silent(history):
         if trial[0] in able:
             outcome.unknown(*trial, why)
@@ -384,10 +389,12 @@ PROMISE: Final = Promise(
         "controller-past-the-control-listener": "A controller connects to the control listener.",
         "data-on-control-plane": "Nothing but controllers' requests is served by a control plane.",
         "control-plane-unasked": "Where no control plane was asked for, there is none.",
+        "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
     },
     evidence={
         OWN: "requests that a controller sent and a broker handled",
         SEEN: "by the kernel's table of connections",
+        PROBED: "that is to fill the data plane's queue",
     },
     unknown_when=(
         "no request of a controller was handled",
@@ -396,6 +403,7 @@ PROMISE: Final = Promise(
     ),
     blind=(
         "connections that lived shorter than a second",
+        "how soon a control plane answers, where nobody floods the data plane beside it",
         "systems whose controller's requests nobody records (KRaft)",
     ),
     check=check,

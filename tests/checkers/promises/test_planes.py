@@ -9,7 +9,9 @@ import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
+from checkers.promises.behind_data import PROBED
 from checkers.promises.planes import OWN, SEEN, check
+from tests.checkers.conftest import ARM, Story, judged_together
 
 pytestmark = pytest.mark.spark
 BROKERS = (1, 2, 3)
@@ -296,3 +298,73 @@ def test_what_planes_count(
         for _ in range(served):
             story.add(others.split()[-1], 1_500, node=node, api=api, plane="data")
     assert judged(story, spark).counts == rules
+
+
+# ---- behind data ---------------------------------------------------------------------------------
+
+
+def beside_a_flood(
+    took_ms: float, *, plane: str = "control", probes: int = 40, queue_places: int | None = 500
+) -> Story:
+    """100 connections and 500 answers a second: 200 ms each, from 10 to 20 s. Probes every 250 ms,
+    a tenth of them slow."""
+    story = Story()
+    dual(story)
+    detail = json.dumps({"queue_places": queue_places, "connections": {"2": 100}})
+    for t, phase in ((10_000, "injected"), (20_000, "healed")):
+        story.add("fault", t, id="f", fault="flood", phase=phase, nodes=[2], detail=detail)
+    for t in range(10_500, 20_001, 500):
+        numbers = {"interval_ns": 500 * MS, "connections": 100, "sent": 250, "completed": 250}
+        story.add("flood", t, id="f", node=2, process="flood-f-1", errors=0, **numbers)
+    for number in range(probes):
+        sent = 10_001 + 250 * number
+        late = 900 if number % 10 == 9 else took_ms
+        story.add("probe", sent + late, node=2, plane=plane, invoke_t=sent, planned_t=sent)
+    return story
+
+
+def unanswered_until(t: float) -> Story:
+    """The first probe is not answered sooner, and those that were due are sent then."""
+    story = beside_a_flood(3)
+    for row in story.rows["probe"]:
+        if row["t"] < t * MS:
+            row |= {"invoke_t": int(t * MS), "t": int((t + 3) * MS)}
+    return story
+
+
+def with_a_toxic(story: Story, node: int) -> Story:
+    for t, phase in ((12_000, "injected"), (13_000, "healed")):
+        story.add("fault", t, id="x", fault="toxic", phase=phase, nodes=[node])
+    return story
+
+
+def single(story: Story) -> Story:
+    story.run["arms"][story.arm]["planes"] = "single"
+    story.rows = {kind: story.rows[kind] for kind in ("fault", "flood", "probe")}
+    return story
+
+
+def test_a_control_plane_does_not_wait_for_the_data_plane(spark: Any) -> None:
+    stories = {
+        "as long as data": beside_a_flood(180),
+        "with a toxic elsewhere": with_a_toxic(beside_a_flood(180), 1),
+        "not at all for long": unanswered_until(21_000),
+        "a slow machine": beside_a_flood(90),
+        "at once": beside_a_flood(3),
+        "the data plane's own": beside_a_flood(180, plane="data"),
+        "too few": beside_a_flood(180, probes=12),
+        "no full queue": beside_a_flood(180, queue_places=None),
+        "a slow link": with_a_toxic(beside_a_flood(180), 2),
+    }
+    found = judged_together(spark, check, stories)
+    wrong = {name: rules for name, (rules, _) in found.items() if rules}
+    assert wrong == {name: {"waits-behind-data": 1} for name in list(stories)[:3]}
+    assert not check(single(beside_a_flood(180)).history(spark)).counts
+
+
+def test_probes_beside_a_flood_count(spark: Any) -> None:
+    outcome = check(beside_a_flood(3).history(spark))
+    assert outcome.evidence[ARM, 0, PROBED] == 40
+    assert any(
+        "too few" in why for why in check(beside_a_flood(3, probes=5).history(spark)).not_judged
+    )
