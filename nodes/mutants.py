@@ -192,6 +192,18 @@ def _fastest_follower(
     return max([current, *(min(leader_end, state.log_end_offset) for state, _, _ in followers)])
 
 
+def _slowest_replica(
+    current: int,
+    leader_end: int,
+    followers: Iterable[tuple[FollowerState, bool, bool]],
+    *,
+    now_ms: int,
+    lag_max_ms: int,
+) -> int:
+    del now_ms, lag_max_ms
+    return max(current, min([leader_end, *(state.log_end_offset for state, _, _ in followers)]))
+
+
 def _first_live(
     state: LeaderAndIsr,
     assignment: Sequence[int],
@@ -653,6 +665,15 @@ _ALL: Final = (
         found_by="groups",
         rule="committed-by-two",
         breaks={"assignment_of": _longest},
+    ),
+    Mutant(
+        name="wait-for-who-is-out",
+        says="what is committed waits for every replica, in sync or not",
+        stands_for="KIP-16: who lags leaves the in-sync set, so that nobody waits for it any more",
+        scenario="returning-follower",
+        found_by="departures",
+        rule="held-up",
+        breaks={"leader_high_watermark": _slowest_replica},
     ),
     Mutant(
         name="take-all-for-committed",

@@ -158,6 +158,8 @@ _KINDS: Final = (
             "leader": "int32",
             "leader_epoch": "int32",
             "isr": "list<int32>",
+            "replicas": "list<int32>",  # of the partition, as this broker knows them
+            "offline": "list<int32>",  # those of them that it calls offline
             "controller_id": "int32",  # the answer's; -1: none is known
             "brokers": "list<int32>",  # the live brokers it names; on one row of each answer
             "endpoints": "list<string>",  # where: 1@host:port; on the same row

@@ -11,9 +11,10 @@ wrong with that one meanwhile:
 - ``dead-in-sync``: a broker that is gone is still in the in-sync set of a partition, beside one
   that is registered: acks=all waits for it in vain.
 And sooner: ``dead-elected``, a broker was elected whose registration had been gone for `KNOWN_NS`,
-by a controller that was in office all the while; ``dead-named``, a client was told that a broker
-lives whose registration had been gone for `TOLD_NS`, by one that no fault kept from knowing. Who
-lives and gets nothing is dropped by its leader: ``lagging-in-sync``, `checkers.promises.lagging`.
+by a controller that was in office all the while; ``dead-named`` and ``dead-not-offline``, a client
+was told of it as if it were there (`checkers.promises.still_named`). Who lives and gets nothing is
+dropped by its leader: ``lagging-in-sync``, `checkers.promises.lagging`; and nobody waits for who is
+out of sync: ``held-up``, `checkers.promises.held_up`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
@@ -27,18 +28,20 @@ watch of registrations; times are used only as distances of seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
-from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.held_up import OFFERED, held_up
 from checkers.promises.lagging import HELD, lagging
+from checkers.promises.still_named import NAMED, OFFLINE, still_named
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -47,11 +50,8 @@ LIMIT_NS: Final = 5_000_000_000
 """A controller decides in milliseconds; on a busy machine in a second."""
 KNOWN_NS: Final = 2_000_000_000
 """So long after a registration is gone its controller knows."""
-TOLD_NS: Final = 3_000_000_000
-"""So long after it every broker has been told."""
 REPLACED: Final = "departures that a controller had to answer"
 ELECTED: Final = "leaders elected"
-NAMED: Final = "answers that could have named who was gone"
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -99,7 +99,8 @@ def check(history: History) -> Outcome:
     for trial, rows in by_trial.items():
         for finding in _judge(history, outcome, trial, rows):
             outcome.add(finding)
-    for finding in (*_named(history, outcome), *lagging(history, outcome)):
+    told = still_named(history, outcome, _absences(history), partial(_besides, history))
+    for finding in (*told, *lagging(history, outcome), *held_up(history, outcome)):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
@@ -262,82 +263,6 @@ def _left_over(outcome: Outcome, trial: Trial, cluster: _Cluster, end_t: int) ->
                 outcome.excuse(*trial, rule, "disturbed", of=REPLACED)
 
 
-def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
-    """Answers that name who is gone."""
-    from pyspark.sql import functions as F
-
-    if not history.has("metadata"):
-        return
-    rows = []
-    for (arm, trial), absences in _absences(history).items():
-        troubled = _Troubled(_besides(history, (arm, trial)))
-        for gone, gone_t, to_t in absences:
-            from_t = gone_t + TOLD_NS
-            if from_t < to_t:
-                nodes = sorted(troubled.during(from_t, to_t))
-                span = {FROM: from_t, TO: to_t, "gone": gone, "troubled": nodes}
-                rows.append({"arm": arm, "trial": trial, **span})
-    if not rows:
-        return
-    absent = Timeline(rows, ("arm", "trial"), {"gone": "int", "troubled": "array<bigint>"})
-    answers = history.frame("metadata").where("brokers is not null")
-    answers = answers.select("arm", "trial", "node", "invoke_t", "t", "brokers")
-    inside = absent.during(history, answers, F.col("invoke_t"), F.col("t")).where(
-        f"invoke_t > {FROM} and t < {TO}"
-    )
-    inside = inside.withColumnRenamed(FROM, "from_t")
-    inside = inside.withColumn("excused", F.expr("array_contains(troubled, bigint(node))"))
-    wrong = F.array_contains("brokers", F.col("gone"))
-    found = inside.groupBy("arm", "trial", "node", "gone", "from_t", "excused").agg(
-        F.count("*").alias("asked"),
-        F.sum(wrong.cast("long")).alias("wrong"),
-        F.min(F.when(wrong, F.col("t"))).alias("t"),
-    )
-    for row in found.toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], NAMED, 0 if row["excused"] else row["asked"])
-        if row["wrong"] and row["excused"]:
-            figures = outcome.arm(row["arm"])
-            told = figures.get("named_by_disturbed", 0) + row["wrong"]
-            figures["named_by_disturbed"] = told
-            what = "answers of brokers that a fault named, and that named who was gone"
-            outcome.unjudged(row["arm"], what)
-        elif row["wrong"]:
-            late = (row["t"] - row["from_t"] + TOLD_NS) / 1e9
-            yield Finding(
-                "dead-named",
-                f"node {row['node']} named node {row['gone']} as a live broker {late:.1f} s after "
-                "its registration was gone",
-                row["arm"],
-                row["trial"],
-                (
-                    Pick("node_event", {"node": row["gone"], "event": "unregistered"}, rows=3),
-                    Pick("metadata", {"node": row["node"], "t": row["t"]}, rows=1),
-                ),
-            )
-
-
-class _Troubled:
-    """Which brokers a fault named, and when: from the first that began until the last was over."""
-
-    def __init__(self, besides: Iterable[tuple[int, str, Any]]) -> None:
-        self._begun: dict[int, list[int]] = {}
-        self._over: dict[int, list[int]] = {}
-        for t, step, what in besides:
-            if step in ("begun", "over"):
-                of = self._begun if step == "begun" else self._over
-                for node in what:
-                    if node is not None:
-                        of.setdefault(node, []).append(t)
-        self._first = {node: min(times) for node, times in self._begun.items()}
-        self._last = {
-            node: FOREVER if len(self._over.get(node, ())) < len(times) else max(self._over[node])
-            for node, times in self._begun.items()
-        }
-
-    def during(self, from_t: int, to_t: int) -> set[int]:
-        return {n for n, t in self._first.items() if t <= to_t and self._last[n] >= from_t}
-
-
 def _gone(row: Row) -> Pick:
     """How it is known that a broker was gone."""
     if "zxid" in row:
@@ -398,18 +323,24 @@ PROMISE: Final = Promise(
         "dead-in-sync": "Who is gone leaves the in-sync sets that others are in.",
         "dead-elected": "Nobody is elected who is known to be gone.",
         "dead-named": "Clients are not sent to who is known to be gone.",
+        "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
+        "held-up": "acks=all does not wait for who is out of sync.",
     },
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
         ELECTED: "by partition, its first one among them",
         NAMED: "of brokers that no fault named",
+        OFFLINE: "of brokers that no fault named, by readers that write that down",
         HELD: "than replica.lag.time.max.ms, by the harness",
+        OFFERED: "for long, in sets that nothing was done to, and that were large enough",
     },
     unknown_when=("who was gone is still named when the load ends, too early to tell",),
     blind=(
         "brokers that were away for less than 5 s, and were never replaced",
         "a controller that a fault names, while it does",
+        "replicas that are told to be offline, and are not",
+        "acks=all that is held up for less than 2.5 s",
         "without ZooKeeper: all of it",
     ),
     check=check,

@@ -326,7 +326,7 @@ PROMISE: Final = Promise(
         "truth, or lacked leader epoch, leader or in-sync set",
     ),
     blind=(
-        "racks and offline replicas",
+        "racks",
         "what was shown in the end of topics that were deleted, their namesakes included",
     ),
     check=check,

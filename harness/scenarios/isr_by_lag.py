@@ -33,10 +33,17 @@ from harness.sut.protocol import Planes
 TOPIC = "shrunken"
 PARTITIONS = 3
 LAG_MAX_MS = 1500
-SESSION_TIMEOUT_MS = 10_000
+SESSION_TIMEOUT_MS = 18_000
 """Far longer than any stop here lasts: who is dropped is dropped for its lag."""
 STEP_MS = 6500
 ASKED_MS = 400
+AGREED_MS = 600 + LAG_MAX_MS * 3 // 2 + ASKED_MS
+"""By then who is stopped has been dropped."""
+LONGER_MS = 2800
+"""The first that is stopped stays out of sync for so much longer, where there is room for that:
+acks=all must go on without it."""
+SHORTEST_MS = 16_000
+"""No plan needs to be shorter."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 """Raised afterwards, as an operator would who finds that one is too few."""
@@ -70,37 +77,47 @@ def _workloads(stage: Stage) -> Sequence[Role]:
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     ways = list(WAYS)
     rng.shuffle(ways)
-    entries = [
-        Entry(
-            id=f"{ways[turn % len(ways)]}-{turn}",
-            fault="isr-lag",
-            at_ms=turn * STEP_MS + rng.randint(200, 500),
-            duration_ms=STEP_MS - 500,
-            params={
-                "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
-                "how": ways[turn % len(ways)],
-                "lag_ms": LAG_MAX_MS,
-                # Long enough for a leader to have heard of the smaller set, and for producers to
-                # ask it for what it must refuse then.
-                "hold_ms": rng.randint(1700, 2100),
-            },
+    if ways[-1] == "pause":  # two turns at least, and it is one of them
+        ways.reverse()
+    turns = rounds(profile, STEP_MS, least=2)
+    room_ms = max(int(profile.chaos_s * 1000), SHORTEST_MS) - len(turns) * STEP_MS
+    entries: list[Entry] = []
+    at_ms = 0
+    for turn in turns:
+        how = ways[turn % len(ways)]
+        longer_ms = 0
+        if turn == ways.index("pause"):
+            longer_ms = LONGER_MS if room_ms >= LONGER_MS else 0
+            entries.append(_slowly_agreed(at_ms))
+        entries.append(
+            Entry(
+                id=f"{how}-{turn}",
+                fault="isr-lag",
+                at_ms=at_ms + rng.randint(200, 500),
+                duration_ms=STEP_MS - 500 + longer_ms,
+                params={
+                    "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
+                    "how": how,
+                    "lag_ms": LAG_MAX_MS,
+                    # Long enough for a leader to have heard of the smaller set, and for producers
+                    # to ask it for what it must refuse then.
+                    "hold_ms": rng.randint(1700, 2100) + longer_ms,
+                },
+            )
         )
-        for turn in rounds(profile, STEP_MS, least=2)
-    ]
-    paused = ways.index("pause")
-    if paused < len(entries):
-        entries.append(_slowly_agreed(paused * STEP_MS))
+        at_ms += STEP_MS + longer_ms
     return Plan.of(rng.getrandbits(31), entries)
 
 
 def _slowly_agreed(at_ms: int) -> Entry:
     """What a leader asks of the controller takes a while to get there. Until it is committed who
-    lags is in sync, and what is acknowledged then is what that one would have to have."""
+    lags is in sync, and what is acknowledged then is what that one would have to have. It is over
+    soon after that: who is not in sync any more is not waited for."""
     return Entry(
         id="slowly-agreed",
         fault="toxic",
         at_ms=at_ms,
-        duration_ms=STEP_MS - 600,
+        duration_ms=AGREED_MS,
         params={
             "target": "controller",
             "link": ["inter-broker", "control"],

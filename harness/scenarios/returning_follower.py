@@ -32,8 +32,8 @@ TOPIC = "returned-to"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 14_000
-AWAY_MS = SESSION_TIMEOUT_MS + 1800
-"""Longer than its session, so that the others go on without it for a while."""
+AWAY_MS = SESSION_TIMEOUT_MS + 4500
+"""Longer than its session, so that the others go on without it for a while: acks=all as well."""
 RETURN_MS = 2500
 """It has been started, has been told whom to follow, and has asked its leader."""
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}

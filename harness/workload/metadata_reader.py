@@ -125,6 +125,8 @@ class MetadataReader(AskEach):
                 leader=int(partition.leader_id),
                 leader_epoch=int(partition.leader_epoch),
                 isr=[int(replica) for replica in partition.isr_nodes],
+                replicas=[int(replica) for replica in partition.replica_nodes],
+                offline=[int(replica) for replica in partition.offline_replicas],
                 **common,
             )
             for name_of_once in ("brokers", "endpoints", "asked_at"):

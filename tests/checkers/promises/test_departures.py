@@ -307,3 +307,31 @@ def test_who_is_gone_is_not_named(spark: Any) -> None:
     found = judged_together(spark, check, stories)
     assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:4]
     assert found["named for long"][0] == {"dead-named": 1}
+
+
+def test_replicas_of_who_is_gone_are_told_to_be_offline(spark: Any) -> None:
+    def told(t: float, *offline: int, replicas: tuple[int, ...] = (1, 2, 3), **more: Any) -> Zoo:
+        return named(t, 2, 2, 3, replicas=list(replicas), offline=list(offline), **more)
+
+    def dying() -> Zoo:
+        story = told(4500)
+        story.add("topic_deletion", 900, topic="t", step="requested")
+        return story
+
+    stories = {
+        "none for long": told(4500),
+        "another": told(4500, 3),
+        "with a fault at who is gone": with_a_fault(told(4500), 1),
+        "it is": told(4500, 1),
+        "not yet told": told(3500),
+        "asked before": told(4100, invoke_t=3900),
+        "back again": told(8500),
+        "no replica of it": told(4500, replicas=(2, 3)),
+        "a reader that does not say": named(4500, 2, 2, 3),
+        "a topic that is deleted": dying(),
+        "a fault at who answers": with_a_fault(told(4500), 2),
+        "a fault at the controller": with_a_fault(told(4500), 3),
+    }
+    found = judged_together(spark, check, stories)
+    assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:3]
+    assert found["none for long"][0] == {"dead-not-offline": 1}

@@ -1,0 +1,170 @@
+"""Held up: acks=all that waits for who is not in sync, for `checkers.promises.departures`.
+
+What is committed is what the in-sync set has (KIP-16: that is what a follower is dropped for). As
+soon as a smaller set is committed, and it is large enough for min.insync.replicas, acks=all goes on
+without those that are out of it, however long they stay away.
+
+A partition was held up when for longer than `WAIT_NS` nothing that had been offered with acks=all
+was acknowledged, although its leader took records all the while (acks=1), the same smaller set was
+committed from before the first of these offers until after the last of them had waited that long,
+and nothing was done to any member of that set, or to anybody unnamed.
+
+Lawful, and looks similar: too small a set (NOT_ENOUGH_REPLICAS); a member of the set that a fault
+stops, slows or floods; a leader that has just been elected, or heard of the set a moment before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.decisions import Decision, lives
+from checkers.facts.leadership import TP, Key
+from checkers.facts.timeline import FOREVER
+from checkers.facts.trials import rows_of
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "held-up"
+OFFERED: Final = "records offered with acks=all while a replica was out of sync"
+WAIT_NS: Final = 2_500_000_000
+"""What a healthy set acknowledges in milliseconds, and one on a busy machine within a second."""
+HEARD_NS: Final = 500_000_000
+"""By then a leader has heard of the set that it asked for."""
+FEWEST: Final = 10
+"""Offers with acks=all that waited so long, and as many with acks=1 that were taken meanwhile."""
+_MS: Final = 1_000_000
+_SPANS: Final = (
+    "arm string, trial int, topic string, partition int, _number int, _from bigint, _to bigint"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The set of ``state`` was committed, and left alone, from ``from_t`` to ``to_t`` (ns)."""
+
+    key: Key
+    state: Decision
+    out: tuple[int, ...]
+    from_t: int
+    to_t: int
+
+
+def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
+    spans = list(_spans(history))
+    if not spans or not history.has("produce"):
+        return
+    table = [
+        dict(zip(TP, one.key, strict=True)) | {"_number": n, "_from": one.from_t, "_to": one.to_t}
+        for n, one in enumerate(spans)
+    ]
+    offers = history.frame("produce").where("value is not null")
+    offers = offers.join(F.broadcast(history.table(table, _SPANS)), TP)
+    offers = offers.where("invoke_t >= _from and invoke_t < _to")
+    waited = F.expr(f"acks = -1 and invoke_t < _to - {WAIT_NS}")
+    taken = F.expr("acks = 1 and type = 'ok' and t < _to")
+    found = offers.groupBy("_number").agg(
+        F.count(F.when(waited, 1)).alias("offered"),
+        F.count(F.when(F.expr("acks = -1 and type = 'ok' and t < _to"), 1)).alias("acked"),
+        F.count(F.when(taken, 1)).alias("taken"),
+        F.min_by("value", F.when(waited, F.col("invoke_t"))).alias("value"),
+        F.min_by("value", F.when(taken, F.col("t"))).alias("other"),
+    )
+    for row in found.orderBy("_number").toArrow().to_pylist():
+        one = spans[row["_number"]]
+        if row["offered"] < FEWEST or row["taken"] < FEWEST:
+            outcome.unjudged(one.key[0], "whether acks=all was held up, where little was offered")
+            continue
+        outcome.saw(*one.key[:2], OFFERED, row["offered"])
+        if not row["acked"]:
+            yield _finding(one, row)
+
+
+def _spans(history: History) -> Iterator[_Span]:
+    offset_ns = history.run.clock_offset_ns
+    if offset_ns is None:
+        return
+    error_ns = history.run.clock_error_ns
+    for key, of in sorted(lives(history).items()):
+        wanted = history.run.topic(*key[:3]).min_insync_replicas
+        for number, life in enumerate(of):
+            born = of[number + 1][0] if number + 1 < len(of) else None
+            for state, after in pairwise([*life, born]):
+                assert state is not None
+                out = _out(state, wanted)
+                if not out or state.commit_ms is None:
+                    continue
+                if after is None or after is born or after.commit_ms is None:
+                    continue  # nobody dates its end
+                if after.partition_epoch != state.partition_epoch + 1:
+                    continue
+                from_t = (state.commit_ms + 1) * _MS + offset_ns + error_ns + HEARD_NS
+                to_t = after.commit_ms * _MS + offset_ns - error_ns
+                for begin, end in _undisturbed(history, key[:2], state, from_t, to_t):
+                    yield _Span(key, state, out, begin, end)
+
+
+def _out(state: Decision, wanted: int) -> tuple[int, ...]:
+    """The replicas that are out of sync, where all others are enough, and one of them leads."""
+    isr = set(state.isr or ())
+    out = sorted((state.replicas or frozenset()) - isr)
+    return tuple(out) if state.leader in isr and len(isr) >= wanted else ()
+
+
+def _undisturbed(
+    history: History, trial: tuple[str, int], state: Decision, from_t: int, to_t: int
+) -> Iterator[tuple[int, int]]:
+    """The parts of a span that are long enough and in which nothing was done to the set."""
+    at = from_t
+    for begin, end in [*_troubles(history, trial, frozenset(state.isr or ())), (to_t, to_t)]:
+        if min(begin, to_t) - at > WAIT_NS:
+            yield at, min(begin, to_t)
+        at = max(at, end)
+
+
+def _troubles(
+    history: History, trial: tuple[str, int], members: frozenset[int]
+) -> list[tuple[int, int]]:
+    """When a fault that names one of them, or nobody, was in place, or one of them was ended,
+    stopped or started, ascending."""
+    nodes: dict[str, set[int]] = {}
+    times: dict[str, list[tuple[int, str]]] = {}
+    for row in rows_of(history, "fault", trial):
+        one = row["id"] or row["fault"] or "?"
+        nodes.setdefault(one, set()).update(row["nodes"] or ())
+        times.setdefault(one, []).append((row["t"], row["phase"]))
+    found = []
+    for one, of in times.items():
+        if not nodes[one] or nodes[one] & members:
+            over = [t for t, phase in of if phase == "healed"]
+            found.append((min(t for t, _ in of), max(over) if over else FOREVER))
+    for row in rows_of(history, "node_event", trial):
+        if row["node"] in members:
+            found.append((row["t"] - WAIT_NS, row["t"] + WAIT_NS))
+    return sorted(found)
+
+
+def _finding(one: _Span, row: dict[str, Any]) -> Finding:
+    arm, trial, topic, partition = one.key
+    at = {"topic": topic, "partition": partition}
+    return Finding(
+        RULE,
+        f"none of {row['offered']} records offered to {topic}-{partition} with acks=all was "
+        f"acknowledged in {(one.to_t - one.from_t) / 1e9:.1f} s, while its leader "
+        f"{one.state.leader} took {row['taken']} with acks=1 and only {list(one.state.isr or ())} "
+        f"were in sync; {list(one.out)} was not",
+        arm,
+        trial,
+        (
+            one.state.pick,
+            Pick("produce", {**at, "value": row["value"]}, rows=1),
+            Pick("produce", {**at, "value": row["other"]}, rows=1),
+        ),
+    )

@@ -1,0 +1,169 @@
+"""Still named: answers that tell of a broker that is gone as if it were there, for
+`checkers.promises.departures`.
+
+Who is gone is no live broker (``dead-named``), and an offline replica of each partition that it is
+a replica of (``dead-not-offline``: MetadataCache's offline replicas, which is what an operator's
+tools show). `TOLD_NS` after a registration is gone every broker has been told of both.
+
+Lawful, and looks similar: answers of a broker that a fault names, and what a fault kept the
+controller from saying, are not judged; of a topic whose deletion was asked for nothing new is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+TOLD_NS: Final = 3_000_000_000
+"""So long after a registration is gone every broker has been told."""
+NAMED: Final = "answers that could have named who was gone"
+OFFLINE: Final = "answers about partitions with a replica that was gone"
+Trial = tuple[str, int]
+Absences = Mapping[Trial, list[tuple[int, int, int]]]
+"""By trial: broker, from, to (ns) in which it was gone and its controller could say so."""
+Disturbances = Callable[[Trial], Iterable[tuple[int, str, Any]]]
+"""When faults began and were over, each with whom it names."""
+
+
+def still_named(
+    history: History, outcome: Outcome, absences: Absences, besides: Disturbances
+) -> Iterator[Finding]:
+    if not history.has("metadata"):
+        return
+    spans = list(_spans(absences, besides))
+    if not spans:
+        return
+    absent = Timeline(spans, ("arm", "trial"), {"gone": "int", "troubled": "array<bigint>"})
+    told = ["arm", "trial", "node", "topic", "partition", "invoke_t", "t"]
+    answers = history.frame("metadata")
+    live = answers.where("brokers is not null").select(*told, "brokers")
+    named = F.array_contains("brokers", F.col("gone"))
+    for row in _asked(history, absent, live, named):
+        _count(outcome, row, NAMED)
+        if row["wrong"] and not row["excused"]:
+            yield _as_live(row)
+    known = answers.where("replicas is not null and offline is not null")
+    known = known.select(*told, "replicas", "offline")
+    dying = [
+        {"arm": row["arm"], "trial": row["trial"], "topic": row["topic"]}
+        for row in history.rows("topic_deletion")
+    ]
+    if dying:
+        table = F.broadcast(history.table(dying, "arm string, trial int, topic string"))
+        known = known.join(table, ["arm", "trial", "topic"], "left_anti")
+    of_it = F.array_contains("replicas", F.col("gone"))
+    online = ~F.array_contains("offline", F.col("gone"))
+    for row in _asked(history, absent, known, online, of_it):
+        _count(outcome, row, OFFLINE)
+        if row["wrong"] and not row["excused"]:
+            yield _as_online(row)
+
+
+def _spans(absences: Absences, besides: Disturbances) -> Iterator[dict[str, Any]]:
+    """When who is gone must not be named any more, and by whom that is not to be judged."""
+    for (arm, trial), of in absences.items():
+        troubled = _Troubled(besides((arm, trial)))
+        for gone, gone_t, to_t in of:
+            from_t = gone_t + TOLD_NS
+            if from_t < to_t:
+                nodes = sorted(troubled.during(from_t, to_t))
+                span = {FROM: from_t, TO: to_t, "gone": gone, "troubled": nodes}
+                yield {"arm": arm, "trial": trial, **span}
+
+
+def _asked(
+    history: History,
+    absent: Timeline,
+    answers: DataFrame,
+    wrong: Column,
+    of_it: Column | None = None,
+) -> list[dict[str, Any]]:
+    """Answers that were asked for and given within one span, by who answered and who was gone: how
+    many there are (``asked``), how many of them ``wrong``, and the first of these."""
+    inside = absent.during(history, answers, F.col("invoke_t"), F.col("t"))
+    inside = inside.where(f"invoke_t > {FROM} and t < {TO}").withColumnRenamed(FROM, "from_t")
+    if of_it is not None:
+        inside = inside.where(of_it)
+    inside = inside.withColumn("excused", F.expr("array_contains(troubled, bigint(node))"))
+    found = inside.groupBy("arm", "trial", "node", "gone", "from_t", "excused").agg(
+        F.count("*").alias("asked"),
+        F.sum(wrong.cast("long")).alias("wrong"),
+        F.min(F.when(wrong, F.struct("t", "topic", "partition"))).alias("first"),
+    )
+    return list(found.orderBy("arm", "trial", "from_t", "gone", "node").toArrow().to_pylist())
+
+
+def _count(outcome: Outcome, row: Mapping[str, Any], what: str) -> None:
+    outcome.saw(row["arm"], row["trial"], what, 0 if row["excused"] else row["asked"])
+    if row["wrong"] and row["excused"]:
+        figures = outcome.arm(row["arm"])
+        figures["named_by_disturbed"] = figures.get("named_by_disturbed", 0) + row["wrong"]
+        says = "answers of brokers that a fault named, and that named who was gone"
+        outcome.unjudged(row["arm"], says)
+
+
+def _late_s(row: Mapping[str, Any]) -> float:
+    return float(row["first"]["t"] - row["from_t"] + TOLD_NS) / 1e9
+
+
+def _as_live(row: Mapping[str, Any]) -> Finding:
+    return Finding(
+        "dead-named",
+        f"node {row['node']} named node {row['gone']} as a live broker {_late_s(row):.1f} s after "
+        "its registration was gone",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("node_event", {"node": row["gone"], "event": "unregistered"}, rows=3),
+            Pick("metadata", {"node": row["node"], "t": row["first"]["t"]}, rows=1),
+        ),
+    )
+
+
+def _as_online(row: Mapping[str, Any]) -> Finding:
+    at = {"topic": row["first"]["topic"], "partition": row["first"]["partition"]}
+    return Finding(
+        "dead-not-offline",
+        f"node {row['node']} did not name node {row['gone']} among the offline replicas of "
+        f"{at['topic']}-{at['partition']} {_late_s(row):.1f} s after its registration was gone, "
+        f"and in {row['wrong']} of {row['asked']} answers about its partitions in all",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("node_event", {"node": row["gone"], "event": "unregistered"}, rows=3),
+            Pick("metadata", {**at, "node": row["node"], "t": row["first"]["t"]}, rows=1),
+        ),
+    )
+
+
+class _Troubled:
+    """Which brokers a fault named, and when: from the first that began until the last was over."""
+
+    def __init__(self, besides: Iterable[tuple[int, str, Any]]) -> None:
+        self._begun: dict[int, list[int]] = {}
+        self._over: dict[int, list[int]] = {}
+        for t, step, what in besides:
+            if step in ("begun", "over"):
+                of = self._begun if step == "begun" else self._over
+                for node in what:
+                    if node is not None:
+                        of.setdefault(node, []).append(t)
+        self._first = {node: min(times) for node, times in self._begun.items()}
+        self._last = {
+            node: FOREVER if len(self._over.get(node, ())) < len(times) else max(self._over[node])
+            for node, times in self._begun.items()
+        }
+
+    def during(self, from_t: int, to_t: int) -> set[int]:
+        return {n for n, t in self._first.items() if t <= to_t and self._last[n] >= from_t}
