@@ -11,6 +11,8 @@ Violations:
   had acknowledged, or none, and nobody can have committed that since;
 - ``committed-never``: asked for an offset, the coordinator has one that nobody had asked it to keep
   by then;
+- ``shown-offset-lost``: an offset that somebody was told of is not there when a member asks later
+  (`checkers.promises.shown_offsets`);
 - ``group-skipped``: of one partition, a record between two that members were given, which is in the
   final log and was given to none of them;
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
@@ -46,6 +48,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.polls import RESET_ERRORS
+from checkers.promises.shown_offsets import SHOWN, shown_and_lost
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,6 +60,7 @@ COMMITS: Final = "acknowledged commits"
 KEPT: Final = "kept offsets asked for"
 REFUSED: Final = "commits of strangers refused"
 _TP: Final = ["arm", "trial", "topic", "partition"]
+_WHO: Final = ["arm", "trial", "process"]
 _TOLD: Final = 1_000
 """So many partitions of which nobody asked are named as reasons."""
 _OFTEN: Final = 3
@@ -76,6 +80,9 @@ def check(history: History) -> Outcome:
     _judge_beginnings(history, outcome, _beginnings(history, commits))
     if history.has("committed"):
         _judge_kept(outcome, _kept(history, commits))
+        told = answers(history).join(F.broadcast(strangers(history)), _WHO, "left_semi")
+        for finding in shown_and_lost(history, outcome, told, members_answers(history)):
+            outcome.add(finding)
     _asked_for(history, outcome, commits)
     for arm, trial, why in _strange_groups(history, commits):
         outcome.unknown(arm, trial, why)
@@ -204,8 +211,7 @@ def _kept(history: History, commits: DataFrame) -> DataFrame:
     highest that anybody ever asked to be kept (``tried``), and when the answered one was asked
     to be kept: for the first time, whatever came of it (``first_t``: a client tries again by
     itself, and a refusal is that of its last try), and for the last (``again_t``)."""
-    asked = history.frame("committed").where("type = 'ok' and topic is not null")
-    found = _with_kept(asked, commits, "invoke_t")
+    found = _with_kept(members_answers(history), commits, "invoke_t")
     tries = history.frame("commit").where("offset >= 0")
     tried = tries.groupBy(*_TP, "group").agg(F.max("offset").alias("tried"))  # whatever came of it
     # An answer that nobody got may have come at any time.
@@ -216,6 +222,30 @@ def _kept(history: History, commits: DataFrame) -> DataFrame:
     )
     found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
     return found.join(each, [*_TP, "group", "offset"], "left")
+
+
+def answers(history: History) -> DataFrame:
+    """What anybody was told of kept offsets."""
+    return history.frame("committed").where("type = 'ok' and topic is not null")
+
+
+def members_answers(history: History) -> DataFrame:
+    """What members were told. They ask the coordinator; who asks every broker (role group-stranger)
+    may ask one of the past that has not heard of that."""
+    return answers(history).join(F.broadcast(strangers(history)), _WHO, "left_anti")
+
+
+def strangers(history: History) -> DataFrame:
+    """arm, trial, process."""
+    return history.table(
+        [
+            {"arm": arm, "trial": trial, "process": one.process}
+            for (arm, trial), workloads in history.run.workloads.items()
+            for one in workloads
+            if one.role == "group-stranger"
+        ],
+        "arm string, trial int, process string",
+    )
 
 
 def _judge_kept(outcome: Outcome, rows: DataFrame) -> None:
@@ -256,7 +286,7 @@ def _kept_otherwise(rule: str, row: Row) -> Finding:
 def _asked_for(history: History, outcome: Outcome, commits: DataFrame) -> None:
     """Whether somebody asked for each partition's kept offset, after the last commit of it."""
     last = commits.groupBy(*_TP, "group").agg(F.max("t").alias("_last_t"))
-    asked = history.frame("committed").where("type = 'ok' and topic is not null")
+    asked = members_answers(history)
     asked = asked.groupBy(*_TP, "group").agg(F.max("invoke_t").alias("_asked_t"))
     vain = last.join(asked, [*_TP, "group"], "left")
     vain = vain.where("_asked_t is null or _asked_t < _last_t")
@@ -288,16 +318,7 @@ def _skipped(history: History) -> list[dict[str, Any]]:
 
 def _strangers(history: History, outcome: Outcome) -> list[dict[str, Any]]:
     """What was acknowledged to those whose part it is to be refused: by partition, the first."""
-    table = history.table(
-        [
-            {"arm": arm, "trial": trial, "process": one.process}
-            for (arm, trial), workloads in history.run.workloads.items()
-            for one in workloads
-            if one.role == "group-stranger"
-        ],
-        "arm string, trial int, process string",
-    )
-    commits = history.frame("commit").join(F.broadcast(table), ["arm", "trial", "process"])
+    commits = history.frame("commit").join(F.broadcast(strangers(history)), _WHO)
     refused = F.count(F.when(F.col("error").isin(*_REFUSALS), 1))
     for row in commits.groupBy("arm", "trial").agg(refused.alias("n")).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], REFUSED, row["n"])
@@ -431,6 +452,7 @@ PROMISE: Final = Promise(
         "group-offset-went-back": "Who is given a partition goes on from the kept offset.",
         "committed-offset-lost": "An acknowledged offset is kept.",
         "committed-never": "The coordinator keeps only what it was asked to keep.",
+        "shown-offset-lost": "An offset that a coordinator told of is kept.",
         "group-skipped": "Together a group's members are given every record.",
         "stranger-committed": "Only members of the present generation commit.",
         "committed-by-two": "A partition is one member's at a time.",
@@ -439,6 +461,7 @@ PROMISE: Final = Promise(
         BEGINNINGS: "by assignment",
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
+        SHOWN: "by whom it was asked for, member or not",
         REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(

@@ -2,7 +2,8 @@
 
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. A third is gone early and for good, without
-a word, and the coordinator must give what it had to the others when its session is over. Meanwhile
+a word, and the coordinator must give what it had to the others when its session is over. At first
+partitions of groups move between brokers that live, as an operator would move them. Then
 brokers are killed and stopped, the group's coordinator (the leader of the partition of
 __consumer_offsets that the group's id falls into) in every other step, and by a kill when its
 followers have got nothing from it for a while: its successor must have every offset that was
@@ -28,7 +29,6 @@ from harness.scenarios.base import (
     Topic,
     idempotent_load,
     offset_reader,
-    rounds,
     spread,
 )
 from harness.settings import Profile
@@ -61,6 +61,12 @@ def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
 
 
 COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
+MOVE_MS = 600
+MOVED_MS = 3000
+"""When no leader is moved any more."""
+UNANSWERED = 8
+"""So many records of both producers: of one of them several batches, each of which its successor
+must know for its own."""
 LAG_MS = 700
 """How long a coordinator lives on whose followers get nothing, more or less."""
 
@@ -103,24 +109,46 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    """The coordinator first and then in every other step; between, whoever leads a partition, with
-    records that are replicated and not answered: their producers send them again, to the next."""
+    """Moves, and then deaths: of the coordinator first and then in every other step; between, of
+    whoever leads a partition, with records that are replicated and not answered: their producers
+    send them again, to the next."""
     ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
-    entries = []
-    for step in rounds(profile, STEP_MS, least=2):
+    entries = _moves()
+    begin_ms = MOVED_MS
+    steps = max(2, int(profile.chaos_s * 1000 - begin_ms) // STEP_MS)
+    for step in range(steps):
         way = "unanswered-kill" if step % 2 else ways[step // 2 % len(ways)]
         duration_ms = SESSION_TIMEOUT_MS + rng.randint(200, 800)
         entries.append(
             Entry(
                 id=f"{way}-{step}",
                 fault=way,
-                at_ms=step * STEP_MS + rng.randint(500, 900),
+                at_ms=begin_ms + step * STEP_MS + rng.randint(500, 900),
                 duration_ms=duration_ms + (LAG_MS if way == "lagged-kill" else 0),
                 params=_params(way, f"{TOPIC}-{rng.randrange(PARTITIONS)}"),
             )
         )
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _moves() -> list[Entry]:
+    """Nobody dies: the group's coordinator changes, and then another partition of groups goes
+    around all brokers, the coordinator among them, who must know its own groups all the while."""
+    other = f"{OFFSETS_TOPIC}-{(offsets_partition(GROUP) + 1) % OFFSETS_PARTITIONS}"
+    return [
+        Entry(
+            id=f"move-{partition}",
+            fault="move-leadership",
+            at_ms=at_ms,
+            duration_ms=0,
+            params={"partitions": partition, "order": "rotate", **more},
+        )
+        for partition, at_ms, more in (
+            (COORDINATED, 0, {}),
+            (other, MOVE_MS, {"times": 3, "interval_ms": MOVE_MS - 200}),
+        )
+    ]
 
 
 def _params(way: str, other: str) -> dict[str, Any]:
@@ -130,7 +158,7 @@ def _params(way: str, other: str) -> dict[str, Any]:
         case "lagged-kill":  # two members commit one after the other: more records do not gather
             return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
         case _:
-            return {"partition": other}
+            return {"partition": other, "records": UNANSWERED}
 
 
 GROUP_REBALANCE = Scenario(
@@ -141,7 +169,10 @@ GROUP_REBALANCE = Scenario(
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset(
-        {Capability.KILL, Capability.CONTROLLED_STOP, Capability.LINKS, Capability.LOG_FILES}
+        {
+            *(Capability.KILL, Capability.CONTROLLED_STOP, Capability.LINKS),
+            *(Capability.LOG_FILES, Capability.ELECT_LEADERS),
+        }
     ),
     topics=_topics,
     workloads=_workloads,

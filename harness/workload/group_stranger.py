@@ -7,6 +7,10 @@ group that is stable it speaks of generation 0, which is over then, or of one th
 before, a group may be of generation 0, whose members may commit. In the name of a member that there
 never was it speaks of each of the next few, the present one among them. Whoever does not coordinate
 the group says so. Each commit is a `commit` row of this process, and none may be `ok`.
+
+It also asks, as any tool may (OffsetFetch), which offsets are kept: a member waits for the answer
+to its commit before it asks for anything, so that nobody else would see what a coordinator says of
+offsets that are not kept yet. Each offset told is a `committed` row.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 COMMIT_VERSION: Final = 5
 DESCRIBE_VERSION: Final = 1
+OFFSETS_VERSION: Final = 5
 NOBODY: Final = "a-member-that-never-was"
 _GENERATIONS: Final = 12
 """So many are tried in turn: a group that lives for a run has hardly more."""
@@ -35,7 +40,7 @@ class Params:
 
     group: str
     topics: dict[str, int]
-    rate_per_s: float = 8.0
+    rate_per_s: float = 11.0
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
@@ -46,7 +51,7 @@ class Params:
 
 
 class _Commit(NamedTuple):
-    """In flight; ``op`` -1: a question for members."""
+    """In flight; ``op`` -1: a question for members; without a topic: one for kept offsets."""
 
     op: int
     invoke_t: int
@@ -68,16 +73,30 @@ class GroupStranger(AskEach):
             0,
             spec.process,
         )
+        self._fetch = encode_request(
+            build(
+                request_class(ApiKey.OFFSET_FETCH, OFFSETS_VERSION),
+                group_id=params.group,
+                topics=[
+                    {"name": topic, "partition_indexes": list(range(count))}
+                    for topic, count in params.topics.items()
+                ],
+            ),
+            0,
+            spec.process,
+        )
 
     def ask(self, channel: Channel) -> None:
         turn = self._turns[channel.node] = self._turns.get(channel.node, -1) + 1
-        if turn % 3 == 0:
-            asked = _Commit(-1, time.monotonic_ns(), "", -1)
-            self._links.send(channel, self._describe, asked)
-        elif turn % 3 == 1:
-            self._commit(channel, turn, self._member, 0 if turn % 2 else _NEVER)
+        now, number = time.monotonic_ns(), turn // 4  # of its kind
+        if turn % 4 == 0:
+            self._links.send(channel, self._describe, _Commit(-1, now, "", -1))
+        elif turn % 4 == 2:
+            self._links.send(channel, self._fetch, _Commit(self._next_op(), now, "", -1))
+        elif turn % 4 == 1:
+            self._commit(channel, number, self._member, 0 if number % 2 else _NEVER)
         else:
-            self._commit(channel, turn, NOBODY, 1 + turn // 3 % _GENERATIONS)
+            self._commit(channel, number, NOBODY, 1 + number % _GENERATIONS)
 
     def _commit(self, channel: Channel, turn: int, member: str, generation: int) -> None:
         """To begin anew: whoever obeys shows it."""
@@ -90,8 +109,7 @@ class GroupStranger(AskEach):
             member_id=member,
             topics=[{"name": topic, "partitions": [row]}],
         )
-        sent = _Commit(self._op, time.monotonic_ns(), topic, partition)
-        self._op += 1
+        sent = _Commit(self._next_op(), time.monotonic_ns(), topic, partition)
         place = {"topic": topic, "partition": partition, "offset": 0}
         self.recorder.invoke("commit", sent.op, sent.invoke_t, group=self._group, **place)
         self._links.send(channel, encode_request(request, 0, self._spec.process), sent)
@@ -105,6 +123,10 @@ class GroupStranger(AskEach):
                 _, answer = decode_response(ApiKey.DESCRIBE_GROUPS, DESCRIBE_VERSION, payload)
                 self._described(answer)
                 return
+            if not sent.topic:
+                _, answer = decode_response(ApiKey.OFFSET_FETCH, OFFSETS_VERSION, payload)
+                self._told(channel, answer, t)
+                return
             _, answer = decode_response(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, payload)
             error = int(answer.topics[0].partitions[0].error_code)
         except (WireError, IndexError) as problem:
@@ -117,12 +139,30 @@ class GroupStranger(AskEach):
             if not int(group.error_code) and group.group_state == "Stable" and group.members:
                 self._member = str(group.members[0].member_id)
 
+    def _told(self, channel: Channel, answer: Any, t: int) -> None:
+        if int(answer.error_code):
+            return  # most often: it does not coordinate the group
+        op, invoke_t, _, _ = channel.tag
+        for topic in answer.topics:
+            for one in topic.partitions:
+                place = {"topic": str(topic.name), "partition": int(one.partition_index)}
+                place |= {"node": channel.node, "group": self._group}
+                offset, error = int(one.committed_offset), int(one.error_code)
+                if not error:
+                    self.recorder.complete(
+                        "committed", op, "ok", invoke_t, t, offset=offset, **place
+                    )
+
+    def _next_op(self) -> int:
+        self._op += 1
+        return self._op - 1
+
     def lost(self, channel: Channel, reason: str, t: int) -> None:
         self._done(channel, "info", t, failure=reason)
 
     def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
         sent: _Commit = channel.tag
-        if sent.op < 0:
+        if sent.op < 0 or not sent.topic:
             return
         place = {"topic": sent.topic, "partition": sent.partition, "offset": 0}
         place |= {"node": channel.node, "group": self._group}

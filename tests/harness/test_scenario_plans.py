@@ -226,12 +226,17 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        coordinators = plan.entries[::2]
+        moves, deaths = plan.entries[:2], plan.entries[2:]
+        assert [e.fault for e in moves] == ["move-leadership"] * 2
+        moved = [str(e.params["partitions"]) for e in moves]
+        assert moved[0] == f"__consumer_offsets-{where}" != moved[1]
+        assert moves[1].params["times"] == len(STAGE.nodes)  # it goes all the way around
+        coordinators = deaths[::2]
         assert {e.fault for e in coordinators} == {"lagged-kill", "stop"}
         for e in coordinators:
             aim = e.params["partition"] if e.fault == "lagged-kill" else e.params["target"]
             assert str(aim).removeprefix("leader:") == f"__consumer_offsets-{where}"
-        assert {e.fault for e in plan.entries[1::2]} == {"unanswered-kill"}
+        assert {e.fault for e in deaths[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
     assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 3

@@ -10,6 +10,8 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises import polls
 from checkers.promises.groups import KEPT, REFUSED, check
+from checkers.promises.shown_offsets import SHOWN
+from tests.checkers.conftest import ARM, Story, judged_together
 
 pytestmark = pytest.mark.spark
 G = {"group": "g"}
@@ -304,3 +306,73 @@ def test_who_was_given_nothing_commits_nothing(story: Any, spark: Any) -> None:
     asked(story, 5, partition=1)
     (why,) = judged(story, spark).unknowns
     assert "b committed 1 times for t-1, which it had not been given" in why
+
+
+# ---- what others were told -----------------------------------------------------------------------
+
+
+def told(t: float = 36, offset: int = 5, **more: Any) -> Story:
+    """Members keep 3, then try 5, of which they hear nothing; a stranger asks node 1, coordinator
+    since the beginning, and a member asks in the end and is told 3."""
+    story = Story()
+    stranger = {"process": "x", "role": "group-stranger", "topics": {}, "nodes": [1]}
+    trials = [{"arm": ARM, "trial": n, "workloads": [stranger]} for n in range(12)]
+    story.run["trials"] = trials  # as many as are told together
+    coordinator(story, 1, 1)
+    story.final_log({v: v for v in range(10)})
+    given(story, 10, "a")
+    poll(story, 20, "a", 0, 1, 2)
+    commit(story, 30, "a", 3)
+    commit(story, 45, "a", 5, type="info", invoke_t=33)
+    story.add("committed", t, **{"process": "x", "node": 1, "offset": offset, **G, **more})
+    coordinator(story, 60, 2)
+    asked(story, 3)
+    return story
+
+
+def coordinator(story: Story, t: float, node: int) -> None:
+    """It leads the partition of the group's offsets from now on."""
+    number = len(story.rows.get("zk_write", ()))
+    story.add(
+        "zk_write", t, what="state", step="set" if number else "created", zxid=number + 1,
+        topic="__consumer_offsets", leader=node, leader_epoch=number, partition_epoch=number,
+        controller_epoch=1, isr=[1, 2], commit_ms=t,
+    )  # fmt: skip
+
+
+def lower_since(**more: Any) -> Story:
+    story = told()
+    commit(story, 70, "b", 3, **more)
+    return story
+
+
+def loaded() -> Story:
+    """Who tells was elected after that was tried, and before it was asked."""
+    story = told()
+    coordinator(story, 34, 1)
+    story.rows["zk_write"].sort(key=lambda row: row["t"])
+    for number, row in enumerate(story.rows["zk_write"]):
+        row |= {"zxid": number + 1, "leader_epoch": number, "partition_epoch": number}
+    return story
+
+
+def test_what_was_told_of_is_kept(spark: Any) -> None:
+    stories = {
+        "told while it was not kept": told(),
+        "told again": told(50),
+        "an older one refused since": lower_since(type="fail"),
+        "told what is kept": told(offset=3),
+        "told that there is none": told(offset=-1),
+        "told by who was just elected": loaded(),
+        "an older one kept since": lower_since(),
+        "an older one perhaps kept since": lower_since(type="info", invoke_t=20),
+        "told afterwards": told(95),
+        "by a member": told(process="b"),
+    }
+    found = judged_together(spark, check, stories)
+    wrong = {name: rules for name, (rules, _) in found.items() if rules}
+    assert wrong == {name: {"shown-offset-lost": 1} for name in list(stories)[:3]}
+
+
+def test_what_others_were_told_counts(spark: Any) -> None:
+    assert check(told(offset=3).history(spark)).evidence[ARM, 0, SHOWN] == 1

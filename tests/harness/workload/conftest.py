@@ -127,6 +127,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
                                     "leader_epoch": leader_epoch,
                                     "replica_nodes": [1, 2],
                                     "isr_nodes": [1, 2],
+                                    "offline_replicas": [2],
                                 }
                                 for partition in range(cluster.partitions)
                             ],
@@ -143,6 +144,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                     (node, int(request.generation_id_or_member_epoch), str(request.member_id))
                 )
                 return {"topics": [self._committed(topic) for topic in request.topics]}
+            if header.api_key == ApiKey.OFFSET_FETCH:
+                return self._kept(request)
             if header.api_key == ApiKey.LIST_OFFSETS:
                 return {"topics": [self._listed(topic) for topic in request.topics]}
             if header.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
@@ -167,6 +170,22 @@ class MiniHandler(socketserver.BaseRequestHandler):
             for row in topic.partitions
         ]
         return {"name": topic.name, "partitions": rows}
+
+    def _kept(self, request: Any) -> dict[str, Any]:
+        """Of partition 0 nothing, of the others their number; partition 1 has an error."""
+        if self.server.node != self.server.cluster.leader:
+            return {"error_code": 16}
+        topics = [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": p, "committed_offset": p or -1, "error_code": 3 * (p == 1)}
+                    for p in map(int, topic.partition_indexes)
+                ],
+            }
+            for topic in request.topics
+        ]
+        return {"topics": topics, "error_code": 0}
 
     def _listed(self, topic: Any) -> dict[str, Any]:
         """A log of 100 records, each of whose offset is its time in seconds."""

@@ -306,8 +306,21 @@ def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
     told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
     refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)
     assert {refused, obeyed, ("commit", 2, "fail", 16)} <= told
-    assert {(row["group"], row["topic"], row["offset"]) for row in found} == {("g", "t", 0)}
-    assert {row["partition"] for row in found} == {0, 1}
+    mine = [row for row in found if row["f"] == "commit"]
+    assert {(row["group"], row["topic"], row["offset"]) for row in mine} == {("g", "t", 0)}
+    assert {row["partition"] for row in mine} == {0, 1}
+
+
+def test_a_stranger_asks_what_is_kept(mini: Any, spec: Any, rows: Any, wait_until: Any) -> None:
+    plan = spec("group-stranger", group="g", topics={"t": 3}, rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.commits) > 20)
+        assert workload.stop() == 0
+    told = [row for row in done(rows(plan.output)) if row["f"] == "committed"]
+    assert {(row["node"], row["group"], row["type"]) for row in told} == {(1, "g", "ok")}
+    assert {(row["partition"], row["offset"]) for row in told} == {(0, -1), (2, 2)}
+    assert all(row["invoke_t"] < row["t"] for row in told)
 
 
 # ---- the metadata reader -------------------------------------------------------------------------
@@ -324,6 +337,7 @@ def test_each_broker_is_asked_for_its_own_idea(
     found = done(sound(rows(plan.output)))
     assert {(row["node"], row["leader_epoch"]) for row in found} == {(1, 0), (2, 7)}
     assert {(row["type"], row["leader"], tuple(row["isr"])) for row in found} == {("ok", 1, (1, 2))}
+    assert {(tuple(row["replicas"]), tuple(row["offline"])) for row in found} == {((1, 2), (2,))}
     assert len({row["read"] for row in found}) == len(found)
 
 
