@@ -20,6 +20,8 @@ Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery
 Violations:
 - ``duplicate-append``: a record that was sent once is in the final log more than once;
 - ``idempotent-duplicate``, ``idempotent-reordered``: of an idempotent producer;
+- ``sequence-refused``: one was refused the sequence that must come next, and had to give up
+  (`checkers.promises.refused_sequences`);
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
 - ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a);
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
@@ -56,6 +58,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.failed_writes import judge_failed
+from checkers.promises.refused_sequences import refused_sequences
 from checkers.promises.refused_writes import judge_refused
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ def check(history: History) -> Outcome:
     if any(figures.get("failed_after_retries") for figures in outcome.arms.values()):
         judge_failed(history, outcome)
     for refused in judge_refused(history, outcome):
+        outcome.add(refused)
+    for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
     for finding, n in _reordered(history, outcome):
         outcome.add(finding)
@@ -230,6 +235,7 @@ PROMISE: Final = Promise(
         "duplicate-append": "A record that was sent once is in the log once.",
         "idempotent-duplicate": "An idempotent producer's record is in the log once.",
         "idempotent-reordered": "An idempotent producer's records stand in the order of sending.",
+        "sequence-refused": "An idempotent producer is not refused the sequence that comes next.",
         "failed-write-visible": "A record whose write certainly failed is not in the log.",
         "misplaced": "A record is in the log of the partition to which it was sent.",
         "phantom": "In the log are only records that somebody sent.",

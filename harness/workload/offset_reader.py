@@ -1,7 +1,8 @@
 """Who says where a partition begins, ends and changed hands: every broker asked, on a clock.
 
 Two questions, in turn. ListOffsets: where is the end, the beginning, the first record at or after a
-time (one of the last seconds; that of a record found before; one to come, when there is none).
+time (one of the last seconds; that of a record found before, lately or long ago; one to come, when
+there is none).
 OffsetForLeaderEpoch: where did a leader epoch of the past end; consumers and followers cut and
 begin again by that. Each goes to each broker by itself over one connection a broker; who does not
 lead says so, and that is a failed operation like any other.
@@ -14,6 +15,7 @@ by somebody who believes in the epoch before: it must be refused (KIP-320).
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +31,10 @@ LATEST, EARLIEST = -1, -2
 _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
+_APART_MS: Final = 100
+_REMEMBERED: Final = 1_000
+_STRIDE: Final = 17
+"""Now a late one, now an early one."""
 _QUESTIONS: Final = (
     *("latest", "epochs", "time", "again", "earliest"),
     *("latest", "epochs", "late", "again", "fenced"),
@@ -66,8 +72,9 @@ class OffsetReader(AskEach):
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._newest: dict[tuple[str, int], int] = {}
         """The newest leader epoch that anybody told."""
-        self._times: dict[tuple[str, int], int] = {}
-        """The time of the record that was found last."""
+        self._times: dict[tuple[str, int], list[int]] = {}
+        """Times of records that were found, of each tenth of a second one: what a broker knows of
+        old ones it may have from its disk by now."""
         self._asked = 0
         self._turn: dict[int, int] = {}
 
@@ -109,9 +116,10 @@ class OffsetReader(AskEach):
                     if newest.get(tp, 0) > 0
                 }
             case "again":
+                back = self._asked * _STRIDE
                 return {
-                    tp: {"believed_epoch": -1, "asked_ms": found_ms}
-                    for tp, found_ms in self._times.items()
+                    tp: {"believed_epoch": -1, "asked_ms": found[-1 - back % len(found)]}
+                    for tp, found in self._times.items()
                 }
             case "time":
                 asked_ms = now_ms - _BACK_MS[turn % len(_BACK_MS)]
@@ -151,10 +159,17 @@ class OffsetReader(AskEach):
             else:
                 found |= {"offset": int(one.offset), "found_ms": int(one.timestamp)}
                 if found["found_ms"] >= 0:
-                    self._times[tp] = found["found_ms"]
+                    self._remember(tp, found["found_ms"])
                 if not error and fields["asked_ms"] == LATEST:
                     self._newest[tp] = max(leader_epoch, self._newest.get(tp, -1))
             self._row(channel, asked, tp, "fail" if error else "ok", t, **fields, **found)
+
+    def _remember(self, tp: tuple[str, int], found_ms: int) -> None:
+        times = self._times.setdefault(tp, [])
+        near = bisect_left(times, found_ms - _APART_MS)
+        if near == len(times) or times[near] > found_ms + _APART_MS:
+            insort(times, found_ms)
+            del times[:-_REMEMBERED]
 
     def _row(
         self,

@@ -6,11 +6,15 @@ leader says so, too, of what it has appended and was demoted before acks=all was
 one leader are the broker's doing; the raw producer (`direct_producer`) sends once indeed. With
 ``retries`` above 0 an error is only what the *last* attempt met, so every error becomes `info`.
 With ``idempotent`` it retries as often as it takes, and is promised that each record lands once, in
-order (KIP-98).
+order (KIP-98). Where a broker refuses the sequence that must come next, librdkafka gives the
+producer up for good: nobody can keep that promise any more. The records of the refused partition
+that are under way have the broker's error then, and nothing more is offered.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,6 +31,8 @@ from harness.workload.values import MIN_BYTES, encode_value
 _CONNECT_S: Final = 20.0
 _FLUSH_S: Final = 10.0
 _LOG_APPEND_TIME: Final = 2
+_REFUSED: Final = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
+"""In the words of librdkafka: which partition's records were refused for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +77,8 @@ class Producer:
         self._spec, self._params = spec, params
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._unanswered = 0
+        self._refused: tuple[str, int, int] | None = None
+        """Of which partition, and with which error, it was given up."""
 
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
         params = self._params
@@ -98,18 +106,35 @@ class Producer:
         clock = Clock(params.rate_per_s, time.monotonic_ns())
         op = 0
         while not life.over:
+            if self._refused is not None:
+                self._poll(client, 0.05)
+                continue
             if not is_busy(time.monotonic_ns(), params.busy_ms, params.idle_ms):
-                client.poll(0.02)
+                self._poll(client, 0.02)
                 clock = Clock(params.rate_per_s, time.monotonic_ns())  # a pause is no backlog
                 continue
             planned = clock.take(time.monotonic_ns())
             if planned is None or self._unanswered >= params.max_unanswered:
-                client.poll(clock.wait_s(time.monotonic_ns(), 0.05) if planned is None else 0.001)
+                wait_s = clock.wait_s(time.monotonic_ns(), 0.05) if planned is None else 0.001
+                self._poll(client, wait_s)
                 continue
             self._offer(client, recorder, op)
             op += 1
-            client.poll(0)
-        client.flush(_FLUSH_S)  # what is unanswered after that stays an invocation: info
+            self._poll(client, 0)
+        if self._refused is None:
+            client.flush(_FLUSH_S)  # what is unanswered after that stays an invocation: info
+
+    def _poll(self, client: Any, timeout_s: float) -> None:
+        try:
+            client.poll(timeout_s)
+        except confluent_kafka.KafkaException as raised:
+            error = raised.args[0]
+            if not error.fatal():
+                raise
+            found = _REFUSED.search(error.str())
+            place = (found["topic"], int(found["partition"])) if found else ("", -1)
+            self._refused = (*place, error.code())
+            print(f"given up: {error.str()}", file=sys.stderr)
 
     def _offer(self, client: Any, recorder: LiveRecorder, op: int) -> None:
         params = self._params
@@ -169,6 +194,8 @@ class Producer:
         outcome = "info"
         if code == confluent_kafka.KafkaError._PURGE_QUEUE:
             outcome = "fail"  # never left the client
+        elif self._refused is not None and self._refused[:2] == (row["topic"], row["partition"]):
+            code = self._refused[2]
         elif code > 0 and self._params.retries == 0 and not self._params.idempotent:
             outcome = produce_outcome(code, self._params.acks)
         recorder.complete(

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from hypothesis import strategies as st
 
 from checkers.history import problem_with
 from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec
+from harness.workload.offset_reader import OffsetReader
+from harness.workload.offset_reader import Params as OffsetParams
 from harness.workload.outcomes import produce_outcome
 from harness.workload.pacing import Clock, is_busy
 from harness.workload.prober import Params as ProberParams
@@ -329,6 +332,58 @@ def test_without_a_pause_it_is_always_busy() -> None:
     with pytest.raises(ValueError, match="idle_ms"):
         ProducerParams(topics={"t": 1}, idle_ms=5)
     assert ProducerParams(topics={"t": 1}, idle_ms=5, busy_ms=1).idle_ms == 5
+
+
+def test_times_of_all_ages_are_asked_for_again() -> None:
+    plan = spec(role="offset-reader", params={"topics": {"t": 1}})
+    reader = OffsetReader(plan, plan.read_params(OffsetParams))
+    for found_ms in (*range(0, 20_000, 10), 5, 19_999):
+        reader._remember(("t", 0), found_ms)
+    times = reader._times["t", 0]
+    assert all(b - a > 100 for a, b in pairwise(times))
+    assert len(times) > 150
+    asked = set()
+    for number in range(3 * len(times)):
+        reader._asked = number
+        asked.add(reader._fields("again", 0, 0)["t", 0]["asked_ms"])
+    assert asked == set(times)
+
+
+class _GivenUp:
+    """A client whose broker refused what had to come next at t-1."""
+
+    def poll(self, _timeout_s: float) -> int:
+        says = "ProduceRequest for t [1] with 1 message(s) failed due to sequence desynchronization"
+        raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(45, says, True))
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any, Any]] = []
+
+    def complete(self, _kind: str, _op: int, outcome: str, *_: Any, **fields: Any) -> None:
+        self.told.append((outcome, fields["error"], fields["failure"]))
+
+
+def test_what_made_a_producer_give_up_is_told_of_the_refused_partition() -> None:
+    plan = spec(role="producer", params={"topics": {"t": 2}, "acks": -1, "idempotent": True})
+    producer = Producer(plan, plan.read_params(ProducerParams))
+    rows, gone = _Rows(), confluent_kafka.KafkaError(confluent_kafka.KafkaError._FATAL)
+    producer._poll(_GivenUp(), 0)
+    for partition in (0, 1):
+        place = {"topic": "t", "partition": partition, "value": 1, "acks": -1}
+        producer._delivered(rows, 0, 0, place, gone, None)  # type: ignore[arg-type]
+    assert rows.told == [("info", None, "_FATAL"), ("info", 45, "_FATAL")]
+
+
+def test_what_else_a_client_raises_is_its_end() -> None:
+    class Ends:
+        def poll(self, _timeout_s: float) -> int:
+            raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(1, "x"))
+
+    plan = spec(role="producer", params={"topics": {"t": 1}})
+    with pytest.raises(confluent_kafka.KafkaException):
+        Producer(plan, plan.read_params(ProducerParams))._poll(Ends(), 0)
 
 
 # ---- what run.json says of a producer ------------------------------------------------------------
