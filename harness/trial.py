@@ -353,14 +353,19 @@ class TrialRunner:
         return {"data": str(cluster.address(node, Link.INTER_BROKER))}
 
     def _stop_workloads(self, workloads: list[WorkloadProcess], recorder: LiveRecorder) -> None:
-        """One after the other; where the trial is over anyway, all at once."""
+        """One after the other, and then all consumers at once, so that they may be given all that
+        was written; where the trial is over anyway, all at once."""
         over = self._over.is_set()
         died = {process.pid for process in workloads if not process.alive()}
+        readers = [process for process in workloads if process.spec.role == "consumer"]
         for process in workloads if over else ():
             process.tell_to_end()
-        for process in workloads:
+        for process in sorted(workloads, key=lambda process: process in readers):
             if not over and not process.alive():
                 died.add(process.pid)
+            if process in readers:
+                for reader in readers:
+                    reader.tell_to_end()
             code = process.stop()
             if process.pid in died or code not in (0, None):
                 words = process.last_words()

@@ -7,13 +7,16 @@ Who reads a partition and goes on polling is owed what acks=all acknowledged:
 - later on, so long before its last poll, if it was given nothing more of the partition all the
   while. Who goes on is slow, and no more.
 
-In between, from `_A_WHILE_NS` on, nobody can say (`unknown`). A member of a group stands for all of
-it. Blind: what was acknowledged in the last second before a consumer's last poll.
+In between, from `_A_WHILE_NS` on, nobody can say (`unknown`), unless it lacks the last of each of
+its partitions, of which it has several: a consumer that is to end polls on until nothing more
+comes, when nobody writes any more, and what holds up one of them does not hold up all. A member of
+a group stands for all of it. Blind: what was acknowledged in the last second before a consumer's
+last poll.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 DELIVERED: Final = "records delivered"
 _LONG_ENOUGH_NS: Final = 5_000_000_000
 """For a consumer to be given what was there when the last fault was healed."""
+_DRAINED_NS: Final = 1_500_000_000
 _A_WHILE_NS: Final = 1_000_000_000
 """Who was given nothing new in so long, but had no longer, is not known to be stuck."""
 Row = Mapping[str, Any]
@@ -50,7 +54,9 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
         outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")
     if not healed or not history.has("produce"):
         return
-    for row in _behind(history, healed):
+    rows = _behind(history, healed)
+    at_its_end = _without_any_last(rows)
+    for row in rows:
         arm, trial = row["arm"], row["trial"]
         polled_ns = row["_last_poll_t"] - row["_healed_t"]
         was_patient = polled_ns > _LONG_ENOUGH_NS
@@ -59,6 +65,7 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
         if missed is None:
             continue
         one, certain = missed
+        certain = certain or (arm, trial, row["reader"]) in at_its_end
         owed_t = max(one["t"], row["_healed_t"])
         waited_ns = row["_last_poll_t"] - owed_t
         excuse = known.of(arm, trial, row["topic"], row["partition"], owed_t)
@@ -116,6 +123,20 @@ def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dic
         F.max(F.when(t < F.col("_last_poll_t") - _A_WHILE_NS, one)).alias("late"),
     )
     return list(found.toArrow().to_pylist())
+
+
+def _without_any_last(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
+    """Readers of several partitions that were not given the last record of any of them, though they
+    were given nothing else for `_DRAINED_NS`."""
+    found: dict[tuple[str, int, str], list[bool]] = {}
+    for row in rows:
+        late = row["late"]
+        if late is not None:
+            since_t = max(row["_given_t"], late["t"])
+            lacks = late["offset"] > row["_given"]
+            lacks = lacks and row["_last_poll_t"] - since_t > _DRAINED_NS
+            found.setdefault((row["arm"], row["trial"], row["reader"]), []).append(lacks)
+    return {reader for reader, lacks in found.items() if len(lacks) > 1 and all(lacks)}
 
 
 def _missed_in_the_end(row: Row, was_patient: bool) -> tuple[Row, bool] | None:

@@ -1,6 +1,9 @@
 """The realistic consumer: librdkafka with assigned partitions, from their start, no group. With
 ``late_ms`` it comes so much later and starts at their end, as a tail reader does.
 
+When it is to end it polls on until nothing has come for a while: who wrote has ended before it, and
+what was acknowledged last is to be given to it like all the rest.
+
 Every record delivered is a `fetch` row; a poll that delivered none is one row with a null offset.
 The rows of one poll share its number. Positions are librdkafka's own: after an error it goes on by
 itself, and an offset out of range resets it to the earliest (a rewind that the checkers can see).
@@ -20,6 +23,9 @@ from harness.workload.spec import WorkloadError, WorkloadSpec
 from harness.workload.values import decode_value
 
 _CONNECT_S: Final = 20.0
+_DRAINED_NS: Final = 2_000_000_000
+_DRAIN_NS: Final = 5_000_000_000
+"""For no longer, whatever comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +93,18 @@ class Consumer:
         life.ready()
         poll = 0
         try:
-            while not life.over:
-                invoke_t = time.monotonic_ns()
+            given_ns, over_ns = time.monotonic_ns(), None
+            while True:
+                now = time.monotonic_ns()
+                if life.over:
+                    over_ns = over_ns or now
+                    if now - given_ns > _DRAINED_NS or now - over_ns > _DRAIN_NS:
+                        break
                 # The first record ends the wait; the rest of the poll is what has come with it.
                 first = client.poll(params.poll_ms / 1000)
                 messages = [] if first is None else [first, *client.consume(params.max_records, 0)]
-                record_poll(recorder, poll, invoke_t, messages)
+                record_poll(recorder, poll, now, messages)
+                given_ns = time.monotonic_ns() if messages else given_ns
                 poll += 1
         finally:
             client.close()

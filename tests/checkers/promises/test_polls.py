@@ -120,6 +120,34 @@ def test_what_was_acknowledged_is_delivered_in_the_end(
     assert bool(found.unknowns) == (why in ("not long enough", "a while before its last poll"))
 
 
+@pytest.mark.parametrize(
+    ("partitions", "given", "acked_ms", "broken", "unknown"),
+    [
+        (2, 0, 6_000, 2, 0),
+        (2, 1, 6_000, 0, 1),  # of one it has the last
+        (1, 0, 6_000, 0, 1),
+        (2, 0, 6_900, 0, 2),  # too short a while
+        (2, 2, 6_000, 0, 0),
+    ],
+)
+def test_who_is_to_end_is_given_the_last_of_its_partitions(
+    story: Any, spark: Any, partitions: int, given: int, acked_ms: int, broken: int, unknown: int
+) -> None:
+    for partition in range(partitions):
+        at = {"partition": partition}
+        story.produce(15, 2 * partition, 0, acks=-1, **at)
+        story.produce(acked_ms, 2 * partition + 1, 1, acks=-1, **at)
+        story.final_log({0: 2 * partition, 1: 2 * partition + 1}, **at)
+        story.add("fetch", 20, poll=0, process="c1", offset=0, value=2 * partition, **at)
+        if partition < given:
+            value = 2 * partition + 1
+            story.add("fetch", 6_100, poll=1, process="c1", offset=1, value=value, **at)
+    healed(story, 1_000, 8_000)
+    found = judged(story, spark)
+    assert found.counts == ({"never-delivered": broken} if broken else {})
+    assert len(found.unknowns) == unknown
+
+
 def test_a_consumer_that_was_given_nothing_is_unknown(story: Any, spark: Any) -> None:
     story.add("fetch", 10, poll=1, process="c1", topic=None, partition=None)
     assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
