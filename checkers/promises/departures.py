@@ -341,6 +341,7 @@ PROMISE: Final = Promise(
         "a controller that a fault names, while it does",
         "replicas that are told to be offline, and are not",
         "acks=all that is held up for less than 2.5 s",
+        "followers that go on fetching, and lag all the while",
         "without ZooKeeper: all of it",
     ),
     check=check,

@@ -474,6 +474,8 @@ PROMISE: Final = Promise(
         "records given twice by turns of less than three commits",
         "a partition that two members were given at once, and read: only commits are fenced",
         "groups whose members use no subscription",
+        "how long a rebalance takes, and whom it waits for, if it comes to an end",
+        "positions in topics that are deleted",
     ),
     check=check,
 )
