@@ -19,10 +19,12 @@ Excused, and counted: what a fault may have kept the controller from knowing, by
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
 gone, and still named, when the load ended, for too short a time to be held against anybody.
 
-Lawful, and similar: the last member of a set stays in it (it may come back with everything); topics
-that are being deleted are left as they are; a controller that a fault names, that is paused, or
-that is just being replaced, decides when it can. It is read from ZooKeeper's own log, and from the
-watch of registrations; times are used only as distances of seconds.
+Lawful, and similar: a broker that is itself not registered, or has not been for long, is told
+nothing, and names itself and whoever was there when its session ended (a zombie that woke up takes
+its time to register anew); the last member of a set stays in it (it may come back with everything);
+topics that are being deleted are left as they are; a controller that a fault names, that is paused,
+or that is just being replaced, decides when it can. It is read from ZooKeeper's own log, and from
+the watch of registrations; times are used only as distances of seconds.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
+from checkers.facts.registrations import absences
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
@@ -269,9 +272,9 @@ def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not history.has("metadata"):
         return
     rows = []
-    for (arm, trial), absences in _absences(history).items():
+    for (arm, trial), known in _absences(history).items():
         troubled = _Troubled(_besides(history, (arm, trial)))
-        for gone, gone_t, to_t in absences:
+        for gone, gone_t, to_t in known:
             from_t = gone_t + TOLD_NS
             if from_t < to_t:
                 nodes = sorted(troubled.during(from_t, to_t))
@@ -282,6 +285,8 @@ def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
     absent = Timeline(rows, ("arm", "trial"), {"gone": "int", "troubled": "array<bigint>"})
     answers = history.frame("metadata").where("brokers is not null")
     answers = answers.select("arm", "trial", "node", "invoke_t", "t", "brokers")
+    answers = _untold(history).at(history, answers, F.col("t")).where(f"{FROM} is null")
+    answers = answers.drop(FROM, TO)
     inside = absent.during(history, answers, F.col("invoke_t"), F.col("t")).where(
         f"invoke_t > {FROM} and t < {TO}"
     )
@@ -314,6 +319,23 @@ def _named(history: History, outcome: Outcome) -> Iterator[Finding]:
                     Pick("metadata", {"node": row["node"], "t": row["t"]}, rows=1),
                 ),
             )
+
+
+def _untold(history: History) -> Timeline:
+    """When each broker was not registered itself, or had not been for long: nobody told it
+    anything."""
+    rows: list[dict[str, Any]] = []
+    for (arm, trial, node), spans in sorted(absences(history).items()):
+        known_t = -FOREVER
+        for one in spans:
+            to_t = FOREVER if one.to_t is None else one.to_t + TOLD_NS
+            if one.from_t < known_t:
+                rows[-1][TO] = to_t
+            else:
+                place = {"arm": arm, "trial": trial, "node": node}
+                rows.append({**place, FROM: one.from_t, TO: to_t})
+            known_t = to_t
+    return Timeline(rows, ("arm", "trial", "node"))
 
 
 class _Troubled:
