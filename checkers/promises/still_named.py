@@ -5,7 +5,9 @@ Who is gone is no live broker (``dead-named``), and an offline replica of each p
 a replica of (``dead-not-offline``: MetadataCache's offline replicas, which is what an operator's
 tools show). `TOLD_NS` after a registration is gone every broker has been told of both.
 
-Lawful, and looks similar: answers of a broker that a fault names, and what a fault kept the
+Lawful, and looks similar: a broker that is itself not registered, or has not been for long, is told
+nothing, and names itself and whoever was there when its session ended (a zombie that woke up takes
+its time to register anew); answers of a broker that a fault names, and what a fault kept the
 controller from saying, are not judged; of a topic whose deletion was asked for nothing new is said.
 """
 
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.registrations import absences as unregistered
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -46,7 +49,8 @@ def still_named(
         return
     absent = Timeline(spans, ("arm", "trial"), {"gone": "int", "troubled": "array<bigint>"})
     told = ["arm", "trial", "node", "topic", "partition", "invoke_t", "t"]
-    answers = history.frame("metadata")
+    answers = _untold(history).at(history, history.frame("metadata"), F.col("t"))
+    answers = answers.where(f"{FROM} is null").drop(FROM, TO)
     live = answers.where("brokers is not null").select(*told, "brokers")
     named = F.array_contains("brokers", F.col("gone"))
     for row in _asked(history, absent, live, named):
@@ -68,6 +72,23 @@ def still_named(
         _count(outcome, row, OFFLINE)
         if row["wrong"] and not row["excused"]:
             yield _as_online(row)
+
+
+def _untold(history: History) -> Timeline:
+    """When each broker was not registered itself, or had not been for long: nobody told it
+    anything."""
+    rows: list[dict[str, Any]] = []
+    for (arm, trial, node), spans in sorted(unregistered(history).items()):
+        known_t = -FOREVER
+        for one in spans:
+            to_t = FOREVER if one.to_t is None else one.to_t + TOLD_NS
+            if one.from_t < known_t:
+                rows[-1][TO] = to_t
+            else:
+                place = {"arm": arm, "trial": trial, "node": node}
+                rows.append({**place, FROM: one.from_t, TO: to_t})
+            known_t = to_t
+    return Timeline(rows, ("arm", "trial", "node"))
 
 
 def _spans(absences: Absences, besides: Disturbances) -> Iterator[dict[str, Any]]:

@@ -291,12 +291,26 @@ def with_a_fault(story: Zoo, *nodes: int, to_t: float = 9000) -> Zoo:
     return story
 
 
+def named_by_one_that_was_gone(t: float) -> Zoo:
+    """So was broker 2, until 4000 ms, and hears of all that when it is back."""
+    story = named(t)
+    story.rows["zk_write"] = [row for row in story.rows["zk_write"] if row.get("leader") != 2]
+    story.gone(1000, 2)
+    story.state(1200, 3, [3])
+    story.broker(4000, 2)
+    return story
+
+
 def test_who_is_gone_is_not_named(spark: Any) -> None:
     stories = {
+        "by one that came back long before": named_by_one_that_was_gone(7500),
         "named for long": named(4500),
         "by another": named(4500, 3),
         "with a fault at who is gone": with_a_fault(named(4500), 1),
         "with a fault that was over": with_a_fault(named(6000), 2, to_t=950),
+        "by itself": named(4500, 1),
+        "by one that was gone, too": named_by_one_that_was_gone(3900),
+        "by one that just came back": named_by_one_that_was_gone(6500),
         "not named": named(4500, 2, 2, 3),
         "not yet told": named(3500),
         "asked before": named(4100, invoke_t=3900),
@@ -305,7 +319,7 @@ def test_who_is_gone_is_not_named(spark: Any) -> None:
         "a fault at the controller": with_a_fault(named(4500), 3),
     }
     found = judged_together(spark, check, stories)
-    assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:4]
+    assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:5]
     assert found["named for long"][0] == {"dead-named": 1}
 
 
