@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -14,6 +14,7 @@ from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding
 from checkers.spark import session
+from tests.checkers.together import play
 
 MS = 1_000_000
 SECOND_MS = 1_000
@@ -41,6 +42,8 @@ class Story:
             "arms": {arm: {"sut": "bp", "planes": "single"}},
             "clock": {"monotonic_minus_wall_ns": 0, "error_ns": 100_000},
         }
+        self.apart: Hashable = None
+        """With whom it is judged: see `tests.checkers.together.apart`."""
         self._op = 0
 
     def add(self, kind: str, t: float, **fields: Any) -> dict[str, Any]:
@@ -128,3 +131,9 @@ def judged_together(
 @pytest.fixture
 def story() -> Story:
     return Story()
+
+
+@pytest.fixture(scope="module")
+def played(request: Any, spark: Any) -> dict[str, BaseException | None]:
+    """Of the module's tests that ask (`tests.checkers.together`), by id: what each failed with."""
+    return play(spark, [i for i in request.session.items if i.module is request.module])

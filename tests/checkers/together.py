@@ -1,0 +1,234 @@
+"""Many small stories judged in one pass, since Spark's jobs take long however little there is.
+
+Each story is an arm of one history, and is given what judging it alone gives (`judged_apart`). A
+test asks for it in passing:
+
+    @judging(check)
+    def test_a_sound_history(story: Any) -> Asks:
+        handed_over(story)
+        assert not (yield story).counts
+
+All such tests of a module are played up to their first question, what they ask is judged at once,
+and so on with what they ask next; each fails, or not, by itself. What a check does only where a
+whole history has none of something (no row of a kind, no error) is not seen among neighbours that
+have it: a story about that is yielded `apart`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from checkers.history.frames import History
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding
+
+if TYPE_CHECKING:
+    from tests.checkers.conftest import Story
+
+Check = Callable[[History], Outcome]
+Asks = Generator["Story", Outcome, None]
+_ALL = 10**9
+
+
+def judged_apart(spark: Any, check: Check, stories: Mapping[Any, Story]) -> dict[Any, Outcome]:
+    """By name, what came of each story. Those whose runs were asked for the same share a pass."""
+    alike: dict[str, dict[Any, Story]] = {}
+    for name, story in stories.items():
+        own = {key: value for key, value in story.run.items() if key not in ("arms", "trials")}
+        alike.setdefault(json.dumps(own, sort_keys=True), {})[name] = story
+    found: dict[Any, Outcome] = {}
+    for group in alike.values():
+        found.update(_one_pass(spark, check, group))
+    return {name: found[name] for name in stories}
+
+
+def _one_pass(spark: Any, check: Check, stories: Mapping[Any, Story]) -> dict[Any, Outcome]:
+    if len(stories) == 1:
+        return {name: check(story.history(spark)) for name, story in stories.items()}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    arms = {name: f"<arm {number:04}>" for number, name in enumerate(stories)}
+    run = {**next(iter(stories.values())).run, "arms": {}, "trials": []}
+    for name, story in stories.items():
+        label = arms[name]
+        for kind, items in story.rows.items():
+            assert all(row["arm"] == story.arm for row in items)
+            rows.setdefault(kind, []).extend({**row, "arm": label} for row in items)
+        if story.arm in story.run["arms"]:
+            run["arms"][label] = story.run["arms"][story.arm]
+        run["trials"] += [{**trial, "arm": label} for trial in story.run.get("trials", ())]
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(Finding, "KEPT", _ALL))
+        patches.enter_context(mock.patch.object(Outcome, "__init__", _begin))
+        patches.enter_context(mock.patch.object(Outcome, "add", _add))
+        whole = check(History.of(spark, rows, run))
+    return {name: _own(whole, arms[name], story.arm) for name, story in stories.items()}
+
+
+class _Counts(dict[str, int]):
+    """`Outcome.counts`, which also knows of what: a rule is raised by its finding that was added
+    last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: dict[str, int] = {}
+        """By rule, that finding's number."""
+        self.of: Counter[int] = Counter()
+        """By number, how many a finding stands for."""
+
+    def __setitem__(self, rule: str, n: int) -> None:
+        self.of[self.last[rule]] += n - self.get(rule, 0)
+        super().__setitem__(rule, n)
+
+
+_INIT, _ADD = Outcome.__init__, Outcome.add
+
+
+def _begin(self: Outcome, *args: Any, **kwargs: Any) -> None:
+    _INIT(self, *args, **kwargs)
+    self.counts = _Counts()
+
+
+def _add(self: Outcome, finding: Finding) -> None:
+    assert isinstance(self.counts, _Counts)
+    self.counts.last[finding.rule] = len(self.findings)
+    _ADD(self, finding)
+
+
+def _own(whole: Outcome, label: str, arm: str) -> Outcome:
+    """One story's part, with its arm called as in the story. What a check says of no arm in
+    particular, it says of each."""
+    own = Outcome()
+    assert isinstance(whole.counts, _Counts)
+
+    def told(lines: Iterable[str]) -> list[str]:
+        mine = (line for line in lines if label in line or "<arm " not in line)
+        return [line.replace(label, arm) for line in mine]
+
+    for (of, trial, what), n in whole.evidence.items():
+        own.saw(arm, trial, what, n * (of == label))
+    for (of, trial, rule, excuse, what), n in whole.excused.items():
+        own.excuse(arm, trial, rule, excuse, of=what, n=n * (of == label))
+    own.unknowns, own.not_judged = told(whole.unknowns), told(whole.not_judged)
+    if label in whole.arms:
+        own.arms[arm] = whole.arms[label]
+    for table, lines in whole.figures.items():
+        own.figures[table] = [{**row, "arm": arm} for row in lines if row["arm"] == label]
+    for number, finding in enumerate(whole.findings):
+        if finding.arm == label:
+            own.add(replace(finding, arm=arm, says=finding.says.replace(label, arm)))
+            own.counts[finding.rule] += whole.counts.of[number] - 1
+    return own
+
+
+# ---- tests that ask ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A test that asks. ``begin``: plays it up to its first question, given its parameters."""
+
+    check: Check
+    begin: Callable[[Mapping[str, Any], Any], Asks]
+
+
+def apart(story: Story, with_: Hashable = None) -> Story:
+    """The story, to be judged alone, or with those only that are kept apart ``with_`` the same."""
+    story.apart = id(story) if with_ is None else with_
+    return story
+
+
+def judging(
+    check: Check, **begun: Callable[[Story], Story]
+) -> Callable[[Callable[..., Asks]], Any]:
+    """For a test that yields a story whenever it wants it judged by ``check``, and is sent the
+    `Outcome`. It may have ``story`` (a new one), ``spark`` and its parameters; ``begun``: by name,
+    what else it may have, and how that is made of a new story."""
+
+    def decorate(test: Callable[..., Asks]) -> Any:
+        assert inspect.isgeneratorfunction(test), f"{test.__name__} asks nothing"
+        names = list(inspect.signature(test).parameters)
+        made = {"story", "spark", *begun}
+
+        def run(played: Mapping[str, BaseException | None], request: Any, **_: Any) -> None:
+            error = played[request.node.nodeid]
+            if error is not None:
+                raise error
+
+        def begin(values: Mapping[str, Any], spark: Any) -> Asks:
+            from tests.checkers.conftest import Story
+
+            given = {"spark": spark, "story": Story(), **values}
+            given |= {name: make(Story()) for name, make in begun.items()}
+            return test(**{name: given[name] for name in names})
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        wanted = ["played", "request", *(name for name in names if name not in made)]
+        asking: Any = run
+        asking.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in wanted])
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(asking, name, getattr(test, name))
+        asking.asking = _Asking(check, begin)
+        return asking
+
+    return decorate
+
+
+def play(spark: Any, items: Sequence[pytest.Item]) -> dict[str, BaseException | None]:
+    """By id of each test that asks: what it failed with."""
+    asking = {item: item.obj.asking for item in items if hasattr(item.obj, "asking")}
+    ended: dict[str, BaseException | None] = {}
+    going = {
+        item: test.begin(item.callspec.params if hasattr(item, "callspec") else {}, spark)
+        for item, test in asking.items()
+    }
+    answers: dict[Any, Any] = dict.fromkeys(going)
+    while answers:
+        asked: dict[Any, Story] = {}
+        for item, answer in answers.items():
+            try:
+                asked[item] = _next(going[item], answer)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # pytest's own are no Exceptions
+                ended[item.nodeid] = None if isinstance(error, StopIteration) else error
+        answers = _answers(spark, asking, asked)
+    return ended
+
+
+def _next(test: Asks, answer: Outcome | Exception | None) -> Story:
+    if isinstance(answer, Exception):
+        return test.throw(answer)
+    return next(test) if answer is None else test.send(answer)
+
+
+def _answers(
+    spark: Any, asking: Mapping[Any, _Asking], asked: Mapping[Any, Story]
+) -> dict[Any, Outcome | Exception]:
+    """By test. Where a check crashed, each story is judged by itself, and told what it crashes
+    with."""
+    groups: dict[Any, dict[Any, Story]] = {}
+    for item, story in asked.items():
+        groups.setdefault((asking[item].check, story.apart), {})[item] = story
+    found: dict[Any, Outcome | Exception] = {}
+    for (check, _), stories in groups.items():
+        try:
+            found |= judged_apart(spark, check, stories)
+        except Exception:
+            found |= {item: _alone(spark, check, story) for item, story in stories.items()}
+    return found
+
+
+def _alone(spark: Any, check: Check, story: Story) -> Outcome | Exception:
+    try:
+        return check(story.history(spark))
+    except Exception as error:
+        return error
