@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises import polls
 from checkers.promises.groups import KEPT, REFUSED, check
 from checkers.promises.shown_offsets import SHOWN
 from tests.checkers.conftest import ARM, Story, judged_together
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 G = {"group": "g"}
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def given(story: Any, t: float, member: str, event: str = "assigned", **more: Any) -> None:
@@ -50,39 +46,43 @@ def asked(story: Any, offset: int, **more: Any) -> None:
     story.add("committed", 90, process="b", offset=offset, **{**G, **more})
 
 
-def test_a_sound_history(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_sound_history(story: Any) -> Asks:
     handed_over(story)
     asked(story, 10)
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[story.arm, 0, KEPT] == 1
 
 
 @pytest.mark.parametrize(("member", "says"), [("b", ""), ("c", "c committed 1 times for t-0")])
-def test_who_commits_for_what_it_never_had(story: Any, spark: Any, member: str, says: str) -> None:
+@judging(check)
+def test_who_commits_for_what_it_never_had(story: Any, member: str, says: str) -> Asks:
     handed_over(story)
     commit(story, 80, member, 10)
     asked(story, 10)
-    found = " | ".join(judged(story, spark).unknowns)
+    found = " | ".join((yield story).unknowns)
     assert bool(found) == bool(says)
     assert says in found
 
 
 @pytest.mark.parametrize(("t", "unknown"), [(90, False), (65, True)])
+@judging(check)
 def test_kept_offsets_are_asked_for_after_the_last_commit(
-    story: Any, spark: Any, t: float, unknown: bool
-) -> None:
+    story: Any, t: float, unknown: bool
+) -> Asks:
     handed_over(story)
     asked(story, 10 if t == 90 else 3)
     story.rows["committed"][0] |= {"t": int(t * 1e6), "invoke_t": int((t - 1) * 1e6)}
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert any("nobody was told which offset" in why for why in found.unknowns) == unknown
 
 
-def test_who_begins_before_the_kept_offset(story: Any, spark: Any) -> None:
+@judging(check)
+def test_who_begins_before_the_kept_offset(story: Any) -> Asks:
     handed_over(story, begins_at=1)
-    found = judged(story, spark)
+    found = yield apart(story)
     assert found.counts == {"group-offset-went-back": 1}
     assert "b of group g was given t-0 and began at offset 1, although 3" in found.findings[0].says
 
@@ -90,7 +90,8 @@ def test_who_begins_before_the_kept_offset(story: Any, spark: Any) -> None:
 @pytest.mark.parametrize(
     "why", ["not committed", "too late", "nobody knows", "another group", "another partition"]
 )
-def test_what_was_not_kept_is_given_again(story: Any, spark: Any, why: str) -> None:
+@judging(check)
+def test_what_was_not_kept_is_given_again(story: Any, why: str) -> Asks:
     handed_over(story, begins_at=1)
     kept = story.rows["commit"][0]
     if why == "not committed":
@@ -103,71 +104,78 @@ def test_what_was_not_kept_is_given_again(story: Any, spark: Any, why: str) -> N
         kept["group"] = "h"
     if why == "another partition":
         kept["partition"] = 1
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_going_on_after_a_reset_is_the_clients_own_business(story: Any, spark: Any) -> None:
+@judging(check)
+def test_going_on_after_a_reset_is_the_clients_own_business(story: Any) -> Asks:
     handed_over(story, begins_at=1)
     story.add("fetch", 55, process="b", poll=55, type="fail", error=1)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_only_the_first_record_after_an_assignment_counts(story: Any, spark: Any) -> None:
+@judging(check)
+def test_only_the_first_record_after_an_assignment_counts(story: Any) -> Asks:
     handed_over(story)
     commit(story, 75, "b", 10)
     poll(story, 80, "b", 9)  # the same member, no new assignment: `polls` would know
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("offset", "broken"), [(10, 0), (12, 0), (9, 1), (-1, 1)])
+@judging(check)
 def test_an_offset_that_the_coordinator_acknowledged_is_kept(
-    story: Any, spark: Any, offset: int, broken: int
-) -> None:
+    story: Any, offset: int, broken: int
+) -> Asks:
     handed_over(story)
     asked(story, offset)
-    assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
+    found = yield apart(story, "lost") if broken else story
+    assert found.counts.get("committed-offset-lost", 0) == broken
 
 
 @pytest.mark.parametrize(
     ("t", "type_", "broken"), [(65, "ok", 1), (75, "ok", 0), (65, "info", 0), (75, "fail", 1)]
 )
+@judging(check)
 def test_an_older_offset_may_have_been_committed_since(
-    story: Any, spark: Any, t: float, type_: str, broken: int
-) -> None:
+    story: Any, t: float, type_: str, broken: int
+) -> Asks:
     """By who had polled before a rebalance, and commits after it."""
     handed_over(story)
     commit(story, t, "a", 5, type=type_)
     asked(story, 5)
-    assert judged(story, spark).counts.get("committed-offset-lost", 0) == broken
+    assert (yield story).counts.get("committed-offset-lost", 0) == broken
 
 
-def test_a_commit_that_may_be_on_its_way_proves_nothing(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_commit_that_may_be_on_its_way_proves_nothing(story: Any) -> Asks:
     handed_over(story)
     commit(story, 95, "b", 11)
     asked(story, 10)
     asked(story, -1, group="another")
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("begins_at", "broken"), [(3, 0), (5, 2)])
-def test_records_that_no_member_was_given(
-    story: Any, spark: Any, begins_at: int, broken: int
-) -> None:
+@judging(check)
+def test_records_that_no_member_was_given(story: Any, begins_at: int, broken: int) -> Asks:
     handed_over(story, begins_at=begins_at)
-    assert judged(story, spark).counts.get("group-skipped", 0) == broken
+    assert (yield story).counts.get("group-skipped", 0) == broken
 
 
-def test_a_gap_without_records_is_none(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_gap_without_records_is_none(story: Any) -> Asks:
     handed_over(story, begins_at=5)
     story.rows["log_read"] = [r for r in story.rows["log_read"] if r["offset"] not in (3, 4)]
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize("lack", ["commit", "fetch"])
-def test_a_group_that_did_nothing_is_unknown(story: Any, spark: Any, lack: str) -> None:
+@judging(check)
+def test_a_group_that_did_nothing_is_unknown(story: Any, lack: str) -> Asks:
     handed_over(story)
     story.rows[lack].clear()
-    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+    assert (yield story).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -178,22 +186,25 @@ def test_a_group_that_did_nothing_is_unknown(story: Any, spark: Any, lack: str) 
         (None, ""),
     ],
 )
-def test_a_group_by_another_name(story: Any, spark: Any, kind: str | None, says: str) -> None:
+@judging(check)
+def test_a_group_by_another_name(story: Any, kind: str | None, says: str) -> Asks:
     handed_over(story)
     asked(story, 10)
     for row in story.rows[kind] if kind else ():
         row["group"] = "h"
     commit(story, 75, "z", 4, group="i", type="fail", error=25)  # a stranger's, refused
-    assert any(says in why for why in judged(story, spark).unknowns) is bool(says)
+    assert any(says in why for why in (yield story).unknowns) is bool(says)
 
 
 @pytest.mark.parametrize(("offset", "broken"), [(10, 0), (3, 0), (0, 0), (-1, 0), (11, 1), (5, 1)])
+@judging(check)
 def test_the_coordinator_keeps_only_what_it_was_asked_to_keep(
-    story: Any, spark: Any, offset: int, broken: int
-) -> None:
+    story: Any, offset: int, broken: int
+) -> Asks:
     handed_over(story)
     asked(story, offset)
-    assert judged(story, spark).counts.get("committed-never", 0) == broken
+    found = yield apart(story, "never") if broken else story
+    assert found.counts.get("committed-never", 0) == broken
 
 
 @pytest.mark.parametrize(
@@ -206,21 +217,24 @@ def test_the_coordinator_keeps_only_what_it_was_asked_to_keep(
         (80, "ok", "h", 1),
     ],
 )
+@judging(check)
 def test_whoever_asked_to_keep_it_asked_before(
-    story: Any, spark: Any, t: float, type_: str, group: str, broken: int
-) -> None:
+    story: Any, t: float, type_: str, group: str, broken: int
+) -> Asks:
     handed_over(story)
     commit(story, t, "b", 11, type=type_, group=group, invoke_t=t - 3)
     asked(story, 11)
-    assert judged(story, spark).counts.get("committed-never", 0) == broken
+    found = yield apart(story, "never") if broken else story
+    assert found.counts.get("committed-never", 0) == broken
 
 
-def test_what_was_kept_must_be_asked_for(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_was_kept_must_be_asked_for(story: Any) -> Asks:
     handed_over(story)
     given(story, 65, "b", partition=1)
     commit(story, 71, "b", 5, partition=1)
     asked(story, 10)
-    (why,) = judged(story, spark).unknowns
+    (why,) = (yield story).unknowns
     assert "nobody was told which offset of t-1 was kept for group g" in why
 
 
@@ -233,14 +247,15 @@ def test_what_was_kept_must_be_asked_for(story: Any, spark: Any) -> None:
         ([(0, 1), (5, 6)], {"poll-skipped": 1}),
     ],
 )
+@judging(polls.check)
 def test_members_are_held_to_their_polls_from_one_assignment_to_the_next(
-    story: Any, spark: Any, offsets: list[tuple[int, ...]], counts: dict[str, int]
-) -> None:
+    story: Any, offsets: list[tuple[int, ...]], counts: dict[str, int]
+) -> Asks:
     handed_over(story)
     given(story, 80, "a")
     for number, of in enumerate(offsets):
         poll(story, 85 + number, "a", *of)
-    assert polls.check(story.history(spark)).counts == counts
+    assert (yield story).counts == counts
 
 
 # ---- two at once ---------------------------------------------------------------------------------
@@ -259,16 +274,18 @@ def in_turn(story: Any, *, times: int) -> None:
     commit(story, 100 + 20 * times, "a", times + 1)
 
 
-def test_two_members_that_commit_for_one_partition(story: Any, spark: Any) -> None:
+@judging(check)
+def test_two_members_that_commit_for_one_partition(story: Any) -> Asks:
     in_turn(story, times=3)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == {"committed-by-two": 2}  # each of them in the other's term
     says = sorted(finding.says for finding in found.findings)
     assert "b committed 3 times for t-0 while a of group g had it" in says[1]
 
 
 @pytest.mark.parametrize("why", ["twice only", "refused", "given again", "another"])
-def test_one_member_at_a_time(story: Any, spark: Any, why: str) -> None:
+@judging(check)
+def test_one_member_at_a_time(story: Any, why: str) -> Asks:
     in_turn(story, times=2 if why == "twice only" else 5)
     for row in story.rows["commit"]:
         if row["process"] == "b":
@@ -278,7 +295,7 @@ def test_one_member_at_a_time(story: Any, spark: Any, why: str) -> None:
                 row["group"] = "h"
         elif why == "given again":
             given(story, row["t"] / 1_000_000 - 5, "a")
-    assert judged(story, spark).counts == {}
+    assert (yield story).counts == {}
 
 
 @pytest.mark.parametrize(
@@ -286,25 +303,27 @@ def test_one_member_at_a_time(story: Any, spark: Any, why: str) -> None:
     [("fail", 25, 0, 1), ("fail", 22, 0, 1), ("fail", 16, 0, 0), ("info", None, 0, 0),
      ("ok", 0, 1, 0)],
 )  # fmt: skip
+@judging(check)
 def test_a_stranger_is_refused(
-    story: Any, spark: Any, outcome: str, error: int, broken: int, refused: int
-) -> None:
+    story: Any, outcome: str, error: int, broken: int, refused: int
+) -> Asks:
     handed_over(story)
     commit(story, 65, "stranger", 0, type=outcome, error=error)
     workload = {"process": "stranger", "role": "group-stranger", "topics": {}, "nodes": [1]}
     story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
-    found = judged(story, spark)
+    found = yield story
     assert found.counts.get("stranger-committed", 0) == broken
     assert found.evidence[story.arm, 0, REFUSED] == refused
 
 
-def test_who_was_given_nothing_commits_nothing(story: Any, spark: Any) -> None:
+@judging(check)
+def test_who_was_given_nothing_commits_nothing(story: Any) -> Asks:
     """No coordinator looks at partitions: it is the client's own account that cannot be."""
     handed_over(story)
     commit(story, 71, "b", 5, partition=1)
     asked(story, 10)
     asked(story, 5, partition=1)
-    (why,) = judged(story, spark).unknowns
+    (why,) = (yield story).unknowns
     assert "b committed 1 times for t-1, which it had not been given" in why
 
 

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises.polls import check
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def poll(story: Any, number: int, *offsets: int, process: str = "c1", **more: Any) -> None:
@@ -23,27 +19,30 @@ def poll(story: Any, number: int, *offsets: int, process: str = "c1", **more: An
                   **more)  # fmt: skip
 
 
-def test_a_sound_history(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_sound_history(story: Any) -> Asks:
     poll(story, 0, 0, 1, 2)
     poll(story, 1, 3, 4, 5, 6, 7, 8, 9)
     story.final_log({v: v for v in range(10)})
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
 
 
-def test_two_consumers_that_disagree(story: Any, spark: Any) -> None:
+@judging(check)
+def test_two_consumers_that_disagree(story: Any) -> Asks:
     story.add("fetch", 10, offset=0, value=1, poll=0, process="c1")
     story.add("fetch", 10, offset=0, value=2, poll=0, process="c2")
     story.final_log({0: 1})
-    assert judged(story, spark).counts == {"inconsistent-offset": 1}
+    assert (yield apart(story)).counts == {"inconsistent-offset": 1}
 
 
-def test_going_back(story: Any, spark: Any) -> None:
+@judging(check)
+def test_going_back(story: Any) -> Asks:
     story.final_log({v: v for v in range(6)})
     poll(story, 0, 0, 1, 2)
     poll(story, 1, 1, 2, 3)
     poll(story, 0, 0, 1, process="c2")  # another consumer begins where it likes
-    assert judged(story, spark).counts == {"poll-went-back": 1}
+    assert (yield story).counts == {"poll-went-back": 1}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,8 @@ def test_going_back(story: Any, spark: Any) -> None:
         ("its topic was deleted", {}),
     ],
 )
-def test_going_back_after_a_reset(story: Any, spark: Any, how: str, rules: dict[str, int]) -> None:
+@judging(check)
+def test_going_back_after_a_reset(story: Any, how: str, rules: dict[str, int]) -> Asks:
     """Which is lawful where its position was out of range, and only there."""
     story.final_log({v: v for v in range(2 if how == "the log ends before it" else 6)})
     if how == "retention took it":
@@ -69,18 +69,19 @@ def test_going_back_after_a_reset(story: Any, spark: Any, how: str, rules: dict[
         poll(story, 0, 0, 1, 2)
     story.add("fetch", 11, poll=1, process="c1", type="fail", error=1)
     poll(story, 2, 0, 1)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == rules
     assert bool(found.excused) == (how == "its topic was deleted")
 
 
-def test_a_skip_needs_a_record_to_be_skipped(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_skip_needs_a_record_to_be_skipped(story: Any) -> Asks:
     story.final_log({0: 0, 1: 1, 4: 4, 5: 5, 6: 6})  # 2 and 3 are no records
     poll(story, 0, 0, 1)
     poll(story, 1, 4)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     poll(story, 2, 6)
-    assert judged(story, spark).counts == {"poll-skipped": 1}
+    assert (yield story).counts == {"poll-skipped": 1}
 
 
 def healed(story: Any, t: float, polled_until: float) -> None:
@@ -101,9 +102,8 @@ def healed(story: Any, t: float, polled_until: float) -> None:
         ("acks=1", 0),
     ],
 )
-def test_what_was_acknowledged_is_delivered_in_the_end(
-    story: Any, spark: Any, why: str, broken: int
-) -> None:
+@judging(check)
+def test_what_was_acknowledged_is_delivered_in_the_end(story: Any, why: str, broken: int) -> Asks:
     poll(story, 0, 0, 1)
     for value in range(3):
         late = {"a while before its last poll": 6_000, "just before its last poll": 7_500}
@@ -115,7 +115,7 @@ def test_what_was_acknowledged_is_delivered_in_the_end(
     healed(story, 1_000, 3_000 if why == "not long enough" else 8_000)
     if why == "after healing, while it goes on":
         story.rows["fetch"][1]["t"] = 7_500 * 1_000_000
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({"never-delivered": 1} if broken else {})
     assert bool(found.unknowns) == (why in ("not long enough", "a while before its last poll"))
 
@@ -130,9 +130,10 @@ def test_what_was_acknowledged_is_delivered_in_the_end(
         (2, 2, 6_000, 0, 0),
     ],
 )
+@judging(check)
 def test_who_is_to_end_is_given_the_last_of_its_partitions(
-    story: Any, spark: Any, partitions: int, given: int, acked_ms: int, broken: int, unknown: int
-) -> None:
+    story: Any, partitions: int, given: int, acked_ms: int, broken: int, unknown: int
+) -> Asks:
     for partition in range(partitions):
         at = {"partition": partition}
         story.produce(15, 2 * partition, 0, acks=-1, **at)
@@ -143,14 +144,15 @@ def test_who_is_to_end_is_given_the_last_of_its_partitions(
             value = 2 * partition + 1
             story.add("fetch", 6_100, poll=1, process="c1", offset=1, value=value, **at)
     healed(story, 1_000, 8_000)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({"never-delivered": broken} if broken else {})
     assert len(found.unknowns) == unknown
 
 
-def test_a_consumer_that_was_given_nothing_is_unknown(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_consumer_that_was_given_nothing_is_unknown(story: Any) -> Asks:
     story.add("fetch", 10, poll=1, process="c1", topic=None, partition=None)
-    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+    assert (yield story).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
 # ---- where it begins -----------------------------------------------------------------------------
@@ -173,9 +175,10 @@ def begins(story: Any, where: str | None, process: str = "c1") -> None:
         (None, 2, {}),
     ],
 )
+@judging(check)
 def test_where_a_consumer_begins(
-    story: Any, spark: Any, where: str | None, first: int, rules: dict[str, int]
-) -> None:
+    story: Any, where: str | None, first: int, rules: dict[str, int]
+) -> Asks:
     begins(story, where)
     for value in range(4):
         story.produce(2 + value, value, value, acks=-1)
@@ -184,21 +187,23 @@ def test_where_a_consumer_begins(
     story.final_log({v: v for v in range(10)})
     story.add("fetch", 9, topic=None, partition=None, offset=None, poll=0, process="c1", invoke_t=8)
     poll(story, 1, *range(first, 10))
-    assert judged(story, spark).counts == rules
+    assert (yield story).counts == rules
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_reset_begins_anew(story: Any, spark: Any, before: bool) -> None:
+@judging(check)
+def test_a_reset_begins_anew(story: Any, before: bool) -> Asks:
     begins(story, "start")
     story.final_log({v: v for v in range(10)})
     story.add("fetch", 9 if before else 20, poll=0 if before else 9, process="c1", type="fail",
               error=1)  # fmt: skip
     poll(story, 1, *range(4, 10))
     late = {"poll-began-late": 1, "position-lost": 1}
-    assert judged(story, spark).counts == ({} if before else late)
+    assert (yield story).counts == ({} if before else late)
 
 
-def test_a_group_is_given_what_any_of_its_members_is(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_group_is_given_what_any_of_its_members_is(story: Any) -> Asks:
     for value in range(3):
         story.produce(15, value, value, acks=-1)
     story.final_log({v: v for v in range(3)})
@@ -207,9 +212,9 @@ def test_a_group_is_given_what_any_of_its_members_is(story: Any, spark: Any) -> 
     poll(story, 0, 0, 1, process="a")
     healed(story, 1_000, 8_000)
     story.rows["fetch"][-1]["process"] = "b"
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == {"never-delivered": 1}
     assert found.findings[0].says.startswith("group g polled")
     story.add("assignment", 30, process="b", group="g", event="assigned")
     poll(story, 40, 2, process="b")
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
