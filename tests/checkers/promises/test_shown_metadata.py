@@ -6,24 +6,15 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.shown_metadata import check
 from tests.checkers.conftest import Story, judged_together
+from tests.checkers.together import Asks, judging
 
 pytestmark = pytest.mark.spark
 LATE = 20_000
 """Long after all was healed (at 10 s)."""
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
-
-
-@pytest.fixture
-def calm(story: Any) -> Any:
-    return calmed(story)
 
 
 def calmed(story: Any) -> Any:
@@ -41,68 +32,74 @@ def shown(story: Any, t: float, leader: int, leader_epoch: int, **more: Any) -> 
     story.add("metadata", t, node=fields.pop("node", 3), **fields)
 
 
-def test_what_is_true_passes(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_what_is_true_passes(calm: Any) -> Asks:
     shown(calm, 500, 1, 0, isr=[3, 1, 2])  # in any order
     shown(calm, 1_500, 2, 1, isr=[2, 3])
     shown(calm, 1_600, 1, 0, isr=[1, 2, 3])  # old, which is another promise's
     shown(calm, 9_000, 2, 1, isr=[2, 3])  # grown since; the controller's word may be under way
     shown(calm, LATE, 2, 1, isr=[1, 2, 3])
-    found = judged(calm, spark)
+    found = yield calm
     assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[calm.arm, 0, "answers about a partition"] == 5
 
 
-def test_the_wrong_leader_is_found_at_any_time(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_the_wrong_leader_is_found_at_any_time(calm: Any, spark: Any) -> Asks:
     shown(calm, 1_500, 1, 1, isr=[2, 3])
     shown(calm, LATE, 2, 1)
-    history = calm.history(spark)
-    found = check(history)
+    found = yield calm
     assert found.counts == {"metadata-wrong-leader": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(calm.history(spark), found.findings)
     assert next((e["f"], e["leader"]) for e in violation.events) == ("leadership", 2)
     assert ("metadata", 1) in [(e["f"], e["leader"]) for e in violation.events]
 
 
 @pytest.mark.parametrize(("error", "rules"), [(5, {}), (72, {}), (0, {"metadata-wrong-leader": 1})])
-def test_no_leader_is_said_with_an_error(calm: Any, spark: Any, error: int, rules: Any) -> None:
+@judging(check, calm=calmed)
+def test_no_leader_is_said_with_an_error(calm: Any, error: int, rules: Any) -> Asks:
     """A broker that thinks the leader dead says so: a controlled shutdown's moment."""
     shown(calm, 1_500, -1, 1, error=error)
     shown(calm, LATE, 2, 1)
-    assert judged(calm, spark).counts == rules
+    assert (yield calm).counts == rules
 
 
-def test_a_leader_shown_where_none_was_committed(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_leader_shown_where_none_was_committed(calm: Any) -> Asks:
     calm.commit(3_000, -1, 2, partition_epoch=3, isr=[2])
     calm.commit(4_000, 2, 3, partition_epoch=4, isr=[2])
     shown(calm, 3_500, -1, 2, isr=[2], error=5)
     shown(calm, 3_600, 2, 2, isr=[2])
     shown(calm, LATE, 2, 3, isr=[2])
-    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+    assert (yield calm).counts == {"metadata-wrong-leader": 1}
 
 
-def test_namesakes_are_not_accused_of_each_other(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_namesakes_are_not_accused_of_each_other(calm: Any) -> Asks:
     calm.commit(5_000, 3, 0, partition_epoch=0, isr=[3], commit_ms=5_000)
     shown(calm, 5_500, 3, 0, isr=[3])
     shown(calm, 5_600, 1, 0, isr=[1, 2, 3])
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
 
 
-def test_an_in_sync_set_of_nobodys(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_an_in_sync_set_of_nobodys(calm: Any) -> Asks:
     shown(calm, 1_500, 2, 1, isr=[2])
     shown(calm, 1_600, 2, 1, isr=[1, 2, 3])  # committed in that epoch, if later
     shown(calm, LATE, 2, 1, isr=[1, 2, 3])
-    found = judged(calm, spark)
+    found = yield calm
     assert found.counts == {"metadata-isr-never-committed": 1}
     assert "[2]" in found.findings[0].says
 
 
-def test_what_the_log_alone_holds_was_committed(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_what_the_log_alone_holds_was_committed(calm: Any) -> Asks:
     """A set that was overwritten before the watch read it."""
     state = {"leader": 2, "leader_epoch": 1, "partition_epoch": 2, "isr": [2]}
     calm.add("zk_write", 1_400, what="state", step="set", zxid=9, **state)
     shown(calm, 1_500, 2, 1, isr=[2])
     shown(calm, LATE, 2, 1, isr=[1, 2, 3])
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
 
 
 def test_no_leader_for_long(spark: Any) -> None:
@@ -134,55 +131,61 @@ def test_an_in_sync_set_that_stays_old(spark: Any) -> None:
     assert [rules for rules, _ in found.values()] == [{}, {"metadata-isr-behind": 1}]
 
 
-def test_an_in_sync_set_that_shrank_just_now_may_be_under_way(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_an_in_sync_set_that_shrank_just_now_may_be_under_way(calm: Any) -> Asks:
     calm.commit(LATE - 100, 2, 1, partition_epoch=3, isr=[2, 3])
     shown(calm, LATE, 2, 1, isr=[1, 2, 3])
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
 
 
-def test_what_came_after_the_last_read_was_not_to_be_shown(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_what_came_after_the_last_read_was_not_to_be_shown(calm: Any) -> Asks:
     """Brokers are stopped at the end, and say goodbye to each other."""
     calm.commit(LATE + 500, -1, 2, partition_epoch=3, isr=[2])
     shown(calm, LATE, 2, 1, isr=[2, 3])
-    assert judged(calm, spark).counts == {"metadata-isr-behind": 1}
+    assert (yield calm).counts == {"metadata-isr-behind": 1}
 
 
-def test_a_row_written_late_is_dated_by_the_store(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_row_written_late_is_dated_by_the_store(calm: Any) -> Asks:
     """What the watch had missed is written down after the end, with ZooKeeper's time."""
     calm.commit(LATE + 500, 2, 1, partition_epoch=3, isr=[2, 3], commit_ms=3_000)
     shown(calm, LATE, 2, 1, isr=[2, 3])
-    assert judged(calm, spark).verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
+    assert (yield calm).verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
 
 
 @pytest.mark.parametrize(
     ("commit_ms", "counts"), [(3_000, {}), (2_000, {"metadata-isr-behind": 1}), (LATE + 500, None)]
 )
+@judging(check, calm=calmed)
 def test_what_only_zookeepers_own_log_tells_may_be_shown(
-    calm: Any, spark: Any, commit_ms: int, counts: dict[str, int] | None
-) -> None:
+    calm: Any, commit_ms: int, counts: dict[str, int] | None
+) -> Asks:
     """Its watch had ended: brokers know better. Of what came after the last read they do not."""
     state = {"leader": 2, "leader_epoch": 1, "controller_epoch": 1, "isr": [2, 3]}
     version = 2 if commit_ms == 2_000 else 3
     calm.add("zk_write", commit_ms, what="state", step="set", zxid=1, commit_ms=commit_ms,
              partition_epoch=version, **state)  # fmt: skip
     shown(calm, LATE, 2, 1, isr=[2, 3])
-    found = judged(calm, spark)
+    found = yield calm
     assert found.counts == ({"metadata-isr-behind": 1} if counts is None else counts)
     assert bool(found.unknowns) is (counts == {})
 
 
-def test_too_many_that_owed_nothing_are_unknown(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_too_many_that_owed_nothing_are_unknown(calm: Any) -> Asks:
     for node in (1, 2, 3):
         shown(calm, LATE if node == 1 else 12_000, 2, 1, node=node)
-    verdict, reasons = judged(calm, spark).verdict([(calm.arm, 0)])
+    verdict, reasons = (yield calm).verdict([(calm.arm, 0)])
     assert verdict is Verdict.UNKNOWN
     assert "2 of 3 last answers" in reasons[0]
 
 
-def test_epochs_that_nobody_saw_committed_are_named(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_epochs_that_nobody_saw_committed_are_named(calm: Any) -> Asks:
     shown(calm, 1_500, 1, 7)
     shown(calm, LATE, 2, 1)
-    found = judged(calm, spark)
+    found = yield calm
     assert not found.counts
     assert "nobody saw the commit" in found.not_judged[0]
 
@@ -192,58 +195,61 @@ def forge(story: Any, t: float, lie: str, **more: Any) -> None:
     story.add("forged", t, node=3, lie=lie, **fields)
 
 
-def test_a_forgers_word_is_his_until_the_next_true_one(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_forgers_word_is_his_until_the_next_true_one(calm: Any) -> Asks:
     forge(calm, 3_000, "future_controller_epoch")
     calm.add("metadata_update", 2_999.5, node=3, leader=1, leader_epoch=1)  # the forged one itself
     shown(calm, 3_100, 1, 1)
     for t in range(10):
         shown(calm, LATE + t, 2, 1)
-    found = judged(calm, spark)
+    found = yield calm
     assert not found.counts
     assert sum(found.excused.values()) == 11  # the lie is believed for ever: nothing is judged
     assert found.verdict([(calm.arm, 0)])[0] is Verdict.UNKNOWN
     calm.add("metadata_update", 5_000, node=3, leader=2, leader_epoch=1)
-    found = judged(calm, spark)
+    found = yield calm
     assert sum(found.excused.values()) == 1
     assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
     shown(calm, 5_100, 1, 1)
-    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+    assert (yield calm).counts == {"metadata-wrong-leader": 1}
 
 
 @pytest.mark.parametrize("lie", ["stale_controller_epoch", "stale_broker_epoch"])
-def test_a_lie_that_must_be_seen_excuses_nothing(calm: Any, spark: Any, lie: str) -> None:
+@judging(check, calm=calmed)
+def test_a_lie_that_must_be_seen_excuses_nothing(calm: Any, lie: str) -> Asks:
     forge(calm, 3_000, lie)
     shown(calm, 3_100, 1, 1)
     shown(calm, LATE, 2, 1)
-    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+    assert (yield calm).counts == {"metadata-wrong-leader": 1}
 
 
-def test_a_lie_ends_with_the_life_that_heard_it(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_lie_ends_with_the_life_that_heard_it(calm: Any) -> Asks:
     forge(calm, 3_000, "future_controller_epoch")
     calm.add("node_event", 4_000, node=3, event="kill")
     calm.add("node_event", 4_500, node=3, event="start")
     shown(calm, 5_100, 1, 1)
     calm.add("metadata_update", 8_000, node=3, leader=2, leader_epoch=1)  # of the next life
     shown(calm, LATE, 2, 1)
-    assert judged(calm, spark).counts == {"metadata-wrong-leader": 1}
+    assert (yield calm).counts == {"metadata-wrong-leader": 1}
 
 
-def test_who_was_turned_against_its_controller_is_excused_for_what_it_missed(
-    calm: Any, spark: Any
-) -> None:
+@judging(check, calm=calmed)
+def test_who_was_turned_against_its_controller_is_excused_for_what_it_missed(calm: Any) -> Asks:
     """The lie was about another topic; news of this one could not come through either."""
     forge(calm, 1_500, "future_controller_epoch", topic="other")
     for _ in range(4):
         shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=1)
     shown(calm, LATE, 2, 1, isr=[2, 3])
-    found = judged(calm, spark)
+    found = yield calm
     assert not found.counts
     assert [(e.rule, e.excuse, e.n) for e in found.excuses()] == [
         ("metadata-isr-behind", "forged", 1)
     ]
 
 
-def test_a_metadata_log_that_one_copy_alone_holds_is_not_owed(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_metadata_log_that_one_copy_alone_holds_is_not_owed(story: Any) -> Asks:
     """KRaft: the deposed controller's own log ends with what was never committed."""
     copies: dict[str, Any] = {"source": "controller", "isr": [1, 2]}
     for node in (1, 2):
@@ -252,30 +258,30 @@ def test_a_metadata_log_that_one_copy_alone_holds_is_not_owed(story: Any, spark:
     story.add("phase", 10_000, name="chaos", event="end")
     story.add("phase", 11_000, name="quiesce", event="end")
     shown(story, LATE, 1, 0, isr=[1, 2], controller_id=3)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     story.commit(1_000, 1, 0, **{**copies, "partition_epoch": 1, "isr": [1]}, process="node-2")
-    assert judged(story, spark).counts == {"metadata-isr-behind": 1}
+    assert (yield story).counts == {"metadata-isr-behind": 1}
 
 
 @pytest.mark.parametrize(
     ("lack", "says"),
     [({}, False), ({"leader_epoch": None}, True), ({"leader": None}, True), ({"isr": None}, True)],
 )
+@judging(check, calm=calmed)
 def test_what_is_not_shown_wholly_is_not_judged(
-    calm: Any, spark: Any, lack: dict[str, Any], says: bool
-) -> None:
+    calm: Any, lack: dict[str, Any], says: bool
+) -> Asks:
     """Broker 2 tells all; broker 3 tells all but something."""
     shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=2)
     calm.add("metadata", LATE, **{"node": 3, "leader": 2, "leader_epoch": 1, "isr": [1, 2, 3],
                                   "error": 0, **lack})  # fmt: skip
-    found = judged(calm, spark)
+    found = yield calm
     assert not found.counts
     assert [("1 of 2 last answers" in why) for why in found.unknowns] == ([True] if says else [])
 
 
-def test_a_partition_that_a_broker_never_showed_was_not_judged(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_partition_that_a_broker_never_showed_was_not_judged(calm: Any) -> Asks:
     shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=2)
     calm.add("metadata", LATE, node=3, topic="u", leader=1, leader_epoch=0, isr=[1], error=0)
-    assert any(
-        "1 of 3 last answers" in why or "of 2 last" in why for why in judged(calm, spark).unknowns
-    )
+    assert any("1 of 3 last answers" in why or "of 2 last" in why for why in (yield calm).unknowns)

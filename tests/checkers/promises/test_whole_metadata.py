@@ -6,20 +6,16 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.whole_metadata import check
 from tests.checkers.conftest import Story, judged_together
+from tests.checkers.together import Asks, judging
 
 pytestmark = pytest.mark.spark
 LATE = 20_000
 """Long after all was healed (at 10 s)."""
 UNKNOWN_TOPIC = 3
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def says(story: Any, t: float, node: int, *partitions: int, **more: Any) -> None:
@@ -37,11 +33,6 @@ def elect(story: Any, t: float, node: int, controller_epoch: int) -> None:
     story.add("controller", t, node=node, event="elected", controller_epoch=controller_epoch)
 
 
-@pytest.fixture
-def calm(story: Any) -> Any:
-    return calmed(story)
-
-
 def calmed(story: Any) -> Any:
     """Two partitions; faults ended at 10 s and every replica caught up by 11 s."""
     for node in (1, 2, 3):
@@ -56,19 +47,19 @@ def calmed(story: Any) -> Any:
     return story
 
 
-def test_what_is_whole_passes(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_what_is_whole_passes(calm: Any) -> Asks:
     says(calm, 5, 1)  # before it was made
     says(calm, 12, 2)  # just made
     says(calm, 20, 2, 0, 1, controller_id=-1)
-    found = judged(calm, spark)
+    found = yield calm
     assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[calm.arm, 0, "brokers heard"] == 3
 
 
 @pytest.mark.parametrize(("untold", "unknown"), [(0, False), (1, False), (3, True), (9, False)])
-def test_who_leaves_open_who_the_controller_is(
-    calm: Any, spark: Any, untold: int, unknown: bool
-) -> None:
+@judging(check, calm=calmed)
+def test_who_leaves_open_who_the_controller_is(calm: Any, untold: int, unknown: bool) -> Asks:
     """Of ten answers of broker 2; where nobody tells of controllers (9), that is another thing."""
     calm.rows["leadership"][0]["source"] = "zk"
     for number in range(9):
@@ -76,7 +67,7 @@ def test_who_leaves_open_who_the_controller_is(
     for row in calm.rows["metadata"]:
         if untold == 9 or (row["node"] == 2 and row["t"] >= (LATE + 100 - 10 * untold) * 1_000_000):
             row["controller_id"] = None
-    found = judged(calm, spark).unknowns
+    found = (yield calm).unknowns
     assert any("do not tell of a controller" in why for why in found) == unknown
 
 
@@ -94,9 +85,8 @@ def test_who_leaves_open_who_the_controller_is(
         ("nobody ever", {}, False),
     ],
 )
-def test_which_brokers_are_named(
-    calm: Any, spark: Any, how: str, rules: dict[str, int], unknown: bool
-) -> None:
+@judging(check, calm=calmed)
+def test_which_brokers_are_named(calm: Any, how: str, rules: dict[str, int], unknown: bool) -> Asks:
     for row in calm.rows["metadata"]:
         row["brokers"] = None if how == "nobody ever" else [3, 1, 2]
     t = 500 if "early" in how else LATE + 10
@@ -112,14 +102,15 @@ def test_which_brokers_are_named(
         calm.add("node_event", LATE - 100, node=3, event="start")
     if "forged" in how:
         calm.add("forged", LATE + 2, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
-    found = judged(calm, spark)
+    found = yield calm
     assert found.counts == rules
     assert bool(found.verdict([(calm.arm, 0)])[1]) == bool(unknown or rules)
     assert [e.excuse for e in found.excuses()] == ["forged"] * ("forged" in how)
 
 
 @pytest.mark.parametrize("how", ["there", "elsewhere", "forged", "nobody asked it", "black box"])
-def test_clients_are_sent_to_where_brokers_answer_them(calm: Any, spark: Any, how: str) -> None:
+@judging(check, calm=calmed)
+def test_clients_are_sent_to_where_brokers_answer_them(calm: Any, spark: Any, how: str) -> Asks:
     at = {1: "h:91", 2: "h:92", 3: "h:93"}
     for row in calm.rows["metadata"]:
         row["asked_at"] = at[row["node"]]
@@ -132,24 +123,23 @@ def test_clients_are_sent_to_where_brokers_answer_them(calm: Any, spark: Any, ho
         calm.add("forged", LATE + 2, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
     if how == "black box":
         calm.rows["leadership"] = [dict(row, source="shown") for row in calm.rows["leadership"]]
-    history = calm.history(spark)
-    found = check(history)
+    found = yield calm
     assert found.counts.get("named-elsewhere", 0) == (how == "elsewhere")
     assert [e.excuse for e in found.excuses()] == ["forged"] * (how == "forged")
     if how == "elsewhere":
-        (violation,) = attach(history, found.findings)
+        (violation,) = attach(calm.history(spark), found.findings)
         assert "node 2 sent clients to h:83 for node 3" in violation.says
         assert {e["asked_at"] for e in violation.events if e.get("asked_at")} == {at[2], at[3]}
 
 
 @pytest.mark.parametrize("left", [(), (0,)])
-def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any) -> None:
+@judging(check, calm=calmed)
+def test_what_was_named_before_is_not_forgotten(calm: Any, spark: Any, left: Any) -> Asks:
     says(calm, 100, 2, 0, 1)
     says(calm, 200, 2, *left)
-    history = calm.history(spark)
-    found = check(history)
+    found = yield calm
     assert found.counts["metadata-forgot"] == 2 - len(left)
-    violation = attach(history, found.findings)[-1]
+    violation = attach(calm.history(spark), found.findings)[-1]
     told = [(e["t"] // 1_000_000, e.get("partition")) for e in violation.events if "read" in e]
     assert told[0] == (100, 1)
     assert told[-1][0] == 200
@@ -175,13 +165,14 @@ def test_it_may_be_forgotten(spark: Any) -> None:
     assert judged_together(spark, check, cases) == dict.fromkeys(cases, ({}, []))
 
 
-def test_before_its_deletion_was_asked_for_it_may_not(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_before_its_deletion_was_asked_for_it_may_not(calm: Any) -> Asks:
     says(calm, 100, 2, 0, 1)
     says(calm, 140, 2, 1)
     calm.add("topic_deletion", 150, step="requested", error_ns=1_000_000)
     says(calm, 200, 2)
     calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["t"] < LATE * 1_000_000]
-    assert judged(calm, spark).counts == {"metadata-forgot": 1}
+    assert (yield calm).counts == {"metadata-forgot": 1}
 
 
 def test_never_having_heard_of_it(spark: Any) -> None:
@@ -201,25 +192,22 @@ def test_never_having_heard_of_it(spark: Any) -> None:
     assert {case: rules.get("metadata-forgot", 0) for case, (rules, _) in found.items()} == wanted
 
 
-def test_without_zookeeper_only_a_runs_own_topics_are_known_to_stay(story: Any, spark: Any) -> None:
+@judging(check)
+def test_without_zookeeper_only_a_runs_own_topics_are_known_to_stay(story: Any) -> Asks:
     story.commit(10, 1, 0, source="controller")
     says(story, 100, 2, 0)
     says(story, 200, 2)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     story.run["topics"] = {"t": {}}
-    assert judged(story, spark).counts == {"metadata-forgot": 1}
+    assert (yield story).counts == {"metadata-forgot": 1}
 
 
 # -- topics that are gone -------------------------------------------------------------------------
 
 
-@pytest.fixture
-def gone(calm: Any) -> Any:
-    return deleted(calm)
-
-
-def deleted(calm: Any) -> Any:
+def deleted(story: Any) -> Any:
     """Topic "old" lived on nodes 1 and 2, and was deleted in the middle of the faults."""
+    calm = calmed(story)
     topic = {"topic": "old", "what": "topic"}
     calm.add("zk_write", 8, step="created", replicas=[1, 3], zxid=5, **topic)
     calm.add("zk_write", 9, step="set", replicas=[1, 2], zxid=6, **topic)  # moved from 3 to 2
@@ -233,40 +221,44 @@ def deleted(calm: Any) -> Any:
     return calm
 
 
-def test_a_topic_that_goes_may_be_named_until_then(gone: Any, spark: Any) -> None:
+@judging(check, gone=deleted)
+def test_a_topic_that_goes_may_be_named_until_then(gone: Any) -> Asks:
     says(gone, 2_500, 1, 0, topic="old")
     says(gone, 3_001, 1, 0, topic="old", invoke_t=2_990)
-    assert judged(gone, spark).verdict([(gone.arm, 0)]) == (Verdict.VALID, [])
+    assert (yield gone).verdict([(gone.arm, 0)]) == (Verdict.VALID, [])
 
 
 def test_who_had_a_replica_knows_at_once(spark: Any) -> None:
     """The others hear of it when their turn comes."""
     wanted = {(1, 3_100): 1, (3, 3_100): 0, (3, 14_900): 0, (3, 15_100): 1}
-    cases = {f"{node} at {t}": deleted(calmed(Story())) for node, t in wanted}
+    cases = {f"{node} at {t}": deleted(Story()) for node, t in wanted}
     for (node, t), gone in zip(wanted, cases.values(), strict=True):
         says(gone, t, node, 0, topic="old")
     found = judged_together(spark, check, cases).values()
     assert [rules.get("metadata-still-names", 0) for rules, _ in found] == [*wanted.values()]
 
 
-def test_a_namesake_is_another_topic(gone: Any, spark: Any) -> None:
+@judging(check, gone=deleted)
+def test_a_namesake_is_another_topic(gone: Any) -> Asks:
     gone.commit(4_000, 1, 0, topic="old", commit_ms=4_000)
     says(gone, 4_100, 1, 0, topic="old")
-    assert not judged(gone, spark).counts
+    assert not (yield gone).counts
 
 
-def test_the_last_state_written_down_late_is_no_namesake(gone: Any, spark: Any) -> None:
+@judging(check, gone=deleted)
+def test_the_last_state_written_down_late_is_no_namesake(gone: Any) -> Asks:
     """What the watch had missed of the deleted topic comes at the end, with its own time."""
     gone.commit(LATE + 1_000, 1, 1, topic="old", commit_ms=1_500)
     says(gone, 3_100, 1, 0, topic="old")
-    assert judged(gone, spark).counts == {"metadata-still-names": 1}
+    assert (yield gone).counts == {"metadata-still-names": 1}
 
 
-def test_a_forger_may_bring_a_topic_back(gone: Any, spark: Any) -> None:
+@judging(check, gone=deleted)
+def test_a_forger_may_bring_a_topic_back(gone: Any) -> Asks:
     lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "error": 0}
     gone.add("forged", 3_050, node=1, topic="old", leader=1, leader_epoch=1, **lie)
     says(gone, 3_100, 1, 0, topic="old")
-    found = judged(gone, spark)
+    found = yield gone
     assert not found.counts
     assert [(e.rule, e.excuse) for e in found.excuses()] == [("metadata-still-names", "forged")]
 
@@ -274,66 +266,73 @@ def test_a_forger_may_bring_a_topic_back(gone: Any, spark: Any) -> None:
 # -- the controller -------------------------------------------------------------------------------
 
 
-def test_a_controller_that_nobody_elected(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_controller_that_nobody_elected(calm: Any) -> Asks:
     says(calm, 100, 2, 0, 1, controller_id=3)
-    assert judged(calm, spark).counts == {"controller-never-elected": 1}
+    assert (yield calm).counts == {"controller-never-elected": 1}
 
 
-def test_one_of_whose_election_only_zookeeper_tells(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_one_of_whose_election_only_zookeeper_tells(calm: Any) -> Asks:
     """It was stopped before it could say so."""
     office = {"zxid": 7, "step": "set"}
     calm.add("zk_write", 90, what="controller_epoch", controller_epoch=2, **office)
     calm.add("zk_write", 90, what="controller", node=3, **{**office, "step": "created"})
     elect(calm, 150, 1, 3)
     says(calm, 100, 2, 0, 1, controller_id=3)
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
 
 
 @pytest.mark.parametrize(("t", "n"), [(14_900, 0), (15_100, 1)])
-def test_a_controller_that_has_long_had_a_successor(calm: Any, spark: Any, t: int, n: int) -> None:
+@judging(check, calm=calmed)
+def test_a_controller_that_has_long_had_a_successor(calm: Any, t: int, n: int) -> Asks:
     elect(calm, 9_000, 2, 2)
     calm.rows["metadata"] = []
     for node in (1, 2):
         says(calm, LATE, node, 0, 1, controller_id=2)
     says(calm, t, 3, 0, 1, controller_id=1)
-    found = judged(calm, spark)
+    found = yield calm
     assert found.counts == ({"controller-superseded": 1} if n else {})
 
 
-def test_a_successor_is_not_forgotten(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_successor_is_not_forgotten(calm: Any) -> Asks:
     elect(calm, 1_000, 2, 2)
     elect(calm, 9_000, 1, 3)
     calm.rows["controller"][0]["node"] = 3
     says(calm, 500, 2, 0, 1, controller_id=3)
     says(calm, 1_100, 2, 0, 1, controller_id=2)
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
     says(calm, 1_200, 2, 0, 1, controller_id=3)
-    assert judged(calm, spark).counts == {"controller-went-back": 1}
+    assert (yield calm).counts == {"controller-went-back": 1}
     calm.add("node_event", 1_150, node=2, event="start")  # which forgets, and hears the old one
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
 
 
-def test_who_was_elected_again_is_no_ghost(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_who_was_elected_again_is_no_ghost(calm: Any) -> Asks:
     elect(calm, 1_000, 2, 2)
     elect(calm, 2_000, 1, 3)
     says(calm, 1_100, 3, 0, 1, controller_id=2)
     says(calm, 2_100, 3, 0, 1, controller_id=1)
-    assert not judged(calm, spark).counts
+    assert not (yield calm).counts
 
 
-def test_without_zookeeper_any_broker_is_named(story: Any, spark: Any) -> None:
+@judging(check)
+def test_without_zookeeper_any_broker_is_named(story: Any) -> Asks:
     story.commit(10, 1, 0, source="controller")
     elect(story, 5, 9, 1)
     says(story, 100, 2, 0, controller_id=3)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 # -- silence --------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_was_never_heard_is_named(calm: Any, spark: Any) -> None:
+@judging(check, calm=calmed)
+def test_a_broker_that_was_never_heard_is_named(calm: Any) -> Asks:
     calm.rows["metadata"] = [r for r in calm.rows["metadata"] if r["node"] != 2]
-    verdict, reasons = judged(calm, spark).verdict([(calm.arm, 0)])
+    verdict, reasons = (yield calm).verdict([(calm.arm, 0)])
     assert verdict is Verdict.UNKNOWN
     assert reasons == [f"{calm.arm}, trial 0: node 2 never answered a metadata read"]
 
