@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.witness import attach
 from checkers.promises.fencing import check
+from tests.checkers.together import Asks, judging
 
 pytestmark = pytest.mark.spark
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
@@ -23,29 +19,29 @@ def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-def test_refused_is_fine(story: Any, spark: Any) -> None:
+@judging(check)
+def test_refused_is_fine(story: Any) -> Asks:
     story.handled(100, 1, controller_epoch=5)
     story.handled(200, 1, controller_epoch=4, error=11)
     story.handled(300, 1, controller_epoch=4, broker_epoch=40, error=77)
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert found.arms[story.arm]["refused"] == {"11": 1, "77": 1}
 
 
-def test_an_older_controller_accepted(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_older_controller_accepted(story: Any, spark: Any) -> Asks:
     story.handled(100, 1, controller_epoch=5)
     story.handled(200, 1, controller_epoch=4)
-    history = story.history(spark)
-    found = check(history)
+    found = yield story
     assert found.counts == {"stale-controller-epoch-accepted": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(story.history(spark), found.findings)
     assert [e["controller_epoch"] for e in violation.events] == [5, 4]
 
 
 @pytest.mark.parametrize("why", ["other node", "concurrent", "restart", "refused newer"])
-def test_an_older_controller_that_nobody_had_succeeded_yet(
-    story: Any, spark: Any, why: str
-) -> None:
+@judging(check)
+def test_an_older_controller_that_nobody_had_succeeded_yet(story: Any, why: str) -> Asks:
     story.handled(100, 2 if why == "other node" else 1, controller_epoch=5,
                   error=77 if why == "refused newer" else 0)  # fmt: skip
     if why == "restart":
@@ -53,39 +49,41 @@ def test_an_older_controller_that_nobody_had_succeeded_yet(
     more = {"dequeue_t": 98} if why == "concurrent" else {}
     story.handled(200, 1, controller_epoch=4, **more)
     story.add("controller", 90, node=9, event="elected", controller_epoch=5)
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert found.arms[story.arm]["exposure"]["accepted"] == 1
 
 
 @pytest.mark.parametrize(("broker_epoch", "violations"), [(40, 1), (-1, 0), (60, 0), (50, 0)])
-def test_an_older_registration(story: Any, spark: Any, broker_epoch: int, violations: int) -> None:
+@judging(check)
+def test_an_older_registration(story: Any, broker_epoch: int, violations: int) -> Asks:
     story.handled(100, 1)
     story.handled(200, 1, broker_epoch=broker_epoch)
     expected = {"stale-broker-epoch-accepted": 1} if violations else {}
-    assert judged(story, spark).counts == expected
+    assert (yield story).counts == expected
 
 
-def test_a_registration_that_was_new_a_moment_ago(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_registration_that_was_new_a_moment_ago(story: Any) -> Asks:
     story.handled(100, 1, own_broker_epoch=40, broker_epoch=40)
     story.handled(200, 1, own_broker_epoch=50, broker_epoch=40)  # learnt while handling
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_an_older_leader_epoch(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_older_leader_epoch(story: Any) -> Asks:
     api = {"api": "LEADER_AND_ISR"}
     story.handled(100, 1, partitions=states(3), **api)
     story.handled(200, 1, partitions=states(3, 11), **api)  # equal: routine
     story.handled(300, 1, partitions=states(2, 11), **api)  # older, refused
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     story.handled(400, 1, partitions=states(2), **api)
-    assert judged(story, spark).counts == {"stale-leader-epoch-accepted": 1}
+    assert (yield story).counts == {"stale-leader-epoch-accepted": 1}
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_an_older_leader_epoch_after_a_deletion_begins_anew(
-    story: Any, spark: Any, asked: bool
-) -> None:
+@judging(check)
+def test_an_older_leader_epoch_after_a_deletion_begins_anew(story: Any, asked: bool) -> Asks:
     """Once a controller asked for it: the broker's own word for a stop is none."""
     story.handled(100, 1, api="LEADER_AND_ISR", partitions=states(3))
     if asked:
@@ -93,49 +91,54 @@ def test_an_older_leader_epoch_after_a_deletion_begins_anew(
         story.add("control_send", 140, node=9, to=1, api="STOP_REPLICA", partitions=gone)
     story.add("replica_stop", 150, node=1, leader_epoch=-2, delete=True)
     story.handled(200, 1, api="LEADER_AND_ISR", partitions=states(0))
-    counts = judged(story, spark).counts
+    counts = (yield story).counts
     assert counts == ({} if asked else {"stale-leader-epoch-accepted": 1})
 
 
-def test_stop_replica_is_fenced_too(story: Any, spark: Any) -> None:
+@judging(check)
+def test_stop_replica_is_fenced_too(story: Any) -> Asks:
     story.add("leader_change", 90, node=1, role="leader", leader=1, leader_epoch=4,
               controller_epoch=1)  # fmt: skip
     story.handled(200, 1, api="STOP_REPLICA", partitions=states(3, 74))
     story.handled(250, 1, api="STOP_REPLICA", partitions=states(-2))
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     story.rows["control_request"].pop()
     story.handled(300, 1, api="STOP_REPLICA", partitions=states(3))
     story.add("replica_stop", 298.5, node=1, leader_epoch=3, delete=False, correlation_id=300)
-    assert judged(story, spark).counts == {"stale-leader-epoch-accepted": 1}
+    assert (yield story).counts == {"stale-leader-epoch-accepted": 1}
 
 
-def test_a_forgers_view_counts_once_with_the_brokers(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_forgers_view_counts_once_with_the_brokers(story: Any) -> Asks:
     story.handled(100, 1, controller_epoch=5)
     story.handled(200, 1, controller_epoch=4)
     story.add("forged", 203, invoke_t=190, node=1, api="UPDATE_METADATA", error=0,
               controller_epoch=4, lie="stale_controller_epoch", correlation_id=200,
               client_id="c")  # fmt: skip
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == {"stale-controller-epoch-accepted": 1}
     assert found.arms[story.arm]["forged"] == {"stale_controller_epoch": {"0": 1}}
 
 
-def test_a_forger_alone_is_evidence_enough(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_forger_alone_is_evidence_enough(story: Any) -> Asks:
     for t, epoch in ((100, 15), (200, 5)):
         story.add("forged", t, node=1, api="UPDATE_METADATA", error=0, controller_epoch=epoch,
                   lie="x", correlation_id=t)  # fmt: skip
-    assert judged(story, spark).counts == {"stale-controller-epoch-accepted": 1}
+    assert (yield story).counts == {"stale-controller-epoch-accepted": 1}
 
 
-def test_nothing_to_judge_is_unknown(story: Any, spark: Any) -> None:
-    assert judged(story, spark).verdict()[0] == "unknown"
+@judging(check)
+def test_nothing_to_judge_is_unknown(story: Any) -> Asks:
+    assert (yield story).verdict()[0] == "unknown"
 
 
 @pytest.mark.parametrize(("error_ms", "certain"), [(10, True), (60, False)])
+@judging(check)
 def test_times_with_an_error_must_be_apart_by_more_than_it(
-    story: Any, spark: Any, error_ms: int, certain: bool
-) -> None:
+    story: Any, error_ms: int, certain: bool
+) -> Asks:
     """Rows read from log files: 100 and 200 ms, each off by as much as said."""
     for t, controller_epoch in ((100, 5), (200, 4)):
         story.handled(t, 1, controller_epoch=controller_epoch, error_ns=error_ms * 1_000_000)
-    assert bool(judged(story, spark).counts) is certain
+    assert bool((yield story).counts) is certain

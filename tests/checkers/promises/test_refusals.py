@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.refusals import check
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
@@ -22,43 +18,53 @@ def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-def test_refused_but_applied(story: Any, spark: Any) -> None:
+def answered(story: Any) -> Any:
+    """Among those that were answered alike: what may be wrong is looked for by the answers of a
+    whole history, so that others' would have it found."""
+    requests = story.rows["control_request"]
+    parts = {(row["api"], part["error"]) for row in requests for part in row["partitions"]}
+    return apart(story, (frozenset(row["error"] for row in requests), frozenset(parts)))
+
+
+@judging(check)
+def test_refused_but_applied(story: Any) -> Asks:
     story.handled(200, 1, controller_epoch=4, error=11, partitions=states(1, 11))
     change = {"node": 1, "leader": 2, "leader_epoch": 1, "correlation_id": 200}
     story.add("metadata_update", 198.5, **change)
-    assert judged(story, spark).counts == {"refused-but-applied": 1}
+    assert (yield answered(story)).counts == {"refused-but-applied": 1}
     # ... unless somebody else's request with the same number was being handled.
     story.handled(200, 1, client_id="other", partitions=states(1))
-    assert not judged(story, spark).counts
+    assert not (yield answered(story)).counts
 
 
-def test_a_change_is_tied_to_its_request_within_the_errors(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_change_is_tied_to_its_request_within_the_errors(story: Any) -> Asks:
     """Of two requests with one number the accepted one explains the change, were it only near."""
     asked = {"api": "LEADER_AND_ISR", "correlation_id": 7, "error_ns": 2_000_000}
     story.handled(100, 1, **asked, partitions=states(1))
     story.handled(105, 1, **asked, client_id="forger", partitions=states(0, error=11))
     story.add("leader_change", 102.5, node=1, role="leader", leader=1, leader_epoch=1,
               controller_epoch=1, correlation_id=7, error_ns=2_000_000)  # fmt: skip
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("error", "broken"), [(11, 0), (77, 0), (29, 0), (-1, 1), (3, 1)])
-def test_an_older_controller_is_refused_with_11(
-    story: Any, spark: Any, error: int, broken: int
-) -> None:
+@judging(check)
+def test_an_older_controller_is_refused_with_11(story: Any, error: int, broken: int) -> Asks:
     """Or with 77, if that was older as well: its own rule tells."""
     story.handled(100, 1, controller_epoch=5)
     story.handled(200, 1, controller_epoch=4, error=error)
-    assert judged(story, spark).counts.get("refused-with-wrong-error", 0) == broken
+    found = yield answered(story) if broken else story
+    assert found.counts.get("refused-with-wrong-error", 0) == broken
 
 
 @pytest.mark.parametrize(("error", "broken"), [(77, 0), (11, 1), (-1, 1)])
-def test_an_older_registration_is_refused_with_77(
-    story: Any, spark: Any, error: int, broken: int
-) -> None:
+@judging(check)
+def test_an_older_registration_is_refused_with_77(story: Any, error: int, broken: int) -> Asks:
     story.handled(100, 1, controller_epoch=5)
     story.handled(200, 1, controller_epoch=4, broker_epoch=40, error=error)
-    assert judged(story, spark).counts.get("refused-with-wrong-error", 0) == broken
+    found = yield answered(story) if broken else story
+    assert found.counts.get("refused-with-wrong-error", 0) == broken
 
 
 @pytest.mark.parametrize(
@@ -72,12 +78,14 @@ def test_an_older_registration_is_refused_with_77(
         ("STOP_REPLICA", 11, 1),
     ],
 )
+@judging(check)
 def test_a_partition_with_an_older_leader_epoch(
-    story: Any, spark: Any, api: str, error: int, broken: int
-) -> None:
+    story: Any, api: str, error: int, broken: int
+) -> Asks:
     story.handled(100, 1, api="LEADER_AND_ISR", partitions=states(3))
     story.handled(200, 1, api=api, partitions=states(2, error))
-    assert judged(story, spark).counts.get("refused-with-wrong-error", 0) == broken
+    found = yield answered(story) if broken else story
+    assert found.counts.get("refused-with-wrong-error", 0) == broken
 
 
 def registered(story: Any, t: float, broker_epoch: int, node: int = 1) -> None:
@@ -89,28 +97,32 @@ def registered(story: Any, t: float, broker_epoch: int, node: int = 1) -> None:
     ("broker_epoch", "broken"),
     [(40, 0), (50, 1), (60, 1)],  # KAFKA-9839 refuses the newer
 )
+@judging(check)
 def test_a_registration_that_is_current_is_not_refused(
-    story: Any, spark: Any, broker_epoch: int, broken: int
-) -> None:
+    story: Any, broker_epoch: int, broken: int
+) -> Asks:
     registered(story, 10, 40)
     registered(story, 50, 50)
     registered(story, 60, 99, node=2)  # somebody else's
     own = {"own_broker_epoch": broker_epoch + 1}  # whatever it says of itself
     story.handled(10_000, 1, broker_epoch=broker_epoch, error=77, **own)
-    assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
+    found = yield answered(story) if broken else story
+    assert found.counts.get("current-epoch-refused", 0) == broken
 
 
-def test_a_broker_knows_of_its_registration_before_the_watch(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_broker_knows_of_its_registration_before_the_watch(story: Any) -> Asks:
     registered(story, 10, 40)
     registered(story, 10_500, 50)
     story.handled(10_000, 1, broker_epoch=40, error=77)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("believed", "broken"), [(None, 1), (0, 0), (11, 2)])
+@judging(check)
 def test_a_controller_that_is_current_is_not_refused(
-    story: Any, spark: Any, believed: int | None, broken: int
-) -> None:
+    story: Any, believed: int | None, broken: int
+) -> Asks:
     """Unless somebody from the future was believed before. (Who was not is newer than all, too.)"""
     for t, epoch in ((10, 1), (20, 2)):
         story.add("controller", t, node=9, event="elected", controller_epoch=epoch)
@@ -119,13 +131,15 @@ def test_a_controller_that_is_current_is_not_refused(
                   controller_epoch=12, correlation_id=1, client_id="f")  # fmt: skip
     story.handled(10_000, 1, controller_epoch=1, error=11)
     story.handled(10_010, 1, controller_epoch=2, error=11)
-    assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
+    found = yield answered(story) if broken else story
+    assert found.counts.get("current-epoch-refused", 0) == broken
 
 
-def test_where_nobody_tells_the_true_epochs_that_is_said(story: Any, spark: Any) -> None:
+@judging(check)
+def test_where_nobody_tells_the_true_epochs_that_is_said(story: Any) -> Asks:
     story.handled(10_000, 1, controller_epoch=2, error=11)
     story.handled(10_010, 1, error=77)
-    found = judged(story, spark)
+    found = yield answered(story)
     assert not found.counts
     assert len(found.not_judged) == 2
 
@@ -142,9 +156,8 @@ def test_where_nobody_tells_the_true_epochs_that_is_said(story: Any, spark: Any)
         ("later", 1),
     ],
 )
-def test_a_leader_epoch_that_is_newer_is_not_refused(
-    story: Any, spark: Any, why: str, broken: int
-) -> None:
+@judging(check)
+def test_a_leader_epoch_that_is_newer_is_not_refused(story: Any, why: str, broken: int) -> Asks:
     api = {"api": "LEADER_AND_ISR"}
     story.handled(100, 1, partitions=states(3), **api)
     epoch = {"equal": 3, "older": 2, "restart": 3, "shuts down": 3}.get(why, 4)
@@ -156,7 +169,8 @@ def test_a_leader_epoch_that_is_newer_is_not_refused(
     story.handled(200, 1, partitions=states(epoch, 11), **api)
     if why == "later":
         story.handled(300, 1, partitions=states(4), **api)
-    assert judged(story, spark).counts.get("current-epoch-refused", 0) == broken
+    found = yield answered(story) if broken else story
+    assert found.counts.get("current-epoch-refused", 0) == broken
 
 
 @pytest.mark.parametrize(
@@ -174,14 +188,15 @@ def test_a_leader_epoch_that_is_newer_is_not_refused(
         (0, 41, 1),
     ],
 )
+@judging(check)
 def test_a_controllers_request_does_not_fail(
-    story: Any, spark: Any, error: int, of_partition: int, broken: int
-) -> None:
+    story: Any, error: int, of_partition: int, broken: int
+) -> Asks:
     request = {"api": "LEADER_AND_ISR", "correlation_id": 9, "controller_epoch": 1}
     story.add("control_send", 90, node=9, to=1, attempt=1, partitions=[], **request)
     story.handled(100, 1, error=error, partitions=states(1, of_partition), **request)
     story.handled(110, 1, error=-1, api="LEADER_AND_ISR", client_id="somebody", controller_id=7)
-    assert judged(story, spark).counts.get("failed-in-handling", 0) == broken
+    assert (yield story).counts.get("failed-in-handling", 0) == broken
 
 
 @pytest.mark.parametrize(
@@ -198,9 +213,10 @@ def test_a_controllers_request_does_not_fail(
         (3, "another is a replica", 0, 0),
     ],
 )
+@judging(check)
 def test_an_error_has_a_reason_that_another_tells(
-    story: Any, spark: Any, error: int, how: str, broken: int, unknown: int
-) -> None:
+    story: Any, error: int, how: str, broken: int, unknown: int
+) -> Asks:
     request = {"api": "LEADER_AND_ISR", "correlation_id": 9, "controller_epoch": 1}
     story.add("control_send", 90, node=9, to=1, attempt=1, partitions=[], **request)
     whole = error if how == "an authorizer" else 0
@@ -216,7 +232,7 @@ def test_an_error_has_a_reason_that_another_tells(
         story.add("zk_write", 1, zxid=1, what="topic", step="created", replicas=held)
     if how == "it was a replica":
         story.add("zk_write", 2, zxid=2, what="topic", step="set", replicas=[2, 3])
-    found = judged(story, spark)
+    found = yield story
     assert found.counts.get("failed-in-handling", 0) == broken
     assert len(found.unknowns) == unknown
 
@@ -249,7 +265,8 @@ def registration(story: Any, t: float, node: int, step: str = "created") -> None
         ("it is the leader", 1),
     ],
 )
-def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: int) -> None:
+@judging(check)
+def test_what_was_accepted_is_applied(story: Any, how: str, broken: int) -> Asks:
     state = states(1, 11 if how == "refused" else 0)
     state[0]["leader"] = {"without a leader": -1, "it is the leader": 1}.get(how, 2)
     for node in (1, 2):
@@ -281,7 +298,7 @@ def test_what_was_accepted_is_applied(story: Any, spark: Any, how: str, broken: 
         story.rows["leader_change"][0]["node"] = 3
     if how in ("applied", "another epoch applied"):
         story.add("leader_change", 98.5, leader_epoch=1 if how == "applied" else 0, **role)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts.get("accepted-but-not-applied", 0) == broken
     excused = {"its leader is gone", "its leader was just gone", "the watch saw its leader go"}
     excused |= {"it waited, and its leader was gone when it was decided"}
