@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises.records import ORDERED, check
+from tests.checkers.together import Asks, judging
 
 pytestmark = pytest.mark.spark
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def sends(story: Any, delivery: str | None, process: str = "p") -> None:
@@ -22,12 +18,13 @@ def sends(story: Any, delivery: str | None, process: str = "p") -> None:
     story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
 
 
-def test_a_sound_history(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_sound_history(story: Any) -> Asks:
     sends(story, "idempotent")
     for value in range(10):
         story.produce(5 + value, value, value, acks=-1)
     story.final_log({v: v for v in range(10)})
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[story.arm, 0, ORDERED] == 10
 
@@ -42,13 +39,12 @@ def test_a_sound_history(story: Any, spark: Any) -> None:
         (None, 300, None),  # a retry: lawful without idempotence
     ],
 )
-def test_twice_in_the_log(
-    story: Any, spark: Any, delivery: str | None, took_ms: int, rule: str | None
-) -> None:
+@judging(check)
+def test_twice_in_the_log(story: Any, delivery: str | None, took_ms: int, rule: str | None) -> Asks:
     sends(story, delivery)
     story.produce(500, 7, 0, invoke_t=500 - took_ms)
     story.final_log({0: 7, 1: 7})
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({rule: 1} if rule else {})
     assert found.arms[story.arm]["duplicates"] == 1
 
@@ -64,24 +60,26 @@ def test_twice_in_the_log(
         ("idempotent", 300, (1, 2), "idempotent-duplicate"),
     ],
 )
+@judging(check)
 def test_once_with_each_leader(
-    story: Any, spark: Any, delivery: str, took_ms: int, epochs: tuple[int, ...], rule: str | None
-) -> None:
+    story: Any, delivery: str, took_ms: int, epochs: tuple[int, ...], rule: str | None
+) -> Asks:
     """What librdkafka does without retries, when a demoted leader refuses what it has appended."""
     sends(story, delivery)
     story.produce(500, 7, len(epochs) - 1, acks=-1, invoke_t=500 - took_ms)
     for offset, leader_epoch in enumerate(epochs):
         story.add("log_read", 90_000, node=1, offset=offset, value=7, leader_epoch=leader_epoch)
     story.final_log({})
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({rule: 1} if rule else {})
     assert found.arms[story.arm]["duplicates"] == 1
 
 
 @pytest.mark.parametrize(("lives", "broken"), [((0, 1), 0), ((0, 0), 1), ((0, 0, 1), 1)])
+@judging(check)
 def test_an_idempotent_producer_that_begins_a_new_epoch(
-    story: Any, spark: Any, lives: tuple[int, ...], broken: int
-) -> None:
+    story: Any, lives: tuple[int, ...], broken: int
+) -> Asks:
     """It may send again what is there in its old one: no broker can know."""
     sends(story, "idempotent")
     for value in (7, 8):
@@ -91,19 +89,20 @@ def test_an_idempotent_producer_that_begins_a_new_epoch(
             at = {"offset": 2 * offset + value - 7, "value": value, "leader_epoch": offset}
             story.add("log_read", 90_000, node=1, producer_epoch=life, **at)
     story.final_log({})
-    found = judged(story, spark)
+    found = yield story
     assert found.counts.get("idempotent-duplicate", 0) == 2 * broken
     assert found.counts.get("idempotent-reordered", 0) == broken
 
 
 @pytest.mark.parametrize(("took_ms", "broken"), [(5, 1), (300, 0)])
+@judging(check)
 def test_a_second_try_may_fail_after_the_first_has_landed(
-    story: Any, spark: Any, took_ms: int, broken: int
-) -> None:
+    story: Any, took_ms: int, broken: int
+) -> Asks:
     sends(story, "once-a-leader")
     story.produce(500, 7, None, acks=-1, type="fail", error=19, invoke_t=500 - took_ms)
     story.final_log({0: 7})
-    assert judged(story, spark).counts.get("failed-write-visible", 0) == broken
+    assert (yield story).counts.get("failed-write-visible", 0) == broken
 
 
 @pytest.mark.parametrize(
@@ -115,9 +114,8 @@ def test_a_second_try_may_fail_after_the_first_has_landed(
         (503, 0),  # by the clock's error it may, too
     ],
 )
-def test_it_failed_although_its_leader_led_on(
-    story: Any, spark: Any, next_ms: int | None, broken: int
-) -> None:
+@judging(check)
+def test_it_failed_although_its_leader_led_on(story: Any, next_ms: int | None, broken: int) -> Asks:
     sends(story, "once-a-leader")
     story.commit(10, 1, 0, commit_ms=10)
     if next_ms is not None:
@@ -126,7 +124,7 @@ def test_it_failed_although_its_leader_led_on(
     story.final_log({0: 7})
     if next_ms == 503:
         story.run["clock"]["error_ns"] = 2_000_000
-    assert judged(story, spark).counts == ({"failed-write-visible": 1} if broken else {})
+    assert (yield story).counts == ({"failed-write-visible": 1} if broken else {})
 
 
 @pytest.mark.parametrize(
@@ -142,9 +140,8 @@ def test_it_failed_although_its_leader_led_on(
         (19, "", 0, 0),
     ],
 )
-def test_refused_for_nothing(
-    story: Any, spark: Any, error: int, how: str, broken: int, unknown: int
-) -> None:
+@judging(check)
+def test_refused_for_nothing(story: Any, error: int, how: str, broken: int, unknown: int) -> Asks:
     story.produce(500, 7, 0)
     story.produce(510, 8, None, type="info" if error in (-1, 6, 56) else "fail", error=error)
     story.final_log({0: 7})
@@ -152,59 +149,65 @@ def test_refused_for_nothing(
         story.run["settings"] = {"overrides": {"authorizer.class.name": "kafka.Acl"}}
     if how == "disk":
         story.add("fault", 20, fault="disk-full", id="d", nodes=[1])
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({"refused-for-nothing": 1} if broken else {})
     assert len(found.unknowns) == unknown
 
 
 @pytest.mark.parametrize(("read_ms", "broken"), [(480, 1), (495, 0)])
-def test_read_before_it_was_sent(story: Any, spark: Any, read_ms: int, broken: int) -> None:
+@judging(check)
+def test_read_before_it_was_sent(story: Any, read_ms: int, broken: int) -> Asks:
     story.produce(500, 7, 0, invoke_t=490)
     story.add("fetch", read_ms, offset=0, value=7, process="c")
     story.add("fetch", 600, offset=0, value=7, process="d")
     story.final_log({0: 7})
-    assert judged(story, spark).counts == ({"read-before-sent": 1} if broken else {})
+    assert (yield story).counts == ({"read-before-sent": 1} if broken else {})
 
 
-def test_twice_in_two_partitions(story: Any, spark: Any) -> None:
+@judging(check)
+def test_twice_in_two_partitions(story: Any) -> Asks:
     sends(story, "once")
     story.produce(500, 7, 0)
     story.final_log({0: 7})
     story.final_log({0: 7}, partition=1)
-    assert judged(story, spark).counts == {"duplicate-append": 1, "misplaced": 1}
+    assert (yield story).counts == {"duplicate-append": 1, "misplaced": 1}
 
 
-def test_twice_in_a_followers_log_is_its_own_affair(story: Any, spark: Any) -> None:
+@judging(check)
+def test_twice_in_a_followers_log_is_its_own_affair(story: Any) -> Asks:
     sends(story, "once")
     story.produce(500, 7, 0)
     story.final_log({0: 7})
     story.final_log({0: 7, 1: 7}, 2, leader=False)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_what_nobody_knows_the_end_of_may_have_landed_once(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_nobody_knows_the_end_of_may_have_landed_once(story: Any) -> Asks:
     sends(story, "once")
     for value in (1, 2):
         story.produce(500, value, None, type="info", failure="timeout")
     story.final_log({0: 1, 1: 2, 2: 2})
-    assert judged(story, spark).counts == {"duplicate-append": 1}
+    assert (yield story).counts == {"duplicate-append": 1}
 
 
 @pytest.mark.parametrize(
     ("delivery", "took_ms", "broken"), [("once", 400, 1), (None, 5, 1), (None, 400, 0)]
 )
+@judging(check)
 def test_a_certain_failure_that_landed(
-    story: Any, spark: Any, delivery: str | None, took_ms: int, broken: int
-) -> None:
+    story: Any, delivery: str | None, took_ms: int, broken: int
+) -> Asks:
     sends(story, delivery)
     begun = {"invoke_t": 500 - took_ms}
     story.produce(500, 1, None, type="fail", error=10, **begun)
     story.produce(500, 2, None, type="fail", error=6, **begun)  # NOT_LEADER is never certain
     story.final_log({0: 1, 1: 2})
-    assert judged(story, spark).counts.get("failed-write-visible", 0) == broken
+    assert (yield story).counts.get("failed-write-visible", 0) == broken
 
 
-def test_a_certain_failure_that_a_consumer_was_given(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_certain_failure_that_a_consumer_was_given(story: Any) -> Asks:
     """Wherever it is now."""
     sends(story, "once")
     story.produce(10, 1, None, type="fail", error=19)
@@ -212,25 +215,25 @@ def test_a_certain_failure_that_a_consumer_was_given(story: Any, spark: Any) -> 
     for value in (1, 2):
         story.add("fetch", 20, offset=value, value=value, poll=value, process="c")
     story.final_log({0: 9})
-    assert judged(story, spark).counts == {"failed-write-read": 1}
+    assert (yield story).counts == {"failed-write-read": 1}
 
 
 @pytest.mark.parametrize(("delivery", "broken"), [("idempotent", 1), ("once", 0), (None, 0)])
-def test_an_idempotent_producers_order(
-    story: Any, spark: Any, delivery: str | None, broken: int
-) -> None:
+@judging(check)
+def test_an_idempotent_producers_order(story: Any, delivery: str | None, broken: int) -> Asks:
     sends(story, delivery)
     for value in (1, 2, 3):
         story.produce(500, value, None)
     story.produce(500, 0, None, process="another")
     story.final_log({0: 1, 1: 3, 2: 0, 3: 2})
-    assert judged(story, spark).counts.get("idempotent-reordered", 0) == broken
+    assert (yield story).counts.get("idempotent-reordered", 0) == broken
 
 
-def test_nobodys_records_are_counted(story: Any, spark: Any) -> None:
+@judging(check)
+def test_nobodys_records_are_counted(story: Any) -> Asks:
     story.produce(500, 1, 0)
     story.final_log({0: 1, 1: 77})
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert found.arms[story.arm]["foreign_records"] == 1
 
@@ -263,16 +266,18 @@ SENT_MS = 1_004_005
         (SENT_MS, -1, False),
     ],
 )
-def test_append_times(story: Any, spark: Any, told_ms: int, stored_ms: int, wrong: bool) -> None:
+@judging(check)
+def test_append_times(story: Any, told_ms: int, stored_ms: int, wrong: bool) -> Asks:
     stamped(story, told_ms=told_ms, stored_ms=stored_ms)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({"append-time-wrong": 1} if wrong else {})
 
 
-def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any, spark: Any) -> None:
+@judging(check)
+def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any) -> Asks:
     stamped(story, told_ms=SENT_MS + 60_000, stored_ms=SENT_MS + 60_000)
     del story.run["clock"]
-    assert judged(story, spark).counts == {}
+    assert (yield story).counts == {}
 
 
 # ---- records that are not what they were ---------------------------------------------------------
@@ -307,7 +312,8 @@ def whole(story: Any, *, closed: bool = True, named: bool = True) -> None:
         ("failed before it had a partition", None),
     ],
 )
-def test_a_record_is_what_it_was(story: Any, spark: Any, how: str, rule: str | None) -> None:
+@judging(check)
+def test_a_record_is_what_it_was(story: Any, how: str, rule: str | None) -> Asks:
     whole(story, closed="did not end" not in how, named="not named" not in how)
     produced, read = story.rows["produce"][0], story.rows["fetch"][0]
     if how.startswith("phantom"):
@@ -322,12 +328,13 @@ def test_a_record_is_what_it_was(story: Any, spark: Any, how: str, rule: str | N
         produced |= {"partition": 1, "type": "info", "offset": None}
     if how == "failed before it had a partition":
         produced |= {"partition": None, "type": "info", "offset": None}
-    assert judged(story, spark).counts == ({rule: 1} if rule else {})
+    assert (yield story).counts == ({rule: 1} if rule else {})
 
 
-def test_a_value_offered_twice_is_unknown(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_value_offered_twice_is_unknown(story: Any) -> Asks:
     whole(story)
     story.produce(500, 7, 0, acks=-1)
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert "1 values were offered twice, the first 7" in found.unknowns[0]

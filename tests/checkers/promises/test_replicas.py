@@ -6,63 +6,64 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises.replicas import COMPARED, check
 from tests.checkers.conftest import Story, judged_together
+from tests.checkers.together import Asks, judging
 
 pytestmark = pytest.mark.spark
 THREE = {0: 1, 1: 2, 2: 3}
 
 
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
-
-
-def test_a_sound_history(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_sound_history(story: Any) -> Asks:
     story.commit(1, 1, 0)
     for node in (1, 2, 3):
         story.final_log(THREE, node, leader=node == 1)
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.arms[story.arm]["replicas"] == 3
     assert found.evidence[story.arm, 0, COMPARED] == 9
 
 
-def test_replicas_that_differ_below_the_high_watermark(story: Any, spark: Any) -> None:
+@judging(check)
+def test_replicas_that_differ_below_the_high_watermark(story: Any) -> Asks:
     story.final_log(THREE)
     story.final_log({0: 1, 1: 9, 2: 8}, 2, leader=False)
-    assert judged(story, spark).counts == {"replica-differs": 2}
+    assert (yield story).counts == {"replica-differs": 2}
 
 
-def test_the_same_value_in_another_epoch_differs_too(story: Any, spark: Any) -> None:
+@judging(check)
+def test_the_same_value_in_another_epoch_differs_too(story: Any) -> Asks:
     story.final_log({0: 1})
     story.final_log({0: 1}, 2, leader=False, leader_epoch=3)
-    assert judged(story, spark).counts == {"replica-differs": 1}
+    assert (yield story).counts == {"replica-differs": 1}
 
 
 @pytest.mark.parametrize("name", ["producer_epoch", "append_time_ms", "leader_epoch"])
 @pytest.mark.parametrize(("one", "other"), [(3, 4), (3, None), (None, None)])
+@judging(check)
 def test_a_batch_is_copied_as_it_is(
-    story: Any, spark: Any, name: str, one: int | None, other: int | None
-) -> None:
+    story: Any, name: str, one: int | None, other: int | None
+) -> Asks:
     story.final_log({0: 1})
     story.final_log({0: 1}, 2, leader=False)
     for row, value in zip(story.rows["log_read"], (one, other), strict=True):
         row[name] = value
-    assert judged(story, spark).counts == ({} if one == other else {"replica-differs": 1})
+    assert (yield story).counts == ({} if one == other else {"replica-differs": 1})
 
 
 @pytest.mark.parametrize(
     ("end", "mark", "broken"), [(5, 6, 1), (5, 5, 0), (5, None, 0), (-1, 0, 0)]
 )
+@judging(check)
 def test_a_high_watermark_beyond_the_end(
-    story: Any, spark: Any, end: int, mark: int | None, broken: int
-) -> None:
+    story: Any, end: int, mark: int | None, broken: int
+) -> Asks:
     story.final_log(THREE)
     own = {"role": "leader", "leader": 3, "leader_epoch": 0}
     story.add("leader_change", 5, node=3, log_end_offset=end, high_watermark=mark, **own)
-    counts = judged(story, spark).counts
+    counts = (yield story).counts
     assert counts == ({"high-watermark-beyond-end": 1} if broken else {})
 
 
@@ -127,7 +128,8 @@ def test_nobody_calls_committed_what_others_in_sync_lack(ahead: Any, name: str) 
         ("gone, and read", "a log of d-0 was read, whose topic is gone"),
     ],
 )
-def test_topics_that_were_deleted(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(check)
+def test_topics_that_were_deleted(story: Any, how: str, says: str) -> Asks:
     story.final_log(THREE)
     story.final_log(THREE, 2, leader=False)
     story.commit(1, 1, 0, isr=[1, 2])
@@ -141,37 +143,38 @@ def test_topics_that_were_deleted(story: Any, spark: Any, how: str, says: str) -
         story.add("topic_deletion", 20, topic="d", step="gone")
     if how == "gone, and read":
         story.final_log({}, topic="d")
-    found = " | ".join(judged(story, spark).unknowns)
+    found = " | ".join((yield story).unknowns)
     assert bool(found) == bool(says)
     assert says in found
 
 
 @pytest.mark.parametrize(("isr", "broken"), [([1], 0), ([1, 2], 1)])
+@judging(check)
 def test_beyond_a_replicas_own_high_watermark_it_may_differ(
-    story: Any, spark: Any, isr: list[int], broken: int
-) -> None:
+    story: Any, isr: list[int], broken: int
+) -> Asks:
     """Unless it is in sync: then it must have what was committed, whatever it says of itself."""
     story.commit(1, 1, 0, isr=isr)
     story.final_log(THREE)
     story.final_log({0: 1, 1: 9, 2: 8}, 2, leader=False, high_watermark=0)
-    counts = judged(story, spark).counts
+    counts = (yield story).counts
     assert bool(counts.get("replica-differs")) == bool(broken)
     assert bool(counts.get("high-watermark-behind")) == bool(broken)
 
 
-def test_what_zookeeper_took_with_it_nobody_owes(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_zookeeper_took_with_it_nobody_owes(story: Any) -> Asks:
     story.commit(1, 1, 0)
     story.final_log(THREE)
     story.final_log(THREE, 2, leader=False, high_watermark=1)
-    assert judged(story, spark).counts == {"high-watermark-behind": 1}
+    assert (yield story).counts == {"high-watermark-behind": 1}
     story.add("infra", 50, component="zookeeper", reason="died")
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("torn", "excused"), [(1, True), (3, False)])
-def test_a_torn_log_excuses_what_its_node_alone_had(
-    torn: int, excused: bool, story: Any, spark: Any
-) -> None:
+@judging(check)
+def test_a_torn_log_excuses_what_its_node_alone_had(torn: int, excused: bool, story: Any) -> Asks:
     """Node 1 was once all of the in-sync set; a node that was not may not spoil anything."""
     story.add("fault", 5, fault="torn-tail", id="x", phase="injected", nodes=[torn])
     story.commit(1, 2, 0)
@@ -180,83 +183,87 @@ def test_a_torn_log_excuses_what_its_node_alone_had(
     story.commit(9, 1, 2, partition_epoch=3)
     story.final_log({0: 1, 1: 2})
     story.final_log({0: 1, 1: 1}, 3, leader=False)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({} if excused else {"replica-differs": 1})
     assert bool(found.excused) == excused
 
 
-def test_a_hole_in_a_replica(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_hole_in_a_replica(story: Any) -> Asks:
     story.final_log({v: v for v in range(6)})
     story.final_log({v: v for v in range(6) if v != 3}, 2, leader=False)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == {"replica-hole": 1}
     assert "the first at offset 3" in found.findings[0].says
 
 
-def test_a_replica_that_lost_its_head_has_lost_records(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_replica_that_lost_its_head_has_lost_records(story: Any) -> Asks:
     story.final_log({v: v for v in range(6)})
     story.final_log({v: v for v in range(2, 6)}, 2, leader=False, log_start_offset=2)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == {"replica-hole": 2}
     assert "the first at offset 0" in found.findings[0].says
 
 
 @pytest.mark.parametrize(("configs", "lacking"), [({"retention.ms": "1000"}, 2), ({}, 6)])
+@judging(check)
 def test_what_the_leader_has_purged_nobody_needs(
-    story: Any, spark: Any, configs: dict[str, str], lacking: int
-) -> None:
+    story: Any, configs: dict[str, str], lacking: int
+) -> Asks:
     """Where records may expire. Where they may not, each log that begins late has lost its head."""
     story.run["topics"] = {"t": {"configs": configs}}
     story.final_log({v: v for v in range(2, 6)}, log_start_offset=2)
     story.final_log({v: v for v in range(4, 6)}, 2, leader=False, log_start_offset=4)
     story.final_log({v: v for v in range(6)}, 3, leader=False)
-    assert judged(story, spark).counts == {"replica-hole": lacking}
+    assert (yield story).counts == {"replica-hole": lacking}
 
 
 @pytest.mark.parametrize(("isr", "broken"), [([1, 2], 1), ([1], 0)])
-def test_an_in_sync_replica_whose_log_is_empty(
-    story: Any, spark: Any, isr: list[int], broken: int
-) -> None:
+@judging(check)
+def test_an_in_sync_replica_whose_log_is_empty(story: Any, isr: list[int], broken: int) -> Asks:
     story.commit(1, 1, 0, isr=isr)
     story.final_log(THREE)
     story.final_log({}, 2, leader=False)
-    found = judged(story, spark).counts
+    found = (yield story).counts
     assert found.get("replica-hole", 0) == 3 * broken
 
 
-def test_the_leader_has_no_holes_either(story: Any, spark: Any) -> None:
+@judging(check)
+def test_the_leader_has_no_holes_either(story: Any) -> Asks:
     story.final_log({0: 1, 1: 2, 3: 4})
     story.final_log({0: 1, 1: 2, 3: 4}, 2, leader=False)
-    assert judged(story, spark).counts == {"replica-hole": 2}  # each of its own log
+    assert (yield story).counts == {"replica-hole": 2}  # each of its own log
 
 
 @pytest.mark.parametrize(
     ("witness", "hw", "broken"),
     [("read", 2, 1), ("read", 3, 0), ("acked", 2, 1), ("acks=1", 2, 0), (None, 0, 0)],
 )
+@judging(check)
 def test_a_high_watermark_below_what_was_read_or_promised(
-    story: Any, spark: Any, witness: str | None, hw: int, broken: int
-) -> None:
+    story: Any, witness: str | None, hw: int, broken: int
+) -> Asks:
     if witness == "read":
         story.add("fetch", 10, offset=2, value=3, poll=1, process="c")
     elif witness is not None:
         story.produce(10, 3, 2, acks=1 if witness == "acks=1" else -1)
     story.final_log(THREE, high_watermark=hw)
     story.final_log(THREE, 2, leader=False, high_watermark=hw)
-    assert judged(story, spark).counts.get("high-watermark-went-back", 0) == broken
+    assert (yield story).counts.get("high-watermark-went-back", 0) == broken
 
 
-def test_what_was_read_is_compared_although_the_high_watermark_went_back(
-    story: Any, spark: Any
-) -> None:
+@judging(check)
+def test_what_was_read_is_compared_although_the_high_watermark_went_back(story: Any) -> Asks:
     story.commit(1, 1, 0)
     story.add("fetch", 10, offset=2, value=3, poll=1, process="c")
     story.final_log(THREE, high_watermark=0)
     story.final_log({0: 1, 1: 2, 2: 9}, 2, leader=False, high_watermark=0)
-    assert judged(story, spark).counts["replica-differs"] == 1
+    assert (yield story).counts["replica-differs"] == 1
 
 
-def test_leader_epochs_that_fall_along_a_log(story: Any, spark: Any) -> None:
+@judging(check)
+def test_leader_epochs_that_fall_along_a_log(story: Any) -> Asks:
     for node in (1, 2):
         for offset, epoch in enumerate((0, 2, 1 if node == 2 else 2)):
             story.add("log_read", 90_000, node=node, offset=offset, value=offset,
@@ -264,35 +271,38 @@ def test_leader_epochs_that_fall_along_a_log(story: Any, spark: Any) -> None:
         story.add("log_end", 90_000, node=node, log_start_offset=0, log_end_offset=3,
                   high_watermark=2, is_leader=node == 1)  # fmt: skip
     # Beyond the high watermark logs may differ; no log may fall back, wherever.
-    assert judged(story, spark).counts == {"epochs-out-of-order": 1}
+    assert (yield story).counts == {"epochs-out-of-order": 1}
     for row in story.rows["log_end"]:
         row["high_watermark"] = 3
-    assert judged(story, spark).counts == {"epochs-out-of-order": 1, "replica-differs": 1}
+    assert (yield story).counts == {"epochs-out-of-order": 1, "replica-differs": 1}
 
 
 @pytest.mark.parametrize(("event", "verdict"), [("kill", "valid"), ("resume", "unknown")])
-def test_a_replica_that_could_not_be_read(story: Any, spark: Any, event: str, verdict: str) -> None:
+@judging(check)
+def test_a_replica_that_could_not_be_read(story: Any, event: str, verdict: str) -> Asks:
     story.add("node_event", 10, node=3, event=event)
     for node in (1, 2):
         story.final_log(THREE, node, leader=node == 1)
     story.add("log_end", 90_000, node=3, is_leader=False, error="the node does not run")
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)])[0] == verdict
     assert bool(found.not_judged) == (event == "kill")
 
 
-def test_no_follower_at_all_is_unknown(story: Any, spark: Any) -> None:
+@judging(check)
+def test_no_follower_at_all_is_unknown(story: Any) -> Asks:
     story.add("node_event", 10, node=2, event="kill")
     story.final_log(THREE)
     story.add("log_end", 90_000, node=2, is_leader=False, error="the node does not run")
-    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+    assert (yield story).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
-def test_a_partition_whose_leader_was_not_read_is_unknown(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_partition_whose_leader_was_not_read_is_unknown(story: Any) -> Asks:
     for node in (1, 2):
         story.final_log(THREE, node, leader=node == 1)
     story.final_log(THREE, 2, leader=False, partition=1)
-    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+    assert (yield story).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
 # ---- what is not there, or contradicts itself ----------------------------------------------------
