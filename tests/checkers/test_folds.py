@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -249,29 +250,43 @@ def test_two_members_at_once_are_counted_however_long_their_terms(spark: Any) ->
 # ---- values --------------------------------------------------------------------------------------
 
 
+EARLY = [
+    (5, range(200), 0),
+    (-10_000, range(200), 200),  # a reader whose clock is another's
+    (-10_000, range(64, 66), 2),  # the first of a block
+    (-10_000, range(199, 200), 1),  # the last
+    (-15, range(199, 200), 1),  # by less than the block took
+]
+
+
+@pytest.fixture(scope="module")
+def early_readers(spark: Any) -> dict[int, dict[int, list[dict[str, Any]]]]:
+    """By how many rows are few, and by number of `EARLY`: accounts of what was sent and read."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    for number, (shift_ms, of, _) in enumerate(EARLY):
+        story = Story(trial=number)
+        story.final_log({value: value for value in range(200)})
+        for value in range(200):
+            t = 20_000 + 10 * value
+            story.produce(t, value, value, invoke_t=t - 1)
+            read_t = t + (shift_ms if value in of else 5)
+            story.add("fetch", read_t, process="c", offset=value, value=value, leader_epoch=0)
+        for kind, rows in story.rows.items():
+            told.setdefault(kind, []).extend(rows)
+    found: dict[int, dict[int, list[dict[str, Any]]]] = {}
+    for few in (0, 10**9):
+        with mock.patch.object(frames, "LIGHT_ROWS", few):
+            for row in accounts(frames.History.of(spark, told, Story().run)):
+                found.setdefault(few, {}).setdefault(row["trial"], []).append(row)
+    return found
+
+
 @pytest.mark.parametrize("rows", [0, 10**9])
-@pytest.mark.parametrize(
-    ("shift_ms", "of", "early"),
-    [
-        (5, range(200), 0),
-        (-10_000, range(200), 200),  # a reader whose clock is another's
-        (-10_000, range(64, 66), 2),  # the first of a block
-        (-10_000, range(199, 200), 1),  # the last
-        (-15, range(199, 200), 1),  # by less than the block took
-    ],
-)
+@pytest.mark.parametrize(("shift_ms", "of", "early"), EARLY)
 def test_who_reads_before_anything_was_sent(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, rows: int, shift_ms: int, of: range, early: int
+    early_readers: Any, rows: int, shift_ms: int, of: range, early: int
 ) -> None:
-    monkeypatch.setattr(frames, "LIGHT_ROWS", rows)
-    story = Story()
-    story.final_log({value: value for value in range(200)})
-    for value in range(200):
-        t = 20_000 + 10 * value
-        story.produce(t, value, value, invoke_t=t - 1)
-        read_t = t + (shift_ms if value in of else 5)
-        story.add("fetch", read_t, process="c", offset=value, value=value, leader_epoch=0)
-    found = accounts(story.history(spark))
+    found = early_readers[rows][EARLY.index((shift_ms, of, early))]
     assert sum(row["n"] for row in found) == 200
     assert sum(row["n"] for row in found if row["early"]) == early
 
