@@ -79,10 +79,11 @@ def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
     )
     for row in found.orderBy("_number").toArrow().to_pylist():
         one = spans[row["_number"]]
+        arm, trial = one.key[:2]
         if row["offered"] < FEWEST or row["taken"] < FEWEST:
-            outcome.unjudged(one.key[0], "whether acks=all was held up, where little was offered")
+            outcome.unjudged(arm, "whether acks=all was held up, where little was offered")
             continue
-        outcome.saw(*one.key[:2], OFFERED, row["offered"])
+        outcome.saw(arm, trial, OFFERED, row["offered"])
         if not row["acked"]:
             yield _finding(one, row)
 

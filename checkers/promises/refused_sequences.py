@@ -65,7 +65,7 @@ def refused_sequences(history: History, outcome: Outcome, of: str) -> Iterator[F
 def _leader(history: History, key: Key, t: int) -> int | None:
     """Who led it by the last commit before ``t`` (ns)."""
     of = leadership(history).get(key)
-    led = [epoch for epoch in of.commits if epoch.committed_t <= t] if of is not None else []
+    led = [e for e in of.commits if (e.committed_t or 0) <= t] if of is not None else []
     return led[-1].leader if led else None
 
 

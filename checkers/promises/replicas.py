@@ -26,7 +26,8 @@ Violations, at the final read, when the cluster has come to rest:
 - ``epochs-out-of-order``: of one log, a later record has an older leader epoch (KIP-101's cache
   would then lead a follower to cut at the wrong place).
 
-Up to where: `checkers.facts.replicas`. Lawful and alike: a follower that is not in sync may differ
+Up to where: `checkers.facts.replicas`. Of high watermarks at rest nothing is said of a trial that
+was ended before it came to rest. Lawful and alike: a follower that is not in sync may differ
 beyond its own high watermark until it truncates; a partition that takes records in LogAppendTime
 has gaps in time, never in offsets; compaction and aborted transactions leave holes (compacted
 topics are excused, transactions there are none).
@@ -188,7 +189,7 @@ def _down(history: History) -> set[tuple[str, int, int]]:
 
 
 def _watermarks(history: History) -> Iterator[Found]:
-    known, down = proved(history), fallen(history)
+    known, restless = proved(history), {*fallen(history), *_hurried(history)}
     leaders = {one.key: one for one in replicas(history) if one.is_leader}
     by_key: dict[Key, list[Replica]] = {}
     for one in replicas(history):
@@ -211,7 +212,7 @@ def _watermarks(history: History) -> Iterator[Found]:
                     )
                     pick = Pick(where, {**at, "offset": offset, "value": value}, rows=1)
                     yield found_at("high-watermark-went-back", says, one.key, pick, ends)
-            if one.key[:2] not in down and _is_stuck(one, by_key[one.key]):
+            if one.key[:2] not in restless and _is_stuck(one, by_key[one.key]):
                 says = (
                     f"{place_of(one.key)}: the final leader's (node {one.node}) high watermark "
                     f"stayed at {one.high_watermark}, below the log's end {one.end}, to which all "
@@ -220,12 +221,25 @@ def _watermarks(history: History) -> Iterator[Found]:
                 yield found_at("high-watermark-stuck", says, one.key, ends)
             continue
         leader_hw = leaders[one.key].high_watermark or 0
-        if one.in_sync and one.key[:2] not in down and one.high_watermark < leader_hw:
+        if one.in_sync and one.key[:2] not in restless and one.high_watermark < leader_hw:
             says = (
                 f"{place_of(one.key)}: in-sync node {one.node}'s high watermark stayed at "
                 f"{one.high_watermark}, the leader's being {leader_hw}"
             )
             yield found_at("high-watermark-behind", says, one.key, ends)
+
+
+def _hurried(history: History) -> set[tuple[str, int]]:
+    """Trials whose logs were read without waiting for the cluster to come to rest: somebody ended
+    the run, or a client of it had died. A follower may hear of the last commit later than that."""
+    of: dict[tuple[str, int], set[str]] = {}
+    for row in history.rows("phase"):
+        of.setdefault((row["arm"], row["trial"]), set()).add(row["name"])
+    return {
+        trial
+        for trial, names in of.items()
+        if "final_read" in names and not names & {"quiesce", "settle"}
+    }
 
 
 def _is_stuck(leader: Replica, of: list[Replica]) -> bool:

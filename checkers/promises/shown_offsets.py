@@ -56,8 +56,8 @@ def shown_and_lost(
     again = tries.groupBy(*_AT, "offset").agg(came.alias("_again_t"))
     lost = lost.join(again, [*_AT, "offset"], "left")
     lost = lost.where("_again_t is null or _again_t < _newest.invoke_t")
-    first = history.frame("commit").groupBy(*_AT, F.col("offset").alias("_tried"))
-    first = first.agg(F.min("invoke_t").alias("tried_t"))
+    by_offset = history.frame("commit").groupBy(*_AT, F.col("offset").alias("_tried"))
+    first = by_offset.agg(F.min("invoke_t").alias("tried_t"))
     lost = lost.withColumn("_tried", F.col("_newest.offset")).join(first, [*_AT, "_tried"])
     each = lost.groupBy(*_AT, "_newest", "tried_t").agg(
         F.count("*").alias("n"), F.min(F.struct("t", "offset", "process")).alias("first")

@@ -192,10 +192,11 @@ class Producer:
             return
         code = error.code()
         outcome = "info"
-        if code == confluent_kafka.KafkaError._PURGE_QUEUE:
+        if self._refused is not None:
+            if self._refused[:2] == (row["topic"], row["partition"]):
+                code = self._refused[2]  # what is purged from its queue may have been sent before
+        elif code == confluent_kafka.KafkaError._PURGE_QUEUE:
             outcome = "fail"  # never left the client
-        elif self._refused is not None and self._refused[:2] == (row["topic"], row["partition"]):
-            code = self._refused[2]
         elif code > 0 and self._params.retries == 0 and not self._params.idempotent:
             outcome = produce_outcome(code, self._params.acks)
         recorder.complete(

@@ -62,7 +62,7 @@ class Parts:
 
     def client(self) -> Any:
         return SimpleNamespace(
-            spec=SimpleNamespace(process="p"),
+            spec=SimpleNamespace(process="p", role="producer"),
             pid=1,
             alive=lambda: True,
             wait_ready=self.does("client ready"),

@@ -172,6 +172,25 @@ def test_what_zookeeper_took_with_it_nobody_owes(story: Any) -> Asks:
     assert not (yield story).counts
 
 
+@pytest.mark.parametrize(
+    ("phases", "broken"),
+    [(("chaos", "final_read"), 0), (("chaos", "settle", "final_read"), 1), (("chaos",), 1)],
+)
+@pytest.mark.parametrize("mark", [1, 2])
+def test_a_trial_that_was_ended_has_not_come_to_rest(
+    story: Any, spark: Any, phases: tuple[str, ...], mark: int, broken: int
+) -> None:
+    """Its followers may hear of the last commit after their logs were read."""
+    story.commit(1, 1, 0)
+    story.final_log(THREE, high_watermark=2)
+    story.final_log(THREE, 2, leader=False, high_watermark=mark)
+    story.final_log(THREE, 3, leader=False, high_watermark=mark)
+    for t, name in enumerate(phases):
+        story.add("phase", t, name=name, event="end")
+    found = {"high-watermark-stuck": 1} | ({"high-watermark-behind": 2} if mark < 2 else {})
+    assert judged(story, spark).counts == (found if broken else {})
+
+
 @pytest.mark.parametrize(("torn", "excused"), [(1, True), (3, False)])
 @judging(check)
 def test_a_torn_log_excuses_what_its_node_alone_had(torn: int, excused: bool, story: Any) -> Asks:

@@ -368,12 +368,12 @@ class _Rows:
 def test_what_made_a_producer_give_up_is_told_of_the_refused_partition() -> None:
     plan = spec(role="producer", params={"topics": {"t": 2}, "acks": -1, "idempotent": True})
     producer = Producer(plan, plan.read_params(ProducerParams))
-    rows, gone = _Rows(), confluent_kafka.KafkaError(confluent_kafka.KafkaError._FATAL)
+    rows, gone = _Rows(), confluent_kafka.KafkaError(confluent_kafka.KafkaError._PURGE_QUEUE)
     producer._poll(_GivenUp(), 0)
     for partition in (0, 1):
         place = {"topic": "t", "partition": partition, "value": 1, "acks": -1}
         producer._delivered(rows, 0, 0, place, gone, None)  # type: ignore[arg-type]
-    assert rows.told == [("info", None, "_FATAL"), ("info", 45, "_FATAL")]
+    assert rows.told == [("info", None, "_PURGE_QUEUE"), ("info", 45, "_PURGE_QUEUE")]
 
 
 def test_what_else_a_client_raises_is_its_end() -> None:
