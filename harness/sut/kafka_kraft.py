@@ -32,7 +32,13 @@ from harness.sut.kafka_evidence import read_kraft_evidence
 from harness.sut.kafka_jars import KRAFT_LINE, find_jars, release_of
 from harness.sut.kafka_jvm import jvm_options
 from harness.sut.kafka_logging import detail_of, log4j2, log4j_kraft
-from harness.sut.kafka_versions import Mode, Version, advertises_controllers, logs_with_log4j2
+from harness.sut.kafka_versions import (
+    Mode,
+    Version,
+    advertises_controllers,
+    has_small_segments,
+    logs_with_log4j2,
+)
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 
 _CLUSTER_ID: Final = "cluster_id"
@@ -138,6 +144,8 @@ def _config(layout: NodeLayout, version: Version) -> dict[str, str]:
         config["advertised.listeners"] = listener_list(advertised)
     for name in _ZOOKEEPER_ONLY:
         config.pop(name, None)
+    if not has_small_segments(version):
+        config["offsets.topic.segment.bytes"] = str(1 << 20)
     voters = {node: links[Link.CONTROL] for node, links in sorted(layout.peers.items())}
     beat_ms = max(100, layout.session_timeout_ms // 5)
     return config | {

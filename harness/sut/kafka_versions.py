@@ -120,6 +120,12 @@ def advertises_controllers(version: Version) -> bool:
     return version >= (3, 9, 0)
 
 
+def has_small_segments(version: Version) -> bool:
+    """A topic's segments may be smaller than 1 MiB: until 4.0 (KIP-1030). Of the topic of offsets
+    only its creation tells, and a cluster without it coordinates no group."""
+    return version < (4, 0, 0)
+
+
 def logs_with_log4j2(version: Version) -> bool:
     return version >= (4, 0, 0)
 

@@ -32,7 +32,7 @@ _CONTROL_BATCH: Final = 0x20
 _LEADER_CHANGE: Final = 2
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
 _NO_CHANGE: Final = -2
-_TAG_ISR, _TAG_LEADER, _TAG_ELR = 0, 1, 6
+_TAG_ISR, _TAG_LEADER, _TAG_ELR, _TAG_LAST = 0, 1, 6, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Committed:
     """A partition's state after one record, which lies at ``offset`` of the log. Times are wall ms.
     ``controller_epoch`` is that of the active controller which appended it; ``topic_id`` tells a
     topic from one of the same name that was deleted. ``elr``: who may be elected though not in sync
-    (KIP-966, from 4.0); a partition is made without any."""
+    (KIP-966, from 4.0); a partition is made without any. ``last_known``: who led last, told when
+    nobody is in sync any more."""
 
     wall_ms: int
     topic: str
@@ -53,6 +54,16 @@ class Committed:
     controller_epoch: int = -1
     topic_id: str | None = None
     elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
+
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """Who may be elected besides those in sync. Who died and comes back is struck off
+        ``elr``; where that leaves nobody, the last leader may lead again, as the last of an in-sync
+        set could before KIP-966 (PartitionChangeBuilder.canElectLastKnownLeader)."""
+        if self.isr or self.elr or len(self.last_known) != 1:
+            return self.elr
+        return self.last_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +154,11 @@ class _States:
         if before is None:
             return None  # older than the log's start: a snapshot has it
         tags = reader.tags()
-        isr = _Reader(tags[_TAG_ISR]).i32s() if _TAG_ISR in tags else None
+        isr, elr, last = (
+            _Reader(tags[tag]).i32s() if tag in tags else None
+            for tag in (_TAG_ISR, _TAG_ELR, _TAG_LAST)
+        )
         leader = _Reader(tags[_TAG_LEADER]).i32() if _TAG_LEADER in tags else _NO_CHANGE
-        elr = (_Reader(tags[_TAG_ELR]).i32s() or ()) if _TAG_ELR in tags else before.elr
         elected = leader != _NO_CHANGE
         state = Committed(
             wall_ms,
@@ -156,10 +169,16 @@ class _States:
             before.partition_epoch + 1,
             before.isr if isr is None else isr,
             topic_id=before.topic_id,
-            elr=elr,
+            elr=_kept(elr, before.elr, _TAG_ELR in tags),
+            last_known=_kept(last, before.last_known, _TAG_LAST in tags),
         )
         self._states[topic_id, partition] = state
         return state
+
+
+def _kept(told: tuple[int, ...] | None, before: tuple[int, ...], is_told: bool) -> tuple[int, ...]:
+    """A list after a change: told anew, a null as well, or as it was."""
+    return (told or ()) if is_told else before
 
 
 class _Reader:

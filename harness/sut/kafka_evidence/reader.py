@@ -131,7 +131,7 @@ def read_kraft_evidence(
                 controller_epoch=event.controller_epoch,
                 partition_epoch=event.partition_epoch,
                 isr=list(event.isr),
-                elr=list(event.elr),
+                elr=list(event.eligible),
                 source="controller",
                 commit_ms=event.wall_ms,
                 incarnation=event.topic_id,

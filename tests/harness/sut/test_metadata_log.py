@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,25 @@ def test_who_is_eligible_is_told_until_it_changes(tmp_path: Path) -> None:
     log = write(tmp_path, batch(0, topic("t"), partition(1, 1), *changes))
     found = [state.elr for state in read_metadata_log(log) if isinstance(state, Committed)]
     assert found == [(), (2, 3), (2, 3), (), ()]
+
+
+def test_the_last_leader_may_lead_again_where_nobody_else_may(tmp_path: Path) -> None:
+    """It died alone in sync, and came back after that: Kafka 4 takes it off the eligible ones."""
+    none, back = {1: struct.pack(">i", -1)}, {1: struct.pack(">i", 2), 0: i32s(2), 7: i32s()}
+    log = write(
+        tmp_path,
+        batch(0, topic("t"), partition(2, 2)),
+        batch(2, change({0: i32s(), 6: i32s(2), 7: i32s(2)} | none)),
+        batch(3, change({6: i32s()})),
+        batch(4, change(back)),
+    )
+    found = [state for state in read_metadata_log(log) if isinstance(state, Committed)]
+    assert [state.elr for state in found] == [(), (2,), (), ()]
+    assert [state.eligible for state in found] == [(), (2,), (2,), ()]
+    assert found[2].last_known == (2,)
+    # One that is told beside others, or of several, is nobody's successor by itself.
+    assert replace(found[2], isr=(1,)).eligible == ()
+    assert replace(found[2], last_known=(2, 3)).eligible == ()
 
 
 def test_a_namesake_has_another_id(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_kraft_has_voters_behind_proxies_and_no_zookeeper(tmp_path: Path) -> Non
     assert written["controller.quorum.voters"] == voters
     assert written["broker.session.timeout.ms"] == "4000"
     assert written["num.io.threads"] == "1"
+    assert int(written["offsets.topic.segment.bytes"]) >= 1 << 20, "or it is never made (KIP-1030)"
     assert not [name for name in written if "zookeeper" in name or name == "broker.id"]
     assert f"--cluster-id={extras['cluster_id']}" in spec.first  # it may begin with a dash
     assert len(extras["cluster_id"]) == 22
