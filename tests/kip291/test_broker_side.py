@@ -264,3 +264,24 @@ def test_planes_are_of_one_process(start: Start) -> None:
     told = update_metadata({1: list(broker.ports.items())}, "t", leader=1)
     assert broker.controller().ask(told).error_code == 0
     assert leader_told(broker.client().ask(metadata("t"))) == 1
+
+
+# ---- beginning and end ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuts_down", [True, False])
+def test_both_planes_serve_until_the_broker_is_relieved(start: Start, shuts_down: bool) -> None:
+    """KafkaServer.shutdown: the controlled shutdown first (unless it is switched off), with both
+    planes alive; then sockets and handlers; and last what others see of the broker: its logs, its
+    controller, its session."""
+    broker = start("dual", controlled_shutdown_enable=str(shuts_down).lower())
+    found = [name for name, _ in reversed(broker.server._stops)]
+    expected = ["controlled shutdown"] * shuts_down + [
+        "sockets", "handlers", "apis", "groups", "replica manager", "logs", "controller",
+        "zookeeper", "trace",
+    ]  # fmt: skip
+    assert [
+        name for name in dict.fromkeys(found) if name in (*expected, "controlled shutdown")
+    ] == (expected)
+    broker.stop()
+    assert not [t.name for t in threading.enumerate() if "-plane-kafka" in t.name]
