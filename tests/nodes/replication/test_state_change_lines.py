@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,6 +82,16 @@ def test_each_request_has_two_lines(cluster: MemoryCluster, lines: Lines) -> Non
     who = "correlationId 41 from controller 9 for 1 partitions"
     assert first == f"Handling LeaderAndIsr request {who}"
     assert re.fullmatch(rf"Finished LeaderAndIsr request in \d+ms {who}", last)
+
+
+def test_how_long_it_took_is_in_milliseconds(
+    cluster: MemoryCluster, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(monotonic_ns=iter([5_000_000_000, 7_345_999_999]).__next__)
+    monkeypatch.setattr("nodes.replication.state_changes.time", clock)
+    lines.take()
+    order(cluster, 41, state={"leader_epoch": 3})
+    assert lines.take()[-1].startswith("Finished LeaderAndIsr request in 2345ms ")
 
 
 def test_who_leads_says_from_where(cluster: MemoryCluster, lines: Lines) -> None:
