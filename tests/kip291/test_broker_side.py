@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from nodes.wire.apis import ApiKey
 from tests.kip291.control_listener import ControlListener
 from tests.kip291.parts import RunningBroker, eventually, unread_bytes
+from tests.kip291.registry import Registry
 from tests.kip291.requests import (
     api_versions,
     leader_and_isr,
@@ -285,3 +288,28 @@ def test_both_planes_serve_until_the_broker_is_relieved(start: Start, shuts_down
     ] == (expected)
     broker.stop()
     assert not [t.name for t in threading.enumerate() if "-plane-kafka" in t.name]
+
+
+def test_a_broker_waits_for_the_end_of_its_previous_life(
+    start: Start, zookeeper: str, zookeeper_chroot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed and started again at once it is still registered, until its session expires. (Kafka
+    gives up; whoever starts it tries again.)"""
+    registry = Registry(zookeeper + zookeeper_chroot)
+    try:
+        registry.register(1, [("CONTROLLER", 9), ("REPLICATION", 9), ("CLIENT", 9)])
+        before = registry.broker_epoch(1)
+        expired = []
+
+        def sleep(_seconds: float) -> None:
+            if not expired:
+                expired.append(True)
+                registry.unregister(1)
+
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+        monkeypatch.setattr("nodes.coordination.registration.time", clock)
+        start("dual")
+        assert expired
+        assert registry.broker_epoch(1) > before
+    finally:
+        registry.close()
