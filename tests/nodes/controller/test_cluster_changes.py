@@ -239,3 +239,22 @@ def test_without_deletion_the_wish_is_forgotten(
     wait_until(lambda: not world.admin.get_topic_deletions())
     assert world.admin.topic_exists("t")
     assert not node.metrics.value(f"{GAUGES}TopicsToDeleteCount")
+
+
+def test_a_refusal_of_a_whole_order_deletes_nothing(world: Any, wait_until: Any, trio: Any) -> None:
+    """Whatever its answer says of partitions (TopicDeletionStopReplicaResponseReceived)."""
+    node, brokers = trio
+    answer = brokers[2]._answer
+
+    def refuse(api_key: int, entity: Any) -> Any:
+        fields = answer(api_key, entity)
+        if api_key == ApiKey.STOP_REPLICA:
+            fields["error_code"] = int(Errors.STALE_BROKER_EPOCH)
+        return fields
+
+    brokers[2]._answer = refuse
+    world.create_topic("t", (2,))
+    wait_until(lambda: world.state(T0))
+    world.admin.create_delete_topic_path("t")
+    wait_until(lambda: node.metrics.value(f"{GAUGES}TopicsIneligibleToDeleteCount") == 1)
+    assert world.admin.topic_exists("t")
