@@ -233,7 +233,8 @@ class KafkaController:
             if self.is_active:
                 self._parts.partitions.trigger_online_state_change(topic)
 
-        self._put_change("TopicUncleanLeaderElectionEnable", elect)
+        state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
+        self._events.put(Event("TopicUncleanLeaderElectionEnable", state, elect))
 
     # ---- life ------------------------------------------------------------------------------------
 

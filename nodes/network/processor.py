@@ -275,6 +275,8 @@ class Processor:
         """Parses and queues what this turn's reads completed. May freeze; see the module."""
         received, self._received = self._received, []
         for connection, frame, receive_ns in received:
+            if not self._running:
+                return  # whoever is let go from a full queue must not wait for the next place
             if connection.fd >= 0:
                 self._dispatch(connection, frame, receive_ns)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from nodes.wire.apis import ApiKey
 from tests.kip291.control_listener import ControlListener
 from tests.kip291.parts import RunningBroker, eventually, unread_bytes
+from tests.kip291.registry import Registry
 from tests.kip291.requests import (
     api_versions,
     leader_and_isr,
@@ -264,3 +267,49 @@ def test_planes_are_of_one_process(start: Start) -> None:
     told = update_metadata({1: list(broker.ports.items())}, "t", leader=1)
     assert broker.controller().ask(told).error_code == 0
     assert leader_told(broker.client().ask(metadata("t"))) == 1
+
+
+# ---- beginning and end ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuts_down", [True, False])
+def test_both_planes_serve_until_the_broker_is_relieved(start: Start, shuts_down: bool) -> None:
+    """KafkaServer.shutdown: the controlled shutdown first (unless it is switched off), with both
+    planes alive; then sockets and handlers; and last what others see of the broker: its logs, its
+    controller, its session."""
+    broker = start("dual", controlled_shutdown_enable=str(shuts_down).lower())
+    found = [name for name, _ in reversed(broker.server._stops)]
+    expected = ["controlled shutdown"] * shuts_down + [
+        "sockets", "handlers", "apis", "groups", "replica manager", "logs", "controller",
+        "zookeeper", "trace",
+    ]  # fmt: skip
+    assert [
+        name for name in dict.fromkeys(found) if name in (*expected, "controlled shutdown")
+    ] == (expected)
+    broker.stop()
+    assert not [t.name for t in threading.enumerate() if "-plane-kafka" in t.name]
+
+
+def test_a_broker_waits_for_the_end_of_its_previous_life(
+    start: Start, zookeeper: str, zookeeper_chroot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed and started again at once it is still registered, until its session expires. (Kafka
+    gives up; whoever starts it tries again.)"""
+    registry = Registry(zookeeper + zookeeper_chroot)
+    try:
+        registry.register(1, [("CONTROLLER", 9), ("REPLICATION", 9), ("CLIENT", 9)])
+        before = registry.broker_epoch(1)
+        expired = []
+
+        def sleep(_seconds: float) -> None:
+            if not expired:
+                expired.append(True)
+                registry.unregister(1)
+
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+        monkeypatch.setattr("nodes.coordination.registration.time", clock)
+        start("dual")
+        assert expired
+        assert registry.broker_epoch(1) > before
+    finally:
+        registry.close()

@@ -32,6 +32,8 @@ class Thread(RequestSendThread):
 
     def __init__(self, port: int) -> None:
         self.pauses_s: list[float] = []
+        self.was_connected: list[bool] = []
+        """In each pause."""
         super().__init__(
             1,
             2,
@@ -47,6 +49,7 @@ class Thread(RequestSendThread):
 
     def _note(self, seconds: float) -> None:
         self.pauses_s.append(seconds)
+        self.was_connected.append(self._connection.is_connected)
         time.sleep(0.001)
 
     def carry(self, name: str, entity: Any, fails: bool = False) -> None:
@@ -96,6 +99,7 @@ def test_a_bug_on_the_way_to_the_socket_gives_nothing_up(
     assert [name for name, _ in carrier.answers] == ["first", "second"]
     assert [r.api for r in control.received] == [ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA]
     assert carrier.pauses_s == [0.1] * 3
+    assert carrier.was_connected == [False] * 3, "closed first, then the pause"
     assert control.connections == 4, "each failure costs the connection"
 
 

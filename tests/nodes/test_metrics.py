@@ -157,3 +157,48 @@ def test_it_listens_on_version_six_addresses_too() -> None:
         assert json.loads(page(server, "/mbeans")) == {}
     finally:
         server.close()
+
+
+# ---- Yammer's arithmetic -------------------------------------------------------------------------
+
+
+def test_rates_forget_at_three_speeds() -> None:
+    """Yammer's EWMA, of which Kafka's meters are made: every five seconds the growth since the
+    last tick is averaged in with the weight ``1 - exp(-5 s / window)``; the first one counts
+    whole."""
+    now_s = [0.0]
+    metrics = Metrics(now_ns=lambda: int(now_s[0] * 1e9))
+    meter = metrics.meter("a:name=PerSec")
+    meter.mark(500)
+
+    def shown() -> list[float]:
+        found = metrics.attributes("a:name=PerSec")
+        return [found[f"{n}MinuteRate"] for n in ("One", "Five", "Fifteen")]
+
+    now_s[0] = 4.9
+    assert shown() == [0, 0, 0], "nothing before the first tick"
+    now_s[0] = 5.0
+    assert shown() == pytest.approx([100, 100, 100])
+    now_s[0] = 9.9
+    meter.mark(7)
+    assert shown() == pytest.approx([100, 100, 100]), "nothing between ticks"
+    now_s[0] = 10.0
+    expected = [1.4 + (100 - 1.4) * math.exp(-5 / (60 * minutes)) for minutes in (1, 5, 15)]
+    assert shown() == pytest.approx(expected)
+
+
+def test_a_histogram_keeps_as_many_values_as_kafkas() -> None:
+    """1,028 (Yammer's sample), here the newest; the count is of all there ever were."""
+    histogram = Metrics().histogram("a:name=H")
+    for value in range(2000):
+        histogram.update(value)
+    found = dict(histogram.attributes())
+    assert (found["Count"], found["Min"], found["Max"]) == (2000, 2000 - 1028, 1999)
+
+
+def test_attributes_are_those_of_jmx() -> None:
+    found = dict(Metrics().histogram("a:name=H").attributes())
+    assert set(found) == {
+        "Count", "Min", "Max", "Mean", "StdDev", "50thPercentile", "75thPercentile",
+        "95thPercentile", "98thPercentile", "99thPercentile", "999thPercentile",
+    }  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 from checkers.history import problem_with
 from nodes.core.errors import Errors
+from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.store import OFFSETS_TOPIC
 from nodes.wire.apis import ApiKey
 
@@ -57,6 +58,25 @@ class TestLeaderAndIsr:
         ]
         assert rows == [("t", 0, 0), ("t", 1, 0)]
 
+    @pytest.mark.parametrize("version", [5, 6, 7])
+    def test_later_versions_have_ids(self, node: Any, version: int) -> None:
+        """From version 5 on (KIP-516): errors lie under the topic's id."""
+        topic_id = uuid.UUID(int=7)
+        answer = node.leader_and_isr("t", [(0, 1, 0)], version=version, topic_id=topic_id)
+        assert [topic.topic_id for topic in answer.topics] == [topic_id]
+        assert partition_errors(answer) == [0]
+
+    def test_an_order_for_an_earlier_life_says_which(
+        self, node: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """KafkaApis.isBrokerEpochStale: both broker epochs, and who sent it."""
+        with caplog.at_level("INFO", "kafka.server.KafkaApis"):
+            node.leader_and_isr("t", [(0, 1, 0)], broker_epoch=99, controller_epoch=4)
+        assert (
+            "[KafkaApi-1] Received LeaderAndIsr request with broker epoch 99 smaller than the "
+            "current broker epoch 100 from controller 1 with epoch 4."
+        ) in caplog.messages
+
     def test_a_later_controller_fences_the_earlier(self, node: Any) -> None:
         node.leader_and_isr("t", [(0, 1, 0)], controller_epoch=11)
         answer = node.leader_and_isr("t", [(0, 1, 1)], controller_epoch=10)
@@ -80,6 +100,20 @@ class TestUpdateMetadata:
         assert answer.error_code == error
         state = node.cache.partition_state("t", 0)
         assert state.leader_epoch == (0 if error else 5)
+
+    def test_groups_forget_what_was_deleted(
+        self, node: Any, topic_state: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """KafkaApis.handleUpdateMetadataRequest: offsets of partitions that are no more are gone,
+        and nothing is said of others."""
+        heard: list[list[tuple[str, int]]] = []
+        monkeypatch.setattr(
+            GroupCoordinator, "on_partitions_deleted", lambda _, tps: heard.append(list(tps))
+        )
+        node.lead("t")
+        heard.clear()
+        node.update_metadata([topic_state("t", [(0, 2, 5), (1, -2, 0)])])
+        assert heard == [[("t", 1)]]
 
 
 class TestStopReplica:

@@ -64,24 +64,28 @@ def test_new_brokers_are_told_of_everything_and_others_of_them(
 
 def test_an_endpoint_that_changes_is_told_to_all(world: Any, wait_until: Any, trio: Any) -> None:
     """A broker may register other endpoints while it lives; its epoch stays, so that it did not
-    bounce: nothing is elected, and its channel stays."""
+    bounce: nothing is elected, and its channel stays. So of brokers that came later."""
     node, brokers = trio
     world.create_topic("t", (2, 3))
     wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
-    old = brokers[2].broker
-    for port in (9, 10):
-        added = EndPoint("NEW", "PLAINTEXT", "127.0.0.1", port)
-        moved = dataclasses.replace(old, endpoints=(*old.endpoints, added))
-        data = znodes.encode_broker(moved, jmx_port=-1, now_ms=1)
-        world.admin.set_or_create(znodes.broker_id_path(2), data)
+    late = world.broker(4)
+    wait_until(lambda: {1, 2, 3, 4} in told_alive(brokers[3]))
 
-        def ports(broker: Any) -> set[int]:
-            newest = broker.of(ApiKey.UPDATE_METADATA)[-1]
-            (own,) = (b for b in newest.live_brokers if b.id_ == 2)
-            return {e.port for e in own.endpoints}
+    def ports(told: Any, of: int) -> set[int]:
+        newest = told.of(ApiKey.UPDATE_METADATA)[-1]
+        (own,) = (b for b in newest.live_brokers if b.id_ == of)
+        return {e.port for e in own.endpoints}
 
-        for broker in brokers.values():
-            wait_until(lambda b=broker, p=port: ports(b) == {brokers[2].port, p})
+    for changed in (brokers[2], late):
+        old = changed.broker
+        for port in (9, 10):
+            added = EndPoint("NEW", "PLAINTEXT", "127.0.0.1", port)
+            moved = dataclasses.replace(old, endpoints=(*old.endpoints, added))
+            data = znodes.encode_broker(moved, jmx_port=-1, now_ms=1)
+            world.admin.set_or_create(znodes.broker_id_path(changed.id), data)
+            for told in (*brokers.values(), late):
+                expected = {changed.port, port}
+                wait_until(lambda t=told, c=changed.id, e=expected: ports(t, c) == e)
     assert world.state(T0) == (2, 0, (2, 3))
     assert node.controller.is_active
 
@@ -235,3 +239,22 @@ def test_without_deletion_the_wish_is_forgotten(
     wait_until(lambda: not world.admin.get_topic_deletions())
     assert world.admin.topic_exists("t")
     assert not node.metrics.value(f"{GAUGES}TopicsToDeleteCount")
+
+
+def test_a_refusal_of_a_whole_order_deletes_nothing(world: Any, wait_until: Any, trio: Any) -> None:
+    """Whatever its answer says of partitions (TopicDeletionStopReplicaResponseReceived)."""
+    node, brokers = trio
+    answer = brokers[2]._answer
+
+    def refuse(api_key: int, entity: Any) -> Any:
+        fields = answer(api_key, entity)
+        if api_key == ApiKey.STOP_REPLICA:
+            fields["error_code"] = int(Errors.STALE_BROKER_EPOCH)
+        return fields
+
+    brokers[2]._answer = refuse
+    world.create_topic("t", (2,))
+    wait_until(lambda: world.state(T0))
+    world.admin.create_delete_topic_path("t")
+    wait_until(lambda: node.metrics.value(f"{GAUGES}TopicsIneligibleToDeleteCount") == 1)
+    assert world.admin.topic_exists("t")

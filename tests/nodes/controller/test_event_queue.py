@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from nodes.controller.event_manager import ControllerEventManager, ControllerState, Event
 from nodes.metrics import Metrics
@@ -10,7 +11,7 @@ from nodes.metrics import Metrics
 _MBEAN = "kafka.controller:type=ControllerEventManager,name="
 
 
-def test_size_and_time_are_of_events_that_wait() -> None:
+def test_size_and_time_are_of_events_that_wait(wait_until: Any) -> None:
     """EventQueueTimeMs is from the put to the turn, in milliseconds; who has its turn does not
     wait any more."""
     now_ms = [0]
@@ -37,5 +38,19 @@ def test_size_and_time_are_of_events_that_wait() -> None:
         times = metrics.by_mbean()[f"{_MBEAN}EventQueueTimeMs"]
         assert (times["Count"], times["Min"], times["Max"]) == (2, 0, 250)
         assert metrics.value(f"{_MBEAN}EventQueueSize") == 0
+        wait_until(lambda: events.state is ControllerState.IDLE)
     finally:
         events.close()
+
+
+def test_states_have_kafkas_numbers() -> None:
+    """What an operator reads off the gauge ControllerState (ControllerState.value)."""
+    kafkas = {
+        "IDLE": 0, "CONTROLLER_CHANGE": 1, "BROKER_CHANGE": 2, "TOPIC_CHANGE": 3,
+        "TOPIC_DELETION": 4, "ALTER_PARTITION_REASSIGNMENT": 5, "AUTO_LEADER_BALANCE": 6,
+        "MANUAL_LEADER_BALANCE": 7, "CONTROLLED_SHUTDOWN": 8, "ISR_CHANGE": 9,
+        "LEADER_AND_ISR_RESPONSE_RECEIVED": 10, "CONTROLLER_SHUTDOWN": 12,
+        "TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE": 14, "LIST_PARTITION_REASSIGNMENT": 15,
+        "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
+    }  # fmt: skip
+    assert {state.name: state.value for state in ControllerState} == kafkas

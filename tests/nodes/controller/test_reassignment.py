@@ -69,7 +69,7 @@ def test_partitions_that_are_not_or_soon_will_not_be(
     assert ask(alter, {T0: [1, 2]})[1][T0].error == Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def finish(world: Any, wait_until: Any, ask: Any, node: Any, isr: list[int]) -> None:
+def finish(world: Any, ask: Any, node: Any, isr: list[int]) -> None:
     """The leader (2) says that these are in sync by now."""
     _, leader_epoch, _ = world.state(T0)
     state = world.admin.get_topic_partition_states([T0])[T0].leader_and_isr
@@ -88,13 +88,19 @@ def test_everybody_is_told_that_it_is_over(
     ask(node.controller.alter_reassignments, {T0: [2, 1]})
     wait_until(lambda: brokers[1].leader_and_isr(T0))
     assert brokers[1].leader_and_isr(T0)[0].is_new
+    wait_until(lambda: tuple(brokers[2].leader_and_isr(T0)[-1].adding_replicas) == (1,))
     assert not brokers[2].leader_and_isr(T0)[-1].is_new
-    finish(world, wait_until, ask, node, [2, 3, 1])
+    finish(world, ask, node, [2, 3, 1])
     wait_until(lambda: assignment(world) == ReplicaAssignment((2, 1)))
     wait_until(lambda: [s.delete_partition for s in brokers[3].stops(T0)] == [False, True])
     for broker in brokers.values():
         wait_until(lambda b=broker: tuple(b.metadata(T0)[-1].replicas) == (2, 1))
     assert ask(node.controller.list_reassignments, [T0]) == (Errors.NONE, {})
+    leader, leader_epoch, _ = world.state(T0)
+    finish(world, ask, node, [2])
+    (marker,) = world.create_topic("marker", (1,))
+    wait_until(lambda: world.state(marker))
+    assert world.state(T0) == (leader, leader_epoch, (2,)), "it is over: nothing is done again"
 
 
 def test_a_redirected_move_stops_whom_it_had_begun_to_add(
@@ -121,8 +127,10 @@ def test_a_topic_that_is_being_moved_is_deleted_afterwards(
     world.admin.create_delete_topic_path("t")
     gauge = "kafka.controller:type=KafkaController,name=TopicsIneligibleToDeleteCount"
     wait_until(lambda: node.metrics.value(gauge) == 1)
+    queued = "kafka.controller:type=KafkaController,name=TopicsToDeleteCount"
+    assert node.metrics.value(queued) == 1
     assert not any(s.delete_partition for b in brokers.values() for s in b.stops(T0))
-    finish(world, wait_until, ask, node, [2, 3, 1])
+    finish(world, ask, node, [2, 3, 1])
     wait_until(lambda: not world.admin.topic_exists("t"))
 
 
@@ -159,7 +167,7 @@ def test_wishes_in_zookeeper(world: Any, wait_until: Any, ask: Any, trio: Any) -
         wish(world, (T0, target), (unknown, (1,)))
         wait_until(lambda t=target: world.admin.get_partition_reassignment() == {T0: t})
         wait_until(lambda t=target: assignment(world).target_replicas == t)
-        finish(world, wait_until, ask, node, isr)
+        finish(world, ask, node, isr)
         wait_until(lambda: not world.admin.path_exists(znodes.REASSIGN_PARTITIONS))
         assert assignment(world) == ReplicaAssignment(target)
 

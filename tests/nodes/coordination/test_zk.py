@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
 import pytest
@@ -59,6 +60,62 @@ def test_election_is_one_multi(connect):
     assert two.get_controller_epoch() == (1, 1)
     one.delete_controller(1)
     assert two.register_controller(2) == (2, 2)
+
+
+def test_a_candidate_that_read_an_epoch_of_the_past_is_not_elected(connect, monkeypatch):
+    """Between its look and its multi another controller came and went: the same epoch would be
+    given twice, but for the version of the epoch's znode."""
+    late, other = connect(), connect()
+    assert other.register_controller(2) == (1, 1)
+    seen = late.get_controller_epoch()
+    other.delete_controller(1)
+    assert other.register_controller(2) == (2, 2)
+    other.delete_controller(2)
+    looks = [seen]
+    real = late.get_controller_epoch
+    monkeypatch.setattr(late, "get_controller_epoch", lambda: looks.pop() if looks else real())
+    with pytest.raises(ControllerMoved):
+        late.register_controller(1)
+    assert (late.get_controller_id(), real()) == (None, (2, 2))
+    assert late.register_controller(1) == (3, 3)
+
+
+def test_an_office_of_ones_own_that_is_there_already_is_not_taken_for_a_new_one(connect):
+    """Only a multi of which the answer was lost may find itself: same broker, same epoch."""
+    one = connect()
+    assert one.register_controller(1) == (1, 1)
+    with pytest.raises(ControllerMoved):
+        one.register_controller(1)
+    assert one.get_controller_epoch() == (1, 1)
+
+
+def test_what_a_broker_registers_anew_is_no_new_life(connect):
+    """The broker epoch is the registration's czxid: its data may change (endpoints do)."""
+    one = connect()
+    epoch = one.register_broker(broker(1))
+    data = znodes.encode_broker(broker(1, 7), jmx_port=-1, now_ms=1)
+    one.set_or_create(znodes.broker_id_path(1), data)
+    assert one.get_all_broker_and_epochs_in_cluster() == {1: (broker(1, 7), epoch)}
+
+
+def test_a_commit_has_the_time_of_its_write(connect, wait_until):
+    """By ZooKeeper's clock: not of the znode's creation."""
+    zk = connect()
+    _, version = zk.register_controller(1)
+    zk.create_topic_assignment("t", TOPIC_ID, {T0: ReplicaAssignment((1, 2))})
+    first = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1, 2)), 1)
+    zk.create_topic_partition_states({T0: first}, version)
+    _, stat = zk._data(znodes.state_path(T0))
+    wait_until(lambda: time.time_ns() // 1_000_000 > stat.mtime + 5)
+    written = zk.update_leader_and_isr({T0: first.leader_and_isr}, 1, version)[T0]
+    _, now = zk._data(znodes.state_path(T0))
+    assert written.commit_ms == now.mtime > stat.mtime
+
+
+def test_a_session_lasts_as_long_as_configured():
+    """``zookeeper.session.timeout.ms``, as it is asked of the server."""
+    client = KafkaZkClient("127.0.0.1:1", 18_000)
+    assert client._session._client._session_timeout == 18_000
 
 
 def test_every_write_of_a_replaced_controller_is_refused(connect):

@@ -51,6 +51,16 @@ def test_broker():
         "rack": "r1",
     }
     assert znodes.decode_broker(1, znodes.encode_broker(BROKER, jmx_port=-1, now_ms=7)) == BROKER
+
+
+def test_a_broker_of_before_listener_names():
+    """Versions 2 and 3 have no map: a listener is called what it speaks (Broker.createBroker)."""
+    data = json.dumps({"version": 2, "endpoints": ["SSL://h:1", "PLAINTEXT://h:2"]}).encode()
+    found = znodes.decode_broker(1, data)
+    assert [(e.listener, e.security_protocol) for e in found.endpoints] == [
+        ("SSL", "SSL"),
+        ("PLAINTEXT", "PLAINTEXT"),
+    ]
     no_plaintext = Broker(1, BROKER.endpoints[:1])
     registration = json.loads(znodes.encode_broker(no_plaintext, jmx_port=-1, now_ms=7))
     assert (registration["host"], registration["port"]) == (None, -1)

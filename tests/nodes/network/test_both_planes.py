@@ -42,6 +42,23 @@ def test_idle_connections_are_closed(start: Any, wire: Any, name: str) -> None:
     assert client.is_closed_by_peer()
 
 
+@pytest.mark.parametrize("queued", ["1", "19", "500"])
+def test_each_plane_has_a_queue_of_its_own_size(start: Any, queued: str) -> None:
+    """KIP-291: 20 for the control plane, whatever ``queued.max.requests`` says of the other."""
+    server = start(queued_max_requests=queued, **DUAL).server
+    assert server._control.channel.capacity == 20
+    assert server.data_channel.capacity == int(queued)
+    assert server._control.channel is not server.data_channel
+
+
+@pytest.mark.parametrize(("more", "protected"), [({}, None), (DUAL, "DATA")])
+def test_the_only_listener_is_under_the_limit_like_any(
+    start: Any, more: dict[str, str], protected: str | None
+) -> None:
+    """ConnectionQuotas.protectedListener: the inter-broker one, where there are others besides."""
+    assert start(**more).server.quotas._protected == protected
+
+
 @pytest.mark.parametrize("name", LISTENERS)
 def test_requests_may_be_as_large(start: Any, wire: Any, name: str) -> None:
     running = start(socket_request_max_bytes="3000000", **DUAL)
@@ -172,15 +189,22 @@ def test_the_control_plane_begins_first_and_ends_last(
 ) -> None:
     """Its listener takes connections before the others do; its handlers end after the others'."""
     ended: list[str] = []
-    real = RequestHandlerPool.shutdown
+    pools: list[str] = []
+    real, real_init = RequestHandlerPool.shutdown, RequestHandlerPool.__init__
+
+    def init(self: RequestHandlerPool, plane: Any, *args: Any) -> None:
+        pools.append(plane)
+        real_init(self, plane, *args)
 
     def shutdown(self: RequestHandlerPool, *args: Any) -> None:
         ended.append(self._threads[0].name.partition("-")[0])
         real(self, *args)
 
+    monkeypatch.setattr(RequestHandlerPool, "__init__", init)
     monkeypatch.setattr(RequestHandlerPool, "shutdown", shutdown)
     with caplog.at_level("INFO"):
         running = start(**DUAL)
+    assert pools == ["data", "control"], "as KafkaServer makes them"
     begun = [r.getMessage() for r in caplog.records if "Awaiting socket connections" in r.msg]
     assert [text.partition("://")[0].rpartition(" ")[2] for text in begun] == [
         "CONTROL",

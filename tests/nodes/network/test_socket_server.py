@@ -316,6 +316,33 @@ def test_stopping_a_frozen_server_ends(start: Any, wire: Any) -> None:
     running.stop()
 
 
+def network_threads() -> list[str]:
+    names = [thread.name for thread in threading.enumerate()]
+    return [n for n in names if "network-thread" in n or "socket-acceptor" in n]
+
+
+def test_a_network_thread_that_is_frozen_ends_all_the_same(start: Any, wire: Any) -> None:
+    """No handler takes anything any more: who waits for room in the queue is let go, with however
+    many requests it had read. (It waited for a place for each of them.)"""
+    running = start(queued_max_requests="2")
+    gate = running.handle = Gate(wire)
+    fill(running, wire, 6)
+    running.server.stop_processing_requests(0.1)
+    assert network_threads() == []
+    gate.opened.set()
+
+
+def test_an_acceptor_that_waits_for_a_free_connection_ends_all_the_same(
+    start: Any, wire: Any
+) -> None:
+    """Though none ever becomes free: nobody at all is let in."""
+    running = start(max_connections="0")
+    running.client()
+    wire.eventually(lambda: running.server.quotas._changed._waiters)
+    running.server.stop_processing_requests(1.0)
+    assert network_threads() == []
+
+
 def test_a_server_that_ended_leaves_nothing_open(start: Any, wire: Any) -> None:
     """No socket, no descriptor to wake a thread by: of connections that are idle, in the middle of
     a request, not yet taken in, and of listeners."""

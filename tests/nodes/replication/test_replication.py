@@ -83,12 +83,19 @@ def test_a_lagging_follower_leaves_the_isr_and_comes_back(make_cluster: ClusterF
     cluster.notice_lag()
     assert answer_of(waiting).error == 0, "it commits once 3 has left the ISR"
     assert cluster.isr() == {1, 2}
+    shrinks, expands = (f"kafka.server:type=ReplicaManager,name=Isr{n}PerSec" for n in _CHANGES)
+    wait_for(lambda: leader.metrics.value(shrinks) == 1)
+    assert leader.metrics.value(expands) == 0
     cluster.cut = set()
     wait_for(lambda: cluster.isr() == {1, 2, 3}, what="3 joins again")
     assert cluster.brokers[3].values() == [0, 1]
     changes = wait_for(lambda: len(leader.trace("isr_change")) >= 2 and leader.trace("isr_change"))
     assert [row["isr"] for row in changes] == [[1, 2], [1, 2, 3]]
-    assert leader.metrics.value("kafka.server:type=ReplicaManager,name=IsrShrinksPerSec") == 1
+    assert leader.metrics.value(shrinks) == 1
+    wait_for(lambda: leader.metrics.value(expands) == 1)
+
+
+_CHANGES = ("Shrinks", "Expands")
 
 
 def test_too_small_an_isr_refuses_acks_all_and_stops_the_high_watermark(

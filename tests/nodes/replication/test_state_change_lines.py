@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.log.checkpoints import read_partition_metadata
+from nodes.replication.model import LeaderAndIsrState
+from nodes.replication.state_change_lines import Lines as StateChangeLines
 from tests.nodes.replication.conftest import (
     TOPIC_ID,
     TP,
@@ -81,6 +84,16 @@ def test_each_request_has_two_lines(cluster: MemoryCluster, lines: Lines) -> Non
     assert re.fullmatch(rf"Finished LeaderAndIsr request in \d+ms {who}", last)
 
 
+def test_how_long_it_took_is_in_milliseconds(
+    cluster: MemoryCluster, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(monotonic_ns=iter([5_000_000_000, 7_345_999_999]).__next__)
+    monkeypatch.setattr("nodes.replication.state_changes.time", clock)
+    lines.take()
+    order(cluster, 41, state={"leader_epoch": 3})
+    assert lines.take()[-1].startswith("Finished LeaderAndIsr request in 2345ms ")
+
+
 def test_who_leads_says_from_where(cluster: MemoryCluster, lines: Lines) -> None:
     lines.take()
     state = {"leader_epoch": 3, "partition_epoch": 7}
@@ -96,6 +109,22 @@ def test_too_small_an_in_sync_set_is_said(cluster: MemoryCluster, lines: Lines) 
     lines.take()
     order(cluster, 41, state={"leader_epoch": 3, "isr": (1,)})
     assert "removing replicas [] (under-min-isr). Previous" in lines.take()[1]
+
+
+def test_who_joins_and_who_leaves_are_told_apart(lines: Lines) -> None:
+    """In a reassignment: of three replicas 1 is added and 3 removed."""
+    state = LeaderAndIsrState(
+        tp=TP, topic_id=None, controller_epoch=5, leader=1, leader_epoch=3, isr=(2, 3),
+        partition_epoch=7, replicas=(1, 2, 3), adding_replicas=(1, 4), removing_replicas=(3, 2),
+    )  # fmt: skip
+    said = StateChangeLines(1)
+    said.role(state, "leader", 9, 8, 2, 1, is_under_min_isr=False)
+    (line,) = lines.take()
+    assert line == (
+        "Leader t-0 with topic id None starts at leader epoch 3 from offset 9 with partition epoch "
+        "7, high watermark 8, ISR [2,3], adding replicas [1,4] and removing replicas [3,2] . "
+        "Previous leader Some(2) and previous leader epoch was 1."
+    )
 
 
 def test_a_new_partitions_leader_had_none_before(cluster: MemoryCluster, lines: Lines) -> None:

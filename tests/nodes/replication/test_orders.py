@@ -1,0 +1,116 @@
+"""What a controller's orders set going and stop in a broker (ReplicaManager's
+becomeLeaderOrFollower, makeLeaders, makeFollowers, stopReplicas), and what is traced of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodes.core.errors import Errors
+from nodes.core.types import TopicPartition
+from tests.nodes.replication.conftest import TP, Broker, ClusterFactory, MemoryCluster, State
+from tests.nodes.replication.test_fencing import stop_replica
+
+OTHER = TopicPartition("t", 1)
+
+
+@pytest.fixture
+def cluster(make_cluster: ClusterFactory) -> MemoryCluster:
+    """Three brokers; broker 1 leads, the others follow, under controller epoch 5."""
+    cluster = make_cluster(brokers=3, min_isr=1)
+    cluster.controller.controller_epoch = 5
+    cluster.create()
+    return cluster
+
+
+def followed(broker: Broker) -> dict[TopicPartition, int]:
+    """Which leader each partition is fetched from."""
+    found: dict[TopicPartition, int] = {}
+    for (leader_id, _), thread in broker.manager.fetchers._threads.items():
+        for tp in list(thread._states):
+            assert tp not in found, "by two threads"
+            found[tp] = leader_id
+    return found
+
+
+def test_whoever_leads_fetches_nothing(cluster: MemoryCluster) -> None:
+    """From when the order is answered on; and a thread without partitions is none any more."""
+    broker = cluster.brokers[2]
+    assert followed(broker) == {TP: 1}
+    cluster.controller.elect(TP, 2)
+    assert cluster.controller.tell(2) == 0
+    assert followed(broker) == {}
+    assert broker.manager.fetchers._threads == {}
+
+
+def test_a_new_leader_is_fetched_from_and_the_old_one_no_more(cluster: MemoryCluster) -> None:
+    broker = cluster.brokers[3]
+    cluster.controller.elect(TP, 2)
+    assert cluster.controller.tell(3) == 0
+    assert followed(broker) == {TP: 2}
+    assert set(broker.manager.fetchers._threads) == {(2, 0)}
+
+
+@pytest.mark.parametrize("delete", [True, False])
+def test_a_replica_that_is_stopped_fetches_nothing(cluster: MemoryCluster, delete: bool) -> None:
+    """And whoever reads the history knows which order it was."""
+    cluster.controller.states[OTHER] = State(1, 0, (1, 2, 3), 0, (1, 2, 3))
+    cluster.controller.tell_all(OTHER)
+    broker = cluster.brokers[2]
+    assert followed(broker) == {TP: 1, OTHER: 1}
+    request = stop_replica(leader_epoch=3, delete=delete, controller_epoch=7)
+    assert broker.manager.stop_replicas(77, request).partition_errors[0].error == 0
+    assert followed(broker) == {OTHER: 1}
+    (row,) = broker.trace("replica_stop")
+    assert (row["topic"], row["partition"], row["delete"]) == ("t", 0, delete)
+    assert (row["leader_epoch"], row["controller_epoch"]) == (3, 7)
+    assert row["correlation_id"] == 77
+
+
+def test_checkpoints_begin_with_the_first_order(make_cluster: ClusterFactory) -> None:
+    """Not before: a checkpoint of no partition would forget what the last life knew."""
+    cluster = make_cluster(brokers=1, min_isr=1)
+    thread = cluster.brokers[1].manager._checkpointer._thread
+    assert not thread.is_alive()
+    cluster.create()
+    assert thread.is_alive()
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_a_disk_that_refuses_is_told_for_its_partition(
+    cluster: MemoryCluster, leader: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA_STORAGE_ERROR is what a controller takes for an offline replica, and no other."""
+    cluster.controller.states[OTHER] = State(leader, 0, (1, 2, 3), 0, (1, 2, 3))
+
+    def refuses(*_: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    manager = cluster.brokers[1].manager
+    monkeypatch.setattr(manager, "ensure_log", refuses)
+    result = manager.become_leader_or_follower(1, cluster.controller.leader_and_isr(OTHER))
+    assert (result.error, result.partition_errors[0].error) == (0, Errors.KAFKA_STORAGE_ERROR)
+
+
+def test_a_change_that_was_not_applied_is_not_traced(cluster: MemoryCluster) -> None:
+    """An older partition epoch: the partition stays what it is, and no row says otherwise."""
+    broker = cluster.brokers[1]
+    cluster.controller.elect(TP, 1)
+    cluster.controller.tell(1)
+    before = broker.trace("leader_change")
+    assert before[-1]["leader_epoch"] == 1
+    request = cluster.controller.leader_and_isr(
+        state={"leader": 2, "leader_epoch": 9, "partition_epoch": 0}
+    )
+    assert broker.manager.become_leader_or_follower(1, request).partition_errors[0].error == 0
+    assert broker.trace("leader_change") == before
+
+
+def test_metadata_is_traced_with_the_epoch_of_who_told_it(cluster: MemoryCluster) -> None:
+    """Not of who decided it: a successor tells what its predecessors wrote."""
+    request = cluster.controller.update_metadata(controller_epoch=7)
+    assert request.topic_states[0].partition_states[0].controller_epoch == 5
+    cluster.brokers[1].manager.maybe_update_metadata_cache(1, request)
+    row = cluster.brokers[1].trace("metadata_update")[-1]
+    assert (row["controller_epoch"], row["leader_epoch"]) == (7, 0)
