@@ -155,6 +155,31 @@ def test_records_that_no_member_was_given(
     assert judged(story, spark).counts.get("group-skipped", 0) == broken
 
 
+@pytest.mark.parametrize(
+    ("lacks", "begins", "broken"),
+    [
+        (0, {"a": "start", "b": "start"}, 0),
+        (2, {"a": "start", "b": "start"}, 2),
+        (2, {"a": "start", "b": None}, 0),  # nobody knows where it went from
+        (2, {}, 0),
+    ],
+)
+def test_a_group_that_begins_at_the_start(
+    story: Any, spark: Any, lacks: int, begins: dict[str, str | None], broken: int
+) -> None:
+    handed_over(story)
+    story.run["trials"] = [
+        {"arm": story.arm, "trial": 0, "workloads": [
+            {"process": name, "role": "group-consumer", "topics": {"t": []}, "begins": at}
+            for name, at in begins.items()
+        ]}
+    ]  # fmt: skip
+    first = [row for row in story.rows["fetch"] if row["offset"] < lacks]
+    story.rows["fetch"] = [row for row in story.rows["fetch"] if row not in first]
+    found = judged(story, spark)
+    assert found.counts.get("group-skipped", 0) == broken
+
+
 def test_a_gap_without_records_is_none(story: Any, spark: Any) -> None:
     handed_over(story, begins_at=5)
     story.rows["log_read"] = [r for r in story.rows["log_read"] if r["offset"] not in (3, 4)]
