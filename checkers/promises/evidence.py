@@ -322,7 +322,8 @@ PROMISE: Final = Promise(
         "roles that no request ordered; a listener that both planes served",
     ),
     blind=(
-        "what a node could not write from some moment until its end",
+        "what a node could not write from some moment until its end; up to two requests of a "
+        "controller to one broker, of which one end tells and the other does not, or too early",
         "figures of which one row alone tells: tries of a request, how far above a log's end it "
         "was cut, how long operations, waits and phases took where nothing else lies between",
         "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
