@@ -5,7 +5,8 @@ was healed. They are few, one program writes them, and each has its place:
 
     phases   each begins once, ends once and after that, and the next one begins then
     faults   inject, then injected or failed, then healing, then healed
-    nodes    started when it does not run, ready when it does, and ended before it is started again
+    nodes    started when it does not run, ready when it does, and ended before it is started again;
+             resumed when it was paused
 
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
@@ -108,8 +109,13 @@ def _faults(played: Mapping[str, list[Row]]) -> Iterator[str]:
 
 def _lives(rows: Iterable[Row]) -> Iterator[str]:
     runs: dict[int, bool] = {}
+    paused: set[int] = set()
     for row in rows:
         node, event = row["node"], row["event"]
+        if event == "pause":
+            paused.add(node)
+        elif event == "resume" and node not in paused:
+            yield f"node {node} was resumed, and nobody had paused it"
         if event == "start":
             if runs.get(node):
                 yield f"node {node} was started though it ran: nobody saw it end"

@@ -6,8 +6,10 @@ handled, whoever handled was sent to, and each came before the next. Numbers beg
 channel is rebuilt, so of each number only the first of each end are compared: the first arrival
 cannot be before the first send, nor the first answer before the first handling.
 
-And they tell of the same: the epochs and partitions that were handled are those of a send, and the
-answer is one that was given.
+And they tell of the same: the controller, epochs and partitions that were handled are those of a
+send, the answer is one that was given, and nothing is handled more often than it was sent.
+
+And a broker takes up the roles that it was ordered to take up, and no other (`unordered`).
 
 Of ends that number their rows, so that none can be missing unnoticed. A controller's client id is
 its broker's; a forger (`forged`) has one of its own for each request. What probers ask bears no
@@ -40,8 +42,8 @@ class Told:
     """Of one sender (a controller's id, or `FORGERS`) and one broker: how many requests were
     ``unsent`` (handled, and that controller had not sent them), ``untold`` (answered, and the
     broker had not handled them), ``early`` (received before they were sent, or answered before they
-    were handled), ``unlike`` (handled otherwise than it was sent, or answered otherwise than it was
-    handled)."""
+    were handled), ``unlike`` (handled otherwise, or more often, than it was sent, or answered
+    otherwise than it was handled)."""
 
     key: tuple[str, int]
     sender: str
@@ -60,13 +62,17 @@ def told(history: History) -> list[Told]:
     each = rows.groupBy(*_ONE).agg(
         *(F.min(name).alias(name) for name in _TIMES),
         *(F.collect_set(name).alias(name) for name in _SAID),
+        F.count("sent_t").alias("sends"),
+        F.count("received_t").alias("arrivals"),
     )
     sent, received = F.col("sent_t"), F.col("received_t")
     unsent = received.isNotNull() & sent.isNull() & (F.col("sender") != FORGERS)
     untold = F.col("answered_t").isNotNull() & received.isNull()
     early = F.coalesce(received < sent, F.lit(False))
     early = early | F.coalesce(F.col("answered_t") < F.col("handled_t"), F.lit(False))
-    counts = {"unsent": unsent, "untold": untold, "early": early, "unlike": _unlike()}
+    more = (F.col("arrivals") > F.col("sends")) & (F.col("sends") > 0)
+    unlike = _unlike() | (more & (F.col("sender") != FORGERS))
+    counts = {"unsent": unsent, "untold": untold, "early": early, "unlike": unlike}
     found = each.groupBy(*_PAIR).agg(
         *(F.sum(of.cast("int")).alias(name) for name, of in counts.items())
     )
@@ -90,10 +96,12 @@ def _unlike() -> Column:
     return found
 
 
-def _body() -> Column:
-    """What a request says, but for the answers in it."""
+def _body(controller: str) -> Column:
+    """What a request says, but for the answers in it; ``controller``: the column that has who it is
+    of."""
     parts = F.transform("partitions", lambda p: F.struct(*(p[n] for n in _PART)))
-    return F.xxhash64("controller_epoch", "broker_epoch", F.to_json(F.array_sort(parts)))
+    whole = F.to_json(F.array_sort(parts))
+    return F.xxhash64(controller, "controller_epoch", "broker_epoch", whole)
 
 
 _PART: Final = ("topic", "partition", "leader", "leader_epoch")
@@ -116,7 +124,7 @@ def _row(sender: Column, client: Column, broker: str, **told: Column) -> list[Co
 def _sent(history: History) -> DataFrame:
     rows = history.frame("control_send").where("seq is not null and node is not null")
     own = F.col("node").cast("string")
-    return rows.select(*_row(own, own, "to", sent_t=earliest(F.col("t")), asked=_body()))
+    return rows.select(*_row(own, own, "to", sent_t=earliest(F.col("t")), asked=_body("node")))
 
 
 def _handled(history: History) -> DataFrame:
@@ -125,12 +133,11 @@ def _handled(history: History) -> DataFrame:
     times = {
         "received_t": latest(F.col("receive_t")),
         "handled_t": earliest(F.coalesce("handled_t", "receive_t")),
-        "taken": _body(),
+        "taken": _body("controller_id"),
         "gave": F.col("error"),
     }
     client = F.col("client_id")
-    own = client == F.col("controller_id").cast("string")
-    sender = F.when(own, client).otherwise(F.lit(FORGERS))
+    sender = F.when(client.rlike("^[0-9]+$"), client).otherwise(F.lit(FORGERS))
     return rows.select(*_row(sender, client, "node", **times))
 
 
@@ -150,3 +157,25 @@ def _forged(history: History) -> DataFrame:
     answered = F.when((F.col("type") == "ok") & F.col("error").isNotNull(), F.col("t"))
     times = {"sent_t": F.col("invoke_t"), "answered_t": answered}
     return rows.select(*_row(F.lit(FORGERS), F.col("client_id"), "node", **times))
+
+
+def unordered(history: History) -> list[tuple[tuple[str, int], int, int]]:
+    """Roles that brokers took up though no LeaderAndIsr that they tell of ordered it: trial,
+    broker, how many. Of brokers that number their rows; and of a boot only what came before its
+    last request, since who dies at it does not tell of that."""
+    if not (history.has("leader_change") and history.has("control_request")):
+        return []
+    handled = history.frame("control_request").where("seq is not null and boot is not null")
+    last = handled.groupBy(*_BOOT).agg(F.max("t").alias("_last_t"))
+    orders = handled.where("api = 'LEADER_AND_ISR'")
+    orders = orders.select(*_BOOT, "correlation_id", F.explode("partitions").alias("p"))
+    orders = orders.select(*_BOOT, "correlation_id", *(f"p.{name}" for name in _ROLE)).distinct()
+    roles = history.frame("leader_change").where("seq is not null and correlation_id is not null")
+    roles = roles.join(orders, [*_BOOT, "correlation_id", *_ROLE], "left_anti")
+    roles = roles.join(F.broadcast(last), [*_BOOT]).where(latest(F.col("t")) < F.col("_last_t"))
+    found = roles.groupBy("arm", "trial", "node").count().toArrow().to_pylist()
+    return sorted(((row["arm"], row["trial"]), row["node"], row["count"]) for row in found)
+
+
+_BOOT: Final = ("arm", "trial", "node", "boot")
+_ROLE: Final = ("topic", "partition", "leader_epoch")

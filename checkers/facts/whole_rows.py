@@ -3,7 +3,8 @@
 A row without a partition, a type or an epoch falls out of every join and filter, and nobody misses
 it: the checks see less, and find less. So what every writer of a kind puts into each of its rows,
 whatever the system, is asked of each row that is stored; and of names that are few, that it is one
-of them. Not asked for: what some system, version or answer does not tell.
+of them; of counts and offsets, that they can be, and are in the order that they have. Not asked
+for: what some system, version or answer does not tell.
 """
 
 from __future__ import annotations
@@ -118,10 +119,15 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
 _APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 _PLANES: Final = ("control", "data")
 _TYPES: Final = ("ok", "fail", "info")
+_LIES: Final = (
+    *("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch"),
+    "future_controller_epoch",
+)
 WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
-    **{kind: {"type": _TYPES, "api": _APIS, "plane": _PLANES} for kind in ("probe", "forged")},
+    "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
+    "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
     "control_send": {"api": _APIS},
     "control_response": {"api": _APIS},
@@ -154,6 +160,17 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         )
     },
 }
+RISING: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "truncation": (("to_offset", "from_offset"),),
+    "log_end": (("log_start_offset", "log_end_offset"),),
+}
+"""Of each pair the second is never less than the first, where both are there."""
+LEAST: Final[Mapping[str, Mapping[str, int]]] = {
+    "plane_use": {"requests": 1},  # what nobody asked is not told of
+    "log_read": {"offset": 0},
+    "log_end": {"log_start_offset": 0},
+    "truncation": {"to_offset": 0},
+}
 _UNHURT: Final = frozenset({"produce", "commit", "committed", "listed_offset", "epoch_end"})
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""
 
@@ -182,6 +199,10 @@ def lacking(kind: str) -> Column:
         found = found | (holds & void)
     for name, words in WORDS.get(kind, {}).items():
         found = found | ~F.coalesce(F.col(name).isin(*words), F.lit(True))
+    for name, least in LEAST.get(kind, {}).items():
+        found = found | F.coalesce(F.col(name) < least, F.lit(False))
+    for low, high in RISING.get(kind, ()):
+        found = found | F.coalesce(F.col(high) < F.col(low), F.lit(False))
     if kind in _UNHURT:
         hurt = (F.col("type") == "ok") & (F.col("error") != 0)
         found = found | F.coalesce(hurt, F.lit(False))
@@ -198,6 +219,12 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
     for name, words in WORDS.get(kind, {}).items():
         if row[name] is not None and row[name] not in words:
             yield name
+    for name, least in LEAST.get(kind, {}).items():
+        if row[name] is not None and row[name] < least:
+            yield name
+    for low, high in RISING.get(kind, ()):
+        if None not in (row[low], row[high]) and row[high] < row[low]:
+            yield high
     if kind in _UNHURT and row["type"] == "ok" and row["error"]:
         yield "error"
 

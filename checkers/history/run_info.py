@@ -48,8 +48,8 @@ class Workload:
     ``nodes``: whom it asks each by itself; ``acks``: of a producer, None when it is none;
     ``delivery``: once, it sends a record at most once; once-a-leader, again when the leader said
     that it is none; idempotent, again, and is promised that it lands once; None: it may send again,
-    or nobody knows; ``begins``: a consumer at its partitions' "start" or "end"; None: elsewhere, or
-    nobody knows."""
+    or nobody knows; ``begins``: a consumer at its partitions' "start" or "end" (a group's member
+    unless an offset is kept); None: elsewhere, or nobody knows."""
 
     process: str
     role: str

@@ -28,6 +28,11 @@ CACHED: Final = "leaders taken into metadata"
 IN_SYNC: Final = "in-sync sets that leaders counted on"
 ACKS: Final = "records of which a client says who served it"
 _UNSAID: Final = -1
+_SERVICES: Final = {
+    "produce": "acknowledged {n} records",
+    "fetch": "delivered {n} records",
+    "listed_offset": "told the end {n} times",
+}
 Row = Mapping[str, Any]
 
 
@@ -52,7 +57,8 @@ def _roles(history: History, outcome: Outcome) -> Iterator[Finding]:
         if leads is None or leads < 0 or (not leaders and not told_all):
             continue
         outcome.saw(row["arm"], row["trial"], ROLES)
-        if leads in leaders:
+        follows_itself = row["role"] != "leader" and leads == row["node"]
+        if leads in leaders and not follows_itself:
             continue
         if (*key_of(row), row["node"], row["leader_epoch"]) in lies:
             outcome.excuse(row["arm"], row["trial"], "led-by-another", "forged", of=ROLES)
@@ -213,11 +219,11 @@ def _served(history: History, outcome: Outcome) -> Iterator[Finding]:
             continue
         mine = {**_at(row), "node": row["node"], "type": "ok"}
         epoch = f" in leader epoch {said}, in which" if said != _UNSAID else "; by then only"
-        what = "acknowledged" if row["kind"] == "produce" else "delivered"
+        what = _SERVICES[row["kind"]].format(n=row["n"])
         yield Finding(
             "served-by-another",
-            f"node {row['node']} {what} {row['n']} records of {_name(key)}{epoch} "
-            f"{_or(leaders) or 'nobody'} was committed",
+            f"node {row['node']} {what} of {_name(key)}{epoch} {_or(leaders) or 'nobody'} was "
+            "committed",
             *key[:2],
             (
                 Pick("leadership", _at(row), to_t=row["t"], rows=1, last=True),
@@ -228,7 +234,8 @@ def _served(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 def _servers(history: History) -> list[Row]:
     """The first answer of each broker about each partition, by what the client said of epochs. A
-    fetched record's epoch is its own, and says nothing of who served it."""
+    fetched record's epoch is its own, and says nothing of who served it; with a log's end comes its
+    leader's own."""
     found: list[Row] = []
     for kind, which in (("produce", "acks != 0"), ("fetch", "offset >= 0")):
         if not history.has(kind):
@@ -238,6 +245,11 @@ def _servers(history: History) -> list[Row]:
         by = answers.groupBy(*TP, "node", epoch.alias("leader_epoch"))
         first = by.agg(F.min("t").alias("t"), F.count("*").alias("n"))
         found += [{**row, "kind": kind} for row in first.toArrow().to_pylist()]
+    if history.has("listed_offset"):
+        ends = "type = 'ok' and node is not null and asked_ms = -1 and leader_epoch >= 0"
+        by = history.frame("listed_offset").where(ends).groupBy(*TP, "node", "leader_epoch")
+        first = by.agg(F.min("t").alias("t"), F.count("*").alias("n"))
+        found += [{**row, "kind": "listed_offset"} for row in first.toArrow().to_pylist()]
     return found
 
 

@@ -376,7 +376,7 @@ PROMISE: Final = Promise(
         CACHED: "by broker, leader and leader epoch",
         IN_SYNC: "of which leaders told",
         DATED: "sent, led, followed, cached or shown",
-        ACKS: "acknowledged produces and deliveries of clients that say which broker they asked",
+        ACKS: "acknowledged, delivered, or a log's end told, to clients that say whom they asked",
     },
     unknown_when=("ZooKeeper's log lacks a write, or does not have what was seen there",),
     blind=(
@@ -386,6 +386,7 @@ PROMISE: Final = Promise(
         "not told who served them, nor in which epoch; and a leader that has not heard of its "
         "successor may serve what is committed",
         "clients that do not say which broker they asked, or in which leader epoch they believed",
+        "a role that is taken up again in its own leader epoch",
         "without ZooKeeper: assignments",
     ),
     check=check,

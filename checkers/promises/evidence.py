@@ -13,7 +13,12 @@ in an (arm, trial) in which
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
-- a controller and a broker do not tell of the same requests (`checkers.facts.told_requests`);
+- a controller and a broker do not tell of the same requests, or a broker takes up roles that none
+  ordered (`checkers.facts.told_requests`);
+- what ZooKeeper's own log says of a znode is in no order in which it can have been, or is not what
+  was seen of it (`checkers.facts.znodes`); run.json has topics that nobody made, or clients that
+  asked others than it says (`checkers.facts.claims`); one listener was served by both planes
+  (`checkers.facts.listeners`);
 - rows whose own times cannot be (an answer before its question), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
   finished, or from outside the harness's phases;
@@ -41,19 +46,19 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.calm import brokers
+from checkers.facts.claims import unfounded
 from checkers.facts.courses import contradictions
-from checkers.facts.decisions import from_log
-from checkers.facts.leadership import SHOWN
+from checkers.facts.listeners import of_both_planes
 from checkers.facts.moments import misplaced
 from checkers.facts.numbers import traces, unaccounted
-from checkers.facts.office import in_order
 from checkers.facts.tellers import tellers
 from checkers.facts.times import TOLD_AFTERWARDS, times
-from checkers.facts.told_requests import FORGERS, told
+from checkers.facts.told_requests import FORGERS, told, unordered
 from checkers.facts.trials import rows_of
+from checkers.facts.znodes import disorders
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.promises.untold import untold
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -73,8 +78,6 @@ OFF_NS: Final = 1_000_000_000
 DRIFT_NS: Final = 1_000_000_000
 """By so much clocks that only drift do not part in a run; a wall clock that was set does."""
 JUMP_NS: Final = 2_000_000_000
-WATCHED_NS: Final = 2_000_000_000
-"""So long after a write its watch tells of it, however busy the machine."""
 _REASONS: Final = 3
 Row = dict[str, Any]
 
@@ -87,6 +90,9 @@ def check(history: History) -> Outcome:
     unstored = _unstored(history, by_trial)
     at_odds = _at_odds(history)
     impossible = _impossible(history, by_trial)
+    disordered: dict[tuple[str, int], list[str]] = {}
+    for key, says in (*disorders(history), *unfounded(history), *of_both_planes(history)):
+        disordered.setdefault(key, []).append(says)
     for key in sorted(set(history.trials) | set(history.run.trials)):
         sources = by_trial.get(key, [])
         outcome.saw(*key, "rows of live files", sum(row["rows"] or 0 for row in sources))
@@ -97,7 +103,8 @@ def check(history: History) -> Outcome:
             *unstored.get(key, ()),
             *at_odds.get(key, ()),
             *impossible.get(key, ()),
-            *_untold(history, key),
+            *untold(history, key),
+            *disordered.get(key, ()),
         ]:
             outcome.unknown(*key, why)
         figures = outcome.arm(key[0])
@@ -137,6 +144,9 @@ def _lacks(row: Row) -> list[str]:
     if (row["backwards_ns"] or 0) > BACKWARDS_NS:
         seconds = row["backwards_ns"] / 1e9
         found.append(f"{of}: the clock went back by {seconds:.1f} s between two rows")
+    own = (row["rows"] or 0) - (row["unnumbered"] or 0)
+    if numbered and not found and row["last_seq"] + 1 != own:
+        found.append(f"{of}: it has {row['rows']} rows, and numbers up to {row['last_seq']}")
     return found
 
 
@@ -179,11 +189,14 @@ def _at_odds(history: History) -> dict[tuple[str, int], list[str]]:
         if one.untold >= UNTOLD:
             why.append(f"{one.untold} of {of} were answered, and the broker tells of none of them")
         if one.unlike:
-            says = "were handled otherwise than they were sent, or answered otherwise"
-            why.append(f"{one.unlike} of {of} {says}")
+            says = "were handled otherwise, or more often, than they were sent"
+            why.append(f"{one.unlike} of {of} {says}, or answered otherwise")
         if one.early >= UNTOLD:
             says = "were received before they were sent, or answered before they were handled"
             why.append(f"{one.early} of {of} {says}")
+    for key, node, n in unordered(history):
+        says = f"node {node} took up {n} roles that no request which it tells of had ordered"
+        found.setdefault(key, []).append(says)
     return found
 
 
@@ -279,99 +292,6 @@ def _vague(history: History) -> Iterator[tuple[tuple[str, int], str, int]]:
             yield key, process, off_ns
 
 
-STEADY: Final = ("leader_change", "metadata_update", "plane_use", "control_request")
-"""What each broker that traces at all writes down in any trial: it is given partitions, hears of
-them, and counts and handles what it is asked."""
-
-
-def _untold(history: History, key: tuple[str, int]) -> Iterator[str]:
-    """Kinds of rows that should be there, going by who else wrote them in this run."""
-    if key not in history.trials:
-        return
-    states = rows_of(history, "leadership", key)
-    if any(r["source"] == SHOWN for r in states) and not _is_black_box(history, key[0]):
-        yield "leaders are known from what brokers showed, of a system that can be asked for them"
-    if any(r["source"] == "zk" for r in states) and key not in from_log(history):
-        yield "ZooKeeper's states were watched, and its own log was not read"
-    yield from _unwatched(history, key, states)
-    dated = any(r["commit_ms"] for r in rows_of(history, "zk_write", key))
-    if dated and history.run.clock_offset_ns is None:
-        yield "ZooKeeper's clock cannot be compared with others: run.json does not tie it to them"
-    system = history.run.arms.get(key[0], {}).get("sut")
-    for kind in STEADY:
-        told = tellers(history, kind)
-        others = [t for t in told if history.run.arms.get(t[0], {}).get("sut") == system]
-        if not others and kind not in history.run.arms.get(key[0], {}).get("traces", ()):
-            continue
-        expected = brokers(history).get(key, set())
-        if kind == "leader_change":  # who was never in sync may have had no replica
-            expected = expected & {n for r in states for n in r["isr"] or ()}
-        for node in sorted(expected - told.get(key, set())):
-            yield f"node {node} wrote no row of {kind}, as others did"
-        if key not in told and not expected:
-            yield f"nobody wrote a row of {kind}, as in other trials"
-    wrote = {
-        r["node"] for r in rows_of(history, "source", key) if r["node"] is not None and r["rows"]
-    }
-    for node in sorted(wrote - brokers(history).get(key, set())):
-        yield f"nobody tells of the life of node {node}"
-    sent, answered = tellers(history, "control_send"), tellers(history, "control_response")
-    for node in sorted(sent.get(key, set()) - answered.get(key, set())):
-        yield f"node {node} sent control requests, and tells of no answer"
-
-
-def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> Iterator[str]:
-    """Partitions whose last state, by ZooKeeper's own log, nobody saw: what came last, and when, is
-    then not known of them. States in between may be missed; what came in the last moment, too."""
-    if not watched:
-        return
-    seen = {_state(row) for row in watched}
-    for (topic, partition), row in sorted(_last_states(history).get(key, {}).items()):
-        if row["step"] != "removed" and _state(row) not in seen:
-            yield f"ZooKeeper's log has a last state of {topic}-{partition} that nobody saw"
-
-
-_LastStates = dict[tuple[str, int], dict[tuple[str, int], Mapping[str, Any]]]
-
-
-def _last_states(history: History) -> _LastStates:
-    """By trial and partition, of topics that were not removed since; up to a moment before the
-    end."""
-
-    def make() -> _LastStates:
-        until_t: dict[tuple[str, int], int] = {}
-        for row in history.rows("phase"):
-            if row["name"] in ("quiesce", "settle"):
-                key = (row["arm"], row["trial"])
-                until_t[key] = max(until_t.get(key, 0), row["t"] - WATCHED_NS)
-        last: _LastStates = {}
-        for one in in_order(history):
-            key = (one["arm"], one["trial"])
-            of = last.setdefault(key, {})
-            if one["what"] == "topic" and one["step"] == "removed":
-                for at in [at for at in of if at[0] == one["topic"]]:
-                    del of[at]
-            elif (
-                one["what"] == "state"
-                and one["topic"] is not None
-                and one["t"] < until_t.get(key, 2**62)
-            ):
-                of[one["topic"], one["partition"]] = one
-        return last
-
-    found: _LastStates = history.memo("last states", make)
-    return found
-
-
-def _is_black_box(history: History, arm: str) -> bool:
-    """By run.json: much is not judged of a system that nobody can look into."""
-    return history.run.arms.get(arm, {}).get("leaders") == SHOWN
-
-
-def _state(row: Mapping[str, Any]) -> tuple[object, ...]:
-    return tuple(row[n] for n in ("topic", "partition", "leader", "leader_epoch"))
-
-
 def _most(reasons: Any) -> str:
     most = sorted(dict(reasons).items(), key=lambda item: -int(item[1]))[:_REASONS]
     return "; ".join(f"{why} ({n})" for why, n in most) or "no reason is known"
@@ -397,9 +317,19 @@ PROMISE: Final = Promise(
         "phases, faults or nodes' lives in an order in which they cannot have been; a node that no "
         "fault ended; two trials at once",
         "rows of a time before that of what they come after",
+        "ZooKeeper's log against itself, or against what was seen of the same znodes",
+        "topics of run.json that nobody made, and brokers asked of which it does not know",
+        "roles that no request ordered; a listener that both planes served",
     ),
     blind=(
-        "what a node could not write from some moment until its end",
+        "what a node could not write from some moment until its end; up to two requests of a "
+        "controller to one broker, of which one end tells and the other does not, or too early",
+        "figures of which one row alone tells: tries of a request, how far above a log's end it "
+        "was cut, how long operations, waits and phases took where nothing else lies between",
+        "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
+        "or floods them",
+        "what run.json says of topics' configurations and of how clients work, told so throughout",
+        "a history that was changed in all places at once, its numbers and accounts made anew",
         "in histories of before stored rows were counted: rows of a client, or of the harness, "
         "that were lost after its file was read, but for what they leave in other promises",
     ),

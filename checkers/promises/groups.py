@@ -13,7 +13,8 @@ Violations:
   by then;
 - ``shown-offset-lost``: an offset that somebody was told of is not there when a member asks later
   (`checkers.promises.shown_offsets`);
-- ``group-skipped``: of one partition, a record between two that members were given, which is in the
+- ``group-skipped``: of one partition, a record between two that members were given, or before them
+  all where each member begins at the start unless an offset is kept (run.json), which is in the
   final log and was given to none of them;
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
   commit acknowledged (role group-stranger: it is to be refused whatever it says);
@@ -296,24 +297,44 @@ def _asked_for(history: History, outcome: Outcome, commits: DataFrame) -> None:
 
 
 def _skipped(history: History) -> list[dict[str, Any]]:
-    """Records of the final log between the first and the last that a group was given, and that it
-    was not given."""
+    """Records of the final log that a group was not given, between the first and the last that it
+    was; of one whose members begin at the start, before the last."""
     members = history.frame("assignment").select("arm", "trial", "process", "group").distinct()
+    whole = members.join(F.broadcast(_from_the_start(history)), ["arm", "trial", "process"], "left")
+    whole = whole.groupBy("arm", "trial", "group").agg(
+        F.min(F.coalesce("_start", F.lit(0))).alias("_start")
+    )
     given = history.frame("fetch").where("type = 'ok' and offset >= 0")
     given = given.join(F.broadcast(members), ["arm", "trial", "process"])
     given = given.select(*_TP, "group", "offset").distinct()
     spans = given.groupBy(*_TP, "group").agg(
         F.min("offset").alias("_low"), F.max("offset").alias("_high")
     )
-    leaders = leaders_table(history).select(*_TP, "leader_node")
+    spans = spans.join(F.broadcast(whole), ["arm", "trial", "group"])
+    leaders = leaders_table(history).select(*_TP, "leader_node", "log_start")
     final = history.frame("log_read").join(F.broadcast(leaders), _TP).where("node = leader_node")
-    inside = final.select(*_TP, "offset").join(F.broadcast(spans), _TP)
-    inside = inside.where("offset > _low and offset < _high")
+    inside = final.select(*_TP, "offset", "log_start").join(F.broadcast(spans), _TP)
+    low = F.when(F.col("_start") == 1, F.col("log_start") - 1).otherwise(F.col("_low"))
+    inside = inside.where((F.col("offset") > low) & (F.col("offset") < F.col("_high")))
     missed = inside.join(given, [*_TP, "group", "offset"], "left_anti")
     found = missed.groupBy(*_TP, "group").agg(
         F.count("*").alias("n"), F.min("offset").alias("offset")
     )
     return list(found.toArrow().to_pylist())
+
+
+def _from_the_start(history: History) -> DataFrame:
+    """Clients that begin at a partition's start, unless an offset is kept: arm, trial, process."""
+    table = history.table(
+        [
+            {"arm": arm, "trial": trial, "process": one.process}
+            for (arm, trial), workloads in history.run.workloads.items()
+            for one in workloads
+            if one.begins == "start"
+        ],
+        "arm string, trial int, process string",
+    )
+    return table.withColumn("_start", F.lit(1))
 
 
 def _strangers(history: History, outcome: Outcome) -> list[dict[str, Any]]:
@@ -432,8 +453,8 @@ def _skip(row: dict[str, Any]) -> Finding:
     return Finding(
         "group-skipped",
         f"no member of group {row['group']} was given {row['n']} records of "
-        f"{row['topic']}-{row['partition']} that lie between others, the first at offset "
-        f"{row['offset']}",
+        f"{row['topic']}-{row['partition']} that lie before others that it was given, the first at "
+        f"offset {row['offset']}",
         row["arm"],
         row["trial"],
         (
@@ -473,6 +494,8 @@ PROMISE: Final = Promise(
     blind=(
         "records given twice by turns of less than three commits",
         "a partition that two members were given at once, and read: only commits are fenced",
+        "a position out of range that a member told of as it was given a partition, and after "
+        "which it went on where it was",
         "groups whose members use no subscription",
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",

@@ -9,15 +9,17 @@ Violations:
 - ``begins-in-another-epoch``: told, with the beginning, a leader epoch later than the one of the
   record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well);
 - ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
-- ``end-never-committed``: told an end beyond what was ever committed: no record is before it in the
-  final log, or one of a later leader epoch than the one of the leader that told it;
+- ``end-never-committed``: told an end beyond what was committed: no record is before it in the
+  final log, or one of a later leader epoch than the one of the leader that told it, or one that was
+  appended only after it was told;
 - ``time-otherwise``: told a record for a time that is not the first at or after it, or whose time
   or leader epoch is another in the final log;
 - ``time-missed``: told that there is none at or after a time, by a broker that had told an end
   beyond such a record before, or when one had been acknowledged with acks=all, of a leader epoch
   that the broker had told of (BIPLANE-2: a genuine bug of Kafka's);
 - ``epoch-ends-otherwise``: told another end of a leader epoch than the log has: where its first
-  record of a later epoch is;
+  record of a later epoch is; or, with the end, another epoch than the newest up to the one that was
+  asked for;
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 ANSWERS: Final = "offsets told"
 ENDS: Final = "ends of past leader epochs told"
+_APART_NS: Final = 20_000_000
+"""So much may a record's time be off against the harness's clock, besides the tie's own error."""
 _TP: Final = ["arm", "trial", "topic", "partition"]
 _ROW: Final = [*_TP, "node", "t", "invoke_t", "offset", "leader_epoch", "believed_epoch"]
 _LATEST, _EARLIEST = -1, -2
@@ -110,12 +114,18 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
 
 
 def _log(history: History) -> DataFrame:
-    """The final log, with the newest time before each record, and up to it."""
+    """The final log, with the newest time before each record, and up to it; ``there_t``: from when
+    on (ns, the harness's clock) the record can have been there, null where the clocks are not tied.
+    """
     leaders = F.broadcast(leaders_table(history).select(*_TP, "leader_node"))
     log = history.frame("log_read").join(leaders, _TP).where("node = leader_node")
     order = Window.partitionBy(*_TP).orderBy("offset")
     newest = F.max("append_time_ms").over(order.rowsBetween(Window.unboundedPreceding, 0))
-    log = log.select(*_TP, "offset", "leader_epoch", "append_time_ms", newest.alias("newest_ms"))
+    tie, off = history.run.clock_offset_ns, history.run.clock_error_ns + _APART_NS
+    there = F.lit(None) if tie is None else F.col("append_time_ms") * 1_000_000 + (tie - off)
+    there = F.when(F.col("append_time_ms") >= 0, there).cast("long").alias("there_t")
+    newest = newest.alias("newest_ms")
+    log = log.select(*_TP, "offset", "leader_epoch", "append_time_ms", newest, there)
     return log.withColumn("before_ms", F.lag("newest_ms").over(order))
 
 
@@ -163,14 +173,12 @@ def _with_acked(history: History, asked: DataFrame) -> DataFrame:
 
 
 def _never_committed(latest: DataFrame, log: DataFrame) -> DataFrame:
-    last = log.select(
-        *_TP, (F.col("offset") + 1).alias("offset"), F.col("leader_epoch").alias("_in")
-    )
+    offset, epoch = (F.col("offset") + 1).alias("offset"), F.col("leader_epoch").alias("_in")
+    last = log.select(*_TP, offset, epoch, "there_t")
     rows = latest.where("offset > log_start").join(last, [*_TP, "offset"], "left")
     later = "(_in is not null and leader_epoch >= 0 and _in > leader_epoch)"
-    return _broken(
-        "end-never-committed", rows.where(f"offset > log_end or {later}"), F.col("log_end")
-    )
+    rows = rows.where(f"offset > log_end or {later} or coalesce(t < there_t, false)")
+    return _broken("end-never-committed", rows, F.col("log_end"))
 
 
 def _by_time(told: DataFrame, log: DataFrame) -> DataFrame:
@@ -222,9 +230,16 @@ def _epoch_ends(history: History, outcome: Outcome) -> DataFrame:
     for row in judged.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], ENDS, row["count"])
     later = begins.withColumnRenamed("leader_epoch", "_later")
-    ends = judged.join(later, _TP).where("_later > asked_epoch")
-    ends = ends.groupBy(*_ROW, "asked_epoch").agg(F.min("begin").alias("known"))
-    return _broken("epoch-ends-otherwise", ends.where("offset != known"), F.col("known"), ENDS)
+    after = F.col("_later") > F.col("asked_epoch")
+    ends = judged.join(later, _TP).groupBy(*_ROW, "asked_epoch")
+    ends = ends.agg(
+        F.min(F.when(after, F.col("begin"))).alias("known"),
+        F.max(F.when(~after, F.col("_later"))).alias("_newest"),
+    )
+    # An epoch in which nothing was kept is known as well (LeaderEpochFileCache.assign).
+    otherwise = "offset != known or leader_epoch > asked_epoch or leader_epoch < _newest"
+    wrong = ends.where(f"known is not null and ({otherwise})")
+    return _broken("epoch-ends-otherwise", wrong, F.col("known"), ENDS)
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:
@@ -249,13 +264,13 @@ _SAYS: Final = {
     "fence-ignored": "{told} as its end to one who believed in leader epoch {known}, of the past",
     "end-too-early": "{told} as its end, although {known} had been acknowledged with acks=all",
     "end-never-committed": "{told} as its end; what is before that in the final log (which ends at "
-    "{known}) is of a later leader epoch, or nothing",
+    "{known}) is of a later leader epoch, or was appended after that, or is nothing",
     "time-otherwise": "{told} as the first record at or after {asked} ms, and that it is of "
     "{known} ms; the final log says otherwise",
     "time-missed": "broker {node} told of no record of {place} at or after {asked} ms; there is "
     "one up to offset {known}, and it had told of an end after that, or acks=all had promised it",
-    "epoch-ends-otherwise": "{told} as the end of leader epoch {asked}; the first record of a "
-    "later one is at {known}",
+    "epoch-ends-otherwise": "{told} as the end of leader epoch {asked}, or of another than the "
+    "newest up to that one; the first record of a later one is at {known}",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
 

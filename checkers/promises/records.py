@@ -260,6 +260,7 @@ PROMISE: Final = Promise(
         "duplicates of a producer that may retry and took long, and what is in the log although "
         "its last try failed: an earlier one may have landed",
         "duplicates with acks=0",
+        "append times where nobody was told any; producer epochs of who is not idempotent",
     ),
     check=check,
 )

@@ -347,6 +347,10 @@ PROMISE: Final = Promise(
         APPLIED: "of brokers that number their rows",
     },
     unknown_when=("a broker says that its disk failed, and nobody had broken it",),
-    blind=("broker epochs that ZooKeeper never had (KRaft)", "changes that leave no trace"),
+    blind=(
+        "broker epochs that ZooKeeper never had (KRaft)",
+        "changes that leave no trace",
+        "what a forger was to be answered and never was: only its broker tells of it then",
+    ),
     check=check,
 )

@@ -17,13 +17,16 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
     "once-a-leader", again only when the leader said that it is none (librdkafka does, however few
     retries it is allowed: its rd_kafka_handle_Produce_error counts that as none); "idempotent",
     again and again, and is promised that it lands once; absent, nothing of that; of a consumer
-    ``begins``: at the "start" of its partitions, or at their "end"."""
+    ``begins``: at the "start" of its partitions, or at their "end"; of a group's member, at their
+    start unless the group has kept an offset."""
     params = spec.params
     record: dict[str, Any] = {"process": spec.process, "role": spec.role}
     if spec.role == "direct-producer":
         record["topics"] = {params["topic"]: [params.get("partition", 0)]}
     elif spec.role == "group-consumer":  # which partitions it is given is the group's business
         record["topics"] = {topic: [] for topic in params["topics"]}
+        if (params.get("client") or {}).get("auto.offset.reset", "earliest") == "earliest":
+            record["begins"] = "start"
     elif spec.role in ("producer", "joint-producer", "consumer"):
         record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
         if spec.role == "consumer":

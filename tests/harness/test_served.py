@@ -91,7 +91,8 @@ def test_every_scenarios_workloads_can_be_told(name: str, tmp_path: Path) -> Non
         produces = workload.role.endswith("producer")
         assert (workload.acks is not None) == produces
         assert bool(workload.nodes) == (workload.role in ("metadata-reader", "prober"))
-        assert (workload.begins is not None) == (workload.role == "consumer")
+        reads = workload.role in ("consumer", "group-consumer")
+        assert (workload.begins is not None) == reads
         late = workload.process == "tail-reader"
         assert workload.begins in (None, "end" if late else "start")
         if produces or workload.role == "consumer":

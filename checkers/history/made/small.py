@@ -42,6 +42,8 @@ class Small:
         self._correlation = dict.fromkeys(NODES, 0)
         self._born: dict[int, int] = {}
         """Broker epochs."""
+        self._made: dict[tuple[str, int], int] = {}
+        """By which write each partition's state was made."""
         self._phases()
         self._begin()
         for number in range(layout.rounds):
@@ -144,7 +146,9 @@ class Small:
             "isr": list(NODES),
         }  # fmt: skip
         self.zk(t, "state", "created" if created else "set", **state)
-        stored = {"commit_ms": wall_ms(t), "incarnation": "1"}
+        if created:
+            self._made[topic, partition] = self._zxid
+        stored = {"commit_ms": wall_ms(t), "incarnation": str(self._made[topic, partition])}
         self.add("leadership", t + 2 * MS, "zk-watch", source="zk", **state, **stored)
         self.add(
             "leadership", t + 2 * MS, f"node-{CONTROLLER}", node=CONTROLLER, boot=1,

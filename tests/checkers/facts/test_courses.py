@@ -79,6 +79,8 @@ def tamper(story: Story, how: str) -> None:
                 row["nodes"] = [2]
         case "killed by nobody":
             node(story, 250, "kill", 2)
+        case "resumed by nobody's pause":
+            node(story, 250, "resume", 2)
         case "killed after the fault was over":
             node(story, 310, "kill", 2)
         case "a flood on another":
@@ -139,6 +141,7 @@ def tamper(story: Story, how: str) -> None:
         ),
         ("killed by nobody", "node 2 had an event 'kill', and no fault of then names it"),
         ("killed after the fault was over", "node 2 had an event 'kill'"),
+        ("resumed by nobody's pause", "node 2 was resumed, and nobody had paused it"),
     ],
 )
 def test_what_cannot_have_been(how: str, says: str) -> None:

@@ -40,6 +40,13 @@ def role(story: Story, node: int, leader: int, epoch: int, t: float = 10, **more
     return story
 
 
+def follows_itself(story: Story) -> Story:
+    """Broker 2 was committed as leader, and says that it follows: itself."""
+    role(story, 2, 2, 1)
+    story.rows["leader_change"][-1]["role"] = "follower"
+    return story
+
+
 def cached(story: Story, leader: int, epoch: int, t: float = 10, **more: Any) -> Story:
     story.add("metadata_update", t, node=3, leader=leader, leader_epoch=epoch, **more)
     return story
@@ -75,6 +82,13 @@ def delivered(story: Story, node: int) -> Story:
     return story
 
 
+def end_told(story: Story, node: int, epoch: int, asked_ms: int = -1) -> Story:
+    """`epoch`: the leader's own with an end, the record's with a beginning."""
+    own = {"offset": 1, "believed_epoch": -1, "leader_epoch": epoch}
+    story.add("listed_offset", 10, node=node, asked_ms=asked_ms, **own)
+    return story
+
+
 def deleted(story: Story) -> Story:
     story.add("topic_deletion", 15, step="requested")
     return story
@@ -97,6 +111,7 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
         lambda: cached(decided(), 1, 0, partition=7),
         "cached-otherwise",
     ),
+    "follows itself": (lambda: follows_itself(decided()), "led-by-another"),
     "leads in an epoch of nobody's": (lambda: role(decided(), 3, 3, 7), "led-by-another"),
     "follows in an epoch of nobody's": (lambda: role(decided(), 3, 2, 7), "led-by-another"),
     "follows another": (lambda: role(decided(), 3, 1, 1), "led-by-another"),
@@ -120,6 +135,11 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
     ),
     "acked by who led only later": (lambda: acked(decided(), 2, t=-9), "served-by-another"),
     "delivered by who never led": (lambda: delivered(decided(), 3), "served-by-another"),
+    "an end told in another's epoch": (lambda: end_told(decided(), 3, 1), "served-by-another"),
+    "an end told in an epoch that is over": (
+        lambda: end_told(decided(), 2, 0),
+        "served-by-another",
+    ),
     "a set of who was not lied to": (
         lambda: lied(counts_on(decided(), 7, 2), "LEADER_AND_ISR", 7),
         "in-sync-otherwise",
@@ -175,6 +195,9 @@ LAWFUL: dict[str, Callable[[], Story]] = {
         role(decided(), 3, 2, 1), 3, 1, 0, t=11, error_ns=2_000_000
     ),
     "another life of the topic": lambda: deleted(role(role(decided(), 3, 2, 1), 3, 1, 0, t=20)),
+    "an end told by who led then": lambda: end_told(end_told(decided(), 1, 0), 2, 1),
+    "a beginning is of its record's epoch": lambda: end_told(decided(), 2, 0, asked_ms=-2),
+    "an end told without an epoch": lambda: end_told(decided(), 3, -1),
     "delivered by an old leader": lambda: delivered(decided(), 1),
     "acks=0 is no acknowledgement": lambda: acked(decided(), 3, acks=0),
     "nobody says whom it asked": lambda: acked(decided(), None),

@@ -196,7 +196,9 @@ def test_what_nobody_saw_end_may_have_ended_at_any_time(
         ("a forger's", ""),
         ("a forger's, untold", "3 of forgers' requests to node 1 were answered, and the broker"),
         ("a forger's, unanswered", ""),
-        ("handled otherwise", "1 of controller 9's requests to node 1 were handled otherwise than"),
+        ("handled otherwise", "1 of controller 9's requests to node 1 were handled otherwise, or"),
+        ("handled twice", "1 of controller 9's requests to node 1 were handled otherwise, or more"),
+        ("another controller's", "1 of controller 9's requests to node 1 were handled otherwise"),
         ("a leader more", "1 of controller 9's requests to node 1 were handled otherwise"),
         ("answered otherwise", "1 of controller 9's requests to node 1 were handled otherwise"),
         ("sent twice, and otherwise", ""),
@@ -230,6 +232,10 @@ def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> 
         told = {"controller_epoch": 1, "broker_epoch": 50, "partitions": []}
         story.add("control_send", 900, node=9, to=1, seq=1, **told, **same)
         story.handled(950, 1, seq=1, client_id="9", **same)
+    if how == "handled twice":
+        story.rows["control_request"].append({**story.rows["control_request"][1], "seq": 2})
+    if how == "another controller's":
+        story.rows["control_request"][1]["controller_id"] = 8
     if how == "a prober's":
         story.handled(950, 1, seq=1, client_id="prober", correlation_id=77)
     if how == "a request that nobody sent":
@@ -289,6 +295,7 @@ def stored(story: Any) -> Any:
         story.add("metadata_update", 2_000, node=number, leader=1, leader_epoch=0)
         story.add("plane_use", 2_000, node=number, plane="data", api="X", requests=1)
         story.add("leader_change", 2_000, node=number, role="leader", leader=number, leader_epoch=0)
+    story.add("truncation", 2_000, node=1, from_offset=8, to_offset=7)
     story.commit(100, 1, 0, isr=[1, 2], commit_ms=100)
     state = {"leader": 1, "leader_epoch": 0, "isr": [1, 2], "partition_epoch": 0}
     story.add("zk_write", 100, what="state", step="created", zxid=1, commit_ms=100, **state)
@@ -429,6 +436,7 @@ def spoil(story: Any, how: str) -> None:
         ("control_request.error", "node-2, control_request: 1 of 1 rows"),
         ("control_request.plane=both", "node-2, control_request: 1 of 1 rows"),
         ("plane_use.requests", "plane_use: 1 of 2 rows"),
+        ("plane_use.requests=0", "plane_use: 1 of 2 rows"),
         (
             "leader_change.leader_epoch",
             "leader_change: 1 of 2 rows do not say what every such row says",
@@ -437,6 +445,8 @@ def spoil(story: Any, how: str) -> None:
         ("leadership.isr", "leadership: 1 of 1 rows do not say"),
         ("zk_write.leader", "zk_write: 1 of 1 rows"),
         ("zk_write.step=undone", "zk_write: 1 of 1 rows"),
+        ("truncation.to_offset=9", "truncation: 1 of 1 rows do not say"),  # beyond where it cut
+        ("truncation.to_offset=8", ""),
         ("node_event.event=born", "node_event: 1 of 2 rows"),
         ("phase.name", "phase: 1 of 2 rows"),
     ],

@@ -163,6 +163,32 @@ def test_records_that_no_member_was_given(story: Any, begins_at: int, broken: in
     assert (yield story).counts.get("group-skipped", 0) == broken
 
 
+@pytest.mark.parametrize(
+    ("lacks", "begins", "broken"),
+    [
+        (0, {"a": "start", "b": "start"}, 0),
+        (2, {"a": "start", "b": "start"}, 2),
+        (2, {"a": "start", "b": None}, 0),  # nobody knows where it went from
+        (2, {}, 0),
+    ],
+)
+@judging(check)
+def test_a_group_that_begins_at_the_start(
+    story: Any, lacks: int, begins: dict[str, str | None], broken: int
+) -> Asks:
+    handed_over(story)
+    story.run["trials"] = [
+        {"arm": story.arm, "trial": 0, "workloads": [
+            {"process": name, "role": "group-consumer", "topics": {"t": []}, "begins": at}
+            for name, at in begins.items()
+        ]}
+    ]  # fmt: skip
+    first = [row for row in story.rows["fetch"] if row["offset"] < lacks]
+    story.rows["fetch"] = [row for row in story.rows["fetch"] if row not in first]
+    found = yield story
+    assert found.counts.get("group-skipped", 0) == broken
+
+
 @judging(check)
 def test_a_gap_without_records_is_none(story: Any) -> Asks:
     handed_over(story, begins_at=5)

@@ -17,8 +17,11 @@ def told(
     story.add("listed_offset", t, asked_ms=asked_ms, offset=offset, leader_epoch=epoch, **fields)
 
 
-def end_of(story: Story, t: float, asked: int, offset: int, *, believed: int = 3) -> None:
-    fields = {"asked_epoch": asked, "leader_epoch": asked, "offset": offset, "error": 0}
+def end_of(
+    story: Story, t: float, asked: int, offset: int, *, believed: int = 3, told: int | None = None
+) -> None:
+    epoch = asked if told is None else told
+    fields = {"asked_epoch": asked, "leader_epoch": epoch, "offset": offset, "error": 0}
     story.add("epoch_end", t, node=1, believed_epoch=believed, **fields)
 
 
@@ -62,6 +65,8 @@ STORIES = {
     "end-too-early:by a leader of the past": lambda s: told(s, 2000, 7, epoch=2),
     "end-never-committed": lambda s: told(s, 1600, 6, epoch=1),
     "end-never-committed: there is nothing": lambda s: told(s, 2000, 11, epoch=3),
+    "end-never-committed: not appended yet": lambda s: told(s, 1500, 8, epoch=3),
+    "end-never-committed:within the clocks' error": lambda s: told(s, 1690, 8, epoch=3),
     "end-never-committed:all of it is": lambda s: told(s, 1600, 4, epoch=1),
     "time-otherwise": lambda s: told(s, 2000, 5, 1350, found_ms=1500, epoch=2),
     "time-otherwise: before it": lambda s: told(s, 2000, 3, 1350, found_ms=1300),
@@ -109,6 +114,9 @@ STORIES = {
     "epoch-ends-otherwise": lambda s: end_of(s, 3000, 1, 5),
     "epoch-ends-otherwise: unknown": lambda s: end_of(s, 3000, 2, -1),
     "epoch-ends-otherwise: of none before": lambda s: end_of(s, 3000, 0, 1),
+    "epoch-ends-otherwise: of a later epoch": lambda s: end_of(s, 3000, 1, 4, told=2),
+    "epoch-ends-otherwise: of an older epoch": lambda s: end_of(s, 3000, 2, 7, told=1),
+    "epoch-ends-otherwise:of one that kept nothing": lambda s: end_of(s, 3000, 0, 0, told=0),
     "epoch-ends-otherwise:of none before": lambda s: end_of(s, 3000, 0, 0),
     "epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(s, 3000, 2, 6, believed=4),
     "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),

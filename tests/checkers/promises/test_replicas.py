@@ -177,9 +177,10 @@ def test_what_zookeeper_took_with_it_nobody_owes(story: Any) -> Asks:
     [(("chaos", "final_read"), 0), (("chaos", "settle", "final_read"), 1), (("chaos",), 1)],
 )
 @pytest.mark.parametrize("mark", [1, 2])
+@judging(check)
 def test_a_trial_that_was_ended_has_not_come_to_rest(
-    story: Any, spark: Any, phases: tuple[str, ...], mark: int, broken: int
-) -> None:
+    story: Any, phases: tuple[str, ...], mark: int, broken: int
+) -> Asks:
     """Its followers may hear of the last commit after their logs were read."""
     story.commit(1, 1, 0)
     story.final_log(THREE, high_watermark=2)
@@ -188,7 +189,7 @@ def test_a_trial_that_was_ended_has_not_come_to_rest(
     for t, name in enumerate(phases):
         story.add("phase", t, name=name, event="end")
     found = {"high-watermark-stuck": 1} | ({"high-watermark-behind": 2} if mark < 2 else {})
-    assert judged(story, spark).counts == (found if broken else {})
+    assert (yield story).counts == (found if broken else {})
 
 
 @pytest.mark.parametrize(("torn", "excused"), [(1, True), (3, False)])

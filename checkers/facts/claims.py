@@ -1,0 +1,48 @@
+"""What run.json says of a trial's topics and clients, against what rows tell of them.
+
+    topics       each that was made for the trial is in ZooKeeper's own log, where that was read
+    nodes        a client that asks brokers one by one was answered by those that are named for it,
+                 and by no other: it would be asked for less than it did
+
+Only what the trial says of itself is looked at: of an old run nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from checkers.facts.clients import sums
+from checkers.facts.decisions import from_log
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Trial = tuple[str, int]
+
+
+def unfounded(history: History) -> Iterator[tuple[Trial, str]]:
+    """By trial, in words."""
+    made = {
+        (row["arm"], row["trial"], row["topic"])
+        for row in history.rows("zk_write")
+        if row["what"] == "topic" and row["step"] == "created"
+    }
+    logged = from_log(history)
+    for (arm, trial, topic), facts in sorted(history.run.topics.items()):
+        if facts.assignment and (arm, trial) in logged and (arm, trial, topic) not in made:
+            yield (arm, trial), f"run.json has a topic {topic}, and ZooKeeper's log never made it"
+    named = {
+        (key, one.process): set(one.nodes)
+        for key, workloads in history.run.workloads.items()
+        for one in workloads
+        if one.nodes
+    }
+    strange: dict[tuple[Trial, str], set[int]] = {}
+    for each in sums(history):
+        nodes = named.get((each.key, each.process))
+        if nodes is not None and each.node is not None and each.node not in nodes:
+            strange.setdefault((each.key, each.process), set()).add(each.node)
+    for (key, process), nodes in sorted(strange.items()):
+        says = f"{process}: it asked nodes {sorted(nodes)}, of which run.json does not know"
+        yield key, says

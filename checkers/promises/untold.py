@@ -1,0 +1,114 @@
+"""Kinds of rows that should be there and are not, for `checkers.promises.evidence`.
+
+Going by who else wrote them in the run, and by what another kind says that there must have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.calm import brokers
+from checkers.facts.decisions import from_log
+from checkers.facts.leadership import SHOWN
+from checkers.facts.office import in_order
+from checkers.facts.tellers import tellers
+from checkers.facts.trials import rows_of
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+WATCHED_NS: Final = 2_000_000_000
+"""So long after a write its watch tells of it, however busy the machine."""
+Row = dict[str, Any]
+STEADY: Final = ("leader_change", "metadata_update", "plane_use", "control_request")
+"""What each broker that traces at all writes down in any trial: it is given partitions, hears of
+them, and counts and handles what it is asked."""
+
+
+def untold(history: History, key: tuple[str, int]) -> Iterator[str]:
+    """Kinds of rows that should be there, going by who else wrote them in this run."""
+    if key not in history.trials:
+        return
+    states = rows_of(history, "leadership", key)
+    if any(r["source"] == SHOWN for r in states) and not _is_black_box(history, key[0]):
+        yield "leaders are known from what brokers showed, of a system that can be asked for them"
+    if any(r["source"] == "zk" for r in states) and key not in from_log(history):
+        yield "ZooKeeper's states were watched, and its own log was not read"
+    yield from _unwatched(history, key, states)
+    dated = any(r["commit_ms"] for r in rows_of(history, "zk_write", key))
+    if dated and history.run.clock_offset_ns is None:
+        yield "ZooKeeper's clock cannot be compared with others: run.json does not tie it to them"
+    system = history.run.arms.get(key[0], {}).get("sut")
+    for kind in STEADY:
+        told = tellers(history, kind)
+        others = [t for t in told if history.run.arms.get(t[0], {}).get("sut") == system]
+        if not others and kind not in history.run.arms.get(key[0], {}).get("traces", ()):
+            continue
+        expected = brokers(history).get(key, set())
+        if kind == "leader_change":  # who was never in sync may have had no replica
+            expected = expected & {n for r in states for n in r["isr"] or ()}
+        for node in sorted(expected - told.get(key, set())):
+            yield f"node {node} wrote no row of {kind}, as others did"
+        if key not in told and not expected:
+            yield f"nobody wrote a row of {kind}, as in other trials"
+    wrote = {
+        r["node"] for r in rows_of(history, "source", key) if r["node"] is not None and r["rows"]
+    }
+    for node in sorted(wrote - brokers(history).get(key, set())):
+        yield f"nobody tells of the life of node {node}"
+    sent, answered = tellers(history, "control_send"), tellers(history, "control_response")
+    for node in sorted(sent.get(key, set()) - answered.get(key, set())):
+        yield f"node {node} sent control requests, and tells of no answer"
+
+
+def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> Iterator[str]:
+    """Partitions whose last state, by ZooKeeper's own log, nobody saw: what came last, and when, is
+    then not known of them. States in between may be missed; what came in the last moment, too."""
+    if not watched:
+        return
+    seen = {_state(row) for row in watched}
+    for (topic, partition), row in sorted(_last_states(history).get(key, {}).items()):
+        if row["step"] != "removed" and _state(row) not in seen:
+            yield f"ZooKeeper's log has a last state of {topic}-{partition} that nobody saw"
+
+
+_LastStates = dict[tuple[str, int], dict[tuple[str, int], Mapping[str, Any]]]
+
+
+def _last_states(history: History) -> _LastStates:
+    """By trial and partition, of topics that were not removed since; up to a moment before the
+    end."""
+
+    def make() -> _LastStates:
+        until_t: dict[tuple[str, int], int] = {}
+        for row in history.rows("phase"):
+            if row["name"] in ("quiesce", "settle"):
+                key = (row["arm"], row["trial"])
+                until_t[key] = max(until_t.get(key, 0), row["t"] - WATCHED_NS)
+        last: _LastStates = {}
+        for one in in_order(history):
+            key = (one["arm"], one["trial"])
+            of = last.setdefault(key, {})
+            if one["what"] == "topic" and one["step"] == "removed":
+                for at in [at for at in of if at[0] == one["topic"]]:
+                    del of[at]
+            elif (
+                one["what"] == "state"
+                and one["topic"] is not None
+                and one["t"] < until_t.get(key, 2**62)
+            ):
+                of[one["topic"], one["partition"]] = one
+        return last
+
+    found: _LastStates = history.memo("last states", make)
+    return found
+
+
+def _is_black_box(history: History, arm: str) -> bool:
+    """By run.json: much is not judged of a system that nobody can look into."""
+    return history.run.arms.get(arm, {}).get("leaders") == SHOWN
+
+
+def _state(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return tuple(row[n] for n in ("topic", "partition", "leader", "leader_epoch"))
