@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
 
 
-def ordered(t: float = 100, boot: int = 1, seq: int | None = 1, **more: Any) -> Story:
+def ordered(t: float = 108, boot: int = 1, seq: int | None = 1, **more: Any) -> Story:
     """Broker 1 was ordered to follow in leader epoch 3, and was asked something else later."""
     story = Story()
     own = {"api": "LEADER_AND_ISR", "correlation_id": 7, "partitions": [PART], "boot": 1, "seq": 0}
@@ -31,6 +31,8 @@ def ordered(t: float = 100, boot: int = 1, seq: int | None = 1, **more: Any) -> 
 
 ROLES: dict[str, tuple[Story, int]] = {
     "as ordered": (ordered(), 0),
+    "before it came": (ordered(t=105), 1),
+    "before it came, by less than the error": (ordered(t=105, error_ns=1_000_000), 0),
     "in another epoch": (ordered(leader_epoch=4), 1),
     "of another partition": (ordered(partition=1), 1),
     "by another request": (ordered(correlation_id=8), 1),
