@@ -29,6 +29,12 @@ def ordered(t: float = 108, boot: int = 1, seq: int | None = 1, **more: Any) -> 
     return story
 
 
+def ordered_in_another_boot() -> Story:
+    story = ordered(boot=2)
+    story.handled(600, 1, correlation_id=9, boot=2, seq=3)
+    return story
+
+
 ROLES: dict[str, tuple[Story, int]] = {
     "as ordered": (ordered(), 0),
     "before it came": (ordered(t=105), 1),
@@ -37,6 +43,7 @@ ROLES: dict[str, tuple[Story, int]] = {
     "of another partition": (ordered(partition=1), 1),
     "by another request": (ordered(correlation_id=8), 1),
     "in another boot, of which nothing is told": (ordered(boot=2), 0),
+    "in another boot": (ordered_in_another_boot(), 1),
     "at the last request": (ordered(t=505, leader_epoch=4), 0),
     "within the error": (ordered(t=499, leader_epoch=4, error_ns=2_000_000), 0),
     "of a system's own log": (ordered(seq=None, leader_epoch=4), 0),
