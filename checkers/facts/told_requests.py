@@ -160,19 +160,22 @@ def _forged(history: History) -> DataFrame:
 
 
 def unordered(history: History) -> list[tuple[tuple[str, int], int, int]]:
-    """Roles that brokers took up though no LeaderAndIsr that they tell of ordered it: trial,
-    broker, how many. Of brokers that number their rows; and of a boot only what came before its
-    last request, since who dies at it does not tell of that."""
+    """Roles that brokers took up though no LeaderAndIsr that they tell of ordered it, or none had
+    come yet: trial, broker, how many. Of brokers that number their rows; and of a boot only what
+    came before its last request, since who dies at it does not tell of that."""
     if not (history.has("leader_change") and history.has("control_request")):
         return []
     handled = history.frame("control_request").where("seq is not null and boot is not null")
     last = handled.groupBy(*_BOOT).agg(F.max("t").alias("_last_t"))
+    came = earliest(F.col("receive_t")).alias("_came_t")
     orders = handled.where("api = 'LEADER_AND_ISR'")
-    orders = orders.select(*_BOOT, "correlation_id", F.explode("partitions").alias("p"))
-    orders = orders.select(*_BOOT, "correlation_id", *(f"p.{name}" for name in _ROLE)).distinct()
+    orders = orders.select(*_BOOT, "correlation_id", came, F.explode("partitions").alias("p"))
+    orders = orders.select(*_BOOT, "correlation_id", "_came_t", *(f"p.{n}" for n in _ROLE))
+    orders = orders.groupBy(*_BOOT, "correlation_id", *_ROLE).agg(F.min("_came_t").alias("_came_t"))
     roles = history.frame("leader_change").where("seq is not null and correlation_id is not null")
-    roles = roles.join(orders, [*_BOOT, "correlation_id", *_ROLE], "left_anti")
+    roles = roles.join(orders, [*_BOOT, "correlation_id", *_ROLE], "left")
     roles = roles.join(F.broadcast(last), [*_BOOT]).where(latest(F.col("t")) < F.col("_last_t"))
+    roles = roles.where(F.col("_came_t").isNull() | (latest(F.col("t")) < F.col("_came_t")))
     found = roles.groupBy("arm", "trial", "node").count().toArrow().to_pylist()
     return sorted(((row["arm"], row["trial"]), row["node"], row["count"]) for row in found)
 

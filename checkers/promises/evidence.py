@@ -195,7 +195,7 @@ def _at_odds(history: History) -> dict[tuple[str, int], list[str]]:
             says = "were received before they were sent, or answered before they were handled"
             why.append(f"{one.early} of {of} {says}")
     for key, node, n in unordered(history):
-        says = f"node {node} took up {n} roles that no request which it tells of had ordered"
+        says = f"node {node} took up {n} roles that no request which it tells of had ordered yet"
         found.setdefault(key, []).append(says)
     return found
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
 
 
-def ordered(t: float = 100, boot: int = 1, seq: int | None = 1, **more: Any) -> Story:
+def ordered(t: float = 108, boot: int = 1, seq: int | None = 1, **more: Any) -> Story:
     """Broker 1 was ordered to follow in leader epoch 3, and was asked something else later."""
     story = Story()
     own = {"api": "LEADER_AND_ISR", "correlation_id": 7, "partitions": [PART], "boot": 1, "seq": 0}
@@ -29,12 +29,21 @@ def ordered(t: float = 100, boot: int = 1, seq: int | None = 1, **more: Any) -> 
     return story
 
 
+def ordered_in_another_boot() -> Story:
+    story = ordered(boot=2)
+    story.handled(600, 1, correlation_id=9, boot=2, seq=3)
+    return story
+
+
 ROLES: dict[str, tuple[Story, int]] = {
     "as ordered": (ordered(), 0),
+    "before it came": (ordered(t=105), 1),
+    "before it came, by less than the error": (ordered(t=105, error_ns=1_000_000), 0),
     "in another epoch": (ordered(leader_epoch=4), 1),
     "of another partition": (ordered(partition=1), 1),
     "by another request": (ordered(correlation_id=8), 1),
     "in another boot, of which nothing is told": (ordered(boot=2), 0),
+    "in another boot": (ordered_in_another_boot(), 1),
     "at the last request": (ordered(t=505, leader_epoch=4), 0),
     "within the error": (ordered(t=499, leader_epoch=4, error_ns=2_000_000), 0),
     "of a system's own log": (ordered(seq=None, leader_epoch=4), 0),
