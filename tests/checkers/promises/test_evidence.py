@@ -319,6 +319,7 @@ def shifted(rows: list[dict[str, Any]], ms: float) -> None:
 
 def tamper(story: Any, how: str) -> None:
     rows = story.rows
+    later = {"zxid": 2, "step": "set", "leader_epoch": 1}
     match how:
         case "answered before it was asked":
             rows["produce"][7]["t"] = rows["produce"][7]["invoke_t"] - 1
@@ -340,15 +341,16 @@ def tamper(story: Any, how: str) -> None:
         case "no node event":
             rows["node_event"].pop()
         case "the last state unseen":
-            rows["zk_write"].append({**rows["zk_write"][0], "zxid": 2, "leader_epoch": 1})
+            rows["zk_write"].append({**rows["zk_write"][0], **later})
         case "a state in between unseen":
             first = rows["zk_write"][0]
             rows["zk_write"].insert(0, {**first, "zxid": 0, "leader_epoch": 7})
+            first["step"] = "set"
         case "unseen in the last moment":
             story.add("phase", 101, name="settle", event="end", process="harness")
-            rows["zk_write"].append({**rows["zk_write"][0], "zxid": 2, "leader_epoch": 1})
+            rows["zk_write"].append({**rows["zk_write"][0], **later})
         case "unseen, and its topic is gone":
-            rows["zk_write"].append({**rows["zk_write"][0], "zxid": 2, "leader_epoch": 1})
+            rows["zk_write"].append({**rows["zk_write"][0], **later})
             gone = {"zxid": 3, "what": "topic", "step": "removed", "partition": None}
             rows["zk_write"].append({**rows["zk_write"][0], **gone})
         case kind:
