@@ -192,17 +192,22 @@ def test_a_lost_connection_looks_for_the_address_again(peer: Peer, config: Broke
 
 def test_the_controller_is_followed_when_it_moves(peer: Peer, config: BrokerConfig) -> None:
     peer.handle = lambda _body: {"error_code": 0, "topics": []}
-    known = [-1]
-    channel = RemoteController(
-        config, lambda: known[-1], lambda i: peer.endpoint if i >= 0 else None
-    )
+    known, looked_up = [-1], []
+
+    def resolve(controller_id: int) -> tuple[str, int] | None:
+        looked_up.append(controller_id)
+        return peer.endpoint if controller_id >= 0 else None
+
+    channel = RemoteController(config, lambda: known[-1], resolve)
     request = build(request_class(ApiKey.ALTER_PARTITION, 3), broker_id=3, topics=[])
     with pytest.raises(ConnectionError, match="no controller"):
         channel.request(request)
     for controller in (1, 2):
         known.append(controller)
-        assert int(channel.request(request).error_code) == 0
+        for _ in range(2):
+            assert int(channel.request(request).error_code) == 0
+    assert looked_up == [-1, 1, 2], "a connection for each, not for each request"
     assert channel._connection is not None
     assert channel._connection.timeout_s == config.controller_socket_timeout_ms / 1000
     channel.close()
-    assert len(peer.requests) == 2
+    assert len(peer.requests) == 4

@@ -65,3 +65,35 @@ def test_only_what_is_committed(make_cluster: ClusterFactory) -> None:
     unknown = TopicPartition("unknown", 0)
     result = delete(cluster, 0, tp=unknown).wait()
     assert result == {unknown: (Errors.UNKNOWN_TOPIC_OR_PARTITION, -1)}
+
+
+def test_what_is_written_and_not_committed_stays(make_cluster: ClusterFactory) -> None:
+    """Partition.deleteRecordsOnLeader: up to the high watermark, not to the log's end."""
+    cluster = make(make_cluster, 2)
+    cluster.cut = {frozenset({1, 2}), frozenset({1, 3})}
+    leader = cluster.brokers[1]
+    leader.produce(2)
+    assert delete(cluster, 3).wait() == {TP: (Errors.OFFSET_OUT_OF_RANGE, -1)}
+    assert leader.values() == [0, 1, 2]
+
+
+def test_who_is_dead_is_not_waited_for(make_cluster: ClusterFactory) -> None:
+    """Partition.lowWatermarkIfLeader: the least of the live replicas' log starts."""
+    cluster = make(make_cluster, 5)
+    cluster.cut = {frozenset({1, 3})}
+    cluster.alive.discard(3)
+    cluster.controller.tell_metadata(1)
+    assert delete(cluster, 2).wait() == {TP: (0, 2)}
+    cluster.alive.add(3)
+
+
+def test_compacted_topics_lose_nothing_so(make_cluster: ClusterFactory) -> None:
+    """POLICY_VIOLATION, unless ``delete`` is among their policies."""
+    cluster = make(make_cluster, 5)
+    leader = cluster.brokers[1]
+    leader.manager.update_topic_config("t", {"cleanup.policy": "compact"})
+    assert delete(cluster, 2).wait() == {TP: (Errors.POLICY_VIOLATION, -1)}
+    leader.manager.update_topic_config("other", {"cleanup.policy": "delete"})
+    assert delete(cluster, 2).wait() == {TP: (Errors.POLICY_VIOLATION, -1)}, "of another topic"
+    leader.manager.update_topic_config("t", {"cleanup.policy": "compact,delete"})
+    assert delete(cluster, 2).wait() == {TP: (0, 2)}
