@@ -277,6 +277,7 @@ def test_both_planes_serve_until_the_broker_is_relieved(start: Start, shuts_down
     """KafkaServer.shutdown: the controlled shutdown first (unless it is switched off), with both
     planes alive; then sockets and handlers; and last what others see of the broker: its logs, its
     controller, its session."""
+    before = set(threading.enumerate())
     broker = start("dual", controlled_shutdown_enable=str(shuts_down).lower())
     found = [name for name, _ in reversed(broker.server._stops)]
     expected = ["controlled shutdown"] * shuts_down + [
@@ -287,7 +288,7 @@ def test_both_planes_serve_until_the_broker_is_relieved(start: Start, shuts_down
         name for name in dict.fromkeys(found) if name in (*expected, "controlled shutdown")
     ] == (expected)
     broker.stop()
-    assert not [t.name for t in threading.enumerate() if "-plane-kafka" in t.name]
+    assert new_threads(before, "data") == new_threads(before, "control") == []
 
 
 def test_a_broker_waits_for_the_end_of_its_previous_life(

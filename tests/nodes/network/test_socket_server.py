@@ -7,6 +7,8 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
 DUAL = {
     "listeners": "DATA://127.0.0.1:0,CONTROL://127.0.0.1:0",
     "control_plane_listener_name": "CONTROL",
@@ -316,9 +318,18 @@ def test_stopping_a_frozen_server_ends(start: Any, wire: Any) -> None:
     running.stop()
 
 
-def network_threads() -> list[str]:
-    names = [thread.name for thread in threading.enumerate()]
-    return [n for n in names if "network-thread" in n or "socket-acceptor" in n]
+def network_threads(running: Any) -> list[str]:
+    """Its own, those that still live."""
+    return [thread.name for thread in running.own if thread.is_alive()]
+
+
+def note_threads(running: Any) -> None:
+    running.own = [
+        thread
+        for parts in running.server._planes()
+        for listener in parts.listeners
+        for thread in listener.threads
+    ]
 
 
 def test_a_network_thread_that_is_frozen_ends_all_the_same(start: Any, wire: Any) -> None:
@@ -327,8 +338,9 @@ def test_a_network_thread_that_is_frozen_ends_all_the_same(start: Any, wire: Any
     running = start(queued_max_requests="2")
     gate = running.handle = Gate(wire)
     fill(running, wire, 6)
+    note_threads(running)
     running.server.stop_processing_requests(0.1)
-    assert network_threads() == []
+    assert network_threads(running) == []
     gate.opened.set()
 
 
@@ -337,32 +349,54 @@ def test_an_acceptor_that_waits_for_a_free_connection_ends_all_the_same(
 ) -> None:
     """Though none ever becomes free: nobody at all is let in."""
     running = start(max_connections="0")
+    note_threads(running)
     running.client()
     wire.eventually(lambda: running.server.quotas._changed._waiters)
     running.server.stop_processing_requests(1.0)
-    assert network_threads() == []
+    assert network_threads(running) == []
 
 
-def test_a_server_that_ended_leaves_nothing_open(start: Any, wire: Any) -> None:
+def test_a_server_that_ended_leaves_nothing_open(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No socket, no descriptor to wake a thread by: of connections that are idle, in the middle of
     a request, not yet taken in, and of listeners."""
-    before = len(os.listdir("/proc/self/fd"))
+    closed: list[int] = []
+    real = os.close
+
+    def close(fd: int) -> None:
+        closed.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(os, "close", close)
     running = start(queued_max_requests="2", **DUAL)
     gate = running.handle = Gate(wire)
     fill(running, wire, 6)
     running.client("CONTROL").send(wire.request(4, 1)[:6])
     for _ in range(30):  # more than a frozen thread takes in
         running.client()
+    listeners = [each for parts in running.server._planes() for each in parts.listeners]
+    acceptors = [listener.acceptor for listener in listeners]
+    processors = [processor for listener in listeners for processor in listener.processors]
+    taken = [c.socket for processor in processors for c in processor._connections.values()]
+    assert taken
     gate.opened.set()
     running.stop()
-    wire.eventually(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    assert [s.fileno() for s in (*taken, *(a._socket for a in acceptors))] == [-1] * (
+        len(taken) + len(acceptors)
+    )
+    assert all(processor._epoll.closed and processor._accepted.empty() for processor in processors)
+    assert {each._wake_fd for each in (*acceptors, *processors)} <= set(closed)
 
 
 def test_a_busy_data_plane_has_a_home_until_it_ends(start: Any) -> None:
     """Unless ``biplane.data.home.core=false``."""
 
+    before = set(threading.enumerate())
+
     def homes() -> list[str]:
-        return [t.name for t in threading.enumerate() if t.name == "data-plane-home-core"]
+        found = (t.name for t in set(threading.enumerate()) - before)
+        return [name for name in found if name == "data-plane-home-core"]
 
     other = start(biplane_data_home_core="false")
     assert homes() == []
