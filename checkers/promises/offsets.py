@@ -215,10 +215,13 @@ def _epoch_ends(history: History, outcome: Outcome) -> DataFrame:
         outcome.saw(row["arm"], row["trial"], ENDS, row["count"])
     later = begins.withColumnRenamed("leader_epoch", "_later")
     after = F.col("_later") > F.col("asked_epoch")
-    ends = judged.join(later, _TP).groupBy(*_ROW, "asked_epoch")
-    ends = ends.agg(
-        F.min(F.when(after, F.col("begin"))).alias("known"),
-        F.max(F.when(~after, F.col("_later"))).alias("_newest"),
+    ends = (
+        judged.join(later, _TP)
+        .groupBy(*_ROW, "asked_epoch")
+        .agg(
+            F.min(F.when(after, F.col("begin"))).alias("known"),
+            F.max(F.when(~after, F.col("_later"))).alias("_newest"),
+        )
     )
     # An epoch in which nothing was kept is known as well (LeaderEpochFileCache.assign).
     otherwise = "offset != known or leader_epoch > asked_epoch or leader_epoch < _newest"
