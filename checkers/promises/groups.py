@@ -496,6 +496,7 @@ PROMISE: Final = Promise(
         "a partition that two members were given at once, and read: only commits are fenced",
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
+        "strangers that were never refused as such, and never obeyed",
         "groups whose members use no subscription",
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",
