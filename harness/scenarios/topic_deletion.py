@@ -5,10 +5,11 @@ StopReplica without and with deletion, to every broker; only then is the topic g
 broker without a control plane of its own makes it wait behind its request queue each time. Topics
 with replicas on every broker are made before the flood and deleted under it, one after the other.
 Two more, when the flood is over, try its patience: one while controllers' requests reach a broker
-late, so that this one puts its logs aside after all others, and one while a broker with replicas of
-it is away, so that the topic can be gone only when that one is back; another controller is elected
-meanwhile, and must go on with it. At last a topic that is written to is deleted and made again: its
-namesake is another topic, and takes records.
+late, so that this one puts its logs aside after all others, and at last one while a broker with
+replicas of it is away, so that the topic can be gone only when that one is back; another controller
+is elected meanwhile, and must go on with it, though no later deletion reminds it. Between them a
+topic that is written to is deleted and made again: its namesake is another topic, and takes
+records.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 
 
 def _patience(at_ms: int) -> list[Entry]:
-    """It is neither the flooded broker nor the controller that is late, and then away."""
+    """It is neither the flooded broker nor the controller that is late, and at last away."""
     slow = f"leader:{TOPIC}-0"
     size = {"partitions": 5, "replicas": 3}
     return [
@@ -121,18 +122,18 @@ def _patience(at_ms: int) -> list[Entry]:
         ),
         Entry(id=LATE, fault="delete-topic", at_ms=at_ms, duration_ms=0, params=size),
         Entry(
-            id=AWAY,
-            fault="delete-topic-away",
-            at_ms=at_ms + STEP_MS,
-            duration_ms=0,
-            params={**size, "target": slow, "succeeded": True},
-        ),
-        Entry(
             id=AGAIN,
             fault="recreate-topic",
-            at_ms=at_ms + 2 * STEP_MS,
+            at_ms=at_ms + STEP_MS,
             duration_ms=0,
             params={"topic": AGAIN},
+        ),
+        Entry(
+            id=AWAY,
+            fault="delete-topic-away",
+            at_ms=at_ms + 2 * STEP_MS,
+            duration_ms=0,
+            params={**size, "target": slow, "succeeded": True},
         ),
     ]
 
