@@ -355,25 +355,21 @@ class TrialRunner:
     def _stop_workloads(self, workloads: list[WorkloadProcess], recorder: LiveRecorder) -> None:
         """One after the other, and then all consumers at once, so that they may be given all that
         was written; where the trial is over anyway, all at once."""
-        over = self._over.is_set()
-        died = {process.pid for process in workloads if not process.alive()}
         readers = [process for process in workloads if process.spec.role == "consumer"]
-        for process in workloads if over else ():
-            process.tell_to_end()
-        for process in sorted(workloads, key=lambda process: process in readers):
-            if not over and not process.alive():
-                died.add(process.pid)
-            if process in readers:
-                for reader in readers:
-                    reader.tell_to_end()
-            code = process.stop()
-            if process.pid in died or code not in (0, None):
-                words = process.last_words()
-                recorder.event(
-                    "infra",
-                    component="worker",
-                    reason=f"workload {process.spec.process} ended with {code}: {words}",
-                )
+        one_by_one = [[process] for process in workloads if process not in readers]
+        for together in [workloads] if self._over.is_set() else [*one_by_one, readers]:
+            died = {process.pid for process in together if not process.alive()}
+            for process in together:
+                process.tell_to_end()
+            for process in together:
+                code = process.stop()
+                if process.pid in died or code not in (0, None):
+                    words = process.last_words()
+                    recorder.event(
+                        "infra",
+                        component="worker",
+                        reason=f"workload {process.spec.process} ended with {code}: {words}",
+                    )
 
     def _collect_evidence(
         self, cluster: Cluster, recorder: LiveRecorder, first_tie: ClockTie
