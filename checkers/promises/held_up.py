@@ -4,13 +4,15 @@ What is committed is what the in-sync set has (KIP-16: that is what a follower i
 soon as a smaller set is committed, and it is large enough for min.insync.replicas, acks=all goes on
 without those that are out of it, however long they stay away.
 
-A partition was held up when for longer than `WAIT_NS` nothing that had been offered with acks=all
-was acknowledged, although its leader took records all the while (acks=1), the same smaller set was
-committed from before the first of these offers until after the last of them had waited that long,
-and nothing was done to any member of that set, or to anybody unnamed.
+A partition was held up when for longer than `WAIT_NS` nothing that its leader had written with
+acks=all was acknowledged (the final log says when it was written, with LogAppendTime, and in which
+leader epoch), although it took records all the while (acks=1), the same smaller set was committed
+from before the first of these was written until after the last of them had waited that long, and
+nothing was done to any member of that set, or to anybody unnamed.
 
 Lawful, and looks similar: too small a set (NOT_ENOUGH_REPLICAS); a member of the set that a fault
-stops, slows or floods; a leader that has just been elected, or heard of the set a moment before.
+stops, slows or floods; a leader that has just been elected, or heard of the set a moment before; a
+producer that is kept waiting by somebody who was the leader once.
 """
 
 from __future__ import annotations
@@ -33,16 +35,18 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "held-up"
-OFFERED: Final = "records offered with acks=all while a replica was out of sync"
+OFFERED: Final = "records written with acks=all while a replica was out of sync"
 WAIT_NS: Final = 2_500_000_000
 """What a healthy set acknowledges in milliseconds, and one on a busy machine within a second."""
 HEARD_NS: Final = 500_000_000
 """By then a leader has heard of the set that it asked for."""
 FEWEST: Final = 10
-"""Offers with acks=all that waited so long, and as many with acks=1 that were taken meanwhile."""
+"""Records with acks=1 that were taken meanwhile. With acks=all one is enough: a producer that waits
+for an answer keeps the next ones back."""
 _MS: Final = 1_000_000
 _SPANS: Final = (
-    "arm string, trial int, topic string, partition int, _number int, _from bigint, _to bigint"
+    "arm string, trial int, topic string, partition int, _number int, _epoch int, _from bigint, "
+    "_to bigint"
 )
 
 
@@ -61,18 +65,34 @@ def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
     spans = list(_spans(history))
     if not spans or not history.has("produce"):
         return
+    offset_ns, error_ns = history.run.clock_offset_ns or 0, history.run.clock_error_ns
     table = [
-        dict(zip(TP, one.key, strict=True)) | {"_number": n, "_from": one.from_t, "_to": one.to_t}
+        {
+            **dict(zip(TP, one.key, strict=True)),
+            **{"_number": n, "_epoch": one.state.leader_epoch},
+            **{"_from": one.from_t, "_to": one.to_t},
+        }
         for n, one in enumerate(spans)
     ]
-    offers = history.frame("produce").where("value is not null")
-    offers = offers.join(F.broadcast(history.table(table, _SPANS)), TP)
-    offers = offers.where("invoke_t >= _from and invoke_t < _to")
-    waited = F.expr(f"acks = -1 and invoke_t < _to - {WAIT_NS}")
-    taken = F.expr("acks = 1 and type = 'ok' and t < _to")
-    found = offers.groupBy("_number").agg(
-        F.count(F.when(waited, 1)).alias("offered"),
-        F.count(F.when(F.expr("acks = -1 and type = 'ok' and t < _to"), 1)).alias("acked"),
+    place = F.broadcast(history.table(table, _SPANS))
+    offers = history.frame("produce").where("value is not null and acks != 0").join(place, TP)
+    offers = offers.where("t >= _from and invoke_t < _to")
+    kept = history.frame("log_read").where("append_time_ms >= 0").join(place, TP, "left_semi")
+    kept = kept.groupBy(*TP, "value").agg(
+        (F.min("append_time_ms") * _MS + offset_ns).alias("_written"),
+        F.max("leader_epoch").alias("_in"),
+    )
+    own = offers.join(kept, [*TP, "value"]).where("_in = _epoch")
+    waited = F.expr(
+        f"acks = -1 and least(t, _to) >= greatest(_written, _from) + {WAIT_NS + error_ns}"
+    )
+    # Who comes back has all records a moment before the larger set is committed.
+    acked = F.expr(f"acks = -1 and type = 'ok' and t < _to - {HEARD_NS}")
+    taken = F.expr("acks = 1 and type = 'ok' and log_append_time_ms >= 0 and t < _to")
+    found = own.groupBy("_number").agg(
+        F.count(F.when(acked | waited, 1)).alias("offered"),
+        F.count(F.when(waited, 1)).alias("waited"),
+        F.count(F.when(acked, 1)).alias("acked"),
         F.count(F.when(taken, 1)).alias("taken"),
         F.min_by("value", F.when(waited, F.col("invoke_t"))).alias("value"),
         F.min_by("value", F.when(taken, F.col("t"))).alias("other"),
@@ -80,7 +100,7 @@ def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
     for row in found.orderBy("_number").toArrow().to_pylist():
         one = spans[row["_number"]]
         arm, trial = one.key[:2]
-        if row["offered"] < FEWEST or row["taken"] < FEWEST:
+        if not row["offered"] or row["taken"] < FEWEST:
             outcome.unjudged(arm, "whether acks=all was held up, where little was offered")
             continue
         outcome.saw(arm, trial, OFFERED, row["offered"])
@@ -157,7 +177,7 @@ def _finding(one: _Span, row: dict[str, Any]) -> Finding:
     at = {"topic": topic, "partition": partition}
     return Finding(
         RULE,
-        f"none of {row['offered']} records offered to {topic}-{partition} with acks=all was "
+        f"none of {row['waited']} records written to {topic}-{partition} with acks=all was "
         f"acknowledged in {(one.to_t - one.from_t) / 1e9:.1f} s, while its leader "
         f"{one.state.leader} took {row['taken']} with acks=1 and only {list(one.state.isr or ())} "
         f"were in sync; {list(one.out)} was not",

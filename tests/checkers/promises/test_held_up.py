@@ -22,9 +22,11 @@ def one_out(
     acks_1: str = "ok",
     grown: float = GROWN,
     isr: tuple[int, ...] = (1, 3),
+    late: bool = False,
+    epoch: int = 0,
 ) -> Story:
     """Broker 2 is stopped from 8 s on. A record every 50 ms with acks=all, and one with acks=1; the
-    first is answered when the set is whole again."""
+    first is answered when the set is whole again, or only written then (``late``)."""
     story = Story()
     story.run["topics"] = {"t": {"configs": {"min.insync.replicas": "2"}}}
     story.add("zk_write", 0, what="topic", step="created", zxid=1, replicas=[1, 2, 3])
@@ -40,7 +42,15 @@ def one_out(
         wait = 5 if acks_all == "ok" or t > grown else max(5, grown + 5 - t)
         answered = acks_all if t < grown else "ok"
         story.produce(t + wait, 2 * number, 2 * number, -1, invoke_t=t, type=answered)
-        story.produce(t + 5, 2 * number + 1, 2 * number + 1, 1, invoke_t=t, type=acks_1)
+        story.produce(
+            t + 5, 2 * number + 1, 2 * number + 1, 1, invoke_t=t, type=acks_1,
+            log_append_time_ms=t + 2,
+        )  # fmt: skip
+        for value, at in ((2 * number, t + wait - 1 if late else t + 2), (2 * number + 1, t + 2)):
+            story.add(
+                "log_read", 90_000, node=1, offset=value, value=value, leader_epoch=epoch,
+                append_time_ms=int(at),
+            )  # fmt: skip
     return story
 
 
@@ -73,6 +83,8 @@ BROKEN: dict[str, Callable[[], Story]] = {
 LAWFUL: dict[str, Callable[[], Story]] = {
     "acknowledged": lambda: one_out("ok"),
     "one late": one_acked,
+    "written when it is back": lambda: one_out(late=True),
+    "written by another leader": lambda: one_out(epoch=1),
     "its leader takes nothing": lambda: one_out(acks_1="info"),
     "back soon": lambda: one_out(grown=DROPPED + 2_900),
     "too few": lambda: one_out("fail", isr=(1,)),
