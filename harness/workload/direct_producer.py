@@ -2,9 +2,10 @@
 
 Open loop over many raw connections, one record a request. It stays with its broker until the answer
 is NOT_LEADER_OR_FOLLOWER (or its connections break), then asks the brokers in turn for metadata
-until one of them names a leader of a newer epoch, and follows. Client libraries do the same, but
-batch, pipeline and refresh on timers of their own, which hides when a demoted leader took its last
-record (reference: real parts, section 8).
+until one of them names a leader of a newer epoch, and follows. Who is elected may be the last to
+hear of it: a second later it follows one of the same epoch as well. Client libraries do the same,
+but batch, pipeline and refresh on timers of their own, which hides when a demoted leader took its
+last record (reference: real parts, section 8).
 
 More connections than rate x latency are needed for the loop to stay open; ticks that find no free
 connection are dropped and counted in the process's log.
@@ -35,6 +36,7 @@ from nodes.wire.produce_codec import decode_produce_response
 _CONNECT_S: Final = 30.0
 _DRAIN_NS: Final = 2_000_000_000
 _SCAN_NS: Final = 50_000_000
+_HEARD_NS: Final = 1_000_000_000
 _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led here
 
 
@@ -107,6 +109,7 @@ class DirectProducer:
         self._newer_than: int | None = None  # while refreshing: the epoch to get beyond
         self._next_ask_ns = 0
         self._patient_until_ns = 0
+        self._same_from_ns = 0
         self._op = 0
         self._no_connection = 0
 
@@ -216,10 +219,13 @@ class DirectProducer:
     # -- following the leader ---------------------------------------------------------------------
 
     def _refresh(self, newer_than: int) -> None:
-        """Stop producing until a broker names a leader of an epoch above ``newer_than``."""
+        """Stop producing until a broker names a leader of an epoch above ``newer_than``, or in a
+        while of that one."""
+        now = time.monotonic_ns()
         self._newer_than = newer_than
         self._next_ask_ns = 0
-        self._patient_until_ns = time.monotonic_ns() + self._params.patience_ms * 1_000_000
+        self._patient_until_ns = now + self._params.patience_ms * 1_000_000
+        self._same_from_ns = now + _HEARD_NS
 
     def _ask_on(self, now: int) -> None:
         if now < self._next_ask_ns:
@@ -244,11 +250,12 @@ class DirectProducer:
                 ):
                     continue
                 leader, leader_epoch = int(partition.leader_id), int(partition.leader_epoch)
+                now = time.monotonic_ns()
                 if (
                     self._newer_than is not None
                     and leader in self._data
-                    and (leader == self.leader or time.monotonic_ns() >= self._patient_until_ns)
-                    and leader_epoch > self._newer_than
+                    and (leader == self.leader or now >= self._patient_until_ns)
+                    and leader_epoch + (now >= self._same_from_ns) > self._newer_than
                 ):
                     self.leader, self.leader_epoch = leader, leader_epoch
                     self._newer_than = None

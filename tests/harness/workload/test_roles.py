@@ -127,6 +127,23 @@ def test_of_what_nobody_answers_each_partition_leaves_a_row(
 # ---- the direct producer -------------------------------------------------------------------------
 
 
+def test_a_leader_that_is_the_last_to_hear_of_it_is_asked_again(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("direct-producer", topic="t", rate_per_s=100, connections=4, first_value=1000)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.values) > 5)
+        with mini.lock:
+            mini.told = {1: (2, 1), 2: (2, 1)}
+            mini.leader = 3  # 1 leads no more, and 2 has not heard that it does
+        wait_until(lambda: any((r["error"], r["node"]) == (6, 2) for r in done(rows(plan.output))))
+        with mini.lock:
+            mini.leader, mini.leader_epoch = 2, 1
+        wait_until(lambda: any(node == 2 for node, _ in mini.values))
+        assert workload.stop() == 0
+
+
 def test_it_stays_until_refused_and_then_follows_the_newer_epoch(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
