@@ -22,7 +22,7 @@ from faults.frames import client_of
 from faults.leadership import elect, reorder
 from faults.observing import log_end
 from faults.params import Params
-from faults.protocol import Capability, Context, FaultFailed, Link
+from faults.protocol import Capability, Context, Link
 from faults.staged import Staged
 
 _TOLD_S: Final = 1.0
@@ -47,13 +47,8 @@ class EmptyEpoch(Staged):
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
 
     def apply(self, ctx: Context) -> None:
-        state = self.state(ctx)
-        leader, followers = state.leader, [n for n in state.isr if n != state.leader]
-        if leader < 0 or not followers or leader == ctx.view.controller():
-            raise FaultFailed(
-                f"partition {state.topic}-{state.partition}, led by {leader}, in sync {state.isr}; "
-                "allowed: a leader that is not the controller, and a follower in sync"
-            )
+        state, followers = self.led(ctx)
+        leader = state.leader
         follower = followers[0]
         self.nodes = [leader, follower]
         self.detail |= {"leader": leader, "follower": follower}

@@ -37,6 +37,18 @@ class Staged(BaseFault):
         """Of the partition that it is about, as committed now."""
         return partition_state(ctx.view, *self.partition)
 
+    def led(self, ctx: Context) -> tuple[PartitionState, list[int]]:
+        """Its state, and the followers in sync. Raises where there are none, or where the
+        controller leads it: what befalls one would befall the other."""
+        state = self.state(ctx)
+        leader, followers = state.leader, [n for n in state.isr if n != state.leader]
+        if leader < 0 or not followers or leader == ctx.view.controller():
+            raise FaultFailed(
+                f"partition {state.topic}-{state.partition}, led by {leader}, in sync {state.isr}; "
+                "allowed: a leader that is not the controller, and a follower in sync"
+            )
+        return state, followers
+
     def kill(self, ctx: Context, node: int) -> None:
         """SIGKILL, and wait until the cluster knows."""
         super().kill(ctx, node)

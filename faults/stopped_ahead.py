@@ -20,7 +20,7 @@ from faults.frames import client_of
 from faults.leadership import elect
 from faults.observing import log_end
 from faults.params import Params
-from faults.protocol import Capability, Context, FaultFailed, Link
+from faults.protocol import Capability, Context, Link
 from faults.staged import Staged
 
 
@@ -48,13 +48,8 @@ class StoppedAhead(Staged):
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
 
     def apply(self, ctx: Context) -> None:
-        state = self.state(ctx)
-        leader, followers = state.leader, [n for n in state.isr if n != state.leader]
-        if leader < 0 or not followers or leader == ctx.view.controller():
-            raise FaultFailed(
-                f"partition {state.topic}-{state.partition}, led by {leader}, in sync {state.isr}; "
-                "allowed: a leader that is not the controller, and a follower in sync"
-            )
+        state, followers = self.led(ctx)
+        leader = state.leader
         self.nodes = [leader]
         inside = Link.INTER_BROKER
         fetchers = "|".join(client_of(node) for node in followers)

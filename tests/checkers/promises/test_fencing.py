@@ -1,4 +1,5 @@
-"""Fencing, both ways."""
+"""Fencing, both ways. What is to be found is judged apart: a history in which nothing may be stale
+is looked at no further, and a neighbour would open that gate."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import pytest
 
 from checkers.judging.witness import attach
 from checkers.promises.fencing import check
-from tests.checkers.together import Asks, judging
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +34,7 @@ def test_refused_is_fine(story: Any) -> Asks:
 def test_an_older_controller_accepted(story: Any, spark: Any) -> Asks:
     story.handled(100, 1, controller_epoch=5)
     story.handled(200, 1, controller_epoch=4)
-    found = yield story
+    found = yield apart(story)
     assert found.counts == {"stale-controller-epoch-accepted": 1}
     (violation,) = attach(story.history(spark), found.findings)
     assert [e["controller_epoch"] for e in violation.events] == [5, 4]
@@ -60,7 +61,7 @@ def test_an_older_registration(story: Any, broker_epoch: int, violations: int) -
     story.handled(100, 1)
     story.handled(200, 1, broker_epoch=broker_epoch)
     expected = {"stale-broker-epoch-accepted": 1} if violations else {}
-    assert (yield story).counts == expected
+    assert (yield apart(story)).counts == expected
 
 
 @judging(check)
@@ -78,7 +79,7 @@ def test_an_older_leader_epoch(story: Any) -> Asks:
     story.handled(300, 1, partitions=states(2, 11), **api)  # older, refused
     assert not (yield story).counts
     story.handled(400, 1, partitions=states(2), **api)
-    assert (yield story).counts == {"stale-leader-epoch-accepted": 1}
+    assert (yield apart(story)).counts == {"stale-leader-epoch-accepted": 1}
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -91,7 +92,7 @@ def test_an_older_leader_epoch_after_a_deletion_begins_anew(story: Any, asked: b
         story.add("control_send", 140, node=9, to=1, api="STOP_REPLICA", partitions=gone)
     story.add("replica_stop", 150, node=1, leader_epoch=-2, delete=True)
     story.handled(200, 1, api="LEADER_AND_ISR", partitions=states(0))
-    counts = (yield story).counts
+    counts = (yield apart(story)).counts
     assert counts == ({} if asked else {"stale-leader-epoch-accepted": 1})
 
 
@@ -105,7 +106,7 @@ def test_stop_replica_is_fenced_too(story: Any) -> Asks:
     story.rows["control_request"].pop()
     story.handled(300, 1, api="STOP_REPLICA", partitions=states(3))
     story.add("replica_stop", 298.5, node=1, leader_epoch=3, delete=False, correlation_id=300)
-    assert (yield story).counts == {"stale-leader-epoch-accepted": 1}
+    assert (yield apart(story)).counts == {"stale-leader-epoch-accepted": 1}
 
 
 @judging(check)
@@ -115,7 +116,7 @@ def test_a_forgers_view_counts_once_with_the_brokers(story: Any) -> Asks:
     story.add("forged", 203, invoke_t=190, node=1, api="UPDATE_METADATA", error=0,
               controller_epoch=4, lie="stale_controller_epoch", correlation_id=200,
               client_id="c")  # fmt: skip
-    found = yield story
+    found = yield apart(story)
     assert found.counts == {"stale-controller-epoch-accepted": 1}
     assert found.arms[story.arm]["forged"] == {"stale_controller_epoch": {"0": 1}}
 
@@ -125,7 +126,7 @@ def test_a_forger_alone_is_evidence_enough(story: Any) -> Asks:
     for t, epoch in ((100, 15), (200, 5)):
         story.add("forged", t, node=1, api="UPDATE_METADATA", error=0, controller_epoch=epoch,
                   lie="x", correlation_id=t)  # fmt: skip
-    assert (yield story).counts == {"stale-controller-epoch-accepted": 1}
+    assert (yield apart(story)).counts == {"stale-controller-epoch-accepted": 1}
 
 
 @judging(check)
@@ -141,4 +142,4 @@ def test_times_with_an_error_must_be_apart_by_more_than_it(
     """Rows read from log files: 100 and 200 ms, each off by as much as said."""
     for t, controller_epoch in ((100, 5), (200, 4)):
         story.handled(t, 1, controller_epoch=controller_epoch, error_ns=error_ms * 1_000_000)
-    assert bool((yield story).counts) is certain
+    assert bool((yield apart(story)).counts) is certain
