@@ -20,7 +20,7 @@ def is_refusal(error: BaseException) -> bool:
     from harness.runtime.protocol import SetupError
     from harness.runtime.select import UnknownRuntime
     from harness.settings import SettingsError
-    from harness.sut.registry import UnknownSystem
+    from harness.sut.protocol import UnknownSystem
 
     kinds = (
         *(BugError, HistoryError, PlanError, SettingsError, SetupError, SparkFailed),

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from harness.sut.description import CONTRADICTION, Description, Place
-from harness.sut.registry import UnknownSystem
+from harness.sut.protocol import UnknownSystem
 from harness.sut.templates import UnknownPlaceholder, fill, names_of, peer_names
 
 MOST_BYTES: Final = 256 * 1024

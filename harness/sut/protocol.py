@@ -27,6 +27,10 @@ EVIDENCE_SUMMARY: Final = "evidence.json"
 it did not know. It becomes part of run.json."""
 
 
+class UnknownSystem(ValueError):
+    """There is none by that name, or its file is wrong; the message names what is allowed."""
+
+
 class Planes(StrEnum):
     """How a node separates control requests from data requests."""
 

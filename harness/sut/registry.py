@@ -10,7 +10,7 @@ from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_kraft import KafkaKraft
 from harness.sut.kafka_versions import ALLOWED, UnknownVersion, parse_version
 from harness.sut.kafka_zk import KafkaZk
-from harness.sut.protocol import SystemUnderTest
+from harness.sut.protocol import SystemUnderTest, UnknownSystem
 
 SYSTEMS: Final[Mapping[str, Callable[[], SystemUnderTest]]] = {
     DualPlaneServer.name: DualPlaneServer,
@@ -25,10 +25,6 @@ BY_RELEASE: Final[Mapping[str, type[KafkaZk] | type[KafkaKraft]]] = {
 
 FILE: Final = "file:"
 EXTERNAL: Final = "external:"
-
-
-class UnknownSystem(ValueError):
-    """The message names what is allowed."""
 
 
 def get(name: str) -> SystemUnderTest:

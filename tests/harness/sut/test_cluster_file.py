@@ -16,7 +16,8 @@ from harness.sut.external.form import (
     parse_cluster,
     read_cluster,
 )
-from harness.sut.registry import UnknownSystem, get
+from harness.sut.protocol import UnknownSystem
+from harness.sut.registry import get
 
 ROOT = Path(__file__).resolve().parents[3]
 LEAST = """cluster: 1

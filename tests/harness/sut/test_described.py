@@ -22,9 +22,10 @@ from harness.sut.protocol import (
     NodeLayout,
     Planes,
     SupportLayout,
+    UnknownSystem,
     limits_of,
 )
-from harness.sut.registry import UnknownSystem, get
+from harness.sut.registry import get
 
 CLOCK = ClockTie(monotonic_minus_wall_ns=0, error_ns=0)
 PROGRAMS = Programs(python="/python", java="/java")

@@ -12,7 +12,7 @@ from harness.settings import Settings, SettingsError
 from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
-from harness.sut.protocol import HasOldReleases, Planes
+from harness.sut.protocol import HasOldReleases, Planes, UnknownSystem
 from harness.trial import Arm
 from nodes.properties import parse_properties
 from tests.harness.sut.test_systems import layout
@@ -100,7 +100,7 @@ def test_without_a_release_a_system_is_what_it_was() -> None:
 
 @pytest.mark.parametrize("name", ["kafka-zk@4.0.0", "kafka-zk@", "dualplane@3.9.2", "rabbit@1.0.0"])
 def test_a_system_of_no_release_is_named_with_what_is_allowed(name: str) -> None:
-    with pytest.raises(registry.UnknownSystem, match=f"{name}.*allowed"):
+    with pytest.raises(UnknownSystem, match=f"{name}.*allowed"):
         registry.get(name)
 
 
