@@ -8,6 +8,7 @@ its rows or columns mean. A fact judges nothing.
     answers      what brokers answered to readers of metadata, folded to what differs
     forgeries    what a forger made a broker believe, and until when
     calm         from when on a broker owes the truth
+    faults       each by all that its rows tell: whom it names, from when to when
     propagation  from the commit of a leader epoch until each broker had it
     lives        a broker's lives: what it knew ends with its process
     timeline     what held when: spans of time looked up for every row of a load

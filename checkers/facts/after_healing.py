@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.faults import faults
 from checkers.facts.segments import fallen
+from checkers.facts.timeline import FOREVER
 from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
@@ -42,19 +44,13 @@ def left_open(history: History) -> dict[tuple[str, int], LeftOpen]:
 
 
 def _left_open(history: History) -> dict[Trial, LeftOpen]:
-    nodes: dict[tuple[str, int, str], set[int]] = {}
-    healed: set[tuple[str, int, str]] = set()
-    for row in history.rows("fault"):
-        key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
-        nodes.setdefault(key, set()).update(row["nodes"] or ())
-        if row["phase"] == "healed":
-            healed.add(key)
     found: dict[tuple[str, int], LeftOpen] = {}
-    for key in sorted(set(nodes) - healed):
-        of = found.setdefault(key[:2], LeftOpen())
-        of.ids.add(key[2])
-        of.nodes |= nodes[key]
-        of.all |= not nodes[key]
+    for fault in faults(history):
+        if fault.to_t == FOREVER:
+            of = found.setdefault(fault.trial, LeftOpen())
+            of.ids.add(fault.id)
+            of.nodes |= fault.nodes
+            of.all |= not fault.nodes
     return found
 
 

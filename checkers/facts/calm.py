@@ -11,10 +11,11 @@ old things was not told, or did not listen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from checkers.facts.faults import faults_of
 from checkers.facts.forgeries import Forgeries, forgeries
 from checkers.facts.segments import fallen, settled, windows
 from checkers.facts.trials import rows_of
@@ -55,18 +56,10 @@ def calm(history: History) -> dict[tuple[str, int], Calm]:
     }
     for trial in set(history.trials) - set(fallen(history)):
         if trial not in found and all(w.healed for w in windows(history).get(trial, [])):
-            ends = _ends(history, trial)
+            ends = [fault.rows[-1] for fault in faults_of(history, trial)]
             if all(row["phase"] == "healed" for row in ends):
                 found[trial] = Calm(max((row["t"] for row in ends), default=0), UNSURE_NS)
     return found
-
-
-def _ends(history: History, trial: tuple[str, int]) -> Iterable[Mapping[str, Any]]:
-    """The last row of each fault."""
-    last: dict[str, Mapping[str, Any]] = {}
-    for row in rows_of(history, "fault", trial):
-        last[row["id"] or row["fault"] or "?"] = row
-    return last.values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import all_details
-from checkers.facts.timeline import FROM, TO, Timeline, merged
+from checkers.facts.faults import faults, faults_of
+from checkers.facts.timeline import FOREVER, FROM, TO, Timeline, merged
 from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ _CUT_OFF: Final = frozenset({"disconnect", "disk-full"})
 """Faults after which a broker cannot serve a flood, although its process runs."""
 _ON_PROXIES: Final = frozenset({"toxic", "link-down", "isolate"})
 """The same for floods that go through the client link's proxy."""
-_FOREVER: Final = 2**62
 
 Row = Mapping[str, Any]
 Span = tuple[int, int]
@@ -73,7 +73,7 @@ class Flood:
     """``flood`` rows by worker process, in order of time."""
 
     def completed(
-        self, begin: int | None = None, end: int = _FOREVER, process: str | None = None
+        self, begin: int | None = None, end: int = FOREVER, process: str | None = None
     ) -> int:
         """Requests answered in intervals that ended in (begin, end]; by default since it set in."""
         begin = self.from_t if begin is None else begin
@@ -164,11 +164,9 @@ def _gather(history: History) -> list[Flood]:
     reached: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for done in history.rows("flood"):
         reached.setdefault((done["arm"], done["trial"], done["id"]), []).append(done)
-    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for row in history.rows("fault"):
-        steps.setdefault((row["arm"], row["trial"], row["id"] or row["fault"]), []).append(row)
     found = []
-    for key, rows in steps.items():
+    for fault in faults(history):
+        key, rows = (*fault.trial, fault.id), fault.rows
         begun = next((r for r in rows if r["phase"] == "injected"), None)
         detail = all_details(rows)
         dialled = detail.get("connections")
@@ -330,16 +328,11 @@ def _excused(history: History, flood: Flood) -> list[Span]:
             found.append((down_t, row["t"] + GRACE_NS))
             down_t = None
     if down_t is not None:
-        found.append((down_t, _FOREVER))
+        found.append((down_t, FOREVER))
     hindering = _CUT_OFF | (_ON_PROXIES if flood.proxied else frozenset())
-    others: dict[str, list[dict[str, Any]]] = {}
-    for row in rows_of(history, "fault", here):
-        if row["fault"] in hindering:
-            others.setdefault(row["id"] or row["fault"], []).append(row)
-    for rows in others.values():
-        if any(flood.node in (r["nodes"] or ()) for r in rows):
-            healed = next((r["t"] for r in rows if r["phase"] == "healed"), None)
-            found.append((rows[0]["t"], _FOREVER if healed is None else healed + GRACE_NS))
+    for fault in faults_of(history, here):
+        if fault.name in hindering and flood.node in fault.nodes:
+            found.append((fault.from_t, fault.to_t + GRACE_NS))
     return found
 
 

@@ -18,11 +18,11 @@ may be in place to the end, on the nodes that it names; on any, where it names n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.faults import faults
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.facts.trials import rows_of
 
@@ -143,29 +143,19 @@ def unsettled(history: History) -> dict[Trial, list[Unsettled]]:
 
 
 def _gather(history: History) -> dict[Trial, list[Unsettled]]:
-    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for row in history.rows("fault"):
-        key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
-        steps.setdefault(key, []).append(row)
     found: dict[Trial, list[Unsettled]] = {}
-    for key, rows in steps.items():
-        healed = [row["t"] for row in rows if row["phase"] == "healed"]
-        if healed and not any(row["phase"] == "failed" for row in rows):
+    for fault in faults(history):
+        if "healed" in fault.phases and "failed" not in fault.phases:
             continue
         one = Unsettled(
-            id=key[2],
-            fault=rows[0]["fault"] or "?",
-            nodes=_nodes(rows),
-            from_t=rows[0]["t"],
-            to_t=max(healed, default=FOREVER),
+            id=fault.id,
+            fault=fault.name,
+            nodes=fault.nodes or None,
+            from_t=fault.from_t,
+            to_t=fault.to_t,
         )
-        found.setdefault(key[:2], []).append(one)
+        found.setdefault(fault.trial, []).append(one)
     return found
-
-
-def _nodes(rows: Iterable[dict[str, Any]]) -> frozenset[int] | None:
-    named = frozenset(node for row in rows for node in row["nodes"] or ())
-    return named or None
 
 
 _STANDS_ON: Final = ("toxiproxy", "zookeeper", "runtime", "disk")

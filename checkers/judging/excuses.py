@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from checkers.facts.details import all_details
+from checkers.facts.faults import faults
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
     Key,
@@ -218,27 +219,24 @@ def _deletions(history: History, found: Excuses) -> None:
 
 
 def _damages(history: History) -> Iterator[tuple[tuple[str, int], Damage]]:
-    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for row in history.rows("fault"):
-        key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
-        steps.setdefault(key, []).append(row)
-    for (arm, trial, _), rows in steps.items():
-        if not any("torn" in (r["fault"] or "") or "torn" in (r["detail"] or "") for r in rows):
+    for fault in faults(history):
+        if not any(
+            "torn" in (text or "") for r in fault.rows for text in (r["fault"], r["detail"])
+        ):
             continue
-        detail = all_details(rows)
+        detail = all_details(fault.rows)
         if detail.get("mode", "cut") != "cut":
             continue
-        healed = [row["t"] for row in rows if row["phase"] == "healed"]
-        for node in {node for row in rows for node in row["nodes"] or ()}:
+        for node in fault.nodes:
             yield (
-                (arm, trial),
+                fault.trial,
                 Damage(
                     node=node,
                     partition=detail.get("partition"),
                     low=detail.get("from_offset", 0),
                     high=detail.get("next_offset", FOREVER),
-                    from_t=rows[0]["t"],
-                    to_t=max(healed, default=FOREVER) + SEEN_WITHIN_NS,
+                    from_t=fault.from_t,
+                    to_t=fault.to_t + SEEN_WITHIN_NS,
                 ),
             )
 

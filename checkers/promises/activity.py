@@ -33,13 +33,14 @@ This check has no violations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.clients import Sum, chaos, sums
 from checkers.facts.courses import PHASES
 from checkers.facts.details import details
+from checkers.facts.faults import faults, faults_of
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
 from checkers.history.run_info import Planned, Workload
@@ -264,13 +265,10 @@ def _phases(history: History, outcome: Outcome, trials: list[Trial]) -> None:
 
 
 def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
-    steps: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for row in history.rows("fault"):
-        steps.setdefault((row["arm"], row["trial"], row["id"] or row["fault"]), []).append(row)
     lacking: dict[Trial, list[str]] = {}
-    for (arm, trial, entry), rows in steps.items():
-        name, where = rows[0]["fault"], f"{arm}, trial {trial}"
-        phases = {row["phase"] for row in rows}
+    for fault in faults(history):
+        (arm, trial), entry, name, rows = fault.trial, fault.id, fault.name, fault.rows
+        where, phases = f"{arm}, trial {trial}", fault.phases
         observed = {row["took_hold"] for row in rows} - {None}
         figures = outcome.arm(arm).setdefault("faults", {})
         figures[name] = figures.get(name, 0) + 1
@@ -287,8 +285,8 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
             outcome.unknowns.append(f"{where}: fault {entry} ({name}) was never healed")
     may_collide = history.run.faults_may_collide
     known: dict[Trial, Counter[str]] = {}
-    for (arm, trial, _), rows in steps.items():
-        known.setdefault((arm, trial), Counter())[rows[0]["fault"]] += 1
+    for fault in faults(history):
+        known.setdefault(fault.trial, Counter())[fault.name] += 1
     for (arm, trial), says_of in lacking.items():
         planned = known[arm, trial].total()
         if not may_collide or 2 * len(says_of) > planned:
@@ -299,16 +297,18 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
     phases_of = chaos(history)
     for key in trials:
         entries = {entry.id: entry.fault for entry in history.run.planned.get(key, ())}
-        for arm, trial, one in sorted(steps) if key in history.run.planned else ():
-            if (arm, trial) == key and entries.get(one) != steps[arm, trial, one][0]["fault"]:
-                name = steps[arm, trial, one][0]["fault"]
-                outcome.unknown(*key, f"fault {one} ({name}) was played, and not planned so")
+        played = {fault.id: fault for fault in faults_of(history, key)}
+        for one, fault in sorted(played.items()) if key in history.run.planned else ():
+            if entries.get(one) != fault.name:
+                says = f"fault {one} ({fault.name}) was played, and not planned so"
+                outcome.unknown(*key, says)
         for planned_entry in history.run.planned.get(key, ()):
             which = f"{planned_entry.id} ({planned_entry.fault})"
-            played = steps.get((*key, planned_entry.id))
-            if played is None:
+            if planned_entry.id not in played:
                 outcome.unknown(*key, f"fault {which} was never played")
-            elif key in phases_of and (why := _untimely(planned_entry, played, phases_of[key])):
+                continue
+            rows = played[planned_entry.id].rows
+            if key in phases_of and (why := _untimely(planned_entry, rows, phases_of[key])):
                 outcome.unknown(*key, f"fault {which} {why}")
         if may_collide or history.run.planned.get(key):
             continue
@@ -317,7 +317,7 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
                 outcome.unknown(*key, f"fault {name} never came")
 
 
-def _untimely(entry: Planned, rows: list[dict[str, Any]], span: tuple[int, int]) -> str | None:
+def _untimely(entry: Planned, rows: Sequence[dict[str, Any]], span: tuple[int, int]) -> str | None:
     """Whether it was played at another time than planned. Offsets count from the phase's begin; to
     be late is the machine's business, to be early nobody's."""
     begun = [row["t"] for row in rows if row["phase"] == "inject"]

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.faults import faults_of
 from checkers.facts.floods import Flood, floods
-from checkers.facts.segments import windows
 from checkers.facts.timeline import FROM, TO, Timeline
-from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -89,16 +88,11 @@ def _mean_ns(flood: Flood) -> float | None:
 
 def _disturbed(history: History, flood: Flood) -> bool:
     """Whether anything but floods was done to its broker while it lay there."""
-    place = (flood.arm, flood.trial)
-    aimed = {
-        row["id"] or row["fault"]
-        for row in rows_of(history, "fault", place)
-        if flood.node in (row["nodes"] or ())
-    }
     own = {each.id for each in floods(history)}
     return any(
-        window.id in aimed - own and window.from_t < flood.to_t and window.to_t > flood.from_t
-        for window in windows(history).get(place, [])
+        flood.node in fault.nodes and fault.meets(flood.from_t, flood.to_t)
+        for fault in faults_of(history, (flood.arm, flood.trial))
+        if fault.id not in own
     )
 
 

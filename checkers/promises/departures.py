@@ -33,8 +33,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.faults import faults_of
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
+from checkers.facts.timeline import FOREVER
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -283,18 +285,11 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
     deletions that were asked for; pauses, whether a fault names whom it paused or not; and
     registrations as they were watched: those that a session's end takes with it ZooKeeper's log
     does not tell of one by one."""
-    nodes: dict[str, set[int]] = {}
-    spans: dict[str, list[tuple[int, str]]] = {}
-    for row in rows_of(history, "fault", trial):
-        one = row["id"] or row["fault"] or "?"
-        nodes.setdefault(one, set()).update(row["nodes"] or ())
-        spans.setdefault(one, []).append((row["t"], row["phase"]))
-    for one, steps in spans.items():
-        named: list[int | None] = [*sorted(nodes[one])] or [None]
-        yield min(t for t, _ in steps), "begun", named
-        healed = [t for t, phase in steps if phase == "healed"]
-        if healed:
-            yield max(healed), "over", named
+    for fault in faults_of(history, trial):
+        named: list[int | None] = [*sorted(fault.nodes)] or [None]
+        yield fault.from_t, "begun", named
+        if fault.to_t < FOREVER:
+            yield fault.to_t, "over", named
     paused: set[int] = set()
     events = rows_of(history, "node_event", trial)
     for row in events:

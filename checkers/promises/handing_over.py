@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import details
+from checkers.facts.faults import Fault, faults_of
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
@@ -76,7 +77,7 @@ def check(history: History) -> Outcome:
     written_by: dict[Trial, list[Row]] = {}
     for row in in_order(history):
         written_by.setdefault((row["arm"], row["trial"]), []).append(row)
-    events, faults = _by_trial(history, "node_event"), _by_trial(history, "fault")
+    events = _by_trial(history, "node_event")
     deletions, phases = _by_trial(history, "topic_deletion"), _by_trial(history, "phase")
     for trial, rows in written_by.items():
         outcome.saw(*trial, REGISTERED, sum(_is_registration(row) for row in rows))
@@ -89,7 +90,7 @@ def check(history: History) -> Outcome:
                 outcome.unjudged(trial[0], what)
                 continue
             outcome.saw(*trial, STOPS)
-            why = _unfit(stop, rows, _spans(faults.get(trial, ())), down)
+            why = _unfit(stop, rows, faults_of(history, trial), down)
             if why is not None:
                 outcome.unjudged(trial[0], f"a stop in order {why}")
                 continue
@@ -163,29 +164,17 @@ def _down(events: Sequence[Row]) -> list[_Span]:
     return found + [_Span(node, t, None) for node, t in since.items()]
 
 
-def _spans(faults: Sequence[Row]) -> list[_Span]:
-    """Each fault from its beginning until it was healed."""
-    began: dict[str, tuple[str, int]] = {}
-    over: dict[str, int] = {}
-    for row in faults:
-        one = row["id"] or row["fault"] or "?"
-        began.setdefault(one, (row["fault"] or "?", row["t"]))
-        if row["phase"] == "healed":
-            over[one] = row["t"]
-    return [_Span(name, t, over.get(one)) for one, (name, t) in began.items()]
-
-
 def _unfit(
-    stop: _Stop, rows: Sequence[Row], faults: Sequence[_Span], down: Sequence[_Span]
+    stop: _Stop, rows: Sequence[Row], faults: Sequence[Fault], down: Sequence[_Span]
 ) -> str | None:
     """Why it cannot be said what should have come of a stop; None: it can. Its own fault is the one
     that began last before it."""
     from_t, to_t = stop.began_t - SETTLED_NS, min(stop.ended_t, stop.began_t + ASKED_NS)
-    near = [span for span in faults if span.meets(from_t, to_t)]
-    own = max((s.from_t for s in near if s.from_t <= stop.began_t), default=None)
-    for span in near:
-        if span.from_t != own:
-            return f"while {span.of} was in place, or had just been"
+    near = [fault for fault in faults if fault.meets(from_t, to_t)]
+    own = max((f.from_t for f in near if f.from_t <= stop.began_t), default=None)
+    for fault in near:
+        if fault.from_t != own:
+            return f"while {fault.name} was in place, or had just been"
     if any(span.of != stop.node and span.meets(from_t, to_t) for span in down):
         return "while another broker was away, or had just been"
     for row in rows:

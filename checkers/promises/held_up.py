@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.decisions import Decision, lives
+from checkers.facts.faults import faults_of
 from checkers.facts.leadership import TP, Key
-from checkers.facts.timeline import FOREVER
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -155,17 +155,8 @@ def _troubles(
 ) -> list[tuple[int, int]]:
     """When a fault that names one of them, or nobody, was in place, or one of them was ended,
     stopped or started, ascending."""
-    nodes: dict[str, set[int]] = {}
-    times: dict[str, list[tuple[int, str]]] = {}
-    for row in rows_of(history, "fault", trial):
-        one = row["id"] or row["fault"] or "?"
-        nodes.setdefault(one, set()).update(row["nodes"] or ())
-        times.setdefault(one, []).append((row["t"], row["phase"]))
-    found = []
-    for one, of in times.items():
-        if not nodes[one] or nodes[one] & members:
-            over = [t for t, phase in of if phase == "healed"]
-            found.append((min(t for t, _ in of), max(over) if over else FOREVER))
+    of = faults_of(history, trial)
+    found = [(one.from_t, one.to_t) for one in of if any(map(one.concerns, members))]
     for row in rows_of(history, "node_event", trial):
         if row["node"] in members:
             found.append((row["t"] - WAIT_NS, row["t"] + WAIT_NS))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.details import all_details
+from checkers.facts.faults import faults
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -72,19 +73,17 @@ def lagging(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 def _held(history: History) -> Iterator[_Held]:
     """Those that lasted until the smaller set was due."""
-    steps: dict[tuple[str, int, str], list[Row]] = {}
-    for row in history.rows("fault"):
-        if row["fault"] == _FAULT:
-            steps.setdefault((row["arm"], row["trial"], row["id"]), []).append(row)
-    for (arm, trial, _), rows in steps.items():
-        detail = all_details(rows)
+    for fault in faults(history):
+        if fault.name != _FAULT:
+            continue
+        detail = all_details(fault.rows)
         if detail.get("how") not in _WAYS or "held_t" not in detail:
             continue
         due_t = int(detail["held_t"]) + int(detail["lag_ms"]) * 1_500_000 + SLACK_NS
         if int(detail.get("let_go_t") or 0) >= due_t:
             topic, _, partition = str(detail["partition"]).rpartition("-")
             yield _Held(
-                (arm, trial),
+                fault.trial,
                 topic,
                 int(partition),
                 int(detail["leader"]),

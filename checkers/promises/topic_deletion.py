@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.faults import faults
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.lives import cuts
 from checkers.facts.office import in_order
@@ -122,15 +123,10 @@ def _error(*rows: Row) -> int:
 
 def _hindrances(history: History) -> dict[tuple[str, int], list[tuple[int, int]]]:
     """By trial, when (ns) faults other than floods and deletions were at work."""
-    spans: dict[tuple[str, int, str], list[int]] = {}
-    for row in history.rows("fault"):
-        name = row["fault"] or ""
-        if not name.startswith("flood") and name != "delete-topic":
-            key = (row["arm"], row["trial"], row["id"] or name)
-            spans.setdefault(key, []).append(row["t"])
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for key, times in spans.items():
-        found.setdefault(key[:2], []).append((min(times), max(times)))
+    for fault in faults(history):
+        if not fault.name.startswith("flood") and fault.name != "delete-topic":
+            found.setdefault(fault.trial, []).append((fault.from_t, fault.rows[-1]["t"]))
     return found
 
 

@@ -1,0 +1,84 @@
+"""Faults, each by all that its rows tell: whom it names, and from when to when it was in place.
+
+A row of a fault says one step of it (``injecting``, ``injected``, ``failed``, ``heal``, ``healed``)
+and the brokers that it named so far. Who is named by any of them is meant by all; what was never
+healed may last for ever, also where it failed on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from checkers.facts.timeline import FOREVER
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Trial = tuple[str, int]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One entry of a trial's plan, by its rows in order of time."""
+
+    trial: Trial
+    id: str
+    name: str
+    rows: Sequence[Row]
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """Whom it names; nobody: it may be in place anywhere."""
+        return frozenset(node for row in self.rows for node in row["nodes"] or ())
+
+    @property
+    def phases(self) -> frozenset[str]:
+        return frozenset(row["phase"] for row in self.rows)
+
+    @property
+    def from_t(self) -> int:
+        """Its first step, ns."""
+        return int(self.rows[0]["t"])
+
+    @property
+    def to_t(self) -> int:
+        """When it was healed, for the last time (ns); FOREVER where nobody says so."""
+        return max((row["t"] for row in self.rows if row["phase"] == "healed"), default=FOREVER)
+
+    def meets(self, from_t: int, to_t: int) -> bool:
+        """Whether it was in place within a span (ns)."""
+        return self.from_t < to_t and self.to_t > from_t
+
+    def concerns(self, node: int) -> bool:
+        """Whether it names a broker, or nobody."""
+        nodes = self.nodes
+        return not nodes or node in nodes
+
+
+def faults(history: History) -> list[Fault]:
+    """All of them: by trial, in the order in which they began; gathered once a history."""
+    return [fault for of in _by_trial(history).values() for fault in of]
+
+
+def faults_of(history: History, trial: Trial) -> list[Fault]:
+    """Those of one trial."""
+    return _by_trial(history).get(trial, [])
+
+
+def _by_trial(history: History) -> dict[Trial, list[Fault]]:
+    def make() -> dict[Trial, list[Fault]]:
+        rows_of: dict[tuple[str, int, str], list[Row]] = {}
+        for row in history.rows("fault"):
+            key = (row["arm"], row["trial"], row["id"] or row["fault"] or "?")
+            rows_of.setdefault(key, []).append(row)
+        found: dict[Trial, list[Fault]] = {}
+        for (arm, trial, one), rows in rows_of.items():
+            fault = Fault((arm, trial), one, rows[0]["fault"] or "?", rows)
+            found.setdefault(fault.trial, []).append(fault)
+        return found
+
+    known: dict[Trial, list[Fault]] = history.memo("faults", make)
+    return known
