@@ -46,16 +46,32 @@ __attribute__((constructor)) static void begin(void) {
     control = mapped;
 }
 
-static int is_below(int fd) {
+/* By descriptor: twice the inode that it had, and one more where that lies below. Names are looked up
+ * once a file: they cost more than what else a write of the page cache does. */
+static _Atomic uint64_t known[1 << 14];
+
+static int is_named_below(int fd) {
     char link[64], target[PATH_MAX];
-    struct stat about;
     ssize_t size;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-        return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     size = readlink(link, target, sizeof target);
     return size > (ssize_t)below_size && memcmp(target, below, below_size) == 0 &&
            target[below_size] == '/';
+}
+
+static int is_below(int fd) {
+    struct stat about;
+    uint64_t seen;
+    if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return 0;
+    if (fd >= (int)(sizeof known / sizeof *known))
+        return is_named_below(fd);
+    seen = atomic_load(&known[fd]);
+    if (seen >> 1 != (uint64_t)about.st_ino) {
+        seen = (uint64_t)about.st_ino << 1 | (uint64_t)is_named_below(fd);
+        atomic_store(&known[fd], seen);
+    }
+    return (int)(seen & 1);
 }
 
 static void stall(int fd) {
