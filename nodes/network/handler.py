@@ -99,6 +99,7 @@ class RequestHandlerPool:
             self._handle(request)
         except Exception:
             log.exception("Exception when handling %r", request)
+            request.errors = ()
             request.close_connection()
         request.let_go()
         # The answer may have left already, and with it the last reader of this field.

@@ -152,6 +152,8 @@ class Request:
             self._answered_twice()
             return
         self._answered = True
+        self.ready_ns = time.monotonic_ns()
+        self.handled_ns = self.handled_ns or self.ready_ns
         self._processor.reply(self, None)
 
     def is_abandoned(self) -> bool:

@@ -4,6 +4,7 @@ request handler of its own for the listener that ``control.plane.listener.name``
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -314,3 +315,16 @@ def test_a_broker_waits_for_the_end_of_its_previous_life(
         assert registry.broker_epoch(1) > before
     finally:
         registry.close()
+
+
+def test_threads_give_way_to_each_other_soon(start: Start) -> None:
+    """A control request passes through three threads, each of which waits for the interpreter while
+    data threads compute: 5 ms each time by Python's default, a tenth of one here. (The threads of a
+    JVM need no such thing.)"""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    try:
+        start("single")
+        assert sys.getswitchinterval() == pytest.approx(0.0001)
+    finally:
+        sys.setswitchinterval(before)

@@ -94,6 +94,7 @@ KNOWN = [
     {**THREE, "listeners": "CLIENT ://h:1,REPLICATION://h:2"},
     {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://[::1]:1"},
     {**THREE, "listeners": "REPLICATION://127.0.0.1:1,REPLICATION://[::1]:1"},
+    {**THREE, "listeners": "CONTROLLER://127.0.0.2:1,CLIENT://127.0.0.1:1,REPLICATION://[::1]:1"},
     {**THREE, "listener.security.protocol.map": "CONTROLLER:SSL,REPLICATION:SSL,CLIENT:SSL"},
     {**THREE, "advertised.listeners": "REPLICATION://h:70000"},
     {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://127.0.0.2:1"},
