@@ -113,7 +113,7 @@ def test_a_batch_is_what_was_said_last(seed: int) -> None:
 
 @pytest.mark.parametrize("what", ["order", "tell", "stop"])
 def test_nothing_that_was_said_is_forgotten(what: str) -> None:
-    """A batch that was begun and not sent is no empty one, whatever is in it; what is cleared is."""
+    """A batch that was begun and not sent is none to begin anew, whatever is in it."""
     builder = BatchBuilder(View())
     tp, state = PARTITIONS[0], state_of(PARTITIONS[0])
     assert state is not None

@@ -209,8 +209,8 @@ REQUESTS = "RequestsPerSec,request=0,version=0"
 
 
 def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> None:
-    """Processor.updateRequestMetrics: one whose connection is closed for an answer (an acks=0 error),
-    one that nobody waited for, and one of whose answer only a part was sent, too."""
+    """Processor.updateRequestMetrics: also one whose connection is closed for an answer (an acks=0
+    error), one that nobody waited for, and one of whose answer only a part was sent."""
     running = start()
     ends = {
         1: lambda req: req.respond(wire.frame_of(b"answer")),

@@ -17,8 +17,8 @@ LISTENERS = ("PROTECTED", "OTHER")
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_connection_is_counted_once_while_it_lasts(seed: int) -> None:
-    """Random comings and goings: an address over its limit is refused and not counted; the protected
-    listener is let in above the broker's limit, others as long as there is room; above the limit
+    """Random comings and goings: an address over its limit is refused and not counted; who is
+    protected is let in above the broker's limit, others as long as there is room; above the limit
     the others are to close some, the protected one is not."""
     rng = random.Random(seed)
     most, per_ip = rng.randint(1, 6), rng.randint(1, 4)
