@@ -252,14 +252,11 @@ def test_what_a_broker_says_is_traced(
     control.answer_with = lambda _, frame: frame[:8] + b"\0" + error.to_bytes(2, "big") + frame[11:]
     carrier = traced(control.port)
     about = [{"topic": "t", "partition": 3, "leader": 2, "leader_epoch": 5}]
-    carrier.put(
-        QueueItem(
-            update_metadata({}),
-            lambda r: carrier.answers.append(("only", r)),
-            time.monotonic_ns(),
-            about,
-        )  # fmt: skip
-    )
+
+    def done(answer: Any) -> None:
+        carrier.answers.append(("only", answer))
+
+    carrier.put(QueueItem(update_metadata({}), done, time.monotonic_ns(), about))
     sends, answers = _until_answered(carrier, tmp_path / "trace.jsonl")
     assert [(row["error"], row["failure"]) for row in answers] == [(error, None)]
     assert [row["partitions"] for row in sends] == [about]

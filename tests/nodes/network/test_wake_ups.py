@@ -202,8 +202,8 @@ class Queue:
 
 @pytest.mark.parametrize("rooms", itertools.product((0, 1, 3), repeat=3))
 def test_a_connection_goes_to_the_next_that_has_room(rooms: tuple[int, ...]) -> None:
-    """Acceptor.acceptNewConnections: round robin; the acceptor is blocked by the last one only, when
-    all are full. A network thread that is frozen by a full request queue keeps nobody from the
+    """Acceptor.acceptNewConnections: round robin; the last one blocks the acceptor, when all are
+    full, and no other. A network thread that is frozen by a full request queue keeps nobody from the
     others."""
     queues = [Queue(room) for room in rooms]
     acceptor = an_acceptor(queues)
