@@ -147,7 +147,8 @@ class SocketServer:
             self._home.start()
 
     def stop_processing_requests(self, timeout_s: float = 5.0) -> None:
-        """Stops acceptors and processors and closes every connection. Idempotent."""
+        """Stops acceptors and processors, closes every connection, and drops what waits for a
+        handler. Idempotent."""
         if self._home is not None:
             self._home.stop()
         self.quotas.close()
@@ -170,6 +171,7 @@ class SocketServer:
                 listener.acceptor.close()
         for parts in self._planes():
             parts.listeners.clear()
+            parts.channel.clear()
 
     def shutdown(self) -> None:
         """Ends the handlers, the data plane's first."""

@@ -133,6 +133,23 @@ def test_control_requests_overtake_and_everything_else_keeps_its_order() -> None
     assert [request.correlation_id for request in got if request] == [2, 0, 1, 3]
 
 
+def test_what_is_dropped_is_gone_and_its_room_is_free() -> None:
+    """RequestChannel.clear: who waits to put goes on, and handlers see nothing of it."""
+    channel = RequestChannel(3)
+    for _ in range(2):
+        for number in range(3):
+            channel.put(a_request(number))
+        channel.clear()
+        assert channel.size() == 0
+    for number in range(7, 10):
+        channel.put(a_request(number))
+    got = [channel.get() for _ in range(3)]
+    assert [request.correlation_id for request in got if request] == [7, 8, 9]
+    channel.clear()
+    channel.end_handlers(1)
+    assert channel.get() is None
+
+
 # ---- the end of a request ------------------------------------------------------------------------
 
 

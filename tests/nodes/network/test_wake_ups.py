@@ -203,7 +203,7 @@ class Queue:
 @pytest.mark.parametrize("rooms", itertools.product((0, 1, 3), repeat=3))
 def test_a_connection_goes_to_the_next_that_has_room(rooms: tuple[int, ...]) -> None:
     """Acceptor.acceptNewConnections: round robin; the last one blocks the acceptor, when all are
-    full, and no other. A network thread that is frozen by a full request queue keeps nobody from the
+    full, and no other. Who is frozen by a full request queue keeps nobody from the
     others."""
     queues = [Queue(room) for room in rooms]
     acceptor = an_acceptor(queues)
@@ -299,6 +299,35 @@ def test_nobody_gets_in_before_the_server_is_enabled() -> None:
         server.stop_processing_requests()
         server.shutdown()
     assert refused() == [True] * 3
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_what_waits_when_sockets_are_closed_is_not_handled(
+    start: Any, wire: Any, name: str
+) -> None:
+    """SocketServer.stopProcessingRequests clears both planes' queues, as nobody could be answered.
+    What a handler is at is finished."""
+    running = start(num_io_threads="1", queued_max_requests="20", **PLANES)
+    held, handled = threading.Event(), []
+
+    def waits(request: Request) -> None:
+        handled.append(request.correlation_id)
+        assert held.wait(PATIENCE_S)
+        request.respond_nothing()
+
+    running.handle = waits
+    (parts,) = (p for p in running.server._planes() if any(
+        listener.acceptor.endpoint.name == name for listener in p.listeners
+    ))  # fmt: skip
+    running.client(name).send(wire.request(0, 1))
+    eventually(lambda: handled == [1])
+    for number in range(2, 12):
+        running.client(name).send(wire.request(0, number))
+    eventually(lambda: parts.channel.size() == 10)
+    running.server.stop_processing_requests()
+    held.set()
+    running.server.shutdown()
+    assert handled == [1]
 
 
 def test_listeners_may_have_version_six_addresses() -> None:
