@@ -65,7 +65,7 @@ class _PlaneParts:
             yield from listener.processors
 
     def threads(self) -> list[int]:
-        """Network threads and handlers, as the kernel numbers them."""
+        """Acceptors, network threads and handlers, as the kernel numbers them."""
         found = [t.native_id for listener in self.listeners for t in listener.threads]
         return [t for t in found if t is not None] + (self.pool.threads if self.pool else [])
 
