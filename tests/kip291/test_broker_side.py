@@ -66,6 +66,20 @@ def test_one_acceptor_one_network_thread_one_handler(
     assert not any("CONTROLLER" in name for name in data)
 
 
+def test_what_speaks_for_the_controller_has_kafkas_names(start: Start) -> None:
+    """What an operator looks for in a thread dump: who decides, who sends, who asks."""
+    before = set(threading.enumerate())
+    start("dual", broker_id="7")
+    found = [t.name for t in set(threading.enumerate()) - before]
+    for name in (
+        "controller-event-thread",
+        "Controller-7-to-broker-7-send-thread",
+        "zk-broker-7-to-controller-alter-partition-channel-manager",
+        "control-plane-kafka-request-handler-0",
+    ):
+        assert found.count(name) == 1, name
+
+
 def test_without_the_name_there_is_no_control_plane(start: Start) -> None:
     """The separation is optional: with the same listeners, but without the name, all threads are
     the data plane's, the control listener's among them."""
