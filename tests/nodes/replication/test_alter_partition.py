@@ -113,6 +113,39 @@ def test_one_in_flight_and_the_rest_together(
     assert waiters[2].wait().error == Errors.INVALID_UPDATE_VERSION
 
 
+def test_it_ends_in_the_middle_of_a_request(
+    manager: AlterPartitionManager, channel: Channel
+) -> None:
+    """A controller that does not answer holds up no shutdown; nobody is answered any more."""
+    waiter = Waiter()
+    manager.submit(TopicPartition("t", 0), proposal({1}), waiter)
+    wait_for(lambda: channel.requests)
+    manager.shutdown()
+    assert not manager._thread.is_alive()
+    assert not waiter.is_answered
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError])
+def test_a_partition_that_cannot_take_its_answer_keeps_nobody_from_theirs(
+    manager: AlterPartitionManager, channel: Channel, error: type[Exception]
+) -> None:
+    """And it may propose again."""
+
+    def fails(_answer: IsrAnswer) -> None:
+        raise error("planted")
+
+    first, waiters = Waiter(), [Waiter(), Waiter()]
+    manager.submit(TopicPartition("t", 0), proposal({1}), first)
+    wait_for(lambda: channel.requests)
+    manager.submit(TopicPartition("t", 1), proposal({1}), fails)
+    manager.submit(TopicPartition("t", 2), proposal({1}), waiters[0])
+    channel.answer(rows((0, 0)), rows((1, 0), (2, 0)))
+    assert waiters[0].wait().error == 0
+    assert manager.submit(TopicPartition("t", 1), proposal({1}), waiters[1])
+    channel.answer(rows((1, 0)))
+    assert waiters[1].wait().error == 0
+
+
 def test_failures_of_the_whole_request_only_delay_it(
     manager: AlterPartitionManager, channel: Channel
 ) -> None:
