@@ -66,13 +66,19 @@ class Rate:
     """
 
     def __init__(
-        self, total: Callable[[], float], *, per_ns: int, now_ns: Callable[[], int]
+        self,
+        total: Callable[[], float],
+        *,
+        per_ns: int,
+        now_ns: Callable[[], int],
+        since_ns: int | None = None,
     ) -> None:
+        """`since_ns`: when the total began to grow, if that was not now."""
         self._total = total
         self._per_ns = per_ns
         self._now_ns = now_ns
         self._lock = threading.Lock()
-        self._start_ns = self._at_ns = now_ns()
+        self._start_ns = self._at_ns = now_ns() if since_ns is None else since_ns
         self._start = self._then = total()
         self._rates: dict[str, float] = {}
 

@@ -23,6 +23,7 @@ def fail(request: Request, error: int, message: str | None = None) -> None:
     """Answer `request` with `error` wherever its API has a place for one, else close."""
     make = _BUILDERS.get(request.api_key)
     if request.api_key == ApiKey.PRODUCE and request.body.acks == 0:
+        request.errors = (error,)
         request.close_connection()
     elif make is None:
         answer(request, error_code=error)

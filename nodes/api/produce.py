@@ -200,4 +200,5 @@ def _close(request: Request, results: dict[TopicPartition, ProduceResult]) -> No
         request.client_id,
         errors,
     )
+    request.errors = [result.error for result in results.values()]
     request.close_connection()

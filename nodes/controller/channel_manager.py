@@ -27,6 +27,7 @@ from nodes.core.brokers import Broker
 from nodes.core.rules import RULES, Rules
 from nodes.metrics import Metrics
 from nodes.trace import Trace
+from nodes.wire.apis import ApiKey
 
 log = logging.getLogger("kafka.controller.ControllerChannelManager")
 
@@ -108,7 +109,13 @@ class ControllerChannelManager:
         thread = self._threads.get(broker_id)
         if thread is None:
             log.warning(
-                "Not sending %s to broker %d, since it is offline", item.api_name, broker_id
+                "Not sending request %s with controllerId=%d, controllerEpoch=%d, brokerEpoch=%d "
+                "to broker %d, since it is offline.",
+                ApiKey(item.entity.__api_key__).display_name,
+                item.entity.controller_id,
+                item.entity.controller_epoch,
+                item.entity.broker_epoch,
+                broker_id,
             )
         else:
             thread.put(item)

@@ -69,7 +69,7 @@ class RequestHandlerPool:
         return found
 
     def shutdown(self, timeout_s: float = 10.0) -> None:
-        """Lets the handlers finish what is queued, then end."""
+        """Lets the handlers finish what they are at, and what is queued, then end."""
         self._channel.end_handlers(len(self._threads))
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
@@ -99,6 +99,7 @@ class RequestHandlerPool:
             self._handle(request)
         except Exception:
             log.exception("Exception when handling %r", request)
+            request.errors = ()
             request.close_connection()
         request.let_go()
         # The answer may have left already, and with it the last reader of this field.

@@ -319,10 +319,11 @@ class Processor:
             request.taken_ns = taken_ns
             connection: Connection = request.connection
             if connection.fd < 0:
-                continue
-            if frame:
+                self.times.record(request, taken_ns)  # handled it was, though nobody is there
+            elif frame:
                 self._send(connection, frame, request)
             elif frame is None:
+                self.times.record(request, taken_ns)
                 self._close(connection)
             else:
                 self._finished(connection, request)
@@ -337,6 +338,7 @@ class Processor:
         except BlockingIOError:
             count = 0
         except OSError:
+            connection.sending = request
             self._close(connection)
             return
         if count == len(frame):
@@ -391,8 +393,7 @@ class Processor:
             self._again[connection] = None
         if request is None:
             return
-        if request.ready_ns:
-            self.times.record(request, sent_ns)
+        self.times.record(request, sent_ns)
         if request.on_sent is not None:
             try:
                 request.on_sent(sent_ns)
@@ -424,6 +425,9 @@ class Processor:
             return
         del self._connections[connection.fd]
         connection.fd = -1
+        if connection.sending is not None:  # as in Kafka what was not sent whole counts, too
+            self.times.record(connection.sending, time.monotonic_ns())
+            connection.sending = None
         connection.readable = False
         connection.outbox = connection.stream = None
         connection.pending = bytearray()

@@ -24,7 +24,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Literal, Protocol
 
 log = logging.getLogger("kafka.network.RequestChannel")
@@ -152,6 +153,8 @@ class Request:
             self._answered_twice()
             return
         self._answered = True
+        self.ready_ns = time.monotonic_ns()
+        self.handled_ns = self.handled_ns or self.ready_ns
         self._processor.reply(self, None)
 
     def is_abandoned(self) -> bool:
@@ -220,6 +223,15 @@ class RequestChannel:
         for _ in range(count):
             self._requests.append(None)
             self._filled.put(None)
+
+    def clear(self) -> None:
+        """Drops what waits: at shutdown, before `end_handlers`, when nobody can be answered any
+        more."""
+        with suppress(Empty):
+            while True:
+                self._filled.get_nowait()
+                self._requests.popleft()
+                self._slots.put(None)
 
     def release_putters(self, count: int) -> None:
         """Lets `count` blocked processors go on (at shutdown, when no handler takes any more)."""

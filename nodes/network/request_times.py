@@ -84,10 +84,11 @@ class RequestTimes:
 
 
 class Meters:
-    """Rates of counts that are known only when somebody reads: since the first reading."""
+    """Rates of counts that are known only when somebody reads: since these were made."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
+        self._start_ns = now_ns()
         self._counts: dict[str, int] = {}
         self._rates: dict[str, Rate] = {}
 
@@ -95,7 +96,10 @@ class Meters:
         if mbean not in self._rates:
             self._counts[mbean] = 0
             self._rates[mbean] = Rate(
-                lambda: self._counts[mbean], per_ns=1_000_000_000, now_ns=self._now_ns
+                lambda: self._counts[mbean],
+                per_ns=1_000_000_000,
+                now_ns=self._now_ns,
+                since_ns=self._start_ns,
             )
         self._counts[mbean] = count
         for attribute, value in self._rates[mbean].attributes():

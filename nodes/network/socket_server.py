@@ -65,7 +65,7 @@ class _PlaneParts:
             yield from listener.processors
 
     def threads(self) -> list[int]:
-        """Network threads and handlers, as the kernel numbers them."""
+        """Acceptors, network threads and handlers, as the kernel numbers them."""
         found = [t.native_id for listener in self.listeners for t in listener.threads]
         return [t for t in found if t is not None] + (self.pool.threads if self.pool else [])
 
@@ -147,7 +147,8 @@ class SocketServer:
             self._home.start()
 
     def stop_processing_requests(self, timeout_s: float = 5.0) -> None:
-        """Stops acceptors and processors and closes every connection. Idempotent."""
+        """Stops acceptors and processors, closes every connection, and drops what waits for a
+        handler. Idempotent."""
         if self._home is not None:
             self._home.stop()
         self.quotas.close()
@@ -170,6 +171,7 @@ class SocketServer:
                 listener.acceptor.close()
         for parts in self._planes():
             parts.listeners.clear()
+            parts.channel.clear()
 
     def shutdown(self) -> None:
         """Ends the handlers, the data plane's first."""

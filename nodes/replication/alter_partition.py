@@ -97,7 +97,7 @@ class AlterPartitionManager:
         self._is_running = True
         self._thread = threading.Thread(
             target=self._run,
-            name=f"BrokerToControllerChannelManager broker={broker_id} name=alter-partition",
+            name=f"zk-broker-{broker_id}-to-controller-alter-partition-channel-manager",
             daemon=True,
         )
 

@@ -4,6 +4,7 @@ request handler of its own for the listener that ``control.plane.listener.name``
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -63,6 +64,20 @@ def test_one_acceptor_one_network_thread_one_handler(
     assert len([n for n in data if "network-thread" in n]) == 2 * int(network)
     assert len([n for n in data if "request-handler" in n]) == int(handlers)
     assert not any("CONTROLLER" in name for name in data)
+
+
+def test_what_speaks_for_the_controller_has_kafkas_names(start: Start) -> None:
+    """What an operator looks for in a thread dump: who decides, who sends, who asks."""
+    before = set(threading.enumerate())
+    start("dual", broker_id="7")
+    found = [t.name for t in set(threading.enumerate()) - before]
+    for name in (
+        "controller-event-thread",
+        "Controller-7-to-broker-7-send-thread",
+        "zk-broker-7-to-controller-alter-partition-channel-manager",
+        "control-plane-kafka-request-handler-0",
+    ):
+        assert found.count(name) == 1, name
 
 
 def test_without_the_name_there_is_no_control_plane(start: Start) -> None:
@@ -314,3 +329,16 @@ def test_a_broker_waits_for_the_end_of_its_previous_life(
         assert registry.broker_epoch(1) > before
     finally:
         registry.close()
+
+
+def test_threads_give_way_to_each_other_soon(start: Start) -> None:
+    """A control request passes through three threads, each of which waits for the interpreter while
+    data threads compute: 5 ms each time by Python's default, a tenth of one here. (The threads of a
+    JVM need no such thing.)"""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    try:
+        start("single")
+        assert sys.getswitchinterval() == pytest.approx(0.0001)
+    finally:
+        sys.setswitchinterval(before)

@@ -4,6 +4,7 @@ each dials, with which timeouts, and what the metrics say of its queue."""
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from nodes.trace import Trace
 from tests.kip291.control_listener import ControlListener
 from tests.kip291.kafka import free_port
 from tests.kip291.parts import eventually
-from tests.kip291.requests import update_metadata
+from tests.kip291.requests import Sender, update_metadata
 
 CHANNELS = "kafka.controller:type=ControllerChannelManager,name="
 Listen = Callable[[], ControlListener]
@@ -204,3 +205,52 @@ def test_whoever_does_not_listen_is_dialled_at_most_ten_times_a_second(
     eventually(lambda: len(dials) >= 6)
     gaps_ms = [(b - a) / 1e6 for a, b in itertools.pairwise(dials)]
     assert min(gaps_ms) >= 99
+
+
+def test_what_is_for_nobody_is_said_and_dropped(
+    channels: Callable[..., Channels], listener: Listen, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ControllerChannelManager.sendRequest: WARN, with the epochs of what was not sent; it does not
+    wait for a broker of that number to come."""
+    made = channels()
+    entity = update_metadata({}, sender=Sender(1, 6, 71))
+    with caplog.at_level(logging.INFO, "kafka.controller"):
+        made.manager.send(9, QueueItem(entity, lambda _: made.answers.append(9), 0, []))
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        (
+            "WARNING",
+            "Not sending request UpdateMetadata with controllerId=1, controllerEpoch=6, "
+            "brokerEpoch=71 to broker 9, since it is offline.",
+        )
+    ]
+    control = listener()
+    made.manager.add_broker(broker(9, CONTROLLER=control.port))
+    made.ask(9)
+    eventually(lambda: made.answers)
+    assert len(control.received) == 1
+
+
+def test_every_channel_ends_with_the_office(
+    channels: Callable[..., Channels], listener: Listen
+) -> None:
+    """Whatever each is at: waiting for work, for an answer, or for its broker to listen. Nothing is
+    left of them, and what they had not sent is not sent any more."""
+    made = channels()
+    idle, silent = listener(), listener()
+    silent.flowing.clear()
+    ports = {2: idle.port, 3: silent.port, 4: free_port()}
+    made.manager.startup(broker(i, CONTROLLER=port) for i, port in ports.items())
+    for broker_id in (3, 4):
+        made.ask(broker_id, 3)
+    eventually(lambda: silent.received)
+    threads = list(made.manager._threads.values())
+    assert len(threads) == 3
+    made.manager.shutdown()
+    assert not any(thread.is_alive() for thread in threads)
+    assert [n for n in made.metrics.by_mbean() if "broker-id" in n] == []
+    assert made.value("TotalQueueSize") == 0
+    silent.flowing.set()
+    made.manager.startup([broker(3, CONTROLLER=silent.port)])
+    made.ask(3)
+    eventually(lambda: made.answers == [3])
+    assert len(silent.received) == 2, "one before, one after"

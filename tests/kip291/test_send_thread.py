@@ -240,6 +240,52 @@ def test_each_try_is_traced_with_what_came_of_it(
     ]
 
 
+@pytest.mark.parametrize("error", [0, 11, 77])
+def test_what_a_broker_says_is_traced(
+    traced: Callable[[int], Thread],
+    listener: Callable[[], ControlListener],
+    tmp_path: Path,
+    error: int,
+) -> None:
+    """A refusal is an answer: it is not sent again; and what was said of whom stands beside it."""
+    control = listener()
+    control.answer_with = lambda _, frame: frame[:8] + b"\0" + error.to_bytes(2, "big") + frame[11:]
+    carrier = traced(control.port)
+    about = [{"topic": "t", "partition": 3, "leader": 2, "leader_epoch": 5}]
+
+    def done(answer: Any) -> None:
+        carrier.answers.append(("only", answer))
+
+    carrier.put(QueueItem(update_metadata({}), done, time.monotonic_ns(), about))
+    sends, answers = _until_answered(carrier, tmp_path / "trace.jsonl")
+    assert [(row["error"], row["failure"]) for row in answers] == [(error, None)]
+    assert [row["partitions"] for row in sends] == [about]
+    assert [int(answer.error_code) for _, answer in carrier.answers] == [error]
+
+
+def test_dials_that_fail_are_no_tries(
+    traced: Callable[[int], Thread],
+    listener: Callable[[], ControlListener],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is traced was sent: who could not be reached was sent nothing yet."""
+    carrier = traced(listener().port)
+    connect, failures = carrier._connection.connect, [ConnectionRefusedError(), TimeoutError()]
+
+    def dial(timeout_ms: int) -> None:
+        if failures:
+            raise failures.pop()
+        connect(timeout_ms)
+
+    monkeypatch.setattr(carrier._connection, "connect", dial)
+    carrier.carry("only", update_metadata({}))
+    sends, answers = _until_answered(carrier, tmp_path / "trace.jsonl")
+    assert [row["attempt"] for row in sends] == [1]
+    assert len(answers) == 1
+    assert carrier.pauses_s == [0.1] * 2
+
+
 def test_an_answer_that_does_not_come_in_time(
     traced: Callable[[int], Thread], listener: Callable[[], ControlListener], tmp_path: Path
 ) -> None:
@@ -316,3 +362,34 @@ def test_what_it_says_of_its_connection_and_answers(
         "[Controller id=1 epoch=6] Received response UpdateMetadataResponseData(errorCode=0) for "
         f"request UPDATE_METADATA with correlation id 1 sent to broker {node}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [(OSError("lost"), True), (TimeoutError(), True), (KeyError("a bug"), False)],
+)
+def test_only_what_nobody_expects_is_told_with_its_trace(
+    thread: Callable[..., Thread],
+    listener: Callable[[], ControlListener],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    problem: Exception,
+    expected: bool,
+) -> None:
+    """A broker that is away for an hour is 36,000 lines, not as many stack traces; a bug is to be
+    found."""
+    carrier = thread(listener().port)
+    exchange, failures = carrier._connection.exchange, [problem]
+
+    def fails_once(*args: Any) -> bytes:
+        if failures:
+            raise failures.pop()
+        return exchange(*args)
+
+    monkeypatch.setattr(carrier._connection, "exchange", fails_once)
+    with caplog.at_level(logging.WARNING, "kafka.controller"):
+        carrier.carry("only", update_metadata({}))
+        eventually(lambda: carrier.answers)
+    (record,) = [r for r in caplog.records if "fails to send" in r.getMessage()]
+    assert bool(record.exc_info) != expected
+    assert record.levelname == "WARNING"

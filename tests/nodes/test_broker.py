@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -236,3 +237,13 @@ def test_what_does_not_stop_cleanly_holds_up_nothing(caplog: pytest.LogCaptureFi
     assert "second did not stop cleanly" in caplog.text
     server.shutdown()
     assert len(ended) == 3
+
+
+def test_where_metrics_are_not_served_no_file_says_that_they_are(tmp_path: Path) -> None:
+    """A life that was killed left one."""
+    (tmp_path / "metrics.url").write_text("http://127.0.0.1:1\n")
+    (tmp_path / "other").write_text("")
+    server = KafkaServer(config(log_dirs=str(tmp_path), biplane_metrics_port="-1"))
+    for _ in range(2):
+        server._serve_metrics()
+        assert [each.name for each in tmp_path.iterdir()] == ["other"]

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from harness.runtime.protocol import SetupError
 from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir
 from nodes.config import BrokerConfig, ConfigError
-from nodes.listeners import split_list
+from nodes.core.brokers import EndPoint
+from nodes.listeners import Endpoint, parse_listeners, split_list
 from nodes.properties import trim
 from tests.nodes.listener_rules import (
     Properties,
@@ -94,6 +95,7 @@ KNOWN = [
     {**THREE, "listeners": "CLIENT ://h:1,REPLICATION://h:2"},
     {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://[::1]:1"},
     {**THREE, "listeners": "REPLICATION://127.0.0.1:1,REPLICATION://[::1]:1"},
+    {**THREE, "listeners": "CONTROLLER://127.0.0.2:1,CLIENT://127.0.0.1:1,REPLICATION://[::1]:1"},
     {**THREE, "listener.security.protocol.map": "CONTROLLER:SSL,REPLICATION:SSL,CLIENT:SSL"},
     {**THREE, "advertised.listeners": "REPLICATION://h:70000"},
     {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://127.0.0.2:1"},
@@ -277,3 +279,13 @@ def test_lists() -> None:
     assert split_list(" a ,\tb,,c , ") == ["a", "b", "c"]
     assert split_list("\u00a0a,b\u00a0") == ["\u00a0a", "b\u00a0"]
     assert split_list(" , ") == []
+
+
+@pytest.mark.parametrize("host", ["", "h", "127.0.0.1", "::1", "fe80::1%eth0", "a-b.c_d"])
+@pytest.mark.parametrize("port", [0, 1, 65535])
+def test_a_listener_reads_as_it_is_printed(host: str, port: int) -> None:
+    """In logs and refusals, and in ZooKeeper: an address of version six stands in brackets."""
+    made = Endpoint("A", "PLAINTEXT", host, port)
+    assert parse_listeners("listeners", str(made), {"A": "PLAINTEXT"}) == (made,)
+    assert str(made) == EndPoint("A", "PLAINTEXT", host, port).connection_string
+    assert ("[" in str(made)) == (":" in host)

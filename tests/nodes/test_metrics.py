@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import urllib.request
 from pathlib import Path
 
@@ -202,3 +203,85 @@ def test_attributes_are_those_of_jmx() -> None:
         "Count", "Min", "Max", "Mean", "StdDev", "50thPercentile", "75thPercentile",
         "95thPercentile", "98thPercentile", "99thPercentile", "999thPercentile",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 50, 99, 100, 101, 1000])
+def test_a_histogram_says_what_its_values_were(count: int) -> None:
+    """Yammer's StdDev is a sample's (n - 1); a percentile is the smallest value that so many of all
+    do not exceed."""
+    rng = random.Random(count)
+    values = [round(rng.expovariate(0.1), 3) for _ in range(count)]
+    histogram = Metrics().histogram("a:name=H")
+    for value in values:
+        histogram.update(value)
+    found = dict(histogram.attributes())
+    mean = sum(values) / count
+    squares = sum((value - mean) ** 2 for value in values)
+    assert (found["Count"], found["Min"], found["Max"]) == (count, min(values), max(values))
+    assert found["Mean"] == pytest.approx(mean)
+    assert found["StdDev"] == pytest.approx(math.sqrt(squares / (count - 1)) if count > 1 else 0)
+    for name, part in (("50", 0.5), ("75", 0.75), ("95", 0.95), ("98", 0.98), ("99", 0.99),
+                       ("999", 0.999)):  # fmt: skip
+        shown = found[f"{name}thPercentile"]
+        assert shown == min(v for v in values if sum(w <= v for w in values) >= part * count - 1e-9)
+
+
+KINDS = {
+    "gauge": lambda metrics, name: metrics.gauge(name, lambda: 5),
+    "counter": lambda metrics, name: metrics.counter(name).mark(5),
+    "meter": lambda metrics, name: metrics.meter(name).mark(5),
+    "share": lambda metrics, name: metrics.share(name, lambda: 5),
+    "histogram": lambda metrics, name: metrics.histogram(name).update(5.0),
+    "timer": lambda metrics, name: metrics.timer(name).update(5.0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_removed_is_gone_and_may_begin_anew(kind: str) -> None:
+    """A channel's metrics end with it; those of a broker that is back know nothing of before."""
+    name, other = "a:name=X", "a:name=Y"
+    metrics = Metrics()
+    KINDS[kind](metrics, name)
+    KINDS[kind](metrics, other)
+    first = metrics.by_mbean()
+    assert set(first) == {name, other}
+    metrics.remove(name)
+    metrics.tick()
+    assert set(metrics.by_mbean()) == {other}
+    assert metrics.attributes(name) == {}
+    KINDS[kind](metrics, name)
+    again = metrics.by_mbean()
+    assert again[name].keys() == first[name].keys()
+    assert again[name].get("Count") == first[name].get("Count")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_registering_again_replaces_what_is_read_and_keeps_what_is_counted(kind: str) -> None:
+    metrics = Metrics()
+    for _ in range(2):
+        KINDS[kind](metrics, "a:name=X")
+    total = {"gauge": None, "share": 5, "histogram": 2, "timer": 2}.get(kind, 10)
+    assert metrics.attributes("a:name=X").get("Count") == total
+    metrics.gauge("a:name=G", lambda: 1)
+    metrics.gauge("a:name=G", lambda: 2)
+    metrics.share("a:name=S", lambda: 1)
+    metrics.share("a:name=S", lambda: 2)
+    assert (metrics.value("a:name=G"), metrics.value("a:name=S")) == (2, 2)
+    assert metrics.names("a:name=") == ["a:name=G"] + ["a:name=X"] * (kind == "gauge")
+
+
+def test_rates_are_by_the_second_and_shares_of_the_time() -> None:
+    """MeanRate since the start, whoever looked in between."""
+    clock = Clock()
+    metrics = Metrics(now_ns=clock)
+    total = [0.0]
+    metrics.share("a:name=S", lambda: total[0])
+    for step in range(1, 4):
+        clock.now_ns += 2_000_000_000
+        total[0] += 500_000_000 * step
+        metrics.meter("a:name=M").mark(10 * step)
+        metrics.timer("a:name=T").update(1.0)
+    clock.now_ns += 2_000_000_000
+    assert metrics.attributes("a:name=S")["MeanRate"] == pytest.approx(3 / 8)
+    assert metrics.attributes("a:name=M")["MeanRate"] == pytest.approx(60 / 6)
+    assert metrics.attributes("a:name=T")["MeanRate"] == pytest.approx(3 / 6)

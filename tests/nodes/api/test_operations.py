@@ -54,11 +54,29 @@ class TestAlterConfigs:
         ).error_code
         assert node.admin.configs["a"]["cleanup.policy"] == "compact"
 
-    def test_only_to_see_whether_it_would_do(self, node: Any) -> None:
+    @pytest.mark.parametrize("api", [ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS])
+    @pytest.mark.parametrize(
+        ("kind", "name", "config"),
+        [
+            (TOPIC, "a", "retention.ms"),
+            (BROKER, "1", "leader.replication.throttled.rate"),
+            (BROKER, "", "follower.replication.throttled.rate"),
+        ],
+    )
+    def test_only_to_see_whether_it_would_do(
+        self, node: Any, api: ApiKey, kind: int, name: str, config: str
+    ) -> None:
+        """Of a topic, of a broker, of all brokers: nothing is kept."""
         node.lead("a")
-        row = ("retention.ms", SET, "5")
-        assert not self.incremental(node, TOPIC, "a", row, validate_only=True).error_code
-        assert node.admin.configs.get("a", {}) == {}
+        row = {"name": config, "value": "5"}
+        if api is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            row["config_operation"] = SET
+        resource = {"resource_type": kind, "resource_name": name, "configs": [row]}
+        for validate_only in (True, False):
+            answer = node.call(api, 1, resources=[resource], validate_only=validate_only)
+            assert not answer.responses[0].error_code
+            kept = [c for c in node.admin.configs.values() if c.get(config) == "5"]
+            assert len(kept) == (not validate_only)
 
     @pytest.mark.parametrize(
         ("kind", "name", "rows", "error"),

@@ -13,6 +13,7 @@ from nodes.api.parse import parse
 from nodes.api.produce import validate_records
 from nodes.api.produce_frame import SingleProduce, parse_single_produce
 from nodes.core.errors import Errors
+from nodes.network.request_channel import Request
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, encode_request, parse_body, parse_header
 from nodes.wire.produce_codec import decode_produce_response
@@ -194,3 +195,24 @@ def test_a_cut_frame_never_passes_the_short_way(version: int, draw: st.DataObjec
 @given(st.binary(max_size=200))
 def test_garbage_is_no_produce(garbage: bytes) -> None:
     parse_single_produce(b"\0\0" + garbage)  # whatever it says, it does not raise
+
+
+@pytest.mark.parametrize(
+    ("partitions", "errors"), [([0], None), ([7], [3]), ([0, 7], [0, 3]), ([0, 7, 8], [0, 3, 3])]
+)
+def test_a_closed_connections_errors_are_counted(
+    node: Any, partitions: list[int], errors: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RequestChannel.closeConnection: each partition's error of an acks=0 produce, NONE among them,
+    though nobody is told of it."""
+    node.lead("t")
+    ended: list[Any] = []
+    close = Request.close_connection
+
+    def noted(request: Request) -> None:
+        ended.append(sorted(request.errors or ()))
+        close(request)
+
+    monkeypatch.setattr(Request, "close_connection", noted)
+    produce(node, [data(*((p, BATCH) for p in partitions))], acks=0).wait()
+    assert ended == ([] if errors is None else [errors])

@@ -90,6 +90,24 @@ def test_an_endpoint_that_changes_is_told_to_all(world: Any, wait_until: Any, tr
     assert node.controller.is_active
 
 
+def test_a_registration_that_says_the_same_again_is_told_to_nobody(
+    world: Any, wait_until: Any, trio: Any
+) -> None:
+    """KafkaController.processBrokerModification: only other endpoints are news, neither a later
+    timestamp nor another rack."""
+    _, brokers = trio
+    wait_until(lambda: {1, 2, 3} in told_alive(brokers[3]))
+    before = len(brokers[3].of(ApiKey.UPDATE_METADATA))
+    for number, rack in enumerate((None, "r", None)):
+        same = dataclasses.replace(brokers[2].broker, rack=rack)
+        data = znodes.encode_broker(same, jmx_port=-1, now_ms=number)
+        world.admin.set_or_create(znodes.broker_id_path(2), data)
+    (marker,) = world.create_topic("marker", (3,))
+    wait_until(lambda: brokers[3].metadata(marker))
+    told = brokers[3].of(ApiKey.UPDATE_METADATA)[before:]
+    assert [len(u.topic_states) for u in told] == [1]
+
+
 def test_a_disk_that_failed_may_be_mended_by_a_restart(
     world: Any, wait_until: Any, trio: Any
 ) -> None:

@@ -169,3 +169,47 @@ def test_nothing_is_left_open(listening: socket.socket) -> None:
     made.connect(PATIENCE_MS)
     made.dispose()
     until(lambda: descriptors() <= before)
+
+
+def answering(listening: socket.socket, take: int, pieces: list[bytes]) -> threading.Thread:
+    """A broker that reads so many bytes in small bites and answers piece by piece; then it hangs
+    up."""
+
+    def run() -> None:
+        with listening.accept()[0] as peer:
+            left = take
+            while left:
+                left -= len(peer.recv(min(left, 10_000)))
+            for piece in pieces:
+                peer.sendall(piece)
+                time.sleep(0.002)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_large_requests_and_answers_in_pieces_are_whole(
+    listening: socket.socket, connection: BrokerConnection
+) -> None:
+    """A LeaderAndIsr of thousands of partitions is more than a socket takes at once."""
+    frame, answer = os.urandom(3_000_000), os.urandom(1_000)
+    whole = len(answer).to_bytes(4, "big") + answer
+    connection.connect(PATIENCE_MS)
+    assert connection._socket is not None
+    connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    broker = answering(listening, len(frame), [whole[:2], whole[2:7], whole[7:500], whole[500:]])
+    assert connection.exchange(frame, PATIENCE_MS) == answer
+    broker.join(30)
+    assert not broker.is_alive(), "it has read all of it"
+
+
+@pytest.mark.parametrize("sent", range(6))
+def test_a_broker_that_hangs_up_has_not_answered(
+    listening: socket.socket, connection: BrokerConnection, sent: int
+) -> None:
+    """Before its answer, in its size, or in the middle of it."""
+    connection.connect(PATIENCE_MS)
+    answering(listening, 5, [b"\0\0\0\3ab"[:sent]] if sent else [])
+    with pytest.raises(ConnectionResetError):
+        connection.exchange(b"\0\0\0\1x", PATIENCE_MS)

@@ -105,6 +105,23 @@ def test_who_is_leaving_leads_nothing_new(world: Any, wait_until: Any, ask: Any,
     wait_until(lambda: world.state(u0) == (2, 0, (2, 3)))
 
 
+def test_what_has_no_leader_is_nobodys_to_stop(
+    world: Any, wait_until: Any, ask: Any, trio: Any
+) -> None:
+    """A partition that could never be led (its replicas are leaving, or were never there) has no
+    state, and so no epoch to stop it with."""
+    node, brokers = trio
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    world.create_topic("t", (2, 9))
+    (marker,) = world.create_topic("marker", (3,))
+    wait_until(lambda: world.state(marker))
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    (marker,) = world.create_topic("later", (3,))
+    wait_until(lambda: brokers[2].metadata(marker))
+    assert world.state(T0) is None
+    assert brokers[2].stops(T0) == []
+
+
 def test_whoever_waits_when_the_office_is_lost_is_told(trio: Any) -> None:
     """The request is dropped with the session's events: the broker is to ask the next controller
     (ControlledShutdown.preempt)."""

@@ -43,6 +43,29 @@ def test_size_and_time_are_of_events_that_wait(wait_until: Any) -> None:
         events.close()
 
 
+def test_events_are_processed_one_by_one_in_the_order_they_came() -> None:
+    """By one thread, which is named as Kafka's; whatever one of them throws, the next has its
+    turn."""
+    done: list[tuple[int, str]] = []
+
+    def run(number: int) -> None:
+        done.append((number, threading.current_thread().name))
+        if number % 3 == 0:
+            raise ValueError("planted")
+
+    ended = threading.Event()
+    events = ControllerEventManager(lambda event: event.run(), Metrics(), now_ns=lambda: 1)
+    for number in range(10):
+        events.put(Event(str(number), ControllerState.IDLE, lambda n=number: run(n)))  # type: ignore[misc]
+    events.put(Event("end", ControllerState.IDLE, ended.set))
+    events.start()
+    try:
+        assert ended.wait(60)
+    finally:
+        events.close()
+    assert done == [(number, "controller-event-thread") for number in range(10)]
+
+
 def test_states_have_kafkas_numbers() -> None:
     """What an operator reads off the gauge ControllerState (ControllerState.value)."""
     kafkas = {

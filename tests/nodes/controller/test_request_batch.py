@@ -18,6 +18,7 @@ from nodes.core.assignment import ReplicaAssignment
 from nodes.core.brokers import Broker, EndPoint
 from nodes.core.leader_and_isr import RECOVERING, LeaderAndIsr, LeaderIsrAndControllerEpoch
 from nodes.core.types import TopicPartition
+from nodes.state_change_log import TRACE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = UUID(int=7)
@@ -230,4 +231,28 @@ def test_one_line_for_each_request(cluster: Cluster, caplog: pytest.LogCaptureFi
         "partitions",
         f"{said} UpdateMetadata request to brokers Set(1, 2, 3) for 2 partitions",
         f"{said} StopReplica request for 1 replicas to broker 3",
+    ]
+
+
+def test_one_trace_for_each_partition(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    """TRACE: which role each is given, with all that is said of it; and who is to stop."""
+    other = LeaderIsrAndControllerEpoch(LeaderAndIsr(3, (3,), 6, 1), 4)
+    with caplog.at_level(TRACE, "state.change.logger"):
+        cluster.batch.add_leader_and_isr([2], T0, STATE, MOVING, is_new=True)
+        cluster.batch.add_leader_and_isr([2], T1, other, MOVING, is_new=False)
+        cluster.batch.add_stop_replica([3], T1, delete=True)
+        cluster.batch.send()
+    said = "[Controller id=1 epoch=4] Sending"
+    traced = [r.getMessage() for r in caplog.records if r.levelno == TRACE]
+    assert traced == [
+        f"{said} become-leader LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', "
+        "partitionIndex=0, controllerEpoch=3, leader=2, leaderEpoch=5, isr=[2, 3], "
+        "partitionEpoch=9, replicas=[2, 3, 1], addingReplicas=[1], removingReplicas=[3], "
+        "isNew=true, leaderRecoveryState=1) to broker 2 for partition t-0",
+        f"{said} become-follower LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', "
+        "partitionIndex=1, controllerEpoch=4, leader=3, leaderEpoch=6, isr=[3], "
+        "partitionEpoch=1, replicas=[2, 3, 1], addingReplicas=[1], removingReplicas=[3], "
+        "isNew=false, leaderRecoveryState=0) to broker 2 for partition t-1",
+        f"{said} StopReplica request StopReplicaPartitionState(partitionIndex=1, leaderEpoch=5, "
+        "deletePartition=true) to broker 3 for partition t-1",
     ]

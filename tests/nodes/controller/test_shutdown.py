@@ -4,12 +4,13 @@ controlledShutdown)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from nodes.config import BrokerConfig
 from nodes.controller.shutdown import controlled_shutdown
+from nodes.coordination.errors import SessionClosed, SessionExpired
 from nodes.core.brokers import Broker, EndPoint
 from nodes.core.errors import Errors
 from nodes.wire.apis import ApiKey
@@ -133,3 +134,75 @@ def test_waits_for_an_answer_as_long_as_configured(
     granted, _ = leave(controller_socket_timeout_ms="41000", request_timeout_ms="52000")
     assert granted
     assert seen == [41]
+
+
+class Zk:
+    """As much of ZooKeeper as is looked up, anew for each try. `steps`: what the look for the
+    controller answers or raises, one after the other; the last one stays."""
+
+    def __init__(self, *steps: Any, brokers: dict[int, Broker] | None = None) -> None:
+        self.steps = list(steps)
+        self.brokers = brokers or {}
+        self.is_connected = True
+
+    def get_controller_id(self) -> int | None:
+        assert self.is_connected, "this would wait until it is"
+        step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+        if isinstance(step, Exception):
+            raise step
+        found: int | None = step
+        return found
+
+    def get_broker(self, broker_id: int) -> Broker | None:
+        return self.brokers.get(broker_id)
+
+
+def registered(broker_id: int, port: int, listener: str = "PLAINTEXT") -> Broker:
+    return Broker(broker_id, (EndPoint(listener, "PLAINTEXT", "127.0.0.1", port),))
+
+
+def test_every_try_looks_for_the_controller_and_says_who_it_is_now(world: Any) -> None:
+    """The office may have moved, and the broker's session may have been a new one, since."""
+    first, second = world.broker(1), world.broker(3)
+    first._answer = lambda *_: {"error_code": int(Errors.STALE_CONTROLLER_EPOCH)}
+    brokers = {1: registered(1, first.port), 3: registered(3, second.port)}
+    epochs = iter([42, 43])
+    done = controlled_shutdown(
+        config(2), cast(Any, Zk(1, 3, brokers=brokers)), lambda: next(epochs), sleep=lambda _: None
+    )
+    assert done
+    asked = [f.of(ApiKey.CONTROLLED_SHUTDOWN) for f in (first, second)]
+    assert [[r.broker_epoch for r in each] for each in asked] == [[42], [43]]
+
+
+UNREACHABLE = {1: registered(1, 1), 4: registered(4, 9, "OTHER")}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(SessionExpired(), id="session over"),
+        pytest.param(SessionClosed(), id="client closed"),
+        pytest.param(None, id="no controller"),
+        pytest.param(1, id="nobody listens there"),
+        pytest.param(4, id="not on the inter-broker listener"),
+        pytest.param(9, id="not registered"),
+    ],
+)
+def test_what_stands_in_the_way_is_tried_again(world: Any, step: Any) -> None:
+    """Whatever it is: a pause, then once more."""
+    fake = world.broker(7)
+    zk = Zk(step, 7, brokers={**UNREACHABLE, 7: registered(7, fake.port)})
+    pauses_s: list[float] = []
+    assert controlled_shutdown(config(2), cast(Any, zk), lambda: 42, sleep=pauses_s.append)
+    assert pauses_s == [5.0]
+    assert len(fake.of(ApiKey.CONTROLLED_SHUTDOWN)) == 1
+
+
+def test_without_zookeeper_nobody_is_waited_for() -> None:
+    """It goes unclean, after its tries, and not when ZooKeeper comes back."""
+    zk = Zk(1)
+    zk.is_connected = False
+    pauses_s: list[float] = []
+    assert not controlled_shutdown(config(2), cast(Any, zk), lambda: 42, sleep=pauses_s.append)
+    assert pauses_s == [5.0]

@@ -117,6 +117,53 @@ def test_what_each_plane_has_served_is_counted(start: Any, wire: Any) -> None:
     }
 
 
+def test_what_is_taken_up_is_counted_before_it_is_done(start: Any, wire: Any) -> None:
+    """A handler that is stuck in a request has taken it up."""
+    running = start(**DUAL)
+    seen: list[Any] = []
+    running.handle = lambda req: (seen.append(running.server.served()), wire.echo(req))
+    for name, plane in (("CONTROL", "control"), ("CLIENT", "data")):
+        client = running.client(name)
+        client.send(wire.request(5, 1))
+        client.answer()
+        assert seen[-1][plane, name, 5] == 1
+
+
+def test_only_the_data_plane_keeps_to_a_core(
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its threads, and none of the control plane's; and it is the data
+    plane's requests that tell whether it is busy."""
+    made: list[Any] = []
+
+    class Home:
+        def __init__(self, threads: Any, answered: Any) -> None:
+            made.append((threads, answered))
+
+        def start(self) -> None:
+            pass
+
+        stop = start
+
+    monkeypatch.setattr("nodes.network.socket_server.HomeCore", Home)
+    running = start(
+        num_network_threads="2", num_io_threads="3", biplane_data_home_core="true", **DUAL
+    )
+    ((threads, answered),) = made
+    names = {t.native_id: t.name for t in threading.enumerate()}
+    found = sorted(names[number].partition("-ListenerName")[0] for number in threads())
+    assert found == [
+        *["data-plane-kafka-network-thread-1"] * 4,
+        *(f"data-plane-kafka-request-handler-{i}" for i in range(3)),
+        *["data-plane-kafka-socket-acceptor"] * 2,
+    ]
+    for name, count in (("CONTROL", 0), ("DATA", 1), ("CONTROL", 1), ("CLIENT", 2)):
+        client = running.client(name)
+        client.send(wire.request(0, 1))
+        client.answer()
+        wire.eventually(lambda count=count: answered() == count)
+
+
 def test_connections_are_dealt_out_in_turn(start: Any, wire: Any) -> None:
     running = start(num_network_threads="3", **DUAL)
     clients = [running.client("CLIENT") for _ in range(6)]

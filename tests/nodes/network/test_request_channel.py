@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from nodes.network.handler import RequestHandlerPool
 from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel
+from tests.nodes.network.conftest import eventually
 
 
 def a_request(number: int, api_key: int = 0) -> Request:
@@ -129,3 +131,123 @@ def test_control_requests_overtake_and_everything_else_keeps_its_order() -> None
         channel.put(a_request(number, api_key))
     got = [channel.get() for _ in range(4)]
     assert [request.correlation_id for request in got if request] == [2, 0, 1, 3]
+
+
+def test_what_is_dropped_is_gone_and_its_room_is_free() -> None:
+    """RequestChannel.clear: who waits to put goes on, and handlers see nothing of it."""
+    channel = RequestChannel(3)
+    for _ in range(2):
+        for number in range(3):
+            channel.put(a_request(number))
+        channel.clear()
+        assert channel.size() == 0
+    for number in range(7, 10):
+        channel.put(a_request(number))
+    got = [channel.get() for _ in range(3)]
+    assert [request.correlation_id for request in got if request] == [7, 8, 9]
+    channel.clear()
+    channel.end_handlers(1)
+    assert channel.get() is None
+
+
+# ---- the end of a request ------------------------------------------------------------------------
+
+
+class Answers:
+    """A processor that keeps what is to be sent."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+
+    def reply(self, _request: Request, frame: Any) -> None:
+        self.got.append(frame)
+
+
+ENDS: dict[str, Callable[[Request], None]] = {
+    "answer": lambda request: request.respond(b"a"),
+    "nothing": Request.respond_nothing,
+    "close": Request.close_connection,
+}
+SENT = {"answer": b"a", "nothing": b"", "close": None}
+
+
+def answered() -> tuple[Request, Answers]:
+    request, answers = a_request(1), Answers()
+    request._processor = answers
+    return request, answers
+
+
+@pytest.mark.parametrize("second", ENDS)
+@pytest.mark.parametrize("first", ENDS)
+def test_whatever_ends_a_request_first_ends_it(first: str, second: str) -> None:
+    """A connection has one request in flight: a second end would be the end of the next one."""
+    request, answers = answered()
+    for end in (first, second, first):
+        ENDS[end](request)
+    assert answers.got == [SENT[first]]
+
+
+@pytest.mark.parametrize("end", ["answer", "nothing"])
+@pytest.mark.parametrize("returned_ns", [0, 7])
+def test_a_handler_is_done_at_the_latest_with_its_answer(end: str, returned_ns: int) -> None:
+    """LocalTimeMs ends and RemoteTimeMs begins when the handler has returned, or earlier when the
+    answer is ready: it may have been sent, and counted, before the handler comes back."""
+    request, _ = answered()
+    request.handled_ns = returned_ns
+    before_ns = time.monotonic_ns()
+    ENDS[end](request)
+    assert before_ns <= request.ready_ns <= time.monotonic_ns()
+    assert request.handled_ns == (returned_ns or request.ready_ns)
+
+
+def test_a_handler_that_returns_late_changes_no_time() -> None:
+    """What it did after its answer is nobody's time."""
+    request, _ = answered()
+    pool = RequestHandlerPool("data", RequestChannel(1), lambda r: r.respond(b"a"), 1)
+    try:
+        pool._handle_one(request)
+        assert request.dequeue_ns <= request.handled_ns == request.ready_ns
+    finally:
+        pool.shutdown()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, OSError, MemoryError, RecursionError])
+def test_a_handler_that_raises_costs_the_connection_and_no_thread(error: type[Exception]) -> None:
+    """KafkaRequestHandler.run: whatever it is."""
+    channel = RequestChannel(4)
+
+    def fails(_request: Request) -> None:
+        raise error("planted")
+
+    pool = RequestHandlerPool("control", channel, fails, 1)
+    try:
+        for _ in range(2):
+            request, answers = answered()
+            channel.put(request)
+            eventually(lambda answers=answers: answers.got)
+            assert answers.got == [None]
+    finally:
+        pool.shutdown()
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_pool_has_ended_when_it_says_so(count: int) -> None:
+    """Every one of its threads, whatever each is at: what is under way is finished first."""
+    channel, held, began = RequestChannel(4), threading.Event(), threading.Event()
+
+    def waits(_request: Request) -> None:
+        began.set()
+        held.wait(60)
+
+    pool = RequestHandlerPool("data", channel, waits, count)
+    threads = pool._threads
+    channel.put(a_request(1))
+    assert began.wait(60)
+    ending = threading.Thread(target=pool.shutdown, args=(60.0,))
+    ending.start()
+    ending.join(0.02)
+    assert ending.is_alive(), "one of its handlers is still at work"
+    held.set()
+    ending.join(60)
+    assert not ending.is_alive()
+    assert not any(thread.is_alive() for thread in threads)

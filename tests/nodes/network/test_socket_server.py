@@ -332,12 +332,15 @@ def note_threads(running: Any) -> None:
     ]
 
 
-def test_a_network_thread_that_is_frozen_ends_all_the_same(start: Any, wire: Any) -> None:
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_network_thread_that_is_frozen_ends_all_the_same(
+    start: Any, wire: Any, threads: int
+) -> None:
     """No handler takes anything any more: who waits for room in the queue is let go, with however
     many requests it had read. (It waited for a place for each of them.)"""
-    running = start(queued_max_requests="2")
+    running = start(queued_max_requests="2", num_network_threads=str(threads))
     gate = running.handle = Gate(wire)
-    fill(running, wire, 6)
+    fill(running, wire, 6 * threads)
     note_threads(running)
     running.server.stop_processing_requests(0.1)
     assert network_threads(running) == []

@@ -85,6 +85,12 @@ def manager(channel: Channel) -> Iterator[AlterPartitionManager]:
     manager.shutdown()
 
 
+def test_its_thread_has_kafkas_name(manager: AlterPartitionManager) -> None:
+    """NodeToControllerChannelManagerImpl.newRequestThread, in ZooKeeper mode."""
+    expected = "zk-broker-1-to-controller-alter-partition-channel-manager"
+    assert expected in [thread.name for thread in threading.enumerate()]
+
+
 def test_one_in_flight_and_the_rest_together(
     manager: AlterPartitionManager, channel: Channel
 ) -> None:
@@ -105,6 +111,39 @@ def test_one_in_flight_and_the_rest_together(
     channel.answer(rows((1, 0), (2, int(Errors.INVALID_UPDATE_VERSION))))
     assert waiters[1].wait().error == 0
     assert waiters[2].wait().error == Errors.INVALID_UPDATE_VERSION
+
+
+def test_it_ends_in_the_middle_of_a_request(
+    manager: AlterPartitionManager, channel: Channel
+) -> None:
+    """A controller that does not answer holds up no shutdown; nobody is answered any more."""
+    waiter = Waiter()
+    manager.submit(TopicPartition("t", 0), proposal({1}), waiter)
+    wait_for(lambda: channel.requests)
+    manager.shutdown()
+    assert not manager._thread.is_alive()
+    assert not waiter.is_answered
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError])
+def test_a_partition_that_cannot_take_its_answer_keeps_nobody_from_theirs(
+    manager: AlterPartitionManager, channel: Channel, error: type[Exception]
+) -> None:
+    """And it may propose again."""
+
+    def fails(_answer: IsrAnswer) -> None:
+        raise error("planted")
+
+    first, waiters = Waiter(), [Waiter(), Waiter()]
+    manager.submit(TopicPartition("t", 0), proposal({1}), first)
+    wait_for(lambda: channel.requests)
+    manager.submit(TopicPartition("t", 1), proposal({1}), fails)
+    manager.submit(TopicPartition("t", 2), proposal({1}), waiters[0])
+    channel.answer(rows((0, 0)), rows((1, 0), (2, 0)))
+    assert waiters[0].wait().error == 0
+    assert manager.submit(TopicPartition("t", 1), proposal({1}), waiters[1])
+    channel.answer(rows((1, 0)))
+    assert waiters[1].wait().error == 0
 
 
 def test_failures_of_the_whole_request_only_delay_it(
@@ -134,22 +173,86 @@ def test_an_answer_that_comes_after_a_new_leader_epoch_is_ignored(
     assert partition.partition_epoch == 1
 
 
-def test_what_refusals_leave_behind(make_cluster: ClusterFactory) -> None:
+FINAL = {
+    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.UNKNOWN_TOPIC_ID,
+    Errors.FENCED_LEADER_EPOCH,
+    Errors.INVALID_UPDATE_VERSION,
+    Errors.INVALID_REQUEST,
+    Errors.NEW_LEADER_ELECTED,
+}
+"""Partition.handleAlterPartitionError: what only a LeaderAndIsr can mend."""
+
+
+def test_what_refusals_leave_behind(
+    make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all errors that there are: one proves that nothing was applied, so that the leader may go
+    back; some say that it knows too little, so that it asks no more; of the others nothing is
+    known, and it asks the same again. Until then the stricter of both sets holds."""
     cluster = make_cluster()
     cluster.create()
     partition = cluster.brokers[1].partition()
     committed = partition.isr_state
-    for error, goes_back in (
-        (Errors.INELIGIBLE_REPLICA, True),
-        (Errors.INVALID_UPDATE_VERSION, False),
-        (Errors.FENCED_LEADER_EPOCH, False),
-    ):
+    asked: list[Any] = []
+    monkeypatch.setattr(partition, "_propose", asked.append)
+    for error in set(Errors) - {Errors.NONE}:
+        asked.clear()
         partition.isr_state = committed
         pending = partition._under_way(isr.proposing_shrink(committed, [3]))
         partition._proposal_answered(pending, IsrAnswer(int(error)))
-        assert partition.isr_state.is_inflight != goes_back
+        goes_back = error is Errors.INELIGIBLE_REPLICA
+        assert partition.isr_state.is_inflight != goes_back, error.name
         assert partition.isr_state.maximal_isr == {1, 2, 3}
+        again = [] if goes_back or error in FINAL else [pending]
+        assert asked == again, error.name
     partition.isr_state = committed
+
+
+def test_a_proposal_that_was_not_taken_is_none(
+    make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older one of the partition is still out (OperationNotAttemptedException): the leader goes
+    back to what is committed, so that it can propose again; but not over a newer LeaderAndIsr."""
+    cluster = make_cluster()
+    cluster.create()
+    partition = cluster.brokers[1].partition()
+    committed = partition.isr_state
+    monkeypatch.setattr(partition._host, "propose_isr", lambda *_: False)
+    partition._propose(partition._under_way(isr.proposing_shrink(committed, [3])))
+    assert partition.isr_state == committed
+    late = partition._under_way(isr.proposing_shrink(committed, [3]))
+    newer = partition._under_way(isr.proposing_shrink(committed, [2]))
+    partition._propose(late)
+    assert partition.isr_state is newer.state
+    partition.isr_state = committed
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "partition_epoch", "taken"),
+    [(1, 2, True), (1, 1, True), (1, 0, False), (0, 2, False), (2, 2, False)],
+)
+def test_only_an_answer_to_this_leader_is_taken(
+    make_cluster: ClusterFactory, leader_epoch: int, partition_epoch: int, taken: bool
+) -> None:
+    """Partition.handleAlterPartitionUpdate: of its very leader epoch, and not older than what it
+    knows. Whatever else comes changes nothing; the stricter set goes on to hold."""
+    cluster = make_cluster()
+    cluster.create()
+    cluster.controller.elect(TP, 1)
+    cluster.controller.tell(1)
+    partition = cluster.brokers[1].partition()
+    assert (partition.leader_epoch, partition.partition_epoch) == (1, 1)
+    asked = partition._under_way(isr.proposing_shrink(partition.isr_state, [3]))
+    answer = IsrAnswer(0, leader_epoch, partition_epoch, (1, 2))
+    partition._proposal_answered(asked, answer)
+    if taken:
+        assert partition.isr_state == isr.committed({1, 2})
+        assert partition.partition_epoch == partition_epoch
+    else:
+        assert partition.isr_state is asked.state
+        assert partition.partition_epoch == 1
+    partition.isr_state = isr.committed({1, 2, 3})
 
 
 def test_a_dead_broker_is_not_proposed(make_cluster: ClusterFactory) -> None:

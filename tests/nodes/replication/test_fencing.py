@@ -301,3 +301,16 @@ def test_leadership_listeners_hear_of_both_roles(cluster: MemoryCluster) -> None
     assert heard == [([], [TP]), ([TP], [])]
     counts = partition_counts(manager.partitions())
     assert (counts.partitions, counts.leaders, counts.offline) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("delete", [True, False])
+@pytest.mark.parametrize("leader_epoch", [-3, -2, -1, 0, 2, 9])
+def test_who_does_not_have_a_partition_has_stopped_it(
+    cluster: MemoryCluster, leader_epoch: int, delete: bool
+) -> None:
+    """ReplicaManager.stopReplicas, HostedPartition.None: whichever epoch is given there is none to
+    compare it with, and a log that was left behind can be deleted."""
+    nowhere = TopicPartition("nowhere", 0)
+    request = stop_replica(tp=nowhere, leader_epoch=leader_epoch, delete=delete)
+    result = cluster.brokers[1].manager.stop_replicas(1, request)
+    assert (result.error, [row.error for row in result.partition_errors]) == (0, [0])

@@ -18,6 +18,7 @@ from nodes.replication.model import FetchPartitionRequest
 from nodes.wire.apis import ApiKey, request_class, response_class
 from nodes.wire.build import build
 from nodes.wire.codec import encode_response, parse_body, parse_header
+from nodes.wire.errors import WireClientError
 from tests.nodes.replication.conftest import batch
 
 Handle = Callable[[Any], dict[str, Any] | None]
@@ -211,3 +212,20 @@ def test_the_controller_is_followed_when_it_moves(peer: Peer, config: BrokerConf
     assert channel._connection.timeout_s == config.controller_socket_timeout_ms / 1000
     channel.close()
     assert len(peer.requests) == 4
+
+
+def test_after_a_failure_the_controller_is_looked_up_anew(peer: Peer, config: BrokerConfig) -> None:
+    """The same broker may be back elsewhere; and it is told who asks."""
+    peer.handle = lambda _body: {"error_code": 0, "topics": []}
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        nobody = probe.getsockname()[:2]
+    places = [nobody, peer.endpoint, nobody]
+    channel = RemoteController(config, lambda: 1, lambda _: places.pop(0))
+    request = build(request_class(ApiKey.ALTER_PARTITION, 3), broker_id=3, topics=[])
+    with pytest.raises(WireClientError):
+        channel.request(request)
+    for _ in range(2):
+        assert int(channel.request(request).error_code) == 0
+    assert places == [nobody], "looked up once more, and then no more"
+    assert peer.client_ids == [str(config.broker_id)] * 2
+    channel.close()
