@@ -264,6 +264,9 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         "spark.sql.execution.arrow.localRelationThreshold": "64m",
         "spark.cleaner.periodicGC.interval": "10min",
         "spark.sql.catalogImplementation": "in-memory",
+        # Else each column that is made tells the JVM the line of Python that made it: half of all
+        # that is said between the two.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.log.level": "ERROR",
     }
     if small:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from checkers.history import KINDS, OPERATIONS
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.judging.witness import Finding
 from checkers.spark import session
-from tests.checkers.together import play
+from tests.checkers.together import judged_apart, play
 
 MS = 1_000_000
 SECOND_MS = 1_000
@@ -108,23 +106,13 @@ class Story:
 def judged_together(
     spark: Any, check: Callable[[History], Outcome], stories: Mapping[str, Story]
 ) -> dict[str, tuple[dict[str, int], list[str]]]:
-    """Each story a trial of one history, since Spark's jobs take long however small: by name, its
-    violations by rule (of the first few of each story, however many stories) and why it is
-    unknown."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    run: dict[str, Any] = {}
-    for number, story in enumerate(stories.values()):
-        run = run or story.run
-        for kind, items in story.rows.items():
-            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
-    with mock.patch.object(Finding, "KEPT", Finding.KEPT * len(stories)):
-        outcome = check(History.of(spark, rows, run))
-    _, reasons = outcome.verdict([(ARM, number) for number in range(len(stories))])
+    """By name of the story, its findings by rule (of each the first few) and why its trial is
+    unknown: what judging it alone gives (`tests.checkers.together`)."""
     found: dict[str, tuple[dict[str, int], list[str]]] = {}
-    for number, name in enumerate(stories):
-        rules = Counter(f.rule for f in outcome.findings if f.trial == number)
-        why = [reason for reason in reasons if f", trial {number}: " in reason]
-        found[name] = (dict(rules), why)
+    for name, outcome in judged_apart(spark, check, stories).items():
+        _, reasons = outcome.verdict([(ARM, 0)])
+        rules = Counter(finding.rule for finding in outcome.findings)
+        found[name] = (dict(rules), [why for why in reasons if ", trial 0: " in why])
     return found
 
 

@@ -56,14 +56,16 @@ def _one_pass(spark: Any, check: Check, stories: Mapping[Any, Story]) -> dict[An
         return {name: check(story.history(spark)) for name, story in stories.items()}
     rows: dict[str, list[dict[str, Any]]] = {}
     arms = {name: f"<arm {number:04}>" for number, name in enumerate(stories)}
-    run = {**next(iter(stories.values())).run, "arms": {}, "trials": []}
+    run = {**next(iter(stories.values())).run, "arms": {}, "trials": [], "merged": True}
     for name, story in stories.items():
         label = arms[name]
         for kind, items in story.rows.items():
             assert all(row["arm"] == story.arm for row in items)
             rows.setdefault(kind, []).extend({**row, "arm": label} for row in items)
         if story.arm in story.run["arms"]:
-            run["arms"][label] = story.run["arms"][story.arm]
+            facts = story.run["arms"][story.arm]
+            # What one trial tells is expected of others of its system: each story has its own.
+            run["arms"][label] = {**facts, "sut": f"{facts.get('sut')} of {label}"}
         run["trials"] += [{**trial, "arm": label} for trial in story.run.get("trials", ())]
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(Finding, "KEPT", _ALL))
@@ -146,12 +148,10 @@ def apart(story: Story, with_: Hashable = None) -> Story:
     return story
 
 
-def judging(
-    check: Check, **begun: Callable[[Story], Story]
-) -> Callable[[Callable[..., Asks]], Any]:
+def judging(check: Check, **begun: Callable[[Story], Any]) -> Callable[[Callable[..., Asks]], Any]:
     """For a test that yields a story whenever it wants it judged by ``check``, and is sent the
     `Outcome`. It may have ``story`` (a new one), ``spark`` and its parameters; ``begun``: by name,
-    what else it may have, and how that is made of a new story."""
+    what else it may have, and how that is made of its story."""
 
     def decorate(test: Callable[..., Asks]) -> Any:
         assert inspect.isgeneratorfunction(test), f"{test.__name__} asks nothing"
@@ -166,8 +166,9 @@ def judging(
         def begin(values: Mapping[str, Any], spark: Any) -> Asks:
             from tests.checkers.conftest import Story
 
-            given = {"spark": spark, "story": Story(), **values}
-            given |= {name: make(Story()) for name, make in begun.items()}
+            story = Story()
+            given = {"spark": spark, "story": story, **values}
+            given |= {name: make(story) for name, make in begun.items()}
             return test(**{name: given[name] for name in names})
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

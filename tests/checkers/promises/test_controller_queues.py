@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises.controller_queues import LOOKS, check
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 WAY: dict[str, Any] = {"node": 1, "boot": 1, "to": 2}
@@ -36,17 +36,14 @@ def truthful(story: Any, start: int = 0) -> None:
     look(story, start + 255, 22, 4, 221)
 
 
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
-
-
-def test_metrics_that_tell_it(story: Any, spark: Any) -> None:
+@judging(check)
+def test_metrics_that_tell_it(story: Any) -> Asks:
     slow_channel(story)
     truthful(story)
     look(story, 255, 23, 3, 180)  # 3 is still in the queue
     look(story, 255, 21, 4, 221)  # and 25 is on its way in
     look(story, 255, 23, 3, 80)
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[story.arm, 0, LOOKS] == 4
     figures = found.arm(story.arm)
@@ -67,38 +64,42 @@ def test_metrics_that_tell_it(story: Any, spark: Any) -> None:
         ("queue-time", 22, 4, 227),
     ],
 )
+@judging(check)
 def test_metrics_that_do_not(
-    story: Any, spark: Any, rule: str, size: int, taken: int, longest_ms: float
-) -> None:
+    story: Any, rule: str, size: int, taken: int, longest_ms: float
+) -> Asks:
     slow_channel(story)
     truthful(story)
     look(story, 255, size, taken, longest_ms)
-    found = judged(story, spark)
+    found = yield apart(story) if size == 0 else story
     assert found.counts == {rule: 1}
     assert "controller 1 to broker 2: " in found.findings[0].says
 
 
-def test_a_look_when_nothing_is_known_is_not_judged(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_look_when_nothing_is_known_is_not_judged(story: Any) -> Asks:
     """After the last request that left: what else was there went with the channel."""
     slow_channel(story)
     truthful(story)
     look(story, 401, 4000, 0, 9999)
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert found.evidence[story.arm, 0, LOOKS] == 1
 
 
-def test_a_new_channel_counts_anew(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_new_channel_counts_anew(story: Any) -> Asks:
     slow_channel(story)
     truthful(story)
     slow_channel(story, start=10_000, epoch=2)
     truthful(story, start=10_000)
-    assert judged(story, spark).verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+    assert (yield story).verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     look(story, 10_255, 22, 4 + 41, 221)
-    assert judged(story, spark).counts == {"queue-count": 1}
+    assert (yield story).counts == {"queue-count": 1}
 
 
-def test_what_is_sent_again_is_taken_once(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_is_sent_again_is_taken_once(story: Any) -> Asks:
     slow_channel(story)
     for number in range(1, 8):
         story.add(
@@ -107,9 +108,10 @@ def test_what_is_sent_again_is_taken_once(story: Any, spark: Any) -> None:
             enqueue_t=10,
         )  # fmt: skip
     truthful(story)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_without_a_look_nothing_is_said(story: Any, spark: Any) -> None:
+@judging(check)
+def test_without_a_look_nothing_is_said(story: Any) -> Asks:
     slow_channel(story)
-    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+    assert (yield story).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN

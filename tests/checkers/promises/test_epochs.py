@@ -9,18 +9,14 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.epochs import check
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 State = tuple[int, int, tuple[int, ...]]
 """Leader, leader epoch, in-sync set."""
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 class Log:
@@ -44,17 +40,19 @@ class Log:
             self.write("state", step, partition_epoch=number, controller_epoch=1, **fields)
 
 
-@pytest.fixture(params=["log", "watch", "metadata log"])
-def told(request: Any, story: Any) -> Any:
-    """Tells states one after the other."""
-    log = Log(story)
-    if request.param == "log":
-        log.topic(1, 2, 3)
+class Teller:
+    """Tells states one after the other, ``by`` ZooKeeper's log, its watch, or a metadata log."""
 
-    def tell(*states: State, topic: str = "t") -> None:
-        if request.param == "log":
-            log.states(*states, topic=topic)
+    def __init__(self, story: Any, by: str) -> None:
+        self.story, self.by, self.log = story, by, Log(story)
+        if by == "log":
+            self.log.topic(1, 2, 3)
+
+    def __call__(self, *states: State, topic: str = "t") -> None:
+        if self.by == "log":
+            self.log.states(*states, topic=topic)
             return
+        source = "zk" if self.by == "watch" else "controller"
         for number, (leader, epoch, isr) in enumerate(states):
             fields = {
                 "partition_epoch": number,
@@ -62,14 +60,9 @@ def told(request: Any, story: Any) -> Any:
                 "commit_ms": number,
                 "topic": topic,
             }
-            for teller in (1,) if request.param == "watch" else (1, 2):
-                source = "zk" if request.param == "watch" else "controller"
-                process = f"node-{teller}"
-                story.commit(number, leader, epoch, process=process, source=source, **fields)
-
-    tell.zookeeper = request.param != "metadata log"  # type: ignore[attr-defined]
-    tell.assignments = request.param == "log"  # type: ignore[attr-defined]
-    return tell
+            for teller in (1,) if self.by == "watch" else (1, 2):
+                told = {"process": f"node-{teller}", "source": source, **fields}
+                self.story.commit(number, leader, epoch, **told)
 
 
 LAWFUL: dict[str, list[State]] = {
@@ -104,72 +97,81 @@ BROKEN: dict[str, tuple[list[State], dict[str, int]]] = {
 ONLY_ZOOKEEPER = {"isr-grew-in-election", "isr-empty"}
 
 
+@pytest.mark.parametrize("by", ["log", "watch", "metadata log"])
 @pytest.mark.parametrize("case", ["lawful", "broken"])
-def test_states_in_a_row(story: Any, spark: Any, told: Any, case: str) -> None:
+@judging(check)
+def test_states_in_a_row(story: Any, by: str, case: str) -> Asks:
     """Every case is a topic of its own, so that one history tells them all."""
+    told = Teller(story, by)
     if case == "lawful":
         for name, states in LAWFUL.items():
             told(*states, topic=name)
-        found = judged(story, spark)
+        found = yield story
         assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
         assert found.evidence[story.arm, 0, "committed states"] == sum(map(len, LAWFUL.values()))
         return
-    if told.assignments:
+    if by == "log":
         for name in BROKEN:
             Log(story).topic(1, 2, 3, topic=name)
     for name, (states, _) in BROKEN.items():
         told(*states, topic=name)
     by_topic: dict[str, dict[str, int]] = {name: {} for name in BROKEN}
-    for finding in judged(story, spark).findings:
+    for finding in (yield story).findings:
         name = next(name for name in BROKEN if finding.says.startswith(f"{name}-"))
         by_topic[name][finding.rule] = by_topic[name].get(finding.rule, 0) + 1
     for name, (_, rules) in BROKEN.items():
         wanted = {
             rule: n
             for rule, n in rules.items()
-            if (told.zookeeper or rule not in ONLY_ZOOKEEPER)
-            and (told.assignments or rule != "not-a-replica")
+            if (by != "metadata log" or rule not in ONLY_ZOOKEEPER)
+            and (by == "log" or rule != "not-a-replica")
         }
         assert by_topic[name] == wanted, name
 
 
-def test_the_witness_is_both_states(story: Any, spark: Any) -> None:
+@judging(check)
+def test_the_witness_is_both_states(story: Any, spark: Any) -> Asks:
     log = Log(story)
     log.topic(1, 2)
     log.states((1, 0, (1,)), (2, 1, (2,)))
-    history = story.history(spark)
-    found = check(history)
-    violation = next(v for v in attach(history, found.findings) if v.rule == "unclean-election")
+    found = yield story
+    violation = next(
+        v for v in attach(story.history(spark), found.findings) if v.rule == "unclean-election"
+    )
     assert [(e["f"], e["leader"]) for e in violation.events] == [("zk_write", 1), ("zk_write", 2)]
 
 
-def test_unclean_where_the_topic_allows_it(story: Any, spark: Any) -> None:
+@judging(check)
+def test_unclean_where_the_topic_allows_it(story: Any) -> Asks:
     story.run["topics"] = {"t": {"configs": {"unclean.leader.election.enable": "true"}}}
     log = Log(story)
     log.topic(1, 2)
     log.states((1, 0, (1,)), (2, 1, (2,)))
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("elr", "rules"), [([2], {}), ([3], {"unclean-election": 1})])
+@judging(check)
 def test_who_was_in_sync_last_is_eligible_in_kraft(
-    story: Any, spark: Any, elr: list[int], rules: dict[str, int]
-) -> None:
+    story: Any, elr: list[int], rules: dict[str, int]
+) -> Asks:
     states = [(1, [1], elr), (-1, [], elr), (2, [2], [])]
     for copy in ("node-1", "node-2"):
         for number, (leader, isr, able) in enumerate(states):
             told = {"process": copy, "source": "controller", "isr": isr, "elr": able}
             story.commit(number, leader, number, commit_ms=number, **told)
-    assert judged(story, spark).counts == rules
+    assert (yield story).counts == rules
 
 
-def test_what_a_watch_missed_between_is_not_judged(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_a_watch_missed_between_is_not_judged(story: Any) -> Asks:
     story.commit(1, 1, 0, isr=[1], partition_epoch=0)
     story.commit(2, 2, 2, isr=[2], partition_epoch=3)  # which joined, and was elected, between
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_moved_replicas_stay_lawful(story: Any, spark: Any) -> None:
+@judging(check)
+def test_moved_replicas_stay_lawful(story: Any) -> Asks:
     """A reassignment: assigned first, in sync later, elected before the old one goes."""
     log = Log(story)
     log.topic(1)
@@ -177,10 +179,11 @@ def test_moved_replicas_stay_lawful(story: Any, spark: Any) -> None:
     log.topic(1, 2, step="set")
     log.states((1, 1, (1,)), (1, 1, (1, 2)), (2, 2, (1, 2)), (2, 3, (2,)), begin=1)
     log.topic(2, step="set")
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_a_replica_of_a_namesake_is_none(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_replica_of_a_namesake_is_none(story: Any) -> Asks:
     log = Log(story)
     log.topic(1, 2)
     log.states((1, 0, (1, 2)))
@@ -188,12 +191,13 @@ def test_a_replica_of_a_namesake_is_none(story: Any, spark: Any) -> None:
     log.write("topic", "removed", partition=None)
     log.topic(3)
     log.states((3, 0, (3,)))
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     log.states((3, 0, (3, 1)), begin=1)
-    assert judged(story, spark).counts == {"not-a-replica": 1}
+    assert (yield story).counts == {"not-a-replica": 1}
 
 
-def test_a_topic_made_again_begins_anew(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_topic_made_again_begins_anew(story: Any) -> Asks:
     log = Log(story)
     story.add("topic_deletion", 90, step="requested")
     for leader in (1, 2):
@@ -201,33 +205,36 @@ def test_a_topic_made_again_begins_anew(story: Any, spark: Any) -> None:
         log.states((leader, 0, (1, 2)), (3 - leader, 1, (1, 2)))
         log.write("state", "removed")
         log.write("topic", "removed", partition=None)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_a_state_made_again_in_one_life_of_its_topic(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_state_made_again_in_one_life_of_its_topic(story: Any) -> Asks:
     """Every epoch is forgotten, and brokers that remember them refuse the new leader."""
     log = Log(story)
     log.topic(1, 2)
     log.states((1, 0, (1, 2)), (2, 1, (1, 2)))
     log.write("state", "removed")
     log.states((1, 0, (1, 2)))
-    assert judged(story, spark).counts == {"partition-made-twice": 1}
+    assert (yield story).counts == {"partition-made-twice": 1}
 
 
-def test_a_watch_cannot_tell_a_new_life_from_a_fall(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_watch_cannot_tell_a_new_life_from_a_fall(story: Any) -> Asks:
     for number, epoch in ((0, 0), (1, 1), (0, 0), (1, 1)):
         story.commit(1, 1, epoch, partition_epoch=number, commit_ms=len(story.rows["leadership"])
                      if "leadership" in story.rows else 0)  # fmt: skip
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_a_metadata_log_that_falls(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_metadata_log_that_falls(story: Any) -> Asks:
     """There a new life begins with partition epoch 0, and every copy holds that."""
     for ms, number in enumerate((0, 3, 2)):
         for node in (1, 2):
             fields = {"process": f"node-{node}", "source": "controller", "commit_ms": ms}
             story.commit(ms, 1, 0, partition_epoch=number, isr=[1, number], **fields)
-    assert judged(story, spark).counts == {"partition-epoch-went-back": 1}
+    assert (yield story).counts == {"partition-epoch-went-back": 1}
 
 
 # -- those who act on it --------------------------------------------------------------------------
@@ -237,7 +244,8 @@ def role(story: Any, t: float, node: int, role: str, leader: int, epoch: int) ->
     story.add("leader_change", t, node=node, role=role, leader=leader, leader_epoch=epoch)
 
 
-def test_roles_as_they_were_committed(story: Any, spark: Any) -> None:
+@judging(check)
+def test_roles_as_they_were_committed(story: Any) -> Asks:
     story.commit(0, 1, 0)
     story.commit(10, 2, 1)
     role(story, 1, 1, "leader", 1, 0)
@@ -245,30 +253,31 @@ def test_roles_as_they_were_committed(story: Any, spark: Any) -> None:
     role(story, 11, 2, "leader", 2, 1)
     role(story, 12, 3, "follower", 1, 0)  # late, as it may be
     role(story, 13, 1, "leader", 1, 9)  # nobody saw it committed
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[story.arm, 0, "roles taken"] == 4
 
 
 @pytest.mark.parametrize(("node", "as_what", "leader"), [(1, "leader", 1), (3, "follower", 1)])
+@judging(check)
 def test_two_leaders_in_one_epoch(
     story: Any, spark: Any, node: int, as_what: str, leader: int
-) -> None:
+) -> Asks:
     story.commit(0, 1, 0)
     story.commit(10, 2, 1)
     role(story, 11, 2, "leader", 2, 1)
     role(story, 12, node, as_what, leader, 1)
-    history = story.history(spark)
-    found = check(history)
+    found = yield story
     assert found.counts == {"led-by-another": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(story.history(spark), found.findings)
     assert [e["f"] for e in violation.events] == ["leadership", "leader_change"]
 
 
 @pytest.mark.parametrize(
     ("lie", "excused"), [("future_controller_epoch", True), ("stale_leader_epoch", False)]
 )
-def test_a_forger_makes_leaders(story: Any, spark: Any, lie: str, excused: bool) -> None:
+@judging(check)
+def test_a_forger_makes_leaders(story: Any, lie: str, excused: bool) -> Asks:
     story.commit(0, 1, 0)
     story.commit(10, 2, 1)
     for t in range(4):
@@ -276,39 +285,39 @@ def test_a_forger_makes_leaders(story: Any, spark: Any, lie: str, excused: bool)
     told = {"leader": 3, "leader_epoch": 1, "error": 0}
     story.add("forged", 20, node=3, api="LEADER_AND_ISR", lie=lie, **told)
     role(story, 19.5, 3, "leader", 3, 1)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts == ({} if excused else {"led-by-another": 1})
     assert sum(found.excused.values()) == int(excused)
 
 
-def test_an_acknowledgement_from_another(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_acknowledgement_from_another(story: Any) -> Asks:
     story.commit(0, 1, 0)
     story.commit(10, 2, 1)
     story.produce(5, 1, 0, node=1, leader_epoch=0)
     story.produce(12, 2, 1, node=1, leader_epoch=0)  # it has not heard yet
     story.produce(13, 3, 1, node=2, leader_epoch=1)
     story.produce(14, 4, None, node=3, leader_epoch=1, type="fail")  # asked, and refused
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     story.produce(15, 5, 2, node=3, leader_epoch=1)
-    assert judged(story, spark).counts == {"served-by-another": 1}
+    assert (yield apart(story)).counts == {"served-by-another": 1}
     lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "error": 0}
     story.add("forged", 12, node=1, leader=3, leader_epoch=1, **lie)  # who may have told the client
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(
     ("made", "wrong"), [((1, 2, 3), False), ((2, 1, 3), True), ((1, 2), True), ((1, 2, 4), True)]
 )
-def test_a_topic_is_made_as_was_asked_for(
-    story: Any, spark: Any, made: tuple[int, ...], wrong: bool
-) -> None:
+@judging(check)
+def test_a_topic_is_made_as_was_asked_for(story: Any, made: tuple[int, ...], wrong: bool) -> Asks:
     story.run["topics"] = {"t": {"assignment": {"0": [1, 2, 3]}}}
     log = Log(story)
     log.topic(*made)
     log.states((1, 0, (1, 2)))
     log.topic(3, 1, step="set")  # it is moved: what was asked for then is another thing
     log.topic(1, topic="another")
-    assert judged(story, spark).counts == ({"assigned-otherwise": 1} if wrong else {})
+    assert (yield story).counts == ({"assigned-otherwise": 1} if wrong else {})
 
 
 @pytest.mark.parametrize(
@@ -323,9 +332,8 @@ def test_a_topic_is_made_as_was_asked_for(
         ("another was asked for", True),
     ],
 )
-def test_a_topic_goes_only_when_somebody_asked_for_it(
-    story: Any, spark: Any, how: str, broken: bool
-) -> None:
+@judging(check)
+def test_a_topic_goes_only_when_somebody_asked_for_it(story: Any, how: str, broken: bool) -> Asks:
     log = Log(story)
     log.topic(1)
     log.states((1, 0, (1,)))
@@ -338,4 +346,4 @@ def test_a_topic_goes_only_when_somebody_asked_for_it(
         log.topic(step="removed")
     if how == "vanished, by the watch alone":
         story.add("topic_deletion", 110, step="gone")
-    assert judged(story, spark).counts == ({"topic-vanished": 1} if broken else {})
+    assert (yield story).counts == ({"topic-vanished": 1} if broken else {})

@@ -10,8 +10,10 @@ import pytest
 
 from checkers.facts.whole_rows import WORDS, lacks
 from checkers.history import KINDS
-from checkers.promises import evidence
-from tests.checkers.conftest import MS
+from checkers.judging.outcome import Outcome
+from checkers.promises.evidence import check
+from tests.checkers.conftest import ARM, MS
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 
@@ -47,8 +49,8 @@ def sound(story: Any) -> None:
         story.add("node_event", 5, node=number, event="ready", process="harness")
 
 
-def made_whole(story: Any) -> None:
-    """What a test's words leave out of a row and every such row says."""
+def made_whole(story: Any) -> Any:
+    """With what a test's words leave out of a row and every such row says."""
     plain = {"int32": 0, "int64": 0, "string": "x", "bool": False}
     for kind, rows in story.rows.items():
         for row in rows:
@@ -57,18 +59,18 @@ def made_whole(story: Any) -> None:
                 name = names.split("|")[0]
                 word = WORDS.get(kind, {}).get(name, [None])[0]
                 row[name] = word or plain.get(KINDS[kind].all_columns[name], [])
+    return story
 
 
-def judged(story: Any, spark: Any, *, whole: bool = True) -> tuple[str, str]:
-    if whole:
-        made_whole(story)
-    verdict, reasons = evidence.check(story.history(spark)).verdict([(story.arm, 0)])
+def said(outcome: Outcome) -> tuple[str, str]:
+    verdict, reasons = outcome.verdict([(ARM, 0)])
     return verdict, " | ".join(reasons)
 
 
-def test_a_sound_history_is_valid(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_sound_history_is_valid(story: Any) -> Asks:
     sound(story)
-    assert judged(story, spark) == ("valid", "")
+    assert said((yield made_whole(story))) == ("valid", "")
 
 
 @pytest.mark.parametrize(
@@ -88,23 +90,23 @@ def test_a_sound_history_is_valid(story: Any, spark: Any) -> None:
          "node-3.jsonl, boot 2: 4 of 10 rows are missing"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_named(
-    story: Any, spark: Any, name: str, fields: dict[str, Any], says: str
-) -> None:
+@judging(check)
+def test_what_is_missing_is_named(story: Any, name: str, fields: dict[str, Any], says: str) -> Asks:
     sound(story)
     file(story, name, **fields)
-    verdict, reasons = judged(story, spark)
+    verdict, reasons = said((yield made_whole(story)))
     assert verdict == "unknown"
     assert says in reasons
     assert f"{story.arm}, trial 0" in reasons
 
 
-def test_who_was_launched_and_left_no_row(story: Any, spark: Any) -> None:
+@judging(check)
+def test_who_was_launched_and_left_no_row(story: Any) -> Asks:
     sound(story)
     story.run["trials"][0]["workloads"].append({"process": "consumer", "role": "consumer"})
     file(story, "consumer", rows=0, last_seq=None, first_t=None, closed=False)
     story.add("node_event", 6, node=3, event="ready", process="harness")
-    verdict, reasons = judged(story, spark)
+    verdict, reasons = said((yield made_whole(story)))
     assert verdict == "unknown"
     assert "consumer: it was launched, and left no row" in reasons
     assert "node 3: it was ready, and left no row" in reasons
@@ -124,7 +126,8 @@ def test_who_was_launched_and_left_no_row(story: Any, spark: Any) -> None:
         ("a little vague", ""),
     ],
 )
-def test_what_is_stored_of_a_broker(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(check)
+def test_what_is_stored_of_a_broker(story: Any, how: str, says: str) -> Asks:
     sound(story)
     rows = story.rows["isr_change"]
     second = [row for row in rows if row["boot"] == 2]
@@ -148,7 +151,8 @@ def test_what_is_stored_of_a_broker(story: Any, spark: Any, how: str, says: str)
             rows.append({**second[4], "t": second[4]["t"] + 1})
         case _:
             rows[3]["error_ns"] = 3_600_000_000_000 if how == "vague" else 2_000_000
-    verdict, reasons = judged(story, spark)
+    made_whole(story)
+    verdict, reasons = said((yield apart(story) if how in ("rows", "twice") else story))
     assert verdict == ("unknown" if says else "valid")
     assert says in reasons
 
@@ -162,16 +166,17 @@ def test_what_is_stored_of_a_broker(story: Any, spark: Any, how: str, says: str)
     ],
 )
 @pytest.mark.parametrize("kind", ["produce", "metadata", "listed_offset"])
+@judging(check)
 def test_what_nobody_saw_end_may_have_ended_at_any_time(
-    story: Any, spark: Any, kind: str, outcome: str, off_s: int, verdict: str
-) -> None:
+    story: Any, kind: str, outcome: str, off_s: int, verdict: str
+) -> Asks:
     """An operation in flight when its client ended: until when it may have gone on is told."""
     sound(story)
     story.add(
         kind, 30_000, invoke_t=10_000, type=outcome, process="producer",
         error_ns=off_s * 1_000 * MS,
     )  # fmt: skip
-    found, reasons = judged(story, spark)
+    found, reasons = said((yield made_whole(story)))
     assert found == verdict, reasons
     assert (f"producer: its rows have times that may be off by {off_s}.0 s" in reasons) is (
         verdict == "unknown"
@@ -204,7 +209,8 @@ def test_what_nobody_saw_end_may_have_ended_at_any_time(
         ("sent twice, and otherwise", ""),
     ],
 )
-def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(check)
+def test_both_ends_of_a_request(story: Any, how: str, says: str) -> Asks:
     sound(story)
     story.handled(50, 2)
     for number in range(5):
@@ -247,35 +253,40 @@ def test_both_ends_of_a_request(story: Any, spark: Any, how: str, says: str) -> 
         story.add("forged", t + 8, node=1, invoke_t=t, seq=number, **same, **answer)
         if how == "a forger's":
             story.handled(t + 6, 1, seq=1, error=11, **same)
-    verdict, reasons = judged(story, spark)
+    made_whole(story)
+    verdict, reasons = said((yield apart(story) if how == "untold" else story))
     assert verdict == ("unknown" if says else "valid")
     assert says in reasons
 
 
-def test_a_system_without_traces_has_none_to_lose(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_system_without_traces_has_none_to_lose(story: Any) -> Asks:
     file(story, "harness")
     file(story, "node-1", node=1, rows=0, last_seq=None, first_t=None, closed=False)
     story.add("node_event", 5, node=1, event="ready", process="harness")
-    assert judged(story, spark) == ("valid", "")
+    assert said((yield made_whole(story))) == ("valid", "")
 
 
-def test_a_wall_clock_that_was_set(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_wall_clock_that_was_set(story: Any) -> Asks:
     sound(story)
     story.run["clock"]["error_ns"] = 2_500_000_000
-    verdict, reasons = judged(story, spark)
+    verdict, reasons = said((yield made_whole(story)))
     assert (verdict, "moved by 2.5 s" in reasons) == ("unknown", True)
 
 
-def test_lines_rejected_where_no_file_counted_them(story: Any, spark: Any) -> None:
+@judging(check)
+def test_lines_rejected_where_no_file_counted_them(story: Any) -> Asks:
     sound(story)
     story.run["history"] = {"rejected": 7, "rejected_reasons": {"not JSON": 7}}
-    verdict, reasons = judged(story, spark)
+    verdict, reasons = said((yield made_whole(story)))
     assert (verdict, "7 lines were rejected: not JSON (7)" in reasons) == ("unknown", True)
 
 
-def test_a_history_that_nobody_counted_is_unknown(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_history_that_nobody_counted_is_unknown(story: Any) -> Asks:
     story.produce(10, 1, 0)
-    verdict, reasons = judged(story, spark)
+    verdict, reasons = said((yield made_whole(story)))
     assert (verdict, "nobody counted" in reasons) == ("unknown", True)
 
 
@@ -302,13 +313,14 @@ def stored(story: Any) -> Any:
     return story
 
 
-def test_sound_rows(story: Any, spark: Any) -> None:
+@judging(check)
+def test_sound_rows(story: Any) -> Asks:
     stored(story)
     story.add("metadata", 3_000, node=1, invoke_t=2_000)
     story.rows["produce"][3]["invoke_t"] += 15 * 1_000_000  # threads overtake each other
     story.rows["produce"][3]["t"] += 15 * 1_000_000
     story.handled(3_000, 1, error_ns=2_000_000, dequeue_t=2_994)  # read off a log, to the ms
-    assert judged(story, spark) == ("valid", "")
+    assert said((yield made_whole(story))) == ("valid", "")
 
 
 def shifted(rows: list[dict[str, Any]], ms: float) -> None:
@@ -361,10 +373,11 @@ def tamper(story: Any, how: str) -> None:
     "how",
     ["a state in between unseen", "unseen in the last moment", "unseen, and its topic is gone"],
 )
-def test_states_that_need_not_be_seen(story: Any, spark: Any, how: str) -> None:
+@judging(check)
+def test_states_that_need_not_be_seen(story: Any, how: str) -> Asks:
     stored(story)
     tamper(story, how)
-    assert judged(story, spark) == ("valid", "")
+    assert said((yield made_whole(story))) == ("valid", "")
 
 
 @pytest.mark.parametrize(
@@ -385,25 +398,27 @@ def test_states_that_need_not_be_seen(story: Any, spark: Any, how: str) -> None:
         ("leader_change", "node 2 wrote no row of leader_change, as others did"),
     ],
 )
-def test_rows_that_cannot_be_or_are_not_there(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(check)
+def test_rows_that_cannot_be_or_are_not_there(story: Any, how: str, says: str) -> Asks:
     stored(story)
     tamper(story, how)
-    verdict, reasons = judged(story, spark)
+    made_whole(story)
+    verdict, reasons = said((yield apart(story) if how.startswith("answered") else story))
     assert verdict == "unknown"
     assert says in reasons
 
 
-def test_who_had_no_replica_leads_and_follows_nothing(story: Any, spark: Any) -> None:
+@judging(check)
+def test_who_had_no_replica_leads_and_follows_nothing(story: Any) -> Asks:
     stored(story)
     story.rows["leader_change"].pop()
     story.rows["leadership"][0]["isr"] = [1]
-    assert judged(story, spark) == ("valid", "")
+    assert said((yield made_whole(story))) == ("valid", "")
 
 
 @pytest.mark.parametrize(("leaders", "verdict"), [("shown", "valid"), ("written", "unknown")])
-def test_only_a_black_box_is_known_by_what_it_shows(
-    story: Any, spark: Any, leaders: str, verdict: str
-) -> None:
+@judging(check)
+def test_only_a_black_box_is_known_by_what_it_shows(story: Any, leaders: str, verdict: str) -> Asks:
     """Of a system whose decisions can be read they are: what is judged less of a black box is not
     to be had by forging where a row came from."""
     sound(story)
@@ -412,7 +427,7 @@ def test_only_a_black_box_is_known_by_what_it_shows(
         "leadership", 30, topic="t", partition=0, leader=1, leader_epoch=0, partition_epoch=0,
         isr=[1], source="shown", process="harness",
     )  # fmt: skip
-    found, reasons = judged(story, spark)
+    found, reasons = said((yield made_whole(story)))
     assert found == verdict, reasons
     assert ("what brokers showed" in reasons) is (verdict == "unknown")
 
@@ -453,18 +468,18 @@ def spoil(story: Any, how: str) -> None:
         ("phase.name", "phase: 1 of 2 rows"),
     ],
 )
-def test_rows_that_do_not_say_what_their_kind_says(
-    story: Any, spark: Any, how: str, says: str
-) -> None:
+@judging(check)
+def test_rows_that_do_not_say_what_their_kind_says(story: Any, how: str, says: str) -> Asks:
     stored(story)
     made_whole(story)
     spoil(story, how)
-    verdict, reasons = judged(story, spark, whole=False)
+    verdict, reasons = said((yield story))
     assert verdict == ("unknown" if says else "valid"), reasons
     assert says in reasons
 
 
-def test_what_only_some_rows_of_a_kind_say(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_only_some_rows_of_a_kind_say(story: Any) -> Asks:
     """A removed state has no leader, a topic that went no partition; a failure may have no code."""
     stored(story)
     bare = {"zxid": 5, "commit_ms": 1, "step": "removed"}
@@ -475,7 +490,7 @@ def test_what_only_some_rows_of_a_kind_say(story: Any, spark: Any) -> None:
     for error in ({"error": 7}, {"failure": "timeout"}):
         story.produce(9_000, 700, None, process="producer", type="info", **error)
     story.add("fetch", 9_000, topic=None, partition=None, poll=1, process="producer")
-    assert judged(story, spark) == ("valid", "")
+    assert said((yield made_whole(story))) == ("valid", "")
 
 
 @pytest.mark.parametrize(
@@ -489,15 +504,17 @@ def test_what_only_some_rows_of_a_kind_say(story: Any, spark: Any) -> None:
         ({"phase": {"harness": 1}, "produce": {"producer": 600}}, "harness, phase: 2 rows are"),
     ],
 )
+@judging(check)
 def test_as_many_rows_as_were_stored(
-    story: Any, spark: Any, told: dict[str, dict[str, int]], says: str
-) -> None:
+    story: Any, told: dict[str, dict[str, int]], says: str
+) -> Asks:
     """Accounts are of files: those of several add up."""
     stored(story)
     others = {k: Counter(r["process"] for r in rows) for k, rows in story.rows.items()}
     del others["source"], others["produce"]
     for kind, of in {**others, **told}.items():
         file(story, f"file-{kind}", stored=json.dumps({kind: of}))
-    verdict, reasons = judged(story, spark)
+    made_whole(story)
+    verdict, reasons = said((yield apart(story) if "601" in says else story))
     assert verdict == ("unknown" if says else "valid"), reasons
     assert says in reasons

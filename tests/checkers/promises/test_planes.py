@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises.behind_data import PROBED
 from checkers.promises.planes import OWN, SEEN, check
 from tests.checkers.conftest import ARM, Story, judged_together
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 BROKERS = (1, 2, 3)
@@ -38,135 +38,145 @@ def request(story: Any, t: int, broker: int, number: int, *, plane: str, sent: b
     story.handled(t + 10, broker, controller_id=1, plane=plane, listener=listener, **same)
 
 
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
-
-
-def test_what_an_arm_of_dual_planes_looks_like(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_an_arm_of_dual_planes_looks_like(story: Any) -> Asks:
     dual(story)
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[story.arm, 0, SEEN] == 3
 
 
-def test_a_controllers_request_on_the_data_plane(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_controllers_request_on_the_data_plane(story: Any) -> Asks:
     dual(story)
     request(story, 8_000, 2, 9, plane="data")
-    found = judged(story, spark)
+    found = yield apart(story)
     assert found.counts == {"control-request-on-data-plane": 1}
     assert "node 2 handled 1 of controller 1's requests" in found.findings[0].says
 
 
-def test_a_strangers_request_on_the_data_plane_is_his_own_business(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_strangers_request_on_the_data_plane_is_his_own_business(story: Any) -> Asks:
     dual(story)
     request(story, 8_000, 2, 9, plane="data", sent=False)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_a_controller_that_ignores_the_control_listener(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_controller_that_ignores_the_control_listener(story: Any) -> Asks:
     dual(story, control=(1, 3))
-    assert judged(story, spark).counts == {"controller-past-the-control-listener": 1}
+    assert (yield apart(story)).counts == {"controller-past-the-control-listener": 1}
 
 
-def test_a_broker_that_lies_about_its_plane_does_not_hide_it(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_broker_that_lies_about_its_plane_does_not_hide_it(story: Any) -> Asks:
     dual(story, control=(), plane="control")
-    assert judged(story, spark).counts == {"controller-past-the-control-listener": 3}
+    assert (yield story).counts == {"controller-past-the-control-listener": 3}
 
 
-def test_a_controller_of_a_moment_may_not_have_been_seen(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_controller_of_a_moment_may_not_have_been_seen(story: Any) -> Asks:
     dual(story)
     story.add("controller", 7_000, node=3, event="elected", controller_epoch=2)
     same = {"api": "LEADER_AND_ISR", "correlation_id": 1, "controller_epoch": 2, "partitions": []}
     for t in (7_000, 9_000):
         story.add("control_send", t, node=3, to=2, attempt=1, **same)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("link", "broken"), [("control", 1), ("inter-broker", 0)])
-def test_a_follower_at_the_control_listener(story: Any, spark: Any, link: str, broken: int) -> None:
+@judging(check)
+def test_a_follower_at_the_control_listener(story: Any, link: str, broken: int) -> Asks:
     dual(story)
     for t in (900, 950):
         story.add("connection", t, node=3, to=2, link=link, connections=1)
-    assert judged(story, spark).counts.get("data-on-control-plane", 0) == broken
+    assert (yield story).counts.get("data-on-control-plane", 0) == broken
 
 
-def test_a_follower_may_turn_to_the_controller(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_follower_may_turn_to_the_controller(story: Any) -> Asks:
     dual(story)
     story.add("connection", 900, node=3, to=1, link="control", connections=1)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_a_forger_that_has_a_controllers_number(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_forger_that_has_a_controllers_number(story: Any) -> Asks:
     dual(story)
     forged = {"api": "LEADER_AND_ISR", "correlation_id": 1, "client_id": "forger"}
     story.add("forged", 8_000, node=2, plane="data", controller_epoch=1, **forged)
     story.handled(8_010, 2, controller_id=1, plane="data", controller_epoch=1, **forged)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(("told", "broken"), [("own word", 1), ("zookeeper", 1), ("nobody", 0)])
+@judging(check)
 def test_a_stranger_is_one_only_where_controllers_are_known(
-    story: Any, spark: Any, told: str, broken: int
-) -> None:
+    story: Any, told: str, broken: int
+) -> Asks:
     dual(story)
     story.add("connection", 900, node=3, to=2, link="control", connections=1)
     if told != "own word":
         story.rows["controller"].clear()
     if told == "zookeeper":
         story.add("zk_write", 0, what="controller", step="created", node=1, zxid=1, topic=None)
-    found = judged(story, spark)
+    found = yield story
     assert found.counts.get("data-on-control-plane", 0) == broken
     assert bool(found.not_judged) == (told == "nobody")
 
 
-def test_an_arm_whose_system_shows_no_planes_is_not_judged(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_arm_whose_system_shows_no_planes_is_not_judged(story: Any) -> Asks:
     dual(story)
     story.run["arms"][story.arm]["checks"] = ["records"]
     story.add("connection", 900, node=3, to=2, link="control", connections=1)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_who_once_was_controller_may_stay_connected(story: Any, spark: Any) -> None:
+@judging(check)
+def test_who_once_was_controller_may_stay_connected(story: Any) -> Asks:
     dual(story)
     story.add("controller", 100, node=3, event="elected", controller_epoch=2)
     story.add("connection", 9_000, node=3, to=2, link="control", connections=1)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
 @pytest.mark.parametrize(
     ("plane", "api", "broken"),
     [("control", "FETCH", 1), ("control", "ALTER_PARTITION", 0), ("data", "FETCH", 0)],
 )
-def test_what_a_control_plane_serves(
-    story: Any, spark: Any, plane: str, api: str, broken: int
-) -> None:
+@judging(check)
+def test_what_a_control_plane_serves(story: Any, plane: str, api: str, broken: int) -> Asks:
     dual(story)
     use = {"node": 2, "interval_ns": 10**9, "listener": "CONTROLLER"}
     story.add("plane_use", 2_000, plane=plane, api=api, requests=4, **use)
     story.add("plane_use", 2_000, plane="control", api="LEADER_AND_ISR", requests=4, **use)
-    assert judged(story, spark).counts.get("data-on-control-plane", 0) == broken
+    assert (yield apart(story) if broken else story).counts.get(
+        "data-on-control-plane", 0
+    ) == broken
 
 
 @pytest.mark.parametrize(("planes", "broken"), [("single", 1), ("priority", 1), ("dual", 0)])
-def test_a_control_plane_where_none_was_asked_for(
-    story: Any, spark: Any, planes: str, broken: int
-) -> None:
+@judging(check)
+def test_a_control_plane_where_none_was_asked_for(story: Any, planes: str, broken: int) -> Asks:
     dual(story)
     story.run["arms"][story.arm]["planes"] = planes
-    found = judged(story, spark).counts.get("control-plane-unasked", 0)
+    found = (yield story).counts.get("control-plane-unasked", 0)
     assert bool(found) == bool(broken)
 
 
-def test_an_arm_whose_controller_said_nothing_is_unknown(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_arm_whose_controller_said_nothing_is_unknown(story: Any) -> Asks:
     dual(story)
     story.rows.pop("control_send")
-    assert judged(story, spark).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
+    assert (yield story).verdict([(story.arm, 0)])[0] is Verdict.UNKNOWN
 
 
-def test_a_run_in_which_nobody_looked_says_so(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_run_in_which_nobody_looked_says_so(story: Any) -> Asks:
     dual(story)
     story.rows.pop("connection")
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert found.not_judged == [f"{story.arm}: where controllers connected: nobody looked"]
 
@@ -183,43 +193,45 @@ def upgrade(story: Any, *, done: int | None, told_later_ms: int = 0) -> None:
         story.add("fault", done + told_later_ms, took_hold=True, **fault)
 
 
-def test_before_its_upgrade_is_done_a_cluster_is_mixed(story: Any, spark: Any) -> None:
+@judging(check)
+def test_before_its_upgrade_is_done_a_cluster_is_mixed(story: Any) -> Asks:
     dual(story, control=(1, 3))  # and then broker 2 has no control listener yet
     request(story, 8_000, 2, 9, plane="data")
     upgrade(story, done=9_000)
     request(story, 10_000, 1, 11, plane="control")
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_after_its_upgrade_a_cluster_has_planes(story: Any, spark: Any) -> None:
+@judging(check)
+def test_after_its_upgrade_a_cluster_has_planes(story: Any) -> Asks:
     dual(story, control=(1, 3))
     upgrade(story, done=900)
     request(story, 10_000, 3, 12, plane="data")
-    assert judged(story, spark).counts == {
+    assert (yield story).counts == {
         "controller-past-the-control-listener": 1,
         "control-request-on-data-plane": 1,
     }
 
 
 @pytest.mark.parametrize(("t", "broken"), [(850, 0), (1_000, 1)])
-def test_an_upgrade_is_done_with_its_last_restart(
-    story: Any, spark: Any, t: int, broken: int
-) -> None:
+@judging(check)
+def test_an_upgrade_is_done_with_its_last_restart(story: Any, t: int, broken: int) -> Asks:
     """What its fault does besides, it does with the planes that are there by then."""
     dual(story, control=(1, 2, 3))
     upgrade(story, done=900, told_later_ms=800)
     request(story, t, 3, 12, plane="data")
     request(story, 1_200, 1, 13, plane="control")
-    found = judged(story, spark)
+    found = yield story
     assert found.counts.get("control-request-on-data-plane", 0) == broken
     assert found.evidence[story.arm, 0, OWN] >= 1
 
 
-def test_of_an_upgrade_that_was_never_done_nothing_is_judged(story: Any, spark: Any) -> None:
+@judging(check)
+def test_of_an_upgrade_that_was_never_done_nothing_is_judged(story: Any) -> Asks:
     dual(story, control=())
     request(story, 8_000, 2, 9, plane="data")
     upgrade(story, done=None)
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert not found.evidence[story.arm, 0, SEEN]
 
@@ -240,7 +252,8 @@ def use(story: Any, node: int, plane: str = "data", api: str = "FETCH", n: int =
 
 
 @pytest.mark.parametrize("silent", ["nobody", "handled", "use"])
-def test_a_broker_that_says_nothing_is_unknown(story: Any, spark: Any, silent: str) -> None:
+@judging(check)
+def test_a_broker_that_says_nothing_is_unknown(story: Any, silent: str) -> Asks:
     dual(story)
     answered(story)
     for broker in BROKERS:
@@ -250,13 +263,15 @@ def test_a_broker_that_says_nothing_is_unknown(story: Any, spark: Any, silent: s
     if silent == "handled":
         rows = story.rows["control_request"]
         rows[:] = [row for row in rows if row["node"] != 2]
-    verdict, why = judged(story, spark).verdict([(story.arm, 0)])
+    asked = story if silent == "nobody" else apart(story)
+    verdict, why = (yield asked).verdict([(story.arm, 0)])
     assert verdict is (Verdict.VALID if silent == "nobody" else Verdict.UNKNOWN)
     wanted = {"handled": "answered 3 requests", "use": "tells of no use of its planes"}
     assert silent == "nobody" or wanted[silent] in why[0]
 
 
-def test_a_trial_in_which_nobody_looked_or_counted(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_trial_in_which_nobody_looked_or_counted(story: Any) -> Asks:
     dual(story)
     for broker in BROKERS:
         use(story, broker)
@@ -267,7 +282,7 @@ def test_a_trial_in_which_nobody_looked_or_counted(story: Any, spark: Any) -> No
     del story.rows["connection"]
     for kind, of in rows.items():
         story.rows.setdefault(kind, []).extend(of)
-    why = judged(story, spark).unknowns
+    why = (yield story).unknowns
     assert [("trial 1" in w, "in other trials" in w) for w in why] == [(True, True)] * 2
 
 
@@ -285,9 +300,10 @@ def test_a_trial_in_which_nobody_looked_or_counted(story: Any, spark: Any) -> No
         ("priority", "control", None, {"control-plane-unasked": 1}),
     ],
 )
+@judging(check)
 def test_what_planes_count(
-    story: Any, spark: Any, planes: str, plane: str, others: str | None, rules: dict[str, int]
-) -> None:
+    story: Any, planes: str, plane: str, others: str | None, rules: dict[str, int]
+) -> Asks:
     dual(story, plane="control" if planes == "dual" else "data")
     story.run["arms"][story.arm]["planes"] = planes
     use(story, 2, plane, "LEADER_AND_ISR")
@@ -297,7 +313,8 @@ def test_what_planes_count(
         node = 1 if "another's" in others else 2
         for _ in range(served):
             story.add(others.split()[-1], 1_500, node=node, api=api, plane="data")
-    assert judged(story, spark).counts == rules
+    asked = apart(story) if others is None and rules else story
+    assert (yield asked).counts == rules
 
 
 # ---- behind data ---------------------------------------------------------------------------------

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from checkers.promises import recovery
+from checkers.judging.outcome import Outcome
+from checkers.promises.recovery import check
+from tests.checkers.conftest import ARM
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 
@@ -17,8 +20,8 @@ NODES = (1, 2, 3)
 class Trial:
     """One trial after healing, sound unless told otherwise."""
 
-    def __init__(self, story: Any, spark: Any, until: float = 40_000) -> None:
-        self.story, self.spark, self.until = story, spark, until
+    def __init__(self, story: Any, until: float = 40_000) -> None:
+        self.story, self.until = story, until
         self.clients: list[dict[str, Any]] = []
         story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": self.clients}]
         story.add("phase", HEALED, name="heal", event="end")
@@ -71,45 +74,44 @@ class Trial:
             self.story.add("produce", t + 1, partition=partition, type=kind, value=i, acks=acks,
                            offset=offset, invoke_t=t, **more)  # fmt: skip
 
-    def judge(self) -> tuple[str, dict[str, int], str]:
-        outcome = recovery.check(self.story.history(self.spark))
-        verdict, reasons = outcome.verdict([(self.story.arm, 0)])
-        return str(verdict), outcome.counts, " | ".join(reasons)
+
+def told(outcome: Outcome) -> tuple[str, dict[str, int], str]:
+    verdict, reasons = outcome.verdict([(ARM, 0)])
+    return str(verdict), outcome.counts, " | ".join(reasons)
 
 
-@pytest.fixture
-def trial(story: Any, spark: Any) -> Trial:
-    return Trial(story, spark)
-
-
-def test_all_came_back(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_all_came_back(trial: Trial) -> Asks:
     trial.producer()
     trial.fault("inject", "injected", "heal", "healed")
     for partition in (0, 1):
         trial.produce(partition, "ok")
-    assert trial.judge() == ("valid", {}, "")
+    assert told((yield trial.story)) == ("valid", {}, "")
 
 
-def test_a_trial_that_did_not_come_to_healing(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_trial_that_did_not_come_to_healing(story: Any) -> Asks:
     story.produce(10, 1, 0)
-    verdict, reasons = recovery.check(story.history(spark)).verdict([(story.arm, 0)])
+    verdict, reasons = (yield story).verdict([(story.arm, 0)])
     assert verdict == "unknown"
     assert "did not come to the phases" in reasons[0]
 
 
 @pytest.mark.parametrize(("component", "verdict"), [("toxiproxy", "unknown"), (None, "invalid")])
+@judging(check, trial=Trial)
 def test_what_the_harness_took_down_nobody_is_blamed_for(
     trial: Trial, component: str | None, verdict: str
-) -> None:
+) -> Asks:
     trial.node(2, lasting_ms=20_000, registered=False)
     if component is not None:
         trial.story.add("infra", 9_000, component=component, reason="exited with -9")
-    assert trial.judge()[0] == verdict
+    assert told((yield trial.story))[0] == verdict
 
 
-def test_nobody_read_the_state(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_nobody_read_the_state(trial: Trial) -> Asks:
     trial.story.rows["final_state"].clear()
-    verdict, _, reasons = trial.judge()
+    verdict, _, reasons = told((yield trial.story))
     assert (verdict, "was not read" in reasons) == ("unknown", True)
 
 
@@ -128,44 +130,48 @@ def test_nobody_read_the_state(trial: Trial) -> None:
         (None, (500, 900), 20_000, "unknown"),  # it did not say where it is
     ],
 )
+@judging(check, trial=Trial)
 def test_a_replica_that_is_not_in_sync(
     trial: Trial, replica: Any, leader: Any, lasting_ms: float, verdict: str
-) -> None:
+) -> Asks:
     trial.partition(0, lasting_ms, isr=[1, 3])
     if replica is not None:
         trial.ends(2, *replica)
     trial.ends(1, *leader)
-    found = trial.judge()
+    found = told((yield trial.story))
     assert found[0] == verdict
     assert found[1] == ({"never-in-sync": 1} if verdict == "invalid" else {})
     assert "t-0: replica 2" in found[2]
 
 
-def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> Asks:
     """All of its own partition, and one of the three of another: too much only when it is most."""
     trial.node(2, running=False, registered=False, answers=False)
     trial.story.add("node_event", 3_000, node=2, event="kill")
     trial.partition(0, 30_000, isr=[1, 3])
     for partition in range(2, 8):
         trial.partition(partition, isr=[1, 3], replicas=[1, 3])
-    outcome = recovery.check(trial.story.history(trial.spark))
+    outcome = yield trial.story
     assert not outcome.counts
     assert {e.excuse for e in outcome.excuses()} == {"left-down"}
     assert {e.rule for e in outcome.excuses()} == {"never-back", "never-in-sync"}
 
 
-def test_a_broker_that_does_not_run_and_was_not_taken_down(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_broker_that_does_not_run_and_was_not_taken_down(trial: Trial) -> Asks:
     trial.node(2, running=False, registered=False, answers=False)
     trial.partition(0, 30_000, isr=[1, 3])
     for event in ("kill", "start"):
         trial.story.add("node_event", 3_000, node=2, event=event)
-    verdict, counts, why = trial.judge()
+    verdict, counts, why = told((yield trial.story))
     assert (verdict, counts) == ("unknown", {})
     assert "node 2 does not run, and nobody had taken it down" in why
 
 
 @pytest.mark.parametrize("what", ["node", "partition", "nothing", "a fact of a node"])
-def test_what_nobody_looked_at_in_the_end(trial: Trial, what: str) -> None:
+@judging(check, trial=Trial)
+def test_what_nobody_looked_at_in_the_end(trial: Trial, what: str) -> Asks:
     for node in (1, 2, 3):
         trial.story.add("node_event", 100, node=node, event="start")
     for partition in (0, 1):
@@ -175,42 +181,46 @@ def test_what_nobody_looked_at_in_the_end(trial: Trial, what: str) -> None:
         next(row for row in rows if row["what"] == "node")["answers"] = None
     elif what != "nothing":
         rows.remove(next(row for row in rows if row["what"] == what))
-    verdict, counts, why = trial.judge()
+    verdict, counts, why = told((yield trial.story))
     assert (verdict, counts) == ("valid" if what == "nothing" else "unknown", {})
     assert ("in the end was not read" in why) == (what in ("node", "partition"))
 
 
-def test_a_partition_without_leader(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_partition_without_leader(trial: Trial) -> Asks:
     trial.partition(0, 20_000, leader=-1)
-    assert trial.judge()[1] == {"never-led": 1}
+    assert told((yield trial.story))[1] == {"never-led": 1}
 
 
-def test_a_partition_whose_only_replica_was_left_down(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_partition_whose_only_replica_was_left_down(trial: Trial) -> Asks:
     trial.node(2, running=False, registered=False, answers=False)
     trial.story.add("node_event", 3_000, node=2, event="kill")
     trial.partition(0, 20_000, leader=-1, isr=[2], replicas=[2])
     trial.producer(partitions=1)
     trial.produce(0, "info")
-    assert not trial.judge()[1]
+    assert not told((yield trial.story))[1]
 
 
 @pytest.mark.parametrize("nodes", [(2,), ()])
-def test_a_fault_that_was_not_healed_makes_it_unknown(trial: Trial, nodes: tuple[int, ...]) -> None:
+@judging(check, trial=Trial)
+def test_a_fault_that_was_not_healed_makes_it_unknown(trial: Trial, nodes: tuple[int, ...]) -> Asks:
     trial.fault("inject", "injected", "heal", "failed", nodes=nodes)
     trial.partition(0, 30_000, isr=[1, 3])
     trial.ends(2, 900, 900)
     trial.ends(1, 900, 900)
-    verdict, counts, reasons = trial.judge()
+    verdict, counts, reasons = told((yield trial.story))
     assert (verdict, counts) == ("unknown", {})
     assert "kill-0 was not healed" in reasons
 
 
-def test_a_fault_that_was_not_healed_elsewhere_excuses_nobody_here(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_fault_that_was_not_healed_elsewhere_excuses_nobody_here(trial: Trial) -> Asks:
     trial.fault("inject", "injected", nodes=(3,))
     trial.partition(0, 30_000, isr=[1], replicas=[1, 2])
     trial.ends(2, 900, 900)
     trial.ends(1, 900, 900)
-    assert trial.judge()[1] == {"never-in-sync": 1}
+    assert told((yield trial.story))[1] == {"never-in-sync": 1}
 
 
 # ---- brokers ------------------------------------------------------------------------------------
@@ -224,20 +234,22 @@ def test_a_fault_that_was_not_healed_elsewhere_excuses_nobody_here(trial: Trial)
         ({"answers": False}, 3_000, "unknown"),
     ],
 )
+@judging(check, trial=Trial)
 def test_a_broker_that_does_not_come_back(
     trial: Trial, fields: dict[str, bool], lasting_ms: float, verdict: str
-) -> None:
+) -> Asks:
     trial.node(2, lasting_ms, **fields)
-    found = trial.judge()
+    found = told((yield trial.story))
     assert found[0] == verdict
     assert found[1] == ({"never-back": 1} if verdict == "invalid" else {})
     assert "node 2" in found[2]
 
 
-def test_a_broker_that_ended_by_itself_is_another_matter(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_broker_that_ended_by_itself_is_another_matter(trial: Trial) -> Asks:
     trial.story.add("node_event", 9000, node=2, event="exited", detail="{}", process="harness")
     trial.node(2, 20_000, running=False, registered=False, answers=False)
-    verdict, counts, reasons = trial.judge()
+    verdict, counts, reasons = told((yield trial.story))
     assert (verdict, counts) == ("unknown", {})
     assert "ended by itself" in reasons
 
@@ -257,39 +269,43 @@ def reads(trial: Trial, node: int, n: int, kind: str = "ok", **more: Any) -> Non
         (40_000, 50, "fail", 5, "valid"),  # an error is an answer
     ],
 )
+@judging(check)
 def test_a_broker_that_never_answers_a_reader(
-    story: Any, spark: Any, until: float, elsewhere: int, kind: str, error: Any, verdict: str
-) -> None:
-    trial = Trial(story, spark, until)
+    story: Any, until: float, elsewhere: int, kind: str, error: Any, verdict: str
+) -> Asks:
+    trial = Trial(story, until)
     trial.clients.append(
         {"process": "reader", "role": "metadata-reader", "topics": {"t": []}, "nodes": [1, 2]}
     )
     reads(trial, 1, elsewhere)
     reads(trial, 2, 2, kind, error=error)
-    assert trial.judge()[0] == verdict
+    assert told((yield trial.story))[0] == verdict
 
 
-def test_a_broker_that_the_reader_cannot_even_dial(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_broker_that_the_reader_cannot_even_dial(trial: Trial) -> Asks:
     trial.clients.append({"process": "reader", "role": "metadata-reader", "nodes": [1, 2]})
     reads(trial, 1, 50)
-    assert trial.judge()[1] == {"never-answered": 1}
+    assert told((yield trial.story))[1] == {"never-answered": 1}
 
 
-def test_a_prober_has_nobody_else_to_ask(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_prober_has_nobody_else_to_ask(trial: Trial) -> Asks:
     trial.clients.append({"process": "prober", "role": "prober", "nodes": [2]})
     for i in range(20):
         trial.story.add("probe", 12_000 + i * 100, process="prober", node=2, type="fail",
                         planned_t=11_000, failure="no free connection")  # fmt: skip
-    assert trial.judge()[1] == {"never-answered": 1}
+    assert told((yield apart(trial.story)))[1] == {"never-answered": 1}
 
 
 # ---- producers and consumers ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("level", "acks"), [("all", -1), ("1", 1)])
+@judging(check, trial=Trial)
 def test_one_level_of_acks_that_is_never_accepted_on_one_partition(
     trial: Trial, level: str, acks: int
-) -> None:
+) -> Asks:
     other = -1 if acks == 1 else 1
     trial.producer(acks)
     trial.producer(other, process="other")
@@ -297,7 +313,7 @@ def test_one_level_of_acks_that_is_never_accepted_on_one_partition(
         trial.produce(partition, "ok", acks=other, process="other")
     trial.produce(0, "ok", acks=acks)
     trial.produce(1, "fail", acks=acks, error=19)
-    verdict, counts, reasons = trial.judge()
+    verdict, counts, reasons = told((yield apart(trial.story)))
     assert (verdict, counts) == ("invalid", {"never-accepted": 1})
     assert f"p: t-1 took none of 30 records (acks={level})" in reasons
 
@@ -311,47 +327,53 @@ def test_one_level_of_acks_that_is_never_accepted_on_one_partition(
         {"n": 0 + 1},
     ],
 )
-def test_too_little_was_tried(trial: Trial, tries: dict[str, Any]) -> None:
+@judging(check, trial=Trial)
+def test_too_little_was_tried(trial: Trial, tries: dict[str, Any]) -> Asks:
     trial.producer(partitions=1)
     trial.produce(0, "info", **tries)
-    verdict, counts, reasons = trial.judge()
+    verdict, counts, reasons = told((yield trial.story))
     assert (verdict, counts) == ("unknown", {})
     assert "too little to tell" in reasons
 
 
-def test_nothing_was_tried(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_nothing_was_tried(trial: Trial) -> Asks:
     trial.producer(partitions=1)
-    assert trial.judge()[0] == "unknown"
+    assert told((yield trial.story))[0] == "unknown"
 
 
-def test_one_success_after_long_is_recovery(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_one_success_after_long_is_recovery(trial: Trial) -> Asks:
     trial.producer(partitions=1)
     trial.produce(0, "info", to_t=35_000)
     trial.produce(0, "ok", from_t=36_000, n=1)
-    assert trial.judge()[0] == "valid"
+    assert told((yield trial.story))[0] == "valid"
 
 
-def test_a_success_before_healing_is_none(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_success_before_healing_is_none(trial: Trial) -> Asks:
     trial.producer(partitions=1)
     trial.produce(0, "ok", from_t=2_000, to_t=9_000)
     trial.produce(0, "info")
-    assert trial.judge()[1] == {"never-accepted": 1}
+    assert told((yield trial.story))[1] == {"never-accepted": 1}
 
 
-def test_acks_all_waits_for_an_in_sync_set_that_fills(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_acks_all_waits_for_an_in_sync_set_that_fills(trial: Trial) -> Asks:
     """The set is judged by itself: here it is slow."""
     trial.producer(partitions=1)
     trial.produce(0, "fail", error=19)
     trial.partition(0, 20_000, isr=[1, 3])
     trial.ends(2, 100, 400)
     trial.ends(1, 500, 900)
-    assert trial.judge()[:2] == ("unknown", {})
+    assert told((yield trial.story))[:2] == ("unknown", {})
 
 
-def test_nobody_answers_acks_0(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_nobody_answers_acks_0(trial: Trial) -> Asks:
     trial.producer(0, partitions=1)
     trial.produce(0, "info", acks=0)
-    assert trial.judge()[0] == "valid"
+    assert told((yield trial.story))[0] == "valid"
 
 
 def consumer(trial: Trial, polls: int = 100, until: float = 39_000) -> None:
@@ -365,55 +387,60 @@ def delivered(trial: Trial, partition: int, t: float) -> None:
     trial.story.add("fetch", t, process="c", poll=999, partition=partition, offset=5, value=5)
 
 
-def test_a_partition_that_gives_a_consumer_nothing_new(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_partition_that_gives_a_consumer_nothing_new(trial: Trial) -> Asks:
     trial.producer()
     consumer(trial)
     for partition in (0, 1):
         trial.produce(partition, "ok")
         delivered(trial, partition, 8_000)
     delivered(trial, 0, 20_000)
-    verdict, counts, reasons = trial.judge()
+    verdict, counts, reasons = told((yield apart(trial.story)))
     assert (verdict, counts) == ("invalid", {"never-delivered": 1})
     assert "c: t-1 gave none of 30 new records" in reasons
 
 
-def test_an_error_of_a_partition_is_no_record_of_it(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_an_error_of_a_partition_is_no_record_of_it(trial: Trial) -> Asks:
     trial.producer(partitions=1)
     consumer(trial)
     trial.produce(0, "ok")
     for i in range(5):
         trial.story.add("fetch", 20_000 + i, process="c", poll=i, type="fail", error=6)
-    assert trial.judge()[1] == {"never-delivered": 1}
+    assert told((yield trial.story))[1] == {"never-delivered": 1}
 
 
-def test_what_was_given_before_it_was_acknowledged(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_what_was_given_before_it_was_acknowledged(trial: Trial) -> Asks:
     """A record that healing came in between of: the consumer had it already."""
     trial.producer(partitions=1)
     consumer(trial)
     delivered(trial, 0, HEALED - 50)
     trial.story.produce(HEALED + 50, 5, 5, acks=-1, invoke_t=HEALED - 100)
-    assert trial.judge()[0] == "valid"
+    assert told((yield trial.story))[0] == "valid"
 
 
 @pytest.mark.parametrize(
     ("polls", "until", "produced_from"),
     [(5, 39_000, 11_000), (100, 17_000, 11_000), (100, 39_000, 38_000)],
 )
+@judging(check, trial=Trial)
 def test_the_consumer_hardly_looked(
     trial: Trial, polls: int, until: float, produced_from: float
-) -> None:
+) -> Asks:
     trial.producer(partitions=1)
     consumer(trial, polls, until)
     trial.produce(0, "ok", from_t=produced_from)
-    assert trial.judge()[:2] == ("unknown", {})
+    assert told((yield trial.story))[:2] == ("unknown", {})
 
 
-def test_there_was_nothing_new_to_give(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_there_was_nothing_new_to_give(trial: Trial) -> Asks:
     trial.producer(partitions=1)
     consumer(trial)
     trial.produce(0, "ok")
     delivered(trial, 0, 20_000)
-    assert trial.judge()[0] == "valid"
+    assert told((yield trial.story))[0] == "valid"
 
 
 # ---- administration ------------------------------------------------------------------------------
@@ -428,11 +455,12 @@ def test_there_was_nothing_new_to_give(trial: Trial) -> None:
     ],
 )
 @pytest.mark.parametrize("lasting_ms", [2_000, 20_000])
+@judging(check, trial=Trial)
 def test_what_never_ends(
     trial: Trial, what: str, fields: dict[str, Any], rule: str, lasting_ms: float
-) -> None:
+) -> Asks:
     trial.state(what, lasting_ms, **fields)
-    verdict, counts, _ = trial.judge()
+    verdict, counts, _ = told((yield trial.story))
     if lasting_ms > 10_000:
         assert (verdict, counts) == ("invalid", {rule: 1})
     else:
@@ -440,29 +468,33 @@ def test_what_never_ends(
 
 
 @pytest.mark.parametrize("was_away", [False, True])
-def test_a_log_on_a_broker_that_its_partition_was_moved_off(trial: Trial, was_away: bool) -> None:
+@judging(check, trial=Trial)
+def test_a_log_on_a_broker_that_its_partition_was_moved_off(trial: Trial, was_away: bool) -> Asks:
     trial.partition(0, isr=[1, 2], replicas=[1, 2])
     trial.state("leftover", 20_000, topic="t", partition=0, node=3)
     if was_away:
         trial.story.add("node_event", 4000, node=3, event="kill")
-    verdict, counts, _ = trial.judge()
+    verdict, counts, _ = told((yield trial.story))
     expected = ("valid", {}) if was_away else ("invalid", {"left-behind": 1})
     assert (verdict, counts) == expected
 
 
-def test_a_deletion_that_waits_for_a_broker_that_was_not_brought_back(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_deletion_that_waits_for_a_broker_that_was_not_brought_back(trial: Trial) -> Asks:
     trial.fault("inject", "injected", "heal", "failed")
     trial.state("deletion", 20_000, topic="d")
-    assert trial.judge()[:2] == ("unknown", {})
+    assert told((yield trial.story))[:2] == ("unknown", {})
 
 
-def test_a_state_that_could_not_be_read(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_a_state_that_could_not_be_read(trial: Trial) -> Asks:
     trial.state("unread", failure="ZooKeeper did not answer")
-    verdict, _, reasons = trial.judge()
+    verdict, _, reasons = told((yield trial.story))
     assert (verdict, "ZooKeeper did not answer" in reasons) == ("unknown", True)
 
 
-def test_every_arm_and_trial_is_judged_for_itself(trial: Trial) -> None:
+@judging(check, trial=Trial)
+def test_every_arm_and_trial_is_judged_for_itself(trial: Trial) -> Asks:
     trial.story.run["trials"].append({"arm": trial.story.arm, "trial": 1, "workloads": []})
-    verdict, _, reasons = trial.judge()
+    verdict, _, reasons = told((yield trial.story))
     assert (verdict, "trial 1" in reasons) == ("unknown", True)

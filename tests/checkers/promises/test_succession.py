@@ -7,16 +7,12 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.succession import check
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
-
-
-def judged(story: Any, spark: Any) -> Outcome:
-    return check(story.history(spark))
 
 
 def elect(story: Any, t: float, node: int, controller_epoch: int) -> None:
@@ -34,14 +30,15 @@ def depose(story: Any, t: float, successor_epoch: int) -> None:
         story.add("fault", at, fault="depose-controller", id="d", phase=phase, detail=detail)
 
 
-def test_each_decides_in_its_time(story: Any, spark: Any) -> None:
+@judging(check)
+def test_each_decides_in_its_time(story: Any) -> Asks:
     elect(story, 10, 1, 4)
     decide(story, 100, 0, 4)
     decide(story, 2100, 1, 4)
     depose(story, 200, 5)
     elect(story, 2200, 2, 5)
     decide(story, 2300, 2, 5)
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict() == (Verdict.VALID, [])
     figures = found.arms[story.arm]
     assert (figures["elections"], figures["decisions"]) == (2, 3)
@@ -49,45 +46,47 @@ def test_each_decides_in_its_time(story: Any, spark: Any) -> None:
     assert figures["takeover"]["max_ms"] == pytest.approx(2000)
 
 
-def test_an_old_controller_decides_later(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_old_controller_decides_later(story: Any, spark: Any) -> Asks:
     elect(story, 10, 1, 4)
     decide(story, 100, 0, 5, commit_ms=None)
     decide(story, 200, 1, 4, commit_ms=None)
-    history = story.history(spark)
-    found = check(history)
+    found = yield story
     assert found.counts == {"old-controller-decided": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(story.history(spark), found.findings)
     assert [e["controller_epoch"] for e in violation.events] == [5, 4]
 
 
-def test_one_partition_epoch_with_two_states(story: Any, spark: Any) -> None:
+@judging(check)
+def test_one_partition_epoch_with_two_states(story: Any) -> Asks:
     elect(story, 10, 1, 4)
     decide(story, 100, 1, 4, partition_epoch=3)
     decide(story, 101, 1, 4, partition_epoch=3, leader=2, source="controller", process="n1")
     decide(story, 101, 1, 4, partition_epoch=3, leader=2, source="controller", process="n2")
-    assert judged(story, spark).counts == {"two-decisions": 1}
+    assert (yield story).counts == {"two-decisions": 1}
 
 
-def test_what_one_copy_alone_holds_was_never_committed(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_one_copy_alone_holds_was_never_committed(story: Any) -> Asks:
     elect(story, 10, 1, 4)
     elect(story, 500, 2, 5)
     decide(story, 100, 0, 4, source="controller", process="node-1")
     decide(story, 100, 0, 4, source="controller", process="node-2")
     decide(story, 900, 1, 4, source="controller", process="node-1")
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict() == (Verdict.VALID, [])
     assert found.looked_at == 1
 
 
-def test_written_after_the_election_of_another(story: Any, spark: Any) -> None:
+@judging(check)
+def test_written_after_the_election_of_another(story: Any, spark: Any) -> Asks:
     elect(story, 10, 1, 4)
     elect(story, 500, 2, 5)
     decide(story, 100, 0, 4)
     decide(story, 900, 1, 4)
-    history = story.history(spark)
-    found = check(history)
+    found = yield story
     assert found.counts == {"decided-after-succession": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(story.history(spark), found.findings)
     # Who decided, who was in office by then, and what was decided all the same.
     assert [(e["f"], e["controller_epoch"]) for e in violation.events] == [
         ("controller", 4),
@@ -98,37 +97,39 @@ def test_written_after_the_election_of_another(story: Any, spark: Any) -> None:
     assert "elected with controller epoch 5" in violation.says
 
 
-def test_a_watch_that_was_late_is_no_late_decision(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_watch_that_was_late_is_no_late_decision(story: Any) -> Asks:
     elect(story, 10, 1, 4)
     elect(story, 500, 2, 5)
     decide(story, 900, 0, 4, commit_ms=499)
-    assert judged(story, spark).verdict() == (Verdict.VALID, [])
+    assert (yield story).verdict() == (Verdict.VALID, [])
 
 
-def test_a_topic_that_was_created_again_begins_anew(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_topic_that_was_created_again_begins_anew(story: Any) -> Asks:
     elect(story, 10, 1, 4)
     decide(story, 100, 3, 5, commit_ms=None)
     decide(story, 200, 0, 4, commit_ms=None)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
 
 
-def test_without_elections_there_is_nothing_to_hold_decisions_against(
-    story: Any, spark: Any
-) -> None:
+@judging(check)
+def test_without_elections_there_is_nothing_to_hold_decisions_against(story: Any) -> Asks:
     decide(story, 100, 0, 4)
     depose(story, 200, 5)
-    verdict, reasons = judged(story, spark).verdict()
+    verdict, reasons = (yield story).verdict()
     assert verdict is Verdict.UNKNOWN
     assert len(reasons) == 2
 
 
-def test_each_life_of_a_topic_is_judged(story: Any, spark: Any) -> None:
+@judging(check)
+def test_each_life_of_a_topic_is_judged(story: Any) -> Asks:
     """An old controller that decides about a namesake is found, too."""
     elect(story, 10, 1, 4)
     decide(story, 100, 1, 4)
     decide(story, 200, 0, 5)
     decide(story, 300, 1, 4)
-    assert judged(story, spark).counts == {"old-controller-decided": 1}
+    assert (yield story).counts == {"old-controller-decided": 1}
 
 
 # -- the office, by ZooKeeper's log ---------------------------------------------------------------
@@ -168,8 +169,7 @@ class Log:
         )
 
 
-@pytest.fixture
-def log(story: Any) -> Log:
+def office(story: Any) -> Log:
     """One controller, its first decision, and its successor."""
     log = Log(story)
     log.write({**log.raises(0), "step": "created"})
@@ -181,86 +181,90 @@ def log(story: Any) -> Log:
     return log
 
 
-def test_an_orderly_office(story: Any, spark: Any, log: Log) -> None:
+@judging(check, log=office)
+def test_an_orderly_office(story: Any, log: Log) -> Asks:
     log.decide(2, 2)
     elect(story, 10, 1, 1)  # node 2 was stopped before it could say so
     for epoch, ruler in ((0, 1), (1, 1), (2, 2)):
         more = {"source": "controller", "commit_ms": None, "process": f"node-{ruler}"}
         decide(story, 60 + epoch, epoch, ruler, **more)
-    found = judged(story, spark)
+    found = yield story
     assert found.verdict([(story.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[story.arm, 0, "decisions"] == 3
 
 
 @pytest.mark.parametrize("how", ["of the past", "of the future"])
-def test_a_decision_under_another_epoch(story: Any, spark: Any, log: Log, how: str) -> None:
+@judging(check, log=office)
+def test_a_decision_under_another_epoch(story: Any, spark: Any, log: Log, how: str) -> Asks:
     log.decide(2, 1 if how == "of the past" else 3)
-    history = story.history(spark)
-    found = check(history)
+    found = yield story
     assert found.counts.pop("old-controller-decided", 0) == 0
     assert found.counts == {"decided-out-of-office": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(story.history(spark), found.findings)
     assert [e["what"] for e in violation.events] == ["controller_epoch", "state"]
 
 
 @pytest.mark.parametrize("epoch", [2, 1, 4])
-def test_an_epoch_that_is_not_the_next(story: Any, spark: Any, log: Log, epoch: int) -> None:
+@judging(check, log=office)
+def test_an_epoch_that_is_not_the_next(story: Any, log: Log, epoch: int) -> Asks:
     log.resign(2)
     log.elect(3, epoch)
-    assert judged(story, spark).counts["office-without-epoch"] == 1
+    assert (yield story).counts["office-without-epoch"] == 1
 
 
-def test_an_office_taken_without_an_epoch(story: Any, spark: Any, log: Log) -> None:
+@judging(check, log=office)
+def test_an_office_taken_without_an_epoch(story: Any, log: Log) -> Asks:
     log.resign(2)
     log.write({"what": "controller", "step": "created", "node": 3})
-    assert judged(story, spark).counts == {"office-without-epoch": 1}
+    assert (yield story).counts == {"office-without-epoch": 1}
 
 
 @pytest.mark.parametrize(("node", "epoch", "n"), [(2, 2, 0), (3, 2, 1), (1, 2, 1), (3, 3, 1)])
-def test_who_says_that_it_was_elected(
-    story: Any, spark: Any, log: Log, node: int, epoch: int, n: int
-) -> None:
+@judging(check, log=office)
+def test_who_says_that_it_was_elected(story: Any, log: Log, node: int, epoch: int, n: int) -> Asks:
     elect(story, 60, node, epoch)
-    assert judged(story, spark).counts.get("two-controllers", 0) == n
+    assert (yield story).counts.get("two-controllers", 0) == n
 
 
-def test_two_that_say_so_of_one_epoch(story: Any, spark: Any) -> None:
+@judging(check)
+def test_two_that_say_so_of_one_epoch(story: Any) -> Asks:
     """Nobody else tells."""
     elect(story, 10, 1, 4)
     elect(story, 11, 1, 4)  # a row told twice
     decide(story, 100, 0, 4)
-    assert not judged(story, spark).counts
+    assert not (yield story).counts
     elect(story, 12, 2, 4)
-    assert judged(story, spark).counts == {"two-controllers": 1}
+    assert (yield story).counts == {"two-controllers": 1}
 
 
 @pytest.mark.parametrize(
     "claim", [{"leader": 3}, {"isr": [1]}, {"partition_epoch": 7}, {"controller_epoch": 1}]
 )
+@judging(check, log=office)
 def test_a_controller_that_says_what_it_did_not_commit(
     story: Any, spark: Any, log: Log, claim: dict[str, Any]
-) -> None:
+) -> Asks:
     log.decide(2, 2)
     told = {"source": "controller", "commit_ms": None, "process": "node-2", **claim}
     decide(story, 60, 2, told.pop("controller_epoch", 2), **told)
-    history = story.history(spark)
-    found = check(history)
+    found = yield story
     assert found.counts == {"claimed-otherwise": 1}
-    (violation,) = attach(history, found.findings)
+    (violation,) = attach(story.history(spark), found.findings)
     assert violation.events[-1]["f"] == "leadership"
 
 
 @pytest.mark.parametrize(("version", "says"), [(0, "lacks what node-1 committed"), (1, "")])
+@judging(check, log=office)
 def test_a_claim_of_a_write_that_the_log_lacks(
-    story: Any, spark: Any, log: Log, version: int, says: str
-) -> None:
+    story: Any, log: Log, version: int, says: str
+) -> Asks:
     """Its head was lost: who tells of it is not refuted."""
     log.decide(2, 2)
     writes = story.rows["zk_write"]
     writes[:] = [row for row in writes if row.get("partition_epoch") != version or says == ""]
     told = {"source": "controller", "commit_ms": None, "process": "node-1"}
     decide(story, 60, version, 1, **told)
-    found = judged(story, spark)
+    found = yield story
     assert not found.counts
     assert says in " ".join(found.unknowns)
     assert bool(found.unknowns) == bool(says)
@@ -282,7 +286,8 @@ def test_a_claim_of_a_write_that_the_log_lacks(
         ("another trial's log does", 0),
     ],
 )
-def test_who_sends_was_elected(story: Any, spark: Any, how: str, broken: int) -> None:
+@judging(check)
+def test_who_sends_was_elected(story: Any, how: str, broken: int) -> Asks:
     for zxid, (t, node, epoch) in enumerate([(100, 1, 4), (2_000, 2, 5)]):
         elect(story, t + 1, node, epoch)
         if how.startswith("nobody"):
@@ -305,4 +310,5 @@ def test_who_sends_was_elected(story: Any, spark: Any, how: str, broken: int) ->
         story.trial, epoch = 1, 6
     story.add("control_send", t + 1, node=node, to=3, controller_epoch=epoch, enqueue_t=t,
               api="LEADER_AND_ISR")  # fmt: skip
-    assert judged(story, spark).counts.get("sent-out-of-office", 0) == broken
+    asked = apart(story) if how == "in another's epoch" else story
+    assert (yield asked).counts.get("sent-out-of-office", 0) == broken

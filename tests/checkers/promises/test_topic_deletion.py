@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from checkers.judging.verdict import Verdict
-from checkers.promises import topic_deletion
+from checkers.promises.topic_deletion import check
+from tests.checkers.together import Asks, judging
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +22,8 @@ def stop(story: Any, t: float, node: int, topic: str = "d", **more: Any) -> None
     story.add("replica_stop", t, node=node, **fields)
 
 
-def test_figures_of_deletions(story: Any, spark: Any) -> None:
+@judging(check)
+def test_figures_of_deletions(story: Any) -> Asks:
     step(story, 1000, "requested", commit_ms=500)
     stop(story, 1100, 1, delete=False)
     stop(story, 1300, 1)
@@ -30,7 +32,7 @@ def test_figures_of_deletions(story: Any, spark: Any) -> None:
     step(story, 1420, "gone", commit_ms=930)
     step(story, 2000, "requested", "e")
     step(story, 2100, "gone", "e")
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     assert outcome.verdict()[0] is Verdict.VALID
     figures = outcome.arms[story.arm]
     assert figures["deletion"]["max_ms"] == 430  # by ZooKeeper's own clock where it is known
@@ -40,7 +42,8 @@ def test_figures_of_deletions(story: Any, spark: Any) -> None:
     assert (figures["requested"], figures["unfinished"]) == (2, 0)
 
 
-def test_what_a_fault_hinders_is_not_timed(story: Any, spark: Any) -> None:
+@judging(check)
+def test_what_a_fault_hinders_is_not_timed(story: Any) -> Asks:
     for t, phase in ((900, "inject"), (2000, "healed")):
         story.add("fault", t, id="slow", fault="toxic", phase=phase, nodes=[1])
         story.add("fault", t + 2000, id="f", fault="flood-produce", phase=phase, nodes=[1])
@@ -48,64 +51,70 @@ def test_what_a_fault_hinders_is_not_timed(story: Any, spark: Any) -> None:
         step(story, t, "requested", name)
         stop(story, t + 100, 1, name)
         step(story, t + 400, "gone", name)
-    figures = topic_deletion.check(story.history(spark)).arms[story.arm]
+    figures = (yield story).arms[story.arm]
     assert (figures["deletion"]["count"], figures["requested"]) == (1, 2)
 
 
-def test_gone_before_a_replica_stopped(story: Any, spark: Any) -> None:
+@judging(check)
+def test_gone_before_a_replica_stopped(story: Any) -> Asks:
     step(story, 1000, "requested")
     stop(story, 1100, 1)
     step(story, 1200, "gone")
     stop(story, 1300, 2)
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     assert outcome.counts == {"gone-before-stopped": 1}
     assert "node 2" in outcome.findings[0].says
 
 
-def test_clock_errors_are_no_finding(story: Any, spark: Any) -> None:
+@judging(check)
+def test_clock_errors_are_no_finding(story: Any) -> Asks:
     error_ns = 2_000_000
     step(story, 1000, "requested", error_ns=error_ns)
     stop(story, 999, 1, error_ns=error_ns)  # not before the request, but for the clocks
     step(story, 1200, "gone", error_ns=error_ns)
     stop(story, 1203, 2, error_ns=error_ns)
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     assert outcome.verdict()[0] is Verdict.VALID
     assert outcome.figures["topic_deletion"][0]["replicas"] == 2
 
 
-def test_a_namesake_is_another_deletion(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_namesake_is_another_deletion(story: Any) -> Asks:
     for t in (1000, 3000):
         step(story, t, "requested")
         stop(story, t + 100, 1)
         step(story, t + 200, "gone")
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     assert outcome.verdict()[0] is Verdict.VALID
     assert outcome.arms[story.arm]["deletion"]["count"] == 2
 
 
-def test_each_deletion_that_was_not_finished_is_named(story: Any, spark: Any) -> None:
+@judging(check)
+def test_each_deletion_that_was_not_finished_is_named(story: Any) -> Asks:
     step(story, 1000, "requested", "done")
     stop(story, 1200, 1, "done")
     step(story, 1500, "gone", "done")
     step(story, 2000, "requested")
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     verdict, reasons = outcome.verdict()
     assert verdict is Verdict.UNKNOWN
     assert [("deletion" in r, "not finished" in r) for r in reasons] == [(True, True)]
     assert outcome.arms[story.arm]["unfinished"] == 1
 
 
-def test_nothing_was_deleted(story: Any, spark: Any) -> None:
+@judging(check)
+def test_nothing_was_deleted(story: Any) -> Asks:
     story.add("phase", 1000, name="chaos", event="end")
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     verdict, reasons = outcome.verdict()
     assert verdict is Verdict.UNKNOWN
     assert reasons == [f"{story.arm}, trial 0: no topic was deleted"]
 
 
-def test_nothing_was_finished(story: Any, spark: Any) -> None:
+@judging(check)
+def test_nothing_was_finished(story: Any) -> Asks:
     step(story, 1000, "requested")
-    verdict, reasons = topic_deletion.check(story.history(spark)).verdict()
+    verdict, reasons = (yield story).verdict()
     assert verdict is Verdict.UNKNOWN
     assert "was not finished" in reasons[0]
 
@@ -123,9 +132,8 @@ def test_nothing_was_finished(story: Any, spark: Any) -> None:
         ("nobody saw who was assigned", 0),
     ],
 )
-def test_gone_without_a_replica_having_stopped(
-    story: Any, spark: Any, how: str, broken: int
-) -> None:
+@judging(check)
+def test_gone_without_a_replica_having_stopped(story: Any, how: str, broken: int) -> Asks:
     for zxid, (topic, replicas) in enumerate((("c", [1, 2]), ("d", [1, 2]))):
         fields = {"what": "topic", "topic": topic}
         if how != "nobody saw who was assigned":
@@ -145,7 +153,7 @@ def test_gone_without_a_replica_having_stopped(
         story.add("node_event", 2_150, node=2, event="kill")
     if "roles" in how:
         story.add("leader_change", 500, node=2, seq=7, role="leader", leader_epoch=0)
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     both = 2 if "roles" in how else 1
     assert outcome.counts == ({"gone-unstopped": both} if broken else {})
     unjudged = {"one never did, and had died": "ended", "one never tells": "tell of no stop"}
@@ -153,13 +161,14 @@ def test_gone_without_a_replica_having_stopped(
     assert unjudged.get(how, "") in " ".join(outcome.not_judged)
 
 
-def test_when_no_replica_tells_nothing_is_known(story: Any, spark: Any) -> None:
+@judging(check)
+def test_when_no_replica_tells_nothing_is_known(story: Any) -> Asks:
     step(story, 1000, "requested")
     step(story, 1200, "gone")
     for zxid, made in enumerate(("created", "removed")):
         story.add("zk_write", 1200, zxid=zxid, what="topic", topic="d", step=made, replicas=[1])
     story.add("leader_change", 500, node=1, seq=7, role="leader", leader_epoch=0)
-    outcome = topic_deletion.check(story.history(spark))
+    outcome = yield story
     (why,) = outcome.unknowns
     assert "no replica told that it put its log aside" in why
     assert not outcome.counts  # this system does not tell of stops at all
