@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.blocks import unlike
+from checkers.facts.deleted_records import deleted_to
 from checkers.facts.value_blocks import VALUE_BLOCK, Sources, alike_sorts, value_blocks
 
 if TYPE_CHECKING:
@@ -70,12 +71,15 @@ def final_leaders(history: History) -> dict[tuple[str, int, str, int], dict[str,
 
 
 def lawful_start(history: History, end: Mapping[str, Any]) -> int:
-    """Where the log of a ``log_end`` row may begin: at 0 unless retention may have moved it.
+    """Where the log of a ``log_end`` row may begin: at 0 unless retention may have moved it, or up
+    to where somebody told a broker to delete (`checkers.facts.deleted_records`).
 
-    Nobody here sends DeleteRecords, and no fault wipes a replica. A follower takes over its
-    leader's log start, so that none may begin later where the leader's cannot."""
+    No fault wipes a replica. A follower takes over its leader's log start, so that none may begin
+    later where the leader's cannot; it may begin earlier, for a leader may be gone before it told.
+    """
     expires = history.run.topic(end["arm"], end["trial"], end["topic"]).expires
-    return (end["log_start_offset"] or 0) if expires else 0
+    place = (end["arm"], end["trial"], end["topic"], end["partition"])
+    return max((end["log_start_offset"] or 0) if expires else 0, deleted_to(history, place))
 
 
 def leaders_table(history: History) -> DataFrame:

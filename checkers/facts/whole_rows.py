@@ -57,6 +57,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} believed_epoch asked_epoch leader_epoch offset", type=_OK),
     ),
+    "records_deleted": (
+        *(*_OPERATION, _need("node")),
+        _need(f"{_TP} offset low_watermark", type=_OK),
+    ),
     "metadata": (*_OPERATION, _need("node read"), _need("topic", type=_OK, partition=_THERE)),
     "probe": (*_OPERATION, _need("node planned_t api plane")),
     "control_send": (
@@ -125,7 +129,7 @@ _LIES: Final = (
 )
 WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
-    **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
+    **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end", "records_deleted")},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
@@ -171,7 +175,9 @@ LEAST: Final[Mapping[str, Mapping[str, int]]] = {
     "log_end": {"log_start_offset": 0},
     "truncation": {"to_offset": 0},
 }
-_UNHURT: Final = frozenset({"produce", "commit", "committed", "listed_offset", "epoch_end"})
+_UNHURT: Final = frozenset(
+    {"produce", "commit", "committed", "listed_offset", "epoch_end", "records_deleted"}
+)
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""
 
 

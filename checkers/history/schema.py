@@ -147,6 +147,17 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "records_deleted",
+        "What one broker (`node`) answered when it was told to let a partition's log begin at "
+        "`offset` (DeleteRecords); `info`: it may do so all the same.",
+        {
+            **_OP,
+            **_TP,
+            "offset": "int64",
+            "low_watermark": "int64",  # told: below it no live replica can be read any more
+        },
+    ),
+    Kind(
         "metadata",
         "What one broker answered about one partition in one Metadata read; about a topic that was "
         "asked for and that it does not know (`error`), or does not name (`failure`): one row "

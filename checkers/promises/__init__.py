@@ -24,6 +24,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     records              is in the log what was sent, as often as it may be?
     polls                is a consumer given every record, once, in order?
     offsets              are its log's beginning, end and leader epochs told as they are?
+    log-starts           does a log begin where it was told to, and stay so?
     groups               does a consumer group go on where it was?
 
 Importing this package is cheap: Spark comes with the modules.
@@ -59,6 +60,7 @@ NAMES: Final = (
     "records",
     "polls",
     "offsets",
+    "log-starts",
     "groups",
 )
 """The file of a promise is its name with underscores."""

@@ -14,7 +14,8 @@ And sooner: ``dead-elected``, a broker was elected whose registration had been g
 by a controller that was in office all the while; ``dead-named`` and ``dead-not-offline``, a client
 was told of it as if it were there (`checkers.promises.still_named`). Who lives and gets nothing is
 dropped by its leader: ``lagging-in-sync``, `checkers.promises.lagging`; and nobody waits for who is
-out of sync: ``held-up``, `checkers.promises.held_up`.
+out of sync: ``held-up``, `checkers.promises.held_up`; nor at who leads no more: ``left-waiting``,
+`checkers.promises.left_waiting`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
@@ -43,6 +44,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.held_up import OFFERED, held_up
 from checkers.promises.lagging import HELD, lagging
+from checkers.promises.left_waiting import WAITED, left_waiting
 from checkers.promises.still_named import NAMED, OFFLINE, still_named
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ def check(history: History) -> Outcome:
         for finding in _judge(history, outcome, trial, rows):
             outcome.add(finding)
     told = still_named(history, outcome, _absences(history), partial(_besides, history))
-    for finding in (*told, *lagging(history, outcome), *held_up(history, outcome)):
+    kept = (*held_up(history, outcome), *left_waiting(history, outcome))
+    for finding in (*told, *lagging(history, outcome), *kept):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
@@ -321,6 +324,7 @@ PROMISE: Final = Promise(
         "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
         "held-up": "acks=all does not wait for who is out of sync.",
+        "left-waiting": "Who waits at a leader that leads no more is told so at once.",
     },
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
@@ -329,6 +333,7 @@ PROMISE: Final = Promise(
         OFFLINE: "of brokers that no fault named, by readers that write that down",
         HELD: "than replica.lag.time.max.ms, by the harness",
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
+        WAITED: "sent by producers that name one partition and one broker",
     },
     unknown_when=("who was gone is still named when the load ends, too early to tell",),
     blind=(

@@ -20,7 +20,8 @@ Violations:
 - ``epoch-ends-otherwise``: told another end of a leader epoch than the log has: where its first
   record of a later epoch is; or, with the end, another epoch than the newest up to the one that was
   asked for;
-- ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320).
+- ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320);
+- ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own.
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -101,6 +102,11 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
             F.col("log_start"),
         ),
         _begins_later(told, log),
+        _broken(
+            "unheard-epoch-served",
+            latest.where("leader_epoch >= 0 and leader_epoch < believed_epoch"),
+            F.col("believed_epoch"),
+        ),
         _broken(
             "fence-ignored",
             latest.where("believed_epoch >= 0 and leader_epoch > believed_epoch"),
@@ -265,6 +271,8 @@ _SAYS: Final = {
     "begins-in-another-epoch": "{told} as its beginning, in a leader epoch later than "
     "{known}, that of the record there",
     "fence-ignored": "{told} as its end to one who believed in leader epoch {known}, of the past",
+    "unheard-epoch-served": "{told} as its end to one who believed in leader epoch {known}, of "
+    "which it had not heard",
     "end-too-early": "{told} as its end, although {known} had been acknowledged with acks=all",
     "end-never-committed": "{told} as its end; what is before that in the final log (which ends at "
     "{known}) is of a later leader epoch, or was appended after that, or is nothing",
@@ -291,13 +299,14 @@ PROMISE: Final = Promise(
         "time-missed": "Who has a record at or after a time tells of one.",
         "epoch-ends-otherwise": "A leader epoch ends where the first record of a later one is.",
         "fence-ignored": "Who believes in a leader epoch of the past is refused.",
+        "unheard-epoch-served": "Who knows of a later leader epoch than its broker is refused.",
     },
     evidence={
         ANSWERS: "by leaders: beginnings, ends, and records by time",
         ENDS: "by leaders of whose own leader epoch the final log has a record",
     },
     blind=(
-        "who knows of a later leader epoch than its broker",
+        "fetches by who knows of a later leader epoch than its broker",
         "the record of the highest timestamp, and the end for followers",
         "ends of leader epochs of logs that retention may shorten",
     ),

@@ -256,6 +256,27 @@ def joint_producer(topic: str, partitions: int) -> Role:
     return Role(role="joint-producer", process="joint-producer", params=params)
 
 
+def shortened(
+    topic: str, partitions: int, *, per_s: float = 12.0, first_value: int = 6_000_000_000
+) -> list[Role]:
+    """A topic whose oldest records are deleted all the while (DeleteRecords), and who writes to it:
+    so much a second to each partition."""
+    topics = {topic: partitions}
+    return [
+        Role(
+            role="joint-producer",
+            process=f"producer-{topic}",
+            params={
+                "topics": topics,
+                "acks": -1,
+                "rate_per_s": per_s,
+                "first_value": first_value,
+            },
+        ),
+        Role(role="record-deleter", process="record-deleter", params={"topics": topics}),
+    ]
+
+
 def tail_reader(topic: str, partitions: int, *, late_ms: int = 3000) -> Role:
     """A consumer that comes when the load has long begun, and starts at the end."""
     return Role(

@@ -3,7 +3,8 @@
 Every way to go is drawn from the seed: controlled shutdown, kill -9, SIGSTOP past the session (a
 zombie broker that comes back with an old broker epoch), against producers with acks=all and
 min.insync.replicas=2 (one of them idempotent), producers with acks=1, and a consumer that must
-never see what is lost later.
+never see what is lost later. Of another topic the oldest records are deleted all the while: what
+was deleted must not come back with a broker that was away.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from harness.scenarios.base import (
     idempotent_load,
     joint_producer,
     offset_reader,
+    shortened,
     spread,
 )
 from harness.settings import Profile
@@ -30,14 +32,20 @@ from harness.sut.protocol import Planes
 
 TOPIC = "kept"
 PARTITIONS = 6
+SHORTENED = "shortened"
 STEP_MS = 2500
 LAG_MS = 400
+RESENT_MS = 500
+"""So long a leader lives on to which producers send again what its followers have not got."""
 SESSION_TIMEOUT_MS = 2000
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+    return [
+        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
+        Topic(name=SHORTENED, assignment=spread(3, stage.nodes, 3), configs=CONFIGS),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
@@ -67,6 +75,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             params={"topics": [TOPIC]},
         ),
         offset_reader(TOPIC, PARTITIONS),
+        *shortened(SHORTENED, 3),
     ]
 
 
@@ -92,10 +101,12 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 id=f"{way}-{len(entries)}",
                 fault=way,
                 at_ms=at_ms if lagged else at_ms + LAG_MS,
-                duration_ms=down_ms + (LAG_MS if lagged else 0),
+                duration_ms=down_ms + (LAG_MS + RESENT_MS if lagged else 0),
                 # Its followers get nothing more until it dies: what it has beyond them is what
                 # truncation is for, and what an acknowledgement before replication would lose.
-                params={"partition": partition} if lagged else {"target": f"leader:{partition}"},
+                params={"partition": partition, "resent": True, "longer_ms": RESENT_MS}
+                if lagged
+                else {"target": f"leader:{partition}"},
             )
         )
         at_ms += STEP_MS
@@ -119,6 +130,7 @@ BROKER_RESTART = Scenario(
         "truncation-loss",
         "polls",
         "offsets",
+        "log-starts",
         "stale-metadata",
         "fencing",
         "controller-latency",

@@ -41,6 +41,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 3
 REJOIN_MS = (3500, 5500)
 """How long each member stays before it leaves and joins anew."""
+GATHER_MS = 100
+"""One commits what it is given at once; the other what it was given of all of its partitions."""
 GONE_MS = 2000
 GONE_SESSION_MS = 1500
 """Of the one that is gone: all others wait for so long."""
@@ -81,7 +83,12 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(
             role="group-consumer",
             process=f"member-{number}",
-            params={"group": GROUP, "topics": topics, "rejoin_ms": rejoin_ms},
+            params={
+                "group": GROUP,
+                "topics": topics,
+                "rejoin_ms": rejoin_ms,
+                "gather_ms": GATHER_MS * (number - 1),
+            },
         )
         for number, rejoin_ms in enumerate(REJOIN_MS, start=1)
     ]

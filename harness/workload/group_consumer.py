@@ -36,13 +36,16 @@ _INSTANCE_ID: Final = "group.instance.id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``topics``: partitions by topic. ``client``: librdkafka settings on top."""
+    """``topics``: partitions by topic. ``client``: librdkafka settings on top. ``gather_ms``: for
+    so long each poll goes on after its first record, so that what it gives, and what is committed
+    after it, is of several partitions."""
 
     group: str
     topics: dict[str, int]
     rejoin_ms: int | None = None
     gone_ms: int | None = None
     poll_ms: int = 200
+    gather_ms: int = 0
     max_records: int = 200
     session_timeout_ms: int = 6_000
     client: dict[str, str] = field(default_factory=dict)
@@ -138,7 +141,8 @@ class GroupConsumer:
         while not life.over and (end is None or time.monotonic() < end):
             invoke_t = time.monotonic_ns()
             first = client.poll(self._params.poll_ms / 1000)
-            rest = [] if first is None else client.consume(self._params.max_records, 0)
+            gather_s = self._params.gather_ms / 1000
+            rest = [] if first is None else client.consume(self._params.max_records, gather_s)
             messages = [] if first is None else [first, *rest]
             record_poll(recorder, self._polls, invoke_t, messages)
             self._polls += 1

@@ -9,7 +9,8 @@ lead says so, and that is a failed operation like any other.
 
 Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
 asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
-by somebody who believes in the epoch before: it must be refused (KIP-320).
+by somebody who believes in the epoch before, or in one that nobody has heard of yet: it must be
+refused (KIP-320).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _STRIDE: Final = 17
 """Now a late one, now an early one."""
 _QUESTIONS: Final = (
     *("latest", "epochs", "time", "again", "earliest"),
-    *("latest", "epochs", "late", "again", "fenced"),
+    *("latest", "epochs", "late", "again", "fenced", "ahead"),
 )
 
 
@@ -114,6 +115,11 @@ class OffsetReader(AskEach):
                     tp: {"believed_epoch": newest[tp] - 1, "asked_ms": LATEST}
                     for tp in self._partitions
                     if newest.get(tp, 0) > 0
+                }
+            case "ahead":
+                return {
+                    tp: {"believed_epoch": epoch + 1, "asked_ms": LATEST}
+                    for tp, epoch in newest.items()
                 }
             case "again":
                 back = self._asked * _STRIDE

@@ -45,6 +45,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import offset_reader
 
         return offset_reader.OffsetReader(spec, spec.read_params(offset_reader.Params)).run
+    if spec.role == "record-deleter":
+        from harness.workload import record_deleter
+
+        return record_deleter.RecordDeleter(spec, spec.read_params(record_deleter.Params)).run
     if spec.role == "prober":
         from harness.workload import prober
 

@@ -27,6 +27,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["topics"] = {topic: [] for topic in params["topics"]}
         if (params.get("client") or {}).get("auto.offset.reset", "earliest") == "earliest":
             record["begins"] = "start"
+    elif spec.role == "record-deleter":
+        record["topics"] = {topic: [] for topic in params["topics"]}
     elif spec.role in ("producer", "joint-producer", "consumer"):
         record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
         if spec.role == "consumer":

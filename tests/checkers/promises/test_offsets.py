@@ -120,6 +120,10 @@ STORIES = {
     "epoch-ends-otherwise:of none before": lambda s: end_of(s, 3000, 0, 0),
     "epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(s, 3000, 2, 6, believed=4),
     "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),
+    "unheard-epoch-served": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=4),
+    "unheard-epoch-served:refused": lambda s: told(
+        s, 3000, -1, epoch=-1, believed_epoch=4, type="fail", error=75
+    ),
     "fence-ignored:the newest": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=3),
     "fence-ignored:refused": lambda s: told(
         s, 3000, -1, epoch=-1, believed_epoch=2, type="fail", error=74

@@ -44,6 +44,7 @@ class MiniCluster:
         self.ack_timeouts: set[int] = set()
         self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
         self.silent: set[int] = set()
+        self.unanswered: set[int] = set()  # APIs
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
         self.brokers = {node: MiniBroker(self, node) for node in (1, 2)}
@@ -78,9 +79,9 @@ class MiniHandler(socketserver.BaseRequestHandler):
             while True:
                 (size,) = struct.unpack(">i", self._exactly(4))
                 frame = self._exactly(size)
-                while self.server.node in self.server.cluster.silent:
+                header, cluster = parse_header(frame), self.server.cluster
+                while self.server.node in cluster.silent or header.api_key in cluster.unanswered:
                     time.sleep(0.01)
-                header = parse_header(frame)
                 answer = self._answer(header, parse_body(header, frame))
                 self.request.sendall(
                     encode_response(
@@ -148,6 +149,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 return self._kept(request)
             if header.api_key == ApiKey.LIST_OFFSETS:
                 return {"topics": [self._listed(topic) for topic in request.topics]}
+            if header.api_key == ApiKey.DELETE_RECORDS:
+                return {"topics": [self._deleted(topic) for topic in request.topics]}
             if header.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
                 return {"topics": [self._epoch_ends(topic) for topic in request.topics]}
             cluster.control.append((node, request))
@@ -205,6 +208,22 @@ class MiniHandler(socketserver.BaseRequestHandler):
             )
         return {"name": topic.name, "partitions": rows}
 
+    def _deleted(self, topic: Any) -> dict[str, Any]:
+        """Partition 1 waits for a replica in vain."""
+        rows = []
+        for asked in topic.partitions:
+            error = 6 if self.server.node != self.server.cluster.leader else 0
+            error = error or (1 if asked.offset > 100 else 7 * int(asked.partition_index == 1))
+            low = -1 if error else asked.offset
+            rows.append(
+                {
+                    "partition_index": asked.partition_index,
+                    "low_watermark": low,
+                    "error_code": error,
+                }
+            )
+        return {"name": topic.name, "partitions": rows}
+
     def _epoch_ends(self, topic: Any) -> dict[str, Any]:
         """Each leader epoch has ten records."""
         rows = [
@@ -222,6 +241,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
         cluster, believed = self.server.cluster, int(asked.current_leader_epoch)
         if self.server.node != cluster.leader:
             return 6
+        if believed > cluster.leader_epoch:
+            return 75
         return 74 if 0 <= believed < cluster.leader_epoch else 0
 
     def _produce(self, request: Any) -> dict[str, Any]:

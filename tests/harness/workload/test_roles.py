@@ -24,6 +24,7 @@ from harness.workload import WorkloadError, WorkloadSpec, launch
 from harness.workload.control_messages import leader_and_isr, update_metadata
 from harness.workload.group_stranger import NOBODY
 from harness.workload.zk_state import Snapshot
+from nodes.wire.apis import ApiKey
 from nodes.wire.codec import parse_body, parse_header
 
 pytestmark = pytest.mark.processes
@@ -264,7 +265,8 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
         found = done(rows(plan.output))
         asked = {row.get("asked_ms") for row in found if row["node"] == 1}
         ends = {row.get("asked_epoch") for row in found}
-        return len(asked) > 4 and {1, 2, 3} <= ends and any(r.get("error") == 74 for r in found)
+        refused = {row.get("error") for row in found}
+        return len(asked) > 4 and {1, 2, 3} <= ends and {74, 75} <= refused
 
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
@@ -298,6 +300,55 @@ def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(
         mini.silent.clear()
     lost = [row for row in done(sound(rows(plan.output))) if row.get("failure")]
     assert {(row["node"], row["type"], row.get("topic")) for row in lost} == {(1, "info", None)}
+
+
+# ---- who deletes records -------------------------------------------------------------------------
+
+
+def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("record-deleter", topics={"t": 2}, rate_per_s=100, kept=30)
+
+    def seen() -> set[tuple[Any, ...]]:
+        return {
+            (r["node"], r.get("partition"), r["type"], r.get("error"), r.get("offset"))
+            for r in done(rows(plan.output))
+            if r["f"] == "records_deleted"
+        }
+
+    wanted = {
+        *((1, 0, "ok", 0, 70), (1, 1, "info", 7, 70)),
+        *((1, 0, "fail", 1, 1_000_100), (2, 0, "fail", 6, 70)),
+    }
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: wanted <= seen())
+        mini.silent.add(1)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    told = {(r["node"], r.get("asked_ms"), r["offset"]) for r in found if r["type"] == "ok"}
+    assert {(1, -1, 100), (1, -2, 0), (1, None, 70)} <= told
+    low = {r["low_watermark"] for r in found if r["f"] == "records_deleted" and r["type"] == "ok"}
+    assert low == {70}
+
+
+def test_a_deletion_that_nobody_answers_may_have_been_done(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.unanswered.add(ApiKey.DELETE_RECORDS)
+    plan = spec("record-deleter", topics={"t": 2}, rate_per_s=100, timeout_ms=300)
+
+    def lost() -> set[int]:
+        found = [r for r in done(rows(plan.output)) if r.get("failure") == "timeout"]
+        return {r["partition"] for r in found if r["f"] == "records_deleted"}
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: lost() == {0, 1})
+        mini.unanswered.clear()
+        workload.stop()
+    sound(rows(plan.output))
 
 
 # ---- the stranger to a group ---------------------------------------------------------------------

@@ -1,0 +1,31 @@
+"""Up to where somebody told brokers to delete a partition's records (DeleteRecords, KIP-107).
+
+Records below may be gone, whatever the answer was, unless it was a refusal: who was answered
+REQUEST_TIMED_OUT, or nothing, may have been obeyed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from checkers.facts.leadership import TP, Key
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+
+def deleted_to(history: History, partition: Key) -> int:
+    """The highest offset that it was told to begin at, and did not refuse; 0 if nobody told it."""
+
+    def make() -> dict[Key, int]:
+        if not history.has("records_deleted"):
+            return {}
+        told = history.frame("records_deleted").where("type != 'fail' and offset is not null")
+        highest = told.groupBy(*TP).agg({"offset": "max"}).toArrow().to_pylist()
+        return {
+            (row["arm"], row["trial"], row["topic"], row["partition"]): row["max(offset)"]
+            for row in highest
+        }
+
+    known: dict[Key, int] = history.memo("records deleted", make)
+    return known.get(partition, 0)

@@ -1,0 +1,296 @@
+"""Log starts: does a log begin where it was told to, and stay so?
+
+Guarantee (KIP-107): who has records deleted (DeleteRecords) is answered with a low watermark when
+no live replica can be read below it any more. From then on whoever leads tells no earlier
+beginning, and nothing above what was asked for is touched.
+
+Violations:
+- ``deleted-too-little``: a deletion was answered with a lower low watermark than it had asked for;
+- ``deleted-uncommitted``: a deletion was done beyond what was committed: beyond the end of the
+  final log, or beyond an end that the same broker told later;
+- ``start-went-back``: an earlier beginning was told than a low watermark answered before;
+- ``start-left-behind``: in the end the log of a replica that is in sync begins before a low
+  watermark that was answered before the last fault was healed;
+- ``never-deleted``: when all faults were healed and all replicas in sync, no deletion in a
+  partition was answered with success, and several timed out.
+
+What begins too late is another promise's (`checkers.promises.truncation_loss`: log-start-moved;
+`checkers.promises.offsets`: begins-otherwise).
+
+Lawful, and looks similar: a leader moves its own start at once, and tells so, before its followers
+have heard of it: only an answer counts. Starts are written to disk once a minute
+(``log.flush.start.offset.checkpoint.interval.ms``): a broker that was killed and leads again
+without having followed anybody begins earlier. A replica that was not registered need not have
+deleted anything when the answer came; it is in sync again with its first fetch, and hears of the
+start only with the answer to that: who leads soon after it came back is not judged, nor is anybody
+after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import leaders_table
+from checkers.facts.after_healing import AfterHealing
+from checkers.facts.clients import healed_trials
+from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.replicas import last_isrs
+from checkers.facts.timeline import FOREVER
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.tally import Sort, add, tally
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.history.frames import History
+
+Row = Mapping[str, Any]
+ANSWERED: Final = "deletions of records answered"
+TOLD: Final = "beginnings of logs told"
+KEPT: Final = "replicas that began later in the end"
+_EARLIEST: Final = -2
+_LATEST: Final = -1
+_TIMED_OUT: Final = 7
+_BACK_NS: Final = 3_000_000_000
+"""Who has been back for so long has heard of its leader's start."""
+_SETTLED_NS: Final = 2_000_000_000
+_TRIES: Final = 3
+"""So many that timed out are no accident."""
+_UNTIL: Final = "arm string, trial int, topic string, partition int, _until bigint"
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    if not history.has("records_deleted"):
+        return outcome
+    answered = history.frame("records_deleted").where("topic is not null")
+    sums = answered.groupBy(*TP).agg(
+        F.count(F.when(F.col("type") == "ok", 1)).alias("ok"),
+        F.count("error").alias("said"),
+    )
+    partitions = {key_of(row): row for row in sums.toArrow().to_pylist()}
+    until = {key: _unjudged_from(history, key) for key in partitions}
+    for (arm, trial, *_), row in partitions.items():
+        outcome.saw(arm, trial, ANSWERED, row["ok"])
+        if not row["said"]:
+            outcome.unjudged(arm, "deletions of records, which no broker answered")
+    done = history.keep(
+        "records deleted and answered", lambda: answered.where("type = 'ok' and low_watermark >= 0")
+    )
+    told = history.frame("listed_offset").where("type = 'ok' and topic is not null and offset >= 0")
+    told = told.join(F.broadcast(sums.select(*TP)), TP)
+    told = history.keep("told of logs that are shortened", lambda: told)
+    begun = told.where(f"asked_ms = {_EARLIEST}")
+    for row in begun.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], TOLD, row["count"])
+    table = [
+        {**dict(zip(TP, key, strict=True)), "_until": until_t} for key, until_t in until.items()
+    ]
+    judged = begun.join(F.broadcast(history.table(table, _UNTIL)), TP).where("t < _until")
+    little = done.where("low_watermark < offset").withColumn("_known", F.col("offset"))
+    broken = _broken("deleted-too-little", little)
+    broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, told, done)))
+    back = _after(judged, done, TP).where("offset < _known")
+    broken = broken.unionByName(_broken("start-went-back", back))
+    add(outcome, tally(broken, None, _sort), _told_finding)
+    for finding in _left_behind(history, outcome, done, until):
+        outcome.add(finding)
+    for finding in _never(history, answered):
+        outcome.add(finding)
+    return outcome
+
+
+# -- what was told --------------------------------------------------------------------------------
+
+
+def _after(told: DataFrame, done: DataFrame, by: list[str]) -> DataFrame:
+    """``told`` with ``_known``: the highest low watermark answered before it was asked."""
+    asked = told.withColumn("_at", F.col("invoke_t")).withColumn("_low", F.lit(None).cast("long"))
+    answers = done.select(*by, F.col("t").alias("_at"), F.col("low_watermark").alias("_low"))
+    rows = asked.unionByName(answers, allowMissingColumns=True)
+    order = Window.partitionBy(*by).orderBy("_at", F.col("_low").isNotNull())
+    known = F.max("_low").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    return rows.withColumn("_known", known).where("_low is null and _known is not null")
+
+
+def _uncommitted(history: History, told: DataFrame, done: DataFrame) -> DataFrame:
+    """Against the final log, and against ends that the same broker told later: ends of others may
+    be those of leaders of the past."""
+    ends = F.broadcast(leaders_table(history).select(*TP, "log_end"))
+    beyond = done.join(ends, TP).where("low_watermark > log_end")
+    beyond = beyond.select(*TP, "node", "t", "offset", F.col("log_end").alias("_known"))
+    latest = _after(told.where(f"asked_ms = {_LATEST}"), done, [*TP, "node"])
+    deleted, end = F.col("_known").alias("offset"), F.col("offset").alias("_known")
+    later = latest.where("offset < _known").select(*TP, "node", "t", deleted, end)
+    return beyond.unionByName(later)
+
+
+def _broken(rule: str, rows: DataFrame) -> DataFrame:
+    """``_known``: what the offset contradicts."""
+    known = F.col("_known").cast("long").alias("known")
+    return rows.select(*TP, "node", "t", "offset", known, F.lit(rule).alias("rule"))
+
+
+def _sort(row: Row) -> Sort:
+    return Sort((), (row["t"],), row["rule"])
+
+
+def _told_finding(rule: str, row: Row) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    place = f"{row['topic']}-{row['partition']}"
+    says = {
+        "deleted-too-little": "broker {node} answered that it had deleted {place} up to offset "
+        "{known}, and its low watermark is below that",
+        "deleted-uncommitted": "broker {node} deleted {place} up to offset {offset}; no more than "
+        "{known} was committed",
+        "start-went-back": "broker {node} told offset {offset} as the beginning of {place}, "
+        "although a low watermark of {known} had been answered before",
+    }[rule].format(place=place, **{k: row[k] for k in ("node", "offset", "known")})
+    answer = Pick("records_deleted", {**at, "type": "ok"}, to_t=row["t"], last=True, rows=1)
+    told = Pick("listed_offset", {**at, "node": row["node"], "t": row["t"]}, rows=1)
+    return Finding(rule, says, row["arm"], row["trial"], (answer, told, Pick("log_end", at)))
+
+
+# -- who may begin earlier ------------------------------------------------------------------------
+
+
+def _unjudged_from(history: History, key: Key) -> int:
+    """From when on (ns) the partition's beginning may lawfully be an earlier one."""
+    found = FOREVER
+    followed: dict[int, int] = {}
+    for row in history.rows("leader_change"):
+        if key_of(row) != key:
+            continue
+        node, t = row["node"], row["t"]
+        if row["role"] == "follower":
+            followed[node] = t
+            continue
+        ended, back = _came_back(history, (*key[:2], node), t)
+        if t - back < _BACK_NS or (ended and followed.get(node, -1) < back):
+            found = min(found, t)
+    return found
+
+
+def _came_back(history: History, node: tuple[str, int, int], t: int) -> tuple[bool, int]:
+    """Whether the node's life before the one at ``t`` was ended without its knowing, and when it
+    last was begun or went on (`-FOREVER`: as the trial began)."""
+    killed, back, lives = False, -FOREVER, 0
+    for row in history.rows("node_event"):
+        if (row["arm"], row["trial"], row["node"]) != node or row["t"] > t:
+            continue
+        if row["event"] == "start":
+            lives += 1
+            back = row["t"] if lives > 1 else back
+        elif row["event"] == "resume":
+            back = row["t"]
+        elif row["event"] in ("kill", "exited"):
+            killed = True
+        elif row["event"] == "stopped":
+            killed = False
+    return killed, back
+
+
+# -- in the end -----------------------------------------------------------------------------------
+
+
+def _left_behind(
+    history: History, outcome: Outcome, done: DataFrame, until: Mapping[Key, int]
+) -> Iterator[Finding]:
+    healed = healed_trials(history)
+    since = {key: of.since_t for key, of in healed.items() if isinstance(of, AfterHealing)}
+    table = [{"arm": arm, "trial": trial, "_since": t} for (arm, trial), t in since.items()]
+    if not table:
+        return
+    times = F.broadcast(history.table(table, "arm string, trial int, _since bigint"))
+    low = done.join(times, ["arm", "trial"]).where("t < _since")
+    low = low.groupBy(*TP).agg(F.max("low_watermark").alias("low"))
+    owed = {key_of(row): row["low"] for row in low.toArrow().to_pylist() if row["low"] > 0}
+    in_sync = last_isrs(history)
+    for row in history.rows("log_end"):
+        key = key_of(row)
+        if key not in owed or row["error"] is not None or until[key] != FOREVER:
+            continue
+        if row["node"] not in in_sync.get(key, ()):
+            continue
+        outcome.saw(*key[:2], KEPT)
+        if (row["log_start_offset"] or 0) < owed[key]:
+            at = {"topic": row["topic"], "partition": row["partition"]}
+            yield Finding(
+                "start-left-behind",
+                f"the log of {row['topic']}-{row['partition']} on node {row['node']} begins at "
+                f"offset {row['log_start_offset']} in the end; a low watermark of {owed[key]} was "
+                "answered long before",
+                *key[:2],
+                (
+                    Pick("records_deleted", {**at, "low_watermark": owed[key]}, rows=1),
+                    Pick("log_end", at),
+                ),
+            )
+
+
+def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
+    trials = {key: of for key, of in healed_trials(history).items() if isinstance(of, AfterHealing)}
+    table = [
+        {"arm": arm, "trial": trial, "_since": of.since_t + _SETTLED_NS}
+        for (arm, trial), of in trials.items()
+    ]
+    if not table:
+        return
+    times = F.broadcast(history.table(table, "arm string, trial int, _since bigint"))
+    late = answered.join(times, ["arm", "trial"]).where("invoke_t >= _since").groupBy(*TP)
+    sums = late.agg(
+        F.count(F.when(F.col("type") == "ok", 1)).alias("ok"),
+        F.count(F.when(F.col("error") == _TIMED_OUT, 1)).alias("late"),
+        F.min("_since").alias("since"),
+    )
+    for row in sums.where(f"ok = 0 and late >= {_TRIES}").orderBy(*TP).toArrow().to_pylist():
+        of = trials[row["arm"], row["trial"]]
+        state = of.partitions.get((row["topic"], row["partition"]))
+        replicas = set(state["replicas"] or ()) if state is not None else set()
+        if state is None or set(state["isr"] or ()) != replicas:
+            continue
+        if of.cannot_serve(replicas) is not None or of.left_down(replicas):
+            continue
+        at = {"topic": row["topic"], "partition": row["partition"]}
+        yield Finding(
+            "never-deleted",
+            f"{row['late']} deletions of records of {row['topic']}-{row['partition']} timed out "
+            "and none was done after all faults were healed, with all replicas in sync",
+            *(row["arm"], row["trial"]),
+            (
+                Pick("records_deleted", {**at, "error": _TIMED_OUT}, from_t=row["since"], rows=3),
+                Pick("log_end", at),
+            ),
+        )
+
+
+PROMISE: Final = Promise(
+    name="log-starts",
+    says="A log begins where it was told to, on every replica, and stays so.",
+    source="KIP-107; Kafka's ReplicaManager.deleteRecords, DelayedDeleteRecords and "
+    "UnifiedLog.maybeIncrementLogStartOffset",
+    rules={
+        "deleted-too-little": "A deletion that succeeded has deleted all that it was asked for.",
+        "deleted-uncommitted": "Nothing is deleted that is not committed.",
+        "start-went-back": "Below an answered low watermark no leader can be read any more.",
+        "start-left-behind": "Every replica's log begins where the deletion's answer said.",
+        "never-deleted": "A deletion is done once all replicas can do it.",
+    },
+    evidence={
+        ANSWERED: "with success",
+        TOLD: "by leaders of partitions whose records are deleted",
+        KEPT: "held against low watermarks that had been answered before healing",
+    },
+    blind=(
+        "partitions led by who was killed and followed nobody since, or came back a moment before: "
+        "starts are written to disk once a minute",
+        "what a fetch below the log's start is answered",
+    ),
+    check=check,
+)

@@ -1,0 +1,180 @@
+"""Who lets logs begin later: every broker told, on a clock, to delete a partition's oldest records
+(DeleteRecords, KIP-107), and asked where the log begins.
+
+Each broker is asked by itself, in turn: where its logs end and begin (ListOffsets, `listed_offset`
+rows), and to delete all but the newest ``kept`` records before the end that any broker has told
+(`records_deleted` rows). Who leads a partition does it, and answers when every live replica has
+done it too; who does not lead it says so, and that is a failed operation like any other. Now and
+then a broker is told to delete far beyond the end, what nobody has written: it must refuse.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.workload.asking import AskEach
+from harness.workload.links import Channel
+from harness.workload.offset_reader import EARLIEST, LATEST, LIST_VERSION
+from harness.workload.spec import WorkloadSpec
+from nodes.wire.apis import ApiKey, request_class
+from nodes.wire.codec import WireError, build, decode_response, encode_request
+
+DELETE_VERSION: Final = 1
+BEYOND: Final = 1_000_000
+"""So far beyond the end nobody writes."""
+_QUESTIONS: Final = (
+    *("latest", "delete", "earliest", "earliest"),
+    *("latest", "delete", "earliest", "beyond"),
+)
+_INDEFINITE: Final = frozenset({-1, 7, 13, 56})
+"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR: the log may
+begin later all the same."""
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topics``: partitions by topic; ``rate_per_s``: questions a second to each broker;
+    ``wait_ms``: how long a broker is to wait for the replicas."""
+
+    topics: dict[str, int]
+    rate_per_s: float = 10.0
+    kept: int = 20
+    wait_ms: int = 1_500
+    timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        if not self.topics:
+            raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
+        if self.rate_per_s <= 0 or self.kept < 1:
+            raise ValueError("fields rate_per_s, kept; allowed: above 0, at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """In flight: its kind of row, and what it says of each partition."""
+
+    op: int
+    invoke_t: int
+    kind: str
+    fields: dict[Place, dict[str, int]]
+
+
+class RecordDeleter(AskEach):
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        super().__init__(spec, params)
+        self._params = params
+        self._places = [(t, p) for t, count in params.topics.items() for p in range(count)]
+        self._ends: dict[Place, int] = {}
+        """The greatest that anybody told."""
+        self._ops = 0
+        self._turn: dict[int, int] = {}
+
+    def ask(self, channel: Channel) -> None:
+        turn = self._turn[channel.node] = self._turn.get(channel.node, -1) + 1
+        question = _QUESTIONS[turn % len(_QUESTIONS)]
+        kind, fields = self._fields(question)
+        if not fields:
+            return
+        asked = Asked(self._ops, time.monotonic_ns(), kind, fields)
+        self._ops += 1
+        self.recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
+        self._links.send(channel, self._frame(asked), asked)
+
+    def _fields(self, question: str) -> tuple[str, dict[Place, dict[str, int]]]:
+        """The kind of row, and what to ask of each partition."""
+        if question in ("latest", "earliest"):
+            asked = {"believed_epoch": -1, "asked_ms": LATEST if question == "latest" else EARLIEST}
+            return "listed_offset", {place: dict(asked) for place in self._places}
+        if question == "beyond":
+            ends = {place: end + BEYOND for place, end in self._ends.items()}
+        else:
+            kept = self._params.kept
+            ends = {place: end - kept for place, end in self._ends.items() if end > kept}
+        return "records_deleted", {place: {"offset": end} for place, end in ends.items()}
+
+    def _frame(self, asked: Asked) -> bytes:
+        topics: dict[str, list[dict[str, int]]] = {}
+        deletes = asked.kind == "records_deleted"
+        for (topic, partition), fields in asked.fields.items():
+            row = {"partition_index": partition}
+            if deletes:
+                row |= fields
+            else:
+                row |= {"timestamp": fields["asked_ms"], "current_leader_epoch": -1}
+            topics.setdefault(topic, []).append(row)
+        rows = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+        if deletes:
+            request = request_class(ApiKey.DELETE_RECORDS, DELETE_VERSION)
+            entity = build(request, topics=rows, timeout=self._params.wait_ms)
+        else:
+            request = request_class(ApiKey.LIST_OFFSETS, LIST_VERSION)
+            entity = build(request, replica_id=-1, isolation_level=0, topics=rows)
+        return encode_request(entity, 0, self._spec.process)
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    def answered(self, channel: Channel, payload: bytes, t: int) -> None:
+        asked: Asked = channel.tag
+        deletes = asked.kind == "records_deleted"
+        api = (ApiKey.DELETE_RECORDS, DELETE_VERSION) if deletes else _LISTS
+        try:
+            _, answer = decode_response(*api, payload)
+        except WireError as problem:
+            self._end(channel, t, str(problem))
+            return
+        told = {
+            (str(topic.name), int(one.partition_index)): one
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+        for place, fields in asked.fields.items():
+            one = told.get(place)
+            if one is None:
+                self._row(channel, asked, place, "info", t, failure="not told", **fields)
+                continue
+            error = int(one.error_code)
+            outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
+            if deletes:
+                found = {"low_watermark": int(one.low_watermark)}
+            else:
+                outcome = "fail" if error else "ok"
+                found = self._listed(place, fields, one, error)
+            self._row(channel, asked, place, outcome, t, error=error, **fields, **found)
+
+    def _listed(self, place: Place, fields: dict[str, int], one: Any, error: int) -> dict[str, int]:
+        offset = int(one.offset)
+        if not error and fields["asked_ms"] == LATEST:
+            self._ends[place] = max(offset, self._ends.get(place, -1))
+        return {
+            "offset": offset,
+            "found_ms": int(one.timestamp),
+            "leader_epoch": int(one.leader_epoch),
+        }
+
+    def _row(
+        self, channel: Channel, asked: Asked, place: Place, outcome: str, t: int, **fields: Any
+    ) -> None:
+        at = {"node": channel.node, "topic": place[0], "partition": place[1]}
+        self.recorder.complete(asked.kind, asked.op, outcome, asked.invoke_t, t, **at, **fields)
+
+    def lost(self, channel: Channel, reason: str, t: int) -> None:
+        self._end(channel, t, reason)
+
+    def _end(self, channel: Channel, t: int, failure: str) -> None:
+        """What nobody answered: one row, or of a deletion one a partition, for it may have been
+        done."""
+        asked: Asked = channel.tag
+        if asked.kind == "records_deleted":
+            for place, fields in asked.fields.items():
+                self._row(channel, asked, place, "info", t, failure=failure, **fields)
+            return
+        self.recorder.complete(
+            asked.kind, asked.op, "info", asked.invoke_t, t, node=channel.node, failure=failure
+        )
+
+
+_LISTS: Final = (ApiKey.LIST_OFFSETS, LIST_VERSION)

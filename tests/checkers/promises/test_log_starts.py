@@ -1,0 +1,178 @@
+"""Deletions of records, each defect as a history that is caught beside one that is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.promises.log_starts import check
+from checkers.promises.truncation_loss import check as check_losses
+from tests.checkers.conftest import Story, judged_together
+
+LATEST, EARLIEST = -1, -2
+HEALED, LOOKED = 60_000, 80_000
+
+
+def deleted(story: Story, t: float, offset: int, low: int | None = None, **more: object) -> None:
+    low = offset if low is None else low
+    story.add("records_deleted", t, **{"node": 1, "offset": offset, "low_watermark": low, **more})
+
+
+def timed_out(story: Story, t: float, offset: int, **more: object) -> None:
+    deleted(story, t, offset, 0, type="info", error=7, **more)
+
+
+def told(story: Story, t: float, offset: int, asked_ms: int = EARLIEST, **more: object) -> None:
+    fields = {"node": 1, "believed_epoch": -1, "found_ms": -1, "error": 0, "leader_epoch": 1}
+    story.add("listed_offset", t, asked_ms=asked_ms, offset=offset, **{**fields, **more})
+
+
+def led(story: Story, t: float, node: int, role: str = "leader") -> None:
+    story.add("leader_change", t, node=node, role=role, leader=node, leader_epoch=1)
+
+
+def lived(story: Story, t: float, node: int, *events: str) -> None:
+    for number, event in enumerate(events):
+        story.add("node_event", t + number * 100, node=node, event=event)
+
+
+def ends(story: Story, node: int, start: int, *, end: int = 50, leader: bool = False) -> None:
+    bounds = {"log_start_offset": start, "log_end_offset": end, "high_watermark": end}
+    story.add("log_end", 90_000, node=node, is_leader=leader, **bounds)
+
+
+def shortened(start_of_follower: int = 30, isr: tuple[int, ...] = (1, 2)) -> Story:
+    """Deleted up to 30 of 50, answered at 20 s; nodes 1 (who leads) and 2 have it."""
+    story = Story()
+    for node in (1, 2):
+        lived(story, 0, node, "start")
+        story.add("final_state", LOOKED, node=node, what="node", running=True, registered=True)
+    story.commit(100, 1, 1, isr=list(isr))
+    led(story, 200, 1)
+    led(story, 200, 2, "follower")
+    deleted(story, 20_000, 30)
+    told(story, 21_000, 30)
+    story.add("phase", HEALED, name="heal", event="end")
+    story.add("phase", LOOKED, name="settle", event="end")
+    story.add(
+        "final_state",
+        LOOKED,
+        what="partition",
+        leader=1,
+        leader_epoch=1,
+        isr=list(isr),
+        replicas=[1, 2],
+    )
+    ends(story, 1, 30, leader=True)
+    ends(story, 2, start_of_follower)
+    return story
+
+
+def moved(story: Story, *, back: float = 0.0, followed: float | None = 22_000) -> None:
+    """Node 2, which was killed at 15 s, leads at 25 s, and tells of an earlier beginning."""
+    lived(story, 15_000, 2, "kill")
+    lived(story, back or 16_000, 2, "start")
+    if followed is not None:
+        led(story, followed, 2, "follower")
+    led(story, 25_000, 2)
+    told(story, 26_000, 10, node=2)
+
+
+def tried(story: Story, times: int = 3) -> None:
+    for number in range(times):
+        timed_out(story, HEALED + 5_000 + 2_000 * number, 40, invoke_t=HEALED + 4_000)
+
+
+STORIES = {
+    # Each rule broken, then what looks alike and is lawful.
+    "deleted-too-little": (shortened, lambda s: deleted(s, 70_000, 35, 31)),
+    "deleted-too-little:more": (shortened, lambda s: deleted(s, 70_000, 35, 36)),
+    "deleted-too-little:timed out": (shortened, lambda s: timed_out(s, 22_000, 35)),
+    "deleted-uncommitted": (shortened, lambda s: deleted(s, 70_000, 51)),
+    "deleted-uncommitted:all there is": (shortened, lambda s: deleted(s, 70_000, 50)),
+    "deleted-uncommitted: not yet": (shortened, lambda s: told(s, 22_000, 29, LATEST)),
+    "deleted-uncommitted:told before": (shortened, lambda s: told(s, 19_000, 29, LATEST)),
+    "deleted-uncommitted:asked before": (
+        shortened,
+        lambda s: told(s, 20_500, 29, LATEST, invoke_t=19_500),
+    ),
+    "deleted-uncommitted:by another": (shortened, lambda s: told(s, 22_000, 29, LATEST, node=2)),
+    "start-went-back": (shortened, lambda s: told(s, 22_000, 29)),
+    "start-went-back: by another": (shortened, lambda s: told(s, 22_000, 29, node=2)),
+    "start-went-back:asked before": (shortened, lambda s: told(s, 20_500, 0, invoke_t=19_500)),
+    "start-went-back:nothing was answered": (
+        shortened,
+        lambda s: (timed_out(s, 22_000, 40), told(s, 23_000, 30)),
+    ),
+    "start-went-back: who followed since": (shortened, moved),
+    "start-went-back:who followed nobody since": (shortened, lambda s: moved(s, followed=None)),
+    "start-went-back:who has just come back": (
+        shortened,
+        lambda s: moved(s, back=22_500, followed=24_000),
+    ),
+    "start-left-behind": (lambda: shortened(29), lambda s: None),
+    "start-left-behind:out of sync": (lambda: shortened(0, (1,)), lambda s: None),
+    "start-left-behind:answered at the end": (
+        shortened,
+        lambda s: deleted(s, HEALED + 100, 40),
+    ),
+    "start-left-behind:led by who followed nobody": (
+        lambda: shortened(10),
+        lambda s: (lived(s, 15_000, 2, "kill", "start"), led(s, 25_000, 2)),
+    ),
+    "never-deleted": (shortened, tried),
+    "never-deleted:too seldom tried": (shortened, lambda s: tried(s, 2)),
+    "never-deleted:one was done": (
+        shortened,
+        lambda s: (tried(s), deleted(s, HEALED + 9_000, 40, invoke_t=HEALED + 8_900)),
+    ),
+    "never-deleted:a replica is out of sync": (lambda: shortened(30, (1,)), tried),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark):
+    stories = {}
+    for name, (make, break_it) in STORIES.items():
+        stories[name] = make()
+        break_it(stories[name])
+    return judged_together(spark, check, stories)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_each_rule_is_broken_by_what_breaks_it_and_by_nothing_else(judged, name):
+    rule, _, lawful = name.partition(":")
+    broken, why = judged[name]
+    assert broken == ({} if lawful and not lawful.startswith(" ") else {rule: 1})
+    assert why == []
+
+
+def logged(*, asked: int | None, kind: str = "ok") -> Story:
+    """A log that begins at 3; record 1, acknowledged with acks=all, lay below."""
+    story = Story()
+    story.final_log({offset: offset for offset in range(3, 6)}, log_start_offset=3)
+    story.produce(1_000, 1, 1, acks=-1)
+    story.produce(1_100, 4, 4, acks=-1)
+    if asked is not None:
+        deleted(story, 2_000, asked, type=kind, error=0 if kind == "ok" else 7)
+    return story
+
+
+LOSSES = {
+    "nobody deleted": (logged(asked=None), {"acked-all-lost", "log-start-moved"}),
+    "less was asked for": (logged(asked=1), {"acked-all-lost", "log-start-moved"}),
+    "refused": (logged(asked=3, kind="fail"), {"acked-all-lost", "log-start-moved"}),
+    "asked for": (logged(asked=3), set()),
+    "not answered": (logged(asked=3, kind="info"), set()),
+}
+
+
+@pytest.fixture(scope="module")
+def losses(spark):
+    return judged_together(
+        spark, check_losses, {name: story for name, (story, _) in LOSSES.items()}
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_log_begins_later_only_where_somebody_had_it_shortened(losses, name):
+    assert set(losses[name][0]) == LOSSES[name][1]
