@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.faults import faults_of
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.timeline import ALWAYS, FOREVER
 from checkers.facts.trials import rows_of
@@ -102,15 +103,10 @@ def _clear(history: History, trial: tuple[str, int], node: int, t: int) -> tuple
 def _troubles(history: History, trial: tuple[str, int], node: int) -> Iterator[tuple[int, int]]:
     """When a fault was in place that may keep the node from answering its clients, or it was ended,
     stopped or started."""
-    rows: dict[str, list[Row]] = {}
-    for row in rows_of(history, "fault", trial):
-        rows.setdefault(row["id"] or row["fault"] or "?", []).append(row)
-    for of in rows.values():
-        nodes = {one for row in of for one in row["nodes"] or ()}
-        if (nodes and node not in nodes) or all(_spares_clients(row) for row in of[1:] or of):
-            continue
-        over = [row["t"] for row in of if row["phase"] == "healed"]
-        yield of[0]["t"], max(over) if over else FOREVER
+    for fault in faults_of(history, trial):
+        # What it does is told once it is in place.
+        if fault.concerns(node) and not all(map(_spares_clients, fault.rows[1:] or fault.rows)):
+            yield fault.from_t, fault.to_t
     for row in rows_of(history, "node_event", trial):
         if row["node"] == node and row["event"] not in ("registered", "unregistered"):
             yield row["t"], row["t"]
