@@ -295,8 +295,8 @@ def test_planes_are_of_one_process(start: Start) -> None:
 
 
 def test_a_broker_is_heard_last(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KafkaServer.startup: it has its logs and its ports before it can be told anything, is known to
-    the cluster before it can be its controller, and handles requests of both planes (the data
+    """KafkaServer.startup: it has its logs and its ports before it can be told anything, is known
+    to the cluster before it can be its controller, and handles requests of both planes (the data
     plane's first) before anybody can connect."""
     order: list[str] = []
 
