@@ -15,6 +15,7 @@ import pytest
 
 from nodes.controller.controller import KafkaController
 from nodes.coordination.zk import KafkaZkClient
+from nodes.core.errors import ApiError
 from nodes.log.manager import LogManager
 from nodes.network.handler import RequestHandlerPool
 from nodes.network.socket_server import SocketServer
@@ -323,6 +324,28 @@ def test_a_broker_is_heard_last(start: Start, monkeypatch: pytest.MonkeyPatch) -
         "session", "logs", "ports", "replicas", "registered", "controller", "data handlers",
         "control handlers", "open",
     ]  # fmt: skip
+
+
+def test_an_address_that_is_anothers_is_never_registered(
+    start: Start, zookeeper: str, zookeeper_chroot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KafkaServer.createBrokerInfo: whichever listener it is, the control listener's as well; the
+    cluster does not hear of such a broker for a moment."""
+    registered: list[int] = []
+    real = KafkaZkClient.register_broker
+
+    def noted(self: Any, broker: Any, **more: Any) -> int:
+        registered.append(broker.id)
+        return real(self, broker, **more)
+
+    monkeypatch.setattr(KafkaZkClient, "register_broker", noted)
+    first = start("dual")
+    for name in ("CONTROLLER", "CLIENT"):
+        ports = {n: 9 + i for i, n in enumerate(first.ports)} | {name: first.ports[name]}
+        advertised = ",".join(f"{n}://127.0.0.1:{port}" for n, port in ports.items())
+        with pytest.raises(ApiError, match="in use by broker 1"):
+            start("dual", broker_id="2", advertised_listeners=advertised)
+    assert registered == [1]
 
 
 @pytest.mark.parametrize("shuts_down", [True, False])
