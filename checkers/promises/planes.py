@@ -9,6 +9,8 @@ Violations, with dual planes:
   controller says that it sent (same controller, broker, api, number and controller epoch). What
   probers and forgers send is their own business: a forger's row names its number and client;
   Or its data plane counted more such requests than probers and forgers had sent there;
+- ``broker-request-on-data-plane``: so with what brokers alone ask, of the controller alone
+  (AlterPartition);
 - ``controller-past-the-control-listener``: a node sent control requests to a broker for seconds on
   end and the kernel never saw it connected to that broker's control link. Nobody's own word;
 - ``data-on-control-plane``: a node that never was the controller was connected to the control link
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
 OWN: Final = "controllers' own requests"
 SEEN: Final = "brokers that a controller was seen connected to"
 CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+_OF_BROKERS: Final = ("ALTER_PARTITION",)
+"""What nobody but brokers asks, and they ask it of the controller only."""
 _TO_THE_CONTROLLER: Final = (
     *("API_VERSIONS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "CREATE_TOPICS", "ENVELOPE"),
 )
@@ -215,12 +219,12 @@ def _used(history: History, plane: str, *, since_upgrade: bool = False) -> Itera
 
 
 def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -> None:
-    """Control requests that data planes counted, beyond those that probers and forgers sent there:
-    nobody but controllers sends any others."""
+    """Control requests, and brokers' to the controller, that data planes counted, beyond those that
+    probers and forgers sent there: nobody else sends any."""
     counted = [
         row
         for row in _used(history, "data", since_upgrade=True)
-        if row["api"] in CONTROL_APIS and row["arm"] in dual
+        if row["api"] in (*CONTROL_APIS, *_OF_BROKERS) and row["arm"] in dual
     ]
     if not counted:
         return
@@ -237,7 +241,8 @@ def _counted_on_data_plane(history: History, outcome: Outcome, dual: set[str]) -
             says += f", {others} of which probers and forgers had sent" if others else ""
             where = {"node": row["node"], "plane": "data", "api": row["api"]}
             picks = (Pick("plane_use", where, rows=3),)
-            rule = "control-request-on-data-plane"
+            whose = "broker" if row["api"] in _OF_BROKERS else "control"
+            rule = f"{whose}-request-on-data-plane"
             outcome.add(Finding(rule, says, row["arm"], row["trial"], picks))
 
 
@@ -386,6 +391,7 @@ PROMISE: Final = Promise(
     source="KIP-291, proposed changes; SocketServer, ControllerChannelManager",
     rules={
         "control-request-on-data-plane": "A controller's request is served by the control plane.",
+        "broker-request-on-data-plane": "What brokers ask of the controller is, too.",
         "controller-past-the-control-listener": "A controller connects to the control listener.",
         "data-on-control-plane": "Nothing but controllers' requests is served by a control plane.",
         "control-plane-unasked": "Where no control plane was asked for, there is none.",

@@ -37,10 +37,10 @@ class Responses:
     ) -> None:
         """`said`: what the request had told about each partition."""
         error = int(response.error_code.value)
-        if error:
+        if error and api_key != ApiKey.STOP_REPLICA and self._parts.is_active():
             self._log.error(
-                "Received error %d in %s response %s from broker %d",
-                error,
+                "Received error %s in %s response %s from broker %d",
+                _name_of(error),
                 ApiKey(api_key).display_name,
                 data(response, f"{type(response).__name__}Data"),
                 broker_id,
@@ -110,6 +110,13 @@ class Responses:
         self._parts.deletions.fail(failed)
         if deleted:
             self._parts.deletions.complete(deleted)
+
+
+def _name_of(error: int) -> str:
+    try:
+        return Errors(error).name
+    except ValueError:
+        return str(error)
 
 
 def _deleting(said: Mapping[TopicPartition, Any]) -> frozenset[TopicPartition]:

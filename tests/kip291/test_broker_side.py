@@ -9,9 +9,17 @@ import threading
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from nodes.controller.controller import KafkaController
+from nodes.coordination.zk import KafkaZkClient
+from nodes.core.errors import ApiError
+from nodes.log.manager import LogManager
+from nodes.network.handler import RequestHandlerPool
+from nodes.network.socket_server import SocketServer
+from nodes.replication.replica_manager import ReplicaManager
 from nodes.wire.apis import ApiKey
 from tests.kip291.control_listener import ControlListener
 from tests.kip291.parts import RunningBroker, eventually, unread_bytes
@@ -285,6 +293,59 @@ def test_planes_are_of_one_process(start: Start) -> None:
 
 
 # ---- beginning and end ---------------------------------------------------------------------------
+
+
+def test_a_broker_is_heard_last(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KafkaServer.startup: it has its logs and its ports before it can be told anything, is known
+    to the cluster before it can be its controller, and handles requests of both planes (the data
+    plane's first) before anybody can connect."""
+    order: list[str] = []
+
+    def note(part: Any, method: str, name: str) -> None:
+        real = getattr(part, method)
+
+        def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+            plane = f"{args[0]} " if method == "__init__" else ""
+            order.append(plane + name)
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(part, method, noted)
+
+    note(KafkaZkClient, "start", "session")
+    note(LogManager, "load", "logs")
+    note(SocketServer, "bind", "ports")
+    note(ReplicaManager, "startup", "replicas")
+    note(KafkaZkClient, "register_broker", "registered")
+    note(KafkaController, "startup", "controller")
+    note(RequestHandlerPool, "__init__", "handlers")
+    note(SocketServer, "enable_request_processing", "open")
+    start("dual")
+    assert order == [
+        "session", "logs", "ports", "replicas", "registered", "controller", "data handlers",
+        "control handlers", "open",
+    ]  # fmt: skip
+
+
+def test_an_address_that_is_anothers_is_never_registered(
+    start: Start, zookeeper: str, zookeeper_chroot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KafkaServer.createBrokerInfo: whichever listener it is, the control listener's as well; the
+    cluster does not hear of such a broker for a moment."""
+    registered: list[int] = []
+    real = KafkaZkClient.register_broker
+
+    def noted(self: Any, broker: Any, **more: Any) -> int:
+        registered.append(broker.id)
+        return real(self, broker, **more)
+
+    monkeypatch.setattr(KafkaZkClient, "register_broker", noted)
+    first = start("dual")
+    for name in ("CONTROLLER", "CLIENT"):
+        ports = {n: 9 + i for i, n in enumerate(first.ports)} | {name: first.ports[name]}
+        advertised = ",".join(f"{n}://127.0.0.1:{port}" for n, port in ports.items())
+        with pytest.raises(ApiError, match="in use by broker 1"):
+            start("dual", broker_id="2", advertised_listeners=advertised)
+    assert registered == [1]
 
 
 @pytest.mark.parametrize("shuts_down", [True, False])

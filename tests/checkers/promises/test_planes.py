@@ -317,6 +317,28 @@ def test_what_planes_count(
     assert (yield asked).counts == rules
 
 
+@pytest.mark.parametrize(
+    ("planes", "plane", "sender", "rules"),
+    [
+        ("dual", "data", None, {"broker-request-on-data-plane": 1}),
+        ("dual", "data", "forged", {}),
+        ("dual", "control", None, {}),
+        ("single", "data", None, {}),
+    ],
+)
+def test_what_brokers_ask_of_the_controller(
+    story: Any, spark: Any, planes: str, plane: str, sender: str | None, rules: dict[str, int]
+) -> None:
+    """By its control listener where there is one; where there is none, by their own."""
+    dual(story, plane="control" if planes == "dual" else "data")
+    story.run["arms"][story.arm]["planes"] = planes
+    use(story, 1, plane, "ALTER_PARTITION")
+    if sender is not None:
+        for _ in range(5):
+            story.add(sender, 1_500, node=1, api="ALTER_PARTITION", plane="data")
+    assert judged(story, spark).counts == rules
+
+
 # ---- behind data ---------------------------------------------------------------------------------
 
 

@@ -185,7 +185,7 @@ class Administration:
         respond: Callable[[Errors, Collection[TopicPartition]], None],
     ) -> None:
         self.calls.append(("controlled_shutdown", (broker_id, broker_epoch)))
-        respond(Errors.NONE, [TopicPartition("t", 3)])
+        respond(Errors.NONE, [TopicPartition(t, p) for t, p in (("t", 3), ("t", 4), ("u", 0))])
 
     def elect_leaders(
         self,

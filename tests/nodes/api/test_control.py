@@ -207,6 +207,24 @@ class TestTrace:
         assert applied["client_id"] == "tester"
         assert (applied["plane"], applied["listener"]) == ("data", "PLAINTEXT")
 
+    def test_each_time_is_its_own(self, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """When it was read, when there was room for it, when a handler took it up: the wait for
+        room is what KIP-291 is about, and has to be told from the wait in the queue."""
+        handle = node.apis.handle
+
+        def noted(request: Any) -> None:
+            request.receive_ns, request.enqueue_ns, request.dequeue_ns = 11, 22, 33
+            handle(request)
+
+        monkeypatch.setattr(node.apis, "handle", noted)
+        node.lead("t")
+        TestStopReplica.stop(node, 2)
+        rows = node.trace("control_request")[-3:]
+        assert len({row["api"] for row in rows}) == 3
+        for row in rows:
+            assert (row["receive_t"], row["enqueue_t"], row["dequeue_t"]) == (11, 22, 33)
+            assert (row["controller_id"], row["controller_epoch"]) == (1, 1)
+
     def test_it_is_the_listener_that_it_came_in_on(self, node: Any) -> None:
         TestStopReplica.stop(node, listener="CONTROLLER")
         assert node.trace("control_request")[-1]["listener"] == "CONTROLLER"
@@ -216,7 +234,7 @@ class TestToTheController:
     def test_controlled_shutdown(self, node: Any) -> None:
         answer = node.call(ApiKey.CONTROLLED_SHUTDOWN, 3, broker_id=2, broker_epoch=55)
         rows = [(p.topic_name, p.partition_index) for p in answer.remaining_partitions]
-        assert (answer.error_code, rows) == (0, [("t", 3)])
+        assert (answer.error_code, rows) == (0, [("t", 3), ("t", 4), ("u", 0)])
         node.call(ApiKey.CONTROLLED_SHUTDOWN, 1, broker_id=2)
         assert [call[1] for call in node.admin.calls] == [(2, 55), (2, -1)]
 

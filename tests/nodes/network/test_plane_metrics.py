@@ -181,6 +181,19 @@ def test_more_requests_are_counted_than_are_kept() -> None:
     assert found["ErrorsPerSec,request=4,error=0"]["Count"] == RESERVOIR + 5
 
 
+def test_times_are_of_the_newest_requests() -> None:
+    """As many as Kafka's histograms keep, and no older ones."""
+    times = RequestTimes()
+    for number in range(2 * RESERVOIR):
+        request: Any = SimpleNamespace(
+            api_key=4, api_version=0, errors=None, receive_ns=0, dequeue_ns=number * MS,
+            handled_ns=number * MS, ready_ns=number * MS, taken_ns=number * MS,
+        )  # fmt: skip
+        times.record(request, number * MS)
+    found = read(times)["RequestQueueTimeMs,request=4"]
+    assert (found["Min"], found["Max"]) == (RESERVOIR, 2 * RESERVOIR - 1)
+
+
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [

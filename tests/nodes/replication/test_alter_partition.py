@@ -105,7 +105,11 @@ def test_one_in_flight_and_the_rest_together(
     wait_for(lambda: len(channel.requests) == 2)
     asked = channel.requests[1]
     assert (int(asked.broker_id), int(asked.broker_epoch)) == (1, 55)
-    assert [int(p.partition_index) for p in asked.topics[0].partitions] == [1, 2]
+    assert [
+        (int(p.partition_index), int(p.leader_epoch), int(p.partition_epoch))
+        for p in asked.topics[0].partitions
+    ] == [(1, 4, 6), (2, 4, 6)]
+    assert asked.topics[0].topic_id == ID
     members = asked.topics[0].partitions[0].new_isr_with_epochs
     assert [(int(b.broker_id), int(b.broker_epoch)) for b in members] == [(1, -1), (9, -1)]
     channel.answer(rows((1, 0), (2, int(Errors.INVALID_UPDATE_VERSION))))
