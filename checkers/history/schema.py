@@ -119,6 +119,11 @@ _KINDS: Final = (
         {**_OP, **_TP, "group": "string", "offset": "int64"},
     ),
     Kind(
+        "coordinator",
+        "Whom one broker (`node`) named as the coordinator of a group (FindCoordinator).",
+        {**_OP, "group": "string", "coordinator": "int32"},
+    ),
+    Kind(
         "listed_offset",
         "What one broker (`node`) answered when it was asked where a partition's log begins or "
         "ends, or where its first record at or after a time is (ListOffsets); `offset` -1: "

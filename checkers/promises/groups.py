@@ -18,6 +18,8 @@ Violations:
   final log and was given to none of them;
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
   commit acknowledged (role group-stranger: it is to be refused whatever it says);
+- ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
+  than who leads the group's partition (`checkers.promises.coordinators`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
   as well, again and again (`_OFTEN`): both were given it, or a past generation is obeyed.
 
@@ -48,6 +50,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.coordinators import NAMED, coordinators
 from checkers.promises.polls import RESET_ERRORS
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
 
@@ -96,6 +99,8 @@ def check(history: History) -> Outcome:
     for row in _unassigned(history, commits):
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
+    for finding in coordinators(history, outcome):
+        outcome.add(finding)
     add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:
@@ -477,12 +482,14 @@ PROMISE: Final = Promise(
         "group-skipped": "Together a group's members are given every record.",
         "stranger-committed": "Only members of the present generation commit.",
         "committed-by-two": "A partition is one member's at a time.",
+        "coordinator-superseded": "Every live broker names the group's present coordinator.",
     },
     evidence={
         BEGINNINGS: "by assignment",
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
         SHOWN: "by whom it was asked for, member or not",
+        NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(

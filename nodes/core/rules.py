@@ -169,6 +169,21 @@ def keeps_producers() -> bool:
     return True
 
 
+def answers_at_demotion() -> bool:
+    """Who waits at a leader that now follows another is answered at once."""
+    return True
+
+
+def follower_log_start(_own: int, leaders: int) -> int:
+    """A follower's log begins where its leader's does (KIP-107)."""
+    return leaders
+
+
+def low_watermark(own: int, followers: Iterable[int]) -> int:
+    """Below it no live replica can be read: the least of all log starts (KIP-107)."""
+    return min([own, *followers])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -224,6 +239,9 @@ class Rules:
     is_present_generation: Callable[[int, int], bool] = is_present_generation
     searched_time_ms: Callable[[int], int] = searched_time_ms
     told_epoch_end: Callable[[int, int], int] = told_epoch_end
+    answers_at_demotion: Callable[[], bool] = answers_at_demotion
+    follower_log_start: Callable[[int, int], int] = follower_log_start
+    low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
 
 
 RULES = Rules()

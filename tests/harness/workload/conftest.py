@@ -149,6 +149,10 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 return self._kept(request)
             if header.api_key == ApiKey.LIST_OFFSETS:
                 return {"topics": [self._listed(topic) for topic in request.topics]}
+            if header.api_key == ApiKey.FIND_COORDINATOR:
+                known = cluster.told.get(node, (cluster.leader, 0))[0]
+                error = 0 if known > 0 else 15
+                return {"error_code": error, "node_id": known, "host": "", "port": 1}
             if header.api_key == ApiKey.DELETE_RECORDS:
                 return {"topics": [self._deleted(topic) for topic in request.topics]}
             if header.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
