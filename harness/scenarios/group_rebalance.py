@@ -69,8 +69,10 @@ MOVED_MS = 3000
 UNANSWERED = 8
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
-LAG_MS = 700
-"""How long a coordinator lives on whose followers get nothing, more or less."""
+LAG_MS = 1800
+"""How long a coordinator lives on whose followers get nothing, more or less: its clients have lost
+their connections, and send it again what it has and they have not. That is a duplicate, and no more
+acknowledged than the first was before the followers have it."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -163,7 +165,12 @@ def _params(way: str, other: str) -> dict[str, Any]:
         case "stop":
             return {"target": f"leader:{COORDINATED}"}
         case "lagged-kill":  # two members commit one after the other: more records do not gather
-            return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
+            return {
+                "partition": COORDINATED,
+                "records": 1,
+                "longer_ms": LAG_MS - 300,
+                "resent": True,
+            }
         case _:
             return {"partition": other, "records": UNANSWERED}
 

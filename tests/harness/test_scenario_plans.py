@@ -168,11 +168,25 @@ def test_how_many_must_be_in_sync_is_raised_after_the_topic_was_made() -> None:
 
 def test_what_a_broker_leads_is_written_to_in_one_request() -> None:
     for name in ("isr-by-lag", "broker-restart"):
-        (role,) = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "joint-producer"]
-        (topic,) = SCENARIOS[name].topics(STAGE)
+        (role,) = [r for r in SCENARIOS[name].workloads(STAGE) if r.process == "joint-producer"]
+        topic = SCENARIOS[name].topics(STAGE)[0]
         led = [replicas[0] for replicas in topic.assignment.values()]
         assert role.params["topics"] == {topic.name: len(led)}
         assert max(led.count(node) for node in STAGE.nodes) > 1  # else each is a request alone
+
+
+def test_records_are_deleted_where_brokers_come_and_go() -> None:
+    """Of each broker's partitions, of a topic of its own: what is kept elsewhere stays whole."""
+    scenario = SCENARIOS["broker-restart"]
+    roles = scenario.workloads(STAGE)
+    (deleter,) = [r for r in roles if r.role == "record-deleter"]
+    ((name, partitions),) = deleter.params["topics"].items()
+    (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
+    assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)
+    assert all(len(r) == 3 for r in topic.assignment.values())
+    assert len(topic.assignment) == partitions
+    writers = [r for r in roles if name in r.params["topics"] and r is not deleter]
+    assert [(r.role, r.params["acks"]) for r in writers] == [("joint-producer", -1)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
