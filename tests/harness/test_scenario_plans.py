@@ -253,7 +253,11 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
         assert {e.fault for e in deaths[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
-    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 3
+    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 4
+    # One lives by its heartbeats alone: it commits more seldom than its session lasts.
+    (slow,) = [r for r in members if "commit_ms" in r.params]
+    assert slow.params["commit_ms"] > slow.params["session_timeout_ms"]
+    assert slow.params["group"] != under_test.GROUP
     (gone,) = [r for r in members if "gone_ms" in r.params]
     # It is missed, and its partitions are others' again, before the load ends: in any profile.
     waited_ms = gone.params["gone_ms"] + gone.params["session_timeout_ms"]
