@@ -244,6 +244,15 @@ COMMITS: Final = (
         breaks={"answers_at_demotion": no},
     ),
     Mutant(
+        name="commit-below-min-isr",
+        says="the high watermark goes on while fewer than min.insync.replicas are in sync",
+        stands_for="KAFKA-15583: the high watermark only advances while enough are in sync",
+        scenario="isr-by-lag",
+        found_by="truncation-loss",
+        rule="given-below-min-isr",
+        breaks={"commits_below_min_isr": _yes},
+    ),
+    Mutant(
         name="keep-own-log-start",
         says="a follower does not take over its leader's log start",
         stands_for="KIP-107: records are deleted on every replica",

@@ -70,4 +70,22 @@ GROUPS: Final = (
         rule="never-delivered",
         breaks={"session_timeout_ms": _hours},
     ),
+    Mutant(
+        name="ignore-heartbeats",
+        says="a member's heartbeats do not keep its session alive",
+        stands_for="KIP-62: heartbeats, from a thread of their own, say that a member lives",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="thrown-out",
+        breaks={"heartbeats_count": no},
+    ),
+    Mutant(
+        name="keep-what-is-erased",
+        says="a new coordinator brings back groups that were deleted",
+        stands_for="KIP-229: a group that is deleted is gone, with its offsets",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="deleted-group-back",
+        breaks={"erases_on_load": no},
+    ),
 )

@@ -69,6 +69,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("lose-isr-changes", "sends_isr_changes"),
         ("stop-without-handing-over", "hands_over"),
         ("leave-waiting-when-demoted", "answers_at_demotion"),
+        ("ignore-heartbeats", "heartbeats_count"),
+        ("keep-what-is-erased", "erases_on_load"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -81,6 +83,7 @@ def test_what_is_left_out(name: str, rule: str) -> None:
     [
         ("append-as-follower", "may_append_as_follower"),
         ("count-diverging-fetch", "counts_diverging_fetches"),
+        ("commit-below-min-isr", "commits_below_min_isr"),
     ],
 )
 def test_what_is_allowed(name: str, rule: str) -> None:
