@@ -35,8 +35,7 @@ class _HeldKill(BaseFault):
 
     Parameters: partition, whose leader it is; records, see the kinds; in_sync_ms: how long to wait
     for a live in-sync follower; lag_ms: and for those records; longer_ms: how long it lives on when
-    they are there, and acknowledges what it should not; resent: then the connections of its clients
-    are closed, so that they send it again what they wait for.
+    they are there, and acknowledges what it should not.
     """
 
     link: ClassVar[Link]
@@ -49,7 +48,6 @@ class _HeldKill(BaseFault):
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 8000, low=1)
         self.longer_ms = params.integer("longer_ms", 0)
-        self.resent = params.flag("resent", False)
         params.done()
 
     default_records: ClassVar[int] = 10
@@ -80,9 +78,6 @@ class _HeldKill(BaseFault):
             what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,
         )
-        if self.resent:
-            self.hold_answers(ctx, leader, Link.CLIENT)
-            self.let_answers(ctx, leader, Link.CLIENT)
         ctx.sleep(self.longer_ms / 1000)
         self.kill(ctx, leader)
         found = self.come_about(ctx, leader, followers, at_first)

@@ -41,6 +41,7 @@ class Capability(StrEnum):
     LOG_FILES = "log-files"  # its log directory can be reached (torn tails)
     ELECT_LEADERS = "elect-leaders"
     ALTER_PARTITION = "alter-partition"  # in-sync sets change through the controller (KIP-497)
+    STRICT_MIN_ISR = "strict-min-isr"  # nothing is committed while too few are in sync (KIP-966)
     NETWORK_DETACH = "network-detach"  # runtime: off the network, and on it again
     PACKET_CUTS = "packet-cuts"  # runtime: pairwise packet drops
     RESOURCE_LIMITS = "resource-limits"  # runtime: CPU and memory limits

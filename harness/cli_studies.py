@@ -37,7 +37,7 @@ def guarantees(
 
 def mutants(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Planted bugs (default: all); see nodes/mutants.py")
+        list[str] | None, typer.Argument(help="Planted bugs (default: all); see nodes/mutants")
     ] = None,
     profile: Profile = "smoke",
     seed: Annotated[int | None, typer.Option(help="Of all runs (default: drawn, printed)")] = None,

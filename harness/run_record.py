@@ -16,6 +16,7 @@ from typing import Any
 
 from checkers.history import VERSION
 from faults.plan import Plan
+from faults.protocol import Capability
 from harness.history import FinishReport
 from harness.runs.machine import machine_facts
 from harness.runtime.protocol import Programs
@@ -66,6 +67,7 @@ def begun_record(
                 "leaders": limits_of(arm.sut).leaders,
                 "not_judged": not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
+                "strict_min_isr": Capability.STRICT_MIN_ISR in arm.sut.capabilities,
             }
             for arm in arms
         },

@@ -30,7 +30,8 @@ _IN_ORDER: Final = {
     **dict.fromkeys(
         (
             *("produce", "fetch", "metadata", "commit", "committed", "forged"),
-            *("listed_offset", "epoch_end", "records_deleted"),
+            *("listed_offset", "epoch_end", "records_deleted", "coordinator"),
+            "group_step",
         ),
         _OPERATION,
     ),

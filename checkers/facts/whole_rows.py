@@ -57,6 +57,8 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} believed_epoch asked_epoch leader_epoch offset", type=_OK),
     ),
+    "group_step": (*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
+    "coordinator": (*_OPERATION, _need("node group"), _need("coordinator", type=_OK)),
     "records_deleted": (
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} offset low_watermark", type=_OK),
@@ -129,7 +131,9 @@ _LIES: Final = (
 )
 WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
-    **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end", "records_deleted")},
+    **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
+    **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
+    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete")},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
@@ -176,7 +180,10 @@ LEAST: Final[Mapping[str, Mapping[str, int]]] = {
     "truncation": {"to_offset": 0},
 }
 _UNHURT: Final = frozenset(
-    {"produce", "commit", "committed", "listed_offset", "epoch_end", "records_deleted"}
+    {
+        *("produce", "commit", "committed", "listed_offset", "epoch_end"),
+        *("records_deleted", "coordinator", "group_step"),
+    }
 )
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""
 

@@ -119,6 +119,22 @@ _KINDS: Final = (
         {**_OP, **_TP, "group": "string", "offset": "int64"},
     ),
     Kind(
+        "group_step",
+        "One step in the life of a group without members, and what one broker (`node`) answered: a "
+        "position committed for it, asked for, or the group deleted.",
+        {
+            **_OP,
+            "group": "string",
+            "step": "string",  # commit | ask | delete
+            "offset": "int64",  # committed, or told; -1: none
+        },
+    ),
+    Kind(
+        "coordinator",
+        "Whom one broker (`node`) named as the coordinator of a group (FindCoordinator).",
+        {**_OP, "group": "string", "coordinator": "int32"},
+    ),
+    Kind(
         "listed_offset",
         "What one broker (`node`) answered when it was asked where a partition's log begins or "
         "ends, or where its first record at or after a time is (ListOffsets); `offset` -1: "

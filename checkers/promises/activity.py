@@ -245,7 +245,9 @@ _KIND_OF: Final = {
     "metadata-reader": "metadata",
     "prober": "probe",
 }
-_ROLES: Final = _KIND_OF.keys() | {"group-stranger", "offset-reader", "record-deleter"}
+_ROLES: Final = _KIND_OF.keys() | {
+    *("group-stranger", "group-keeper", "offset-reader", "record-deleter")
+}
 _LEVELS: Final = {-1: "all", 0: "0", 1: "1"}
 
 

@@ -18,6 +18,12 @@ Violations:
   final log and was given to none of them;
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
   commit acknowledged (role group-stranger: it is to be refused whatever it says);
+- ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
+  than who leads the group's partition (`checkers.promises.coordinators`);
+- ``kept-offset-lost``, ``deleted-group-back``: of groups without members
+  (`checkers.promises.kept_groups`);
+- ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
+  (`checkers.promises.thrown_out`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
   as well, again and again (`_OFTEN`): both were given it, or a past generation is obeyed.
 
@@ -48,8 +54,11 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.coordinators import NAMED, coordinators
+from checkers.promises.kept_groups import ASKED, GONE, kept_groups
 from checkers.promises.polls import RESET_ERRORS
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
+from checkers.promises.thrown_out import STAYED, thrown_out
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -96,6 +105,9 @@ def check(history: History) -> Outcome:
     for row in _unassigned(history, commits):
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
+    others = (*kept_groups(history, outcome), *thrown_out(history, outcome))
+    for finding in (*coordinators(history, outcome), *others):
+        outcome.add(finding)
     add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:
@@ -477,12 +489,20 @@ PROMISE: Final = Promise(
         "group-skipped": "Together a group's members are given every record.",
         "stranger-committed": "Only members of the present generation commit.",
         "committed-by-two": "A partition is one member's at a time.",
+        "kept-offset-lost": "A group without members keeps its positions.",
+        "deleted-group-back": "A group that is deleted stays deleted.",
+        "thrown-out": "Who polls stays a member of its group.",
+        "coordinator-superseded": "Every live broker names the group's present coordinator.",
     },
     evidence={
         BEGINNINGS: "by assignment",
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
         SHOWN: "by whom it was asked for, member or not",
+        ASKED: "acknowledged, and not deleted yet",
+        GONE: "by coordinators that were not replaced as they deleted them",
+        STAYED: "that had something, and polled to the end",
+        NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(

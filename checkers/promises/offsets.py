@@ -21,6 +21,8 @@ Violations:
   record of a later epoch is; or, with the end, another epoch than the newest up to the one that was
   asked for;
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320);
+- ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
+  broker had begun to lead by then;
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own.
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
@@ -112,6 +114,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
             latest.where("believed_epoch >= 0 and leader_epoch > believed_epoch"),
             F.col("believed_epoch"),
         ),
+        *_in_another_epoch(history, latest),
         _too_early(history, latest, log),
         _never_committed(latest, log),
         _by_time(told.where("asked_ms >= 0 and offset >= 0"), log),
@@ -156,6 +159,29 @@ def _begins_later(told: DataFrame, log: DataFrame) -> DataFrame:
     rows = told.where(f"asked_ms = {_EARLIEST}").join(there, [*_TP, "offset"])
     rows = rows.where("_in >= 0 and leader_epoch > _in")
     return _broken("begins-in-another-epoch", rows, F.col("_in"))
+
+
+def _in_another_epoch(history: History, latest: DataFrame) -> list[DataFrame]:
+    """With an end goes the leader's own epoch, whatever is in the log. Not of topics that are
+    deleted: those of a namesake begin anew."""
+    gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
+    led = [
+        {name: row[name] for name in (*_TP, "node", "leader_epoch", "t")}
+        for row in history.rows("leader_change")
+        if row["role"] == "leader" and (row["arm"], row["trial"], row["topic"]) not in gone
+    ]
+    if not led:
+        return []
+    begun = history.table(
+        [{**row, "_at": row["t"], "known": row["leader_epoch"]} for row in led],
+        "arm string, trial int, topic string, partition int, node int, _at bigint, known int",
+    )
+    rows = latest.where("leader_epoch >= 0").withColumn("_at", F.col("invoke_t"))
+    rows = rows.unionByName(begun, allowMissingColumns=True)
+    order = Window.partitionBy(*_TP, "node").orderBy("_at", F.col("known").isNotNull())
+    so_far = F.max("known").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    rows = rows.withColumn("_led", so_far).where("leader_epoch < _led")
+    return [_broken("end-in-another-epoch", rows, F.col("_led"))]
 
 
 def _too_early(history: History, latest: DataFrame, log: DataFrame) -> DataFrame:
@@ -271,6 +297,8 @@ _SAYS: Final = {
     "begins-in-another-epoch": "{told} as its beginning, in a leader epoch later than "
     "{known}, that of the record there",
     "fence-ignored": "{told} as its end to one who believed in leader epoch {known}, of the past",
+    "end-in-another-epoch": "{told} as its end, in an older leader epoch than {known}, in which it "
+    "had begun to lead",
     "unheard-epoch-served": "{told} as its end to one who believed in leader epoch {known}, of "
     "which it had not heard",
     "end-too-early": "{told} as its end, although {known} had been acknowledged with acks=all",
@@ -299,6 +327,7 @@ PROMISE: Final = Promise(
         "time-missed": "Who has a record at or after a time tells of one.",
         "epoch-ends-otherwise": "A leader epoch ends where the first record of a later one is.",
         "fence-ignored": "Who believes in a leader epoch of the past is refused.",
+        "end-in-another-epoch": "With the end the leader's own leader epoch is told.",
         "unheard-epoch-served": "Who knows of a later leader epoch than its broker is refused.",
     },
     evidence={

@@ -10,6 +10,8 @@ Violations:
   it there;
 - ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
   sync, as its leader knew (`checkers.promises.too_few`), whether or not it is lost;
+- ``given-below-min-isr``: sent and given to a consumer while fewer than that were in sync
+  (`checkers.promises.given_too_few`);
 - ``acked-without-in-sync``: offered and acknowledged with acks=all while a member of the in-sync
   set did not run (`checkers.promises.all_in_sync`), whether or not it is lost;
 - ``unexplained-loss``: acknowledged with acks=1 and gone, although it did not go with its leader's
@@ -51,6 +53,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.all_in_sync import UNABLE, judge_all_in_sync
+from checkers.promises.given_too_few import TAKEN, judge_given
 from checkers.promises.lost import LEVELS, judge_lost
 from checkers.promises.too_few import OFFERED, judge_too_few
 
@@ -72,6 +75,7 @@ def check(history: History) -> Outcome:
     known = excuses(history)
     judge_lost(history, outcome, known)
     judge_too_few(history, outcome, known)
+    judge_given(history, outcome, known)
     judge_all_in_sync(history, outcome, known)
     _judge_read(history, outcome, known)
     _judge_cuts(history, outcome, known)
@@ -237,6 +241,7 @@ PROMISE: Final = Promise(
         "acked-all-moved": "A record acknowledged with acks=all stays at its offset.",
         "read-then-gone": "A record that a consumer has read stays.",
         "read-then-changed": "An offset that a consumer has read holds the same record for ever.",
+        "given-below-min-isr": "Nothing is committed while too few are in sync (KIP-966).",
         "acked-below-min-isr": "acks=all is acknowledged only while min.insync.replicas are in "
         "sync.",
         "acked-without-in-sync": "acks=all is acknowledged when all that are in sync have it.",
@@ -251,6 +256,7 @@ PROMISE: Final = Promise(
         LEVELS[-1]: "offered with acks=all, and answered",
         READ: "each once, whoever read it",
         CUTS: "of which brokers told",
+        TAKEN: "and its leader knew, of systems that commit none of them then",
         OFFERED: "and its leader knew, whatever came of them",
         UNABLE: "by partition and broker, whatever came of them",
     },

@@ -182,6 +182,14 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "epoch_end": lambda e: (
         f"node {e.node} was asked where leader epoch {e.asked_epoch} ends in {e.place}: {_found(e)}"
     ),
+    "group_step": lambda e: (
+        f"node {e.node}, {e.step} of group {e.group}: {e.came_of}"
+        + (f", offset {e.offset}" if e.type == "ok" and e.step != "delete" else "")
+    ),
+    "coordinator": lambda e: (
+        f"node {e.node} was asked who coordinates group {e.group}: "
+        + (f"node {e.coordinator}" if e.type == "ok" else e.came_of)
+    ),
     "records_deleted": lambda e: (
         f"node {e.node} was told to let {e.place} begin at offset {e.offset}: {e.came_of}"
         + (f", low watermark {e.low_watermark}" if e.type == "ok" else "")

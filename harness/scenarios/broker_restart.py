@@ -35,8 +35,6 @@ PARTITIONS = 6
 SHORTENED = "shortened"
 STEP_MS = 2500
 LAG_MS = 400
-RESENT_MS = 500
-"""So long a leader lives on to which producers send again what its followers have not got."""
 SESSION_TIMEOUT_MS = 2000
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
@@ -101,12 +99,10 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 id=f"{way}-{len(entries)}",
                 fault=way,
                 at_ms=at_ms if lagged else at_ms + LAG_MS,
-                duration_ms=down_ms + (LAG_MS + RESENT_MS if lagged else 0),
+                duration_ms=down_ms + (LAG_MS if lagged else 0),
                 # Its followers get nothing more until it dies: what it has beyond them is what
                 # truncation is for, and what an acknowledgement before replication would lose.
-                params={"partition": partition, "resent": True, "longer_ms": RESENT_MS}
-                if lagged
-                else {"target": f"leader:{partition}"},
+                params={"partition": partition} if lagged else {"target": f"leader:{partition}"},
             )
         )
         at_ms += STEP_MS

@@ -46,6 +46,10 @@ GATHER_MS = 100
 GONE_MS = 2000
 GONE_SESSION_MS = 1500
 """Of the one that is gone: all others wait for so long."""
+SLOW_SESSION_MS = 3000
+SLOW_COMMIT_MS = 4500
+"""Of the one member of another group, which lives by its heartbeats: it commits more seldom than
+its session lasts."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -106,10 +110,21 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             },
         ),
         Role(
+            role="group-consumer",
+            process="member-slow",
+            params={
+                "group": f"slow-{GROUP}",
+                "topics": topics,
+                "session_timeout_ms": SLOW_SESSION_MS,
+                "commit_ms": SLOW_COMMIT_MS,
+            },
+        ),
+        Role(
             role="group-stranger",
             process="group-stranger",
             params={"group": GROUP, "topics": topics},
         ),
+        Role(role="group-keeper", process="group-keeper", params={"topic": TOPIC}),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),
     ]

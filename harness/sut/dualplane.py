@@ -37,6 +37,7 @@ class DualPlaneServer:
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
             Capability.ALTER_PARTITION,
+            Capability.STRICT_MIN_ISR,
         }
     )
     traces: Final = frozenset({"control_request", "metadata_update", "plane_use"})

@@ -90,6 +90,11 @@ def has_alter_partition(version: Version) -> bool:
     return version >= (2, 7, 0)
 
 
+def has_strict_min_isr(version: Version) -> bool:
+    """Nothing is committed while fewer than min.insync.replicas are in sync: 3.7 (KAFKA-15583)."""
+    return version >= (3, 7, 0)
+
+
 def in_sync_sets_told_s(version: Version) -> float:
     """Where leaders write in-sync sets themselves, they tell the controller of it only when they
     have let 5 s pass without another change, and look every 2.5 s (ReplicaManager's

@@ -24,6 +24,7 @@ from harness.sut.kafka_versions import (
     has_alter_partition,
     has_control_plane,
     has_request_log,
+    has_strict_min_isr,
     in_sync_sets_told_s,
     newest_plain_fetch,
     takes_orders_by_request,
@@ -55,6 +56,8 @@ class KafkaZk:
             able.add(Capability.CONTROL_REQUESTS)
         if has_alter_partition(self._version):
             able.add(Capability.ALTER_PARTITION)
+        if has_strict_min_isr(self._version):
+            able.add(Capability.STRICT_MIN_ISR)
         self.capabilities: Final = frozenset(able)
         dual = {Planes.DUAL} if has_control_plane(self._version) else set()
         self.plane_modes: Final = frozenset({Planes.SINGLE} | dual)

@@ -38,7 +38,8 @@ _INSTANCE_ID: Final = "group.instance.id"
 class Params:
     """``topics``: partitions by topic. ``client``: librdkafka settings on top. ``gather_ms``: for
     so long each poll goes on after its first record, so that what it gives, and what is committed
-    after it, is of several partitions."""
+    after it, is of several partitions. ``commit_ms``: it commits no more often than that; what it
+    was given meanwhile it commits then, unless its partitions were taken from it."""
 
     group: str
     topics: dict[str, int]
@@ -46,6 +47,7 @@ class Params:
     gone_ms: int | None = None
     poll_ms: int = 200
     gather_ms: int = 0
+    commit_ms: int = 0
     max_records: int = 200
     session_timeout_ms: int = 6_000
     client: dict[str, str] = field(default_factory=dict)
@@ -67,6 +69,9 @@ class GroupConsumer:
         self._spec, self._params = spec, params
         self._polls = 0
         self._ops = 0
+        self._following: dict[tuple[str, int], int] = {}
+        """What is to be committed next: positions by partition."""
+        self._committed_t = 0.0
 
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
         ready = False
@@ -127,6 +132,8 @@ class GroupConsumer:
                     # From its first assignment on: a group may take long to come about.
                     end = time.monotonic() + stays_ms / 1000
                 for one in partitions:
+                    if event != "assigned":
+                        self._following.pop((one.topic, one.partition), None)
                     place = {"topic": one.topic, "partition": one.partition}
                     recorder.event("assignment", group=self._params.group, event=event, **place)
 
@@ -146,14 +153,17 @@ class GroupConsumer:
             messages = [] if first is None else [first, *rest]
             record_poll(recorder, self._polls, invoke_t, messages)
             self._polls += 1
-            given = [m for m in messages if m.error() is None]
-            if given:
-                self._commit(client, recorder, given)
+            for message in messages:
+                if message.error() is None:
+                    place = message.topic(), message.partition()
+                    self._following[place] = message.offset() + 1
+            now = time.monotonic()
+            if self._following and now - self._committed_t >= self._params.commit_ms / 1000:
+                self._committed_t = now
+                self._commit(client, recorder)
 
-    def _commit(self, client: Any, recorder: LiveRecorder, given: list[Any]) -> None:
-        following: dict[tuple[str, int], int] = {}
-        for message in given:
-            following[message.topic(), message.partition()] = message.offset() + 1
+    def _commit(self, client: Any, recorder: LiveRecorder) -> None:
+        following, self._following = self._following, {}
         offsets = [
             confluent_kafka.TopicPartition(topic, partition, offset)
             for (topic, partition), offset in following.items()

@@ -10,7 +10,8 @@ the group says so. Each commit is a `commit` row of this process, and none may b
 
 It also asks, as any tool may (OffsetFetch), which offsets are kept: a member waits for the answer
 to its commit before it asks for anything, so that nobody else would see what a coordinator says of
-offsets that are not kept yet. Each offset told is a `committed` row.
+offsets that are not kept yet. Each offset told is a `committed` row. And every broker is asked who
+coordinates the group (FindCoordinator, `coordinator` rows): a client asks whichever it likes.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 COMMIT_VERSION: Final = 5
 DESCRIBE_VERSION: Final = 1
 OFFSETS_VERSION: Final = 5
+FIND_VERSION: Final = 1
 NOBODY: Final = "a-member-that-never-was"
 _GENERATIONS: Final = 12
 """So many are tried in turn: a group that lives for a run has hardly more."""
 _NEVER: Final = 1_000_000
+_WHO: Final = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class Params:
 
     group: str
     topics: dict[str, int]
-    rate_per_s: float = 11.0
+    rate_per_s: float = 13.0
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
@@ -51,7 +54,8 @@ class Params:
 
 
 class _Commit(NamedTuple):
-    """In flight; ``op`` -1: a question for members; without a topic: one for kept offsets."""
+    """In flight; ``op`` -1: a question for members; without a topic: one for kept offsets, or for
+    the coordinator (partition `_WHO`)."""
 
     op: int
     invoke_t: int
@@ -85,15 +89,24 @@ class GroupStranger(AskEach):
             0,
             spec.process,
         )
+        self._find = encode_request(
+            build(
+                request_class(ApiKey.FIND_COORDINATOR, FIND_VERSION), key=params.group, key_type=0
+            ),
+            0,
+            spec.process,
+        )
 
     def ask(self, channel: Channel) -> None:
         turn = self._turns[channel.node] = self._turns.get(channel.node, -1) + 1
-        now, number = time.monotonic_ns(), turn // 4  # of its kind
-        if turn % 4 == 0:
+        now, number = time.monotonic_ns(), turn // 5  # of its kind
+        if turn % 5 == 4:
+            self._links.send(channel, self._find, _Commit(self._next_op(), now, "", _WHO))
+        elif turn % 5 == 0:
             self._links.send(channel, self._describe, _Commit(-1, now, "", -1))
-        elif turn % 4 == 2:
+        elif turn % 5 == 2:
             self._links.send(channel, self._fetch, _Commit(self._next_op(), now, "", -1))
-        elif turn % 4 == 1:
+        elif turn % 5 == 1:
             self._commit(channel, number, self._member, 0 if number % 2 else _NEVER)
         else:
             self._commit(channel, number, NOBODY, 1 + number % _GENERATIONS)
@@ -122,6 +135,10 @@ class GroupStranger(AskEach):
             if sent.op < 0:
                 _, answer = decode_response(ApiKey.DESCRIBE_GROUPS, DESCRIBE_VERSION, payload)
                 self._described(answer)
+                return
+            if sent.partition == _WHO:
+                _, answer = decode_response(ApiKey.FIND_COORDINATOR, FIND_VERSION, payload)
+                self._named(channel, answer, t)
                 return
             if not sent.topic:
                 _, answer = decode_response(ApiKey.OFFSET_FETCH, OFFSETS_VERSION, payload)
@@ -152,6 +169,13 @@ class GroupStranger(AskEach):
                     self.recorder.complete(
                         "committed", op, "ok", invoke_t, t, offset=offset, **place
                     )
+
+    def _named(self, channel: Channel, answer: Any, t: int) -> None:
+        op, invoke_t, _, _ = channel.tag
+        error, named = int(answer.error_code), int(answer.node_id)
+        outcome = "fail" if error else "ok"
+        who = {"node": channel.node, "group": self._group, "coordinator": named, "error": error}
+        self.recorder.complete("coordinator", op, outcome, invoke_t, t, **who)
 
     def _next_op(self) -> int:
         self._op += 1

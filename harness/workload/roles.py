@@ -37,6 +37,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_stranger
 
         return group_stranger.GroupStranger(spec, spec.read_params(group_stranger.Params)).run
+    if spec.role == "group-keeper":
+        from harness.workload import group_keeper
+
+        return group_keeper.GroupKeeper(spec, spec.read_params(group_keeper.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 

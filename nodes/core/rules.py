@@ -169,6 +169,36 @@ def keeps_producers() -> bool:
     return True
 
 
+def answers_at_demotion() -> bool:
+    """Who waits at a leader that now follows another is answered at once."""
+    return True
+
+
+def follower_log_start(_own: int, leaders: int) -> int:
+    """A follower's log begins where its leader's does (KIP-107)."""
+    return leaders
+
+
+def low_watermark(own: int, followers: Iterable[int]) -> int:
+    """Below it no live replica can be read: the least of all log starts (KIP-107)."""
+    return min([own, *followers])
+
+
+def commits_below_min_isr() -> bool:
+    """While too few are in sync the high watermark stays where it is (KIP-966)."""
+    return False
+
+
+def heartbeats_count() -> bool:
+    """A member's heartbeats keep its session alive (KIP-62)."""
+    return True
+
+
+def erases_on_load() -> bool:
+    """Who becomes a coordinator knows nothing of what was erased: records without a value."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -224,6 +254,12 @@ class Rules:
     is_present_generation: Callable[[int, int], bool] = is_present_generation
     searched_time_ms: Callable[[int], int] = searched_time_ms
     told_epoch_end: Callable[[int, int], int] = told_epoch_end
+    answers_at_demotion: Callable[[], bool] = answers_at_demotion
+    commits_below_min_isr: Callable[[], bool] = commits_below_min_isr
+    heartbeats_count: Callable[[], bool] = heartbeats_count
+    erases_on_load: Callable[[], bool] = erases_on_load
+    follower_log_start: Callable[[int, int], int] = follower_log_start
+    low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
 
 
 RULES = Rules()

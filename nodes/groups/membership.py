@@ -407,7 +407,8 @@ class Membership:
             return error
         if group.state is GroupState.EMPTY:
             return Errors.UNKNOWN_MEMBER_ID
-        self.restart_session(group, group.members[member_id])
+        if self._rules.heartbeats_count():
+            self.restart_session(group, group.members[member_id])
         if group.state is GroupState.PREPARING_REBALANCE:
             return Errors.REBALANCE_IN_PROGRESS
         return Errors.NONE

@@ -51,9 +51,12 @@ class Loaded:
 
     groups: dict[str, StoredGroup] = field(default_factory=dict)
     offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
+    erases: bool = True
 
     def apply(self, record: Record) -> None:
         key = read_key(record.key) if record.key is not None else None
+        if record.value is None and not self.erases:
+            return
         if isinstance(key, GroupKey):
             if record.value is None:
                 self.groups.pop(key.group, None)
@@ -96,7 +99,7 @@ class GroupStore:
 
     def load(self, partition: int, is_wanted: Callable[[], bool]) -> Loaded:
         """Read a partition that this broker leads, from its start to its present end."""
-        loaded = Loaded()
+        loaded = Loaded(erases=self._replica_manager.rules.erases_on_load())
         if not self._replica_manager.rules.loads_groups():
             return loaded
         for record in self._records(TopicPartition(OFFSETS_TOPIC, partition), is_wanted):

@@ -420,4 +420,4 @@ class Partition(IsrPartition):
 
     def _low_watermark(self, own_log: Log) -> int:
         starts = [f.log_start_offset for i, f in self.followers.items() if self._host.is_alive(i)]
-        return min([own_log.log_start_offset, *starts])
+        return self._rules.low_watermark(own_log.log_start_offset, starts)

@@ -51,10 +51,11 @@ class FollowerPartition(HostedPartition):
                 )
             if len(records):
                 own_log.append_as_follower(records)
-            if own_log.log_start_offset < fetched.leader_log_start <= own_log.log_end_offset:
-                own_log.advance_log_start_offset(
-                    fetched.leader_log_start, "leader offset increment"
-                )
+            start = self._rules.follower_log_start(
+                own_log.log_start_offset, fetched.leader_log_start
+            )
+            if own_log.log_start_offset < start <= own_log.log_end_offset:
+                own_log.advance_log_start_offset(start, "leader offset increment")
             with self._lock:
                 before = self.high_watermark
                 self.high_watermark = self._rules.follower_high_watermark(

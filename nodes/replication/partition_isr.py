@@ -42,7 +42,8 @@ class IsrPartition(FollowerPartition):
         followers = self.followers
         size = len(isr_state.isr)
         # Nearly all partitions need one replica, and as the leader counts that needs no more looks.
-        if size < own_log.config.min_insync_replicas and size < self.min_isr:
+        few = size < own_log.config.min_insync_replicas and size < self.min_isr
+        if few and not self._rules.commits_below_min_isr():
             return False
         if not followers:
             committed = own_log.log_end_offset

@@ -214,8 +214,9 @@ class StateChanges:
             if restart:
                 changed.append(partition)
         replicas.fetchers.remove(partition.tp for partition in changed)
-        for partition in changed:
-            replicas.complete_delayed(partition.tp)
+        if self._rules.answers_at_demotion():
+            for partition in changed:
+                replicas.complete_delayed(partition.tp)
         if not replicas.is_shutting_down():
             replicas.fetchers.add({p.tp: self._initial_fetch(p) for p in changed})
         return changed

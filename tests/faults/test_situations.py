@@ -107,22 +107,6 @@ def test_who_lags_may_go_on_for_a_while(ctx: Any, entry: Any, logs: Any) -> None
     fault.heal(ctx)
 
 
-def test_who_lags_may_lose_its_clients_before_it_dies(ctx: Any, entry: Any, logs: Any) -> None:
-    """They come back while its followers still get nothing."""
-    logs(1, "t-0", 30)
-    fault = build(entry("lagged-kill", partition="t-0", resent=True))
-    fault.inject(ctx)
-    assert ctx.cluster.calls == [
-        ("add_toxic", 1, Link.INTER_BROKER, "e1"),
-        ("add_toxic", 1, Link.CLIENT, "e1"),
-        ("remove_toxic", 1, Link.CLIENT, "e1"),
-        ("kill", 1),
-        ("remove_toxic", 1, Link.INTER_BROKER, "e1"),
-    ]
-    fault.heal(ctx)
-    assert not ctx.cluster.toxics
-
-
 def test_a_leader_that_is_not_ahead_of_all_is_not_killed(ctx: Any, entry: Any, logs: Any) -> None:
     logs(1, "t-0", 30)
     logs(2, "t-0", 30)

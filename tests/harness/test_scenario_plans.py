@@ -168,11 +168,25 @@ def test_how_many_must_be_in_sync_is_raised_after_the_topic_was_made() -> None:
 
 def test_what_a_broker_leads_is_written_to_in_one_request() -> None:
     for name in ("isr-by-lag", "broker-restart"):
-        (role,) = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "joint-producer"]
-        (topic,) = SCENARIOS[name].topics(STAGE)
+        (role,) = [r for r in SCENARIOS[name].workloads(STAGE) if r.process == "joint-producer"]
+        topic = SCENARIOS[name].topics(STAGE)[0]
         led = [replicas[0] for replicas in topic.assignment.values()]
         assert role.params["topics"] == {topic.name: len(led)}
         assert max(led.count(node) for node in STAGE.nodes) > 1  # else each is a request alone
+
+
+def test_records_are_deleted_where_brokers_come_and_go() -> None:
+    """Of each broker's partitions, of a topic of its own: what is kept elsewhere stays whole."""
+    scenario = SCENARIOS["broker-restart"]
+    roles = scenario.workloads(STAGE)
+    (deleter,) = [r for r in roles if r.role == "record-deleter"]
+    ((name, partitions),) = deleter.params["topics"].items()
+    (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
+    assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)
+    assert all(len(r) == 3 for r in topic.assignment.values())
+    assert len(topic.assignment) == partitions
+    writers = [r for r in roles if name in r.params["topics"] and r is not deleter]
+    assert [(r.role, r.params["acks"]) for r in writers] == [("joint-producer", -1)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -239,7 +253,11 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
         assert {e.fault for e in deaths[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
-    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 3
+    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 4
+    # One lives by its heartbeats alone: it commits more seldom than its session lasts.
+    (slow,) = [r for r in members if "commit_ms" in r.params]
+    assert slow.params["commit_ms"] > slow.params["session_timeout_ms"]
+    assert slow.params["group"] != under_test.GROUP
     (gone,) = [r for r in members if "gone_ms" in r.params]
     # It is missed, and its partitions are others' again, before the load ends: in any profile.
     waited_ms = gone.params["gone_ms"] + gone.params["session_timeout_ms"]

@@ -1,6 +1,6 @@
 """Whole runs find every planted bug, by the check that claims it, and accuse no sound server.
 
-Each planted bug names a scenario (nodes/mutants.py); it is played on a real cluster with the bug
+Each planted bug names a scenario (nodes/mutants); it is played on a real cluster with the bug
 and once without any, both with the same seed and so the same plan. All of them take minutes: by
 default a few are played that nothing else here covers. ``BIPLANE_ALL_MUTANTS=1`` plays all,
 ``BIPLANE_MUTANT_SEED`` another seed; `biplane mutants` does the same for people.

@@ -25,6 +25,10 @@ def end_of(
     story.add("epoch_end", t, node=1, believed_epoch=believed, **fields)
 
 
+def led(story: Story, t: float, epoch: int, *, node: int = 1, role: str = "leader") -> None:
+    story.add("leader_change", t, node=node, role=role, leader=node, leader_epoch=epoch)
+
+
 def written() -> Story:
     """Ten records: 0 to 3 of leader epoch 1, 4 to 6 of 2, the rest of 3; one each 100 ms."""
     story = Story()
@@ -120,6 +124,22 @@ STORIES = {
     "epoch-ends-otherwise:of none before": lambda s: end_of(s, 3000, 0, 0),
     "epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(s, 3000, 2, 6, believed=4),
     "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),
+    "end-in-another-epoch": lambda s: (led(s, 2900, 3), told(s, 3000, 7, epoch=2)),
+    "end-in-another-epoch:its own": lambda s: (led(s, 2900, 3), told(s, 3000, 10, epoch=3)),
+    "end-in-another-epoch:asked before": lambda s: (led(s, 3000, 3), told(s, 3000, 7, epoch=2)),
+    "end-in-another-epoch:another led": lambda s: (
+        led(s, 2900, 3, node=2),
+        told(s, 3000, 7, epoch=2),
+    ),
+    "end-in-another-epoch:it follows": lambda s: (
+        led(s, 2900, 3, role="follower"),
+        told(s, 3000, 7, epoch=2),
+    ),
+    "end-in-another-epoch:of a topic that was deleted": lambda s: (
+        led(s, 2900, 3),
+        s.add("topic_deletion", 2950, step="requested"),
+        told(s, 3000, 7, epoch=2),
+    ),
     "unheard-epoch-served": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=4),
     "unheard-epoch-served:refused": lambda s: told(
         s, 3000, -1, epoch=-1, believed_epoch=4, type="fail", error=75

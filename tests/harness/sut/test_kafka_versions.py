@@ -92,6 +92,13 @@ def test_who_asks_the_controller_for_in_sync_sets(name: str, has: bool) -> None:
     assert (Capability.ALTER_PARTITION in registry.get(name).capabilities) is has
 
 
+@pytest.mark.parametrize(
+    ("name", "has"), [("kafka-zk@3.6.2", False), ("kafka-zk@3.7.0", True), ("dualplane", True)]
+)
+def test_who_commits_nothing_while_too_few_are_in_sync(name: str, has: bool) -> None:
+    assert (Capability.STRICT_MIN_ISR in registry.get(name).capabilities) is has
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities

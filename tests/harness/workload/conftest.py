@@ -45,6 +45,7 @@ class MiniCluster:
         self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
         self.silent: set[int] = set()
         self.unanswered: set[int] = set()  # APIs
+        self.deleted: set[str] = set()  # groups
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
         self.brokers = {node: MiniBroker(self, node) for node in (1, 2)}
@@ -138,6 +139,13 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 }
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce(request)
+            if header.api_key == ApiKey.DELETE_GROUPS:
+                mine = node == cluster.leader
+                cluster.deleted |= set(request.groups_names) if mine else set()
+                rows = [
+                    {"group_id": g, "error_code": 0 if mine else 16} for g in request.groups_names
+                ]
+                return {"results": rows}
             if header.api_key == ApiKey.DESCRIBE_GROUPS:
                 return {"groups": [self._group(str(name)) for name in request.groups]}
             if header.api_key == ApiKey.OFFSET_COMMIT:
@@ -149,6 +157,10 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 return self._kept(request)
             if header.api_key == ApiKey.LIST_OFFSETS:
                 return {"topics": [self._listed(topic) for topic in request.topics]}
+            if header.api_key == ApiKey.FIND_COORDINATOR:
+                known = cluster.told.get(node, (cluster.leader, 0))[0]
+                error = 0 if known > 0 else 15
+                return {"error_code": error, "node_id": known, "host": "", "port": 1}
             if header.api_key == ApiKey.DELETE_RECORDS:
                 return {"topics": [self._deleted(topic) for topic in request.topics]}
             if header.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
@@ -166,7 +178,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
     def _committed(self, topic: Any) -> dict[str, Any]:
         """As a coordinator answers that obeys whoever speaks of generation 3."""
         cluster = self.server.cluster
-        obeyed = cluster.commits[-1][1] == 3
+        obeyed = cluster.commits[-1][1] in (3, -1)
         error = 16 if self.server.node != cluster.leader else 0 if obeyed else 22
         rows = [
             {"partition_index": row.partition_index, "error_code": error}

@@ -302,6 +302,28 @@ def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(
     assert {(row["node"], row["type"], row.get("topic")) for row in lost} == {(1, "info", None)}
 
 
+# ---- groups without members ----------------------------------------------------------------------
+
+
+def test_a_group_is_kept_asked_for_and_deleted_and_then_the_next(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=3)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.deleted) > 3)
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if r["type"] == "ok"]
+    first = [r["step"] for r in found if r["group"] == "kept-0"]
+    assert first[:5] == ["commit", "ask", "ask", "ask", "delete"]
+    assert set(first[5:]) == {"ask"}, "what is deleted is asked for from then on"
+    assert {r["offset"] for r in found if r["step"] == "commit"} == {7}
+    assert {r["node"] for r in found} == {1}
+    refused = {(r["node"], r["error"]) for r in done(rows(plan.output)) if r["type"] == "fail"}
+    assert (2, 16) in refused
+    assert {"kept-0", "kept-1", "kept-2"} <= mini.deleted
+
+
 # ---- who deletes records -------------------------------------------------------------------------
 
 
@@ -372,6 +394,8 @@ def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
     assert nobody - {0, 1_000_000} == set(range(1, 13))
     found = done(sound(rows(plan.output)))
     told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
+    named = {(r["node"], r["coordinator"]) for r in found if r["f"] == "coordinator"}
+    assert named == {(1, 1), (2, 1)}
     refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)
     assert {refused, obeyed, ("commit", 2, "fail", 16)} <= told
     mine = [row for row in found if row["f"] == "commit"]

@@ -68,6 +68,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("forget-producers", "keeps_producers"),
         ("lose-isr-changes", "sends_isr_changes"),
         ("stop-without-handing-over", "hands_over"),
+        ("leave-waiting-when-demoted", "answers_at_demotion"),
+        ("ignore-heartbeats", "heartbeats_count"),
+        ("keep-what-is-erased", "erases_on_load"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -80,6 +83,7 @@ def test_what_is_left_out(name: str, rule: str) -> None:
     [
         ("append-as-follower", "may_append_as_follower"),
         ("count-diverging-fetch", "counts_diverging_fetches"),
+        ("commit-below-min-isr", "commits_below_min_isr"),
     ],
 )
 def test_what_is_allowed(name: str, rule: str) -> None:
@@ -124,6 +128,12 @@ def test_elections() -> None:
     assert unclean(state, (1, 2, 3), (2, 3), **kept) == elected
     assert RULES.elect_for_offline(state, (1, 2, 3), (2,), **kept) is None
     assert unclean(state, (1, 2, 3), (2,), **kept) is not None
+    both = LeaderAndIsr(1, (1, 2, 3), leader_epoch=4)
+    last = rules_with(["elect-the-last-in-order"]).elect_for_offline
+    in_turn = RULES.elect_for_offline(both, (1, 2, 3), (2, 3), **kept)
+    assert in_turn == LeaderAndIsr(2, (2, 3), leader_epoch=5)
+    assert last(both, (1, 2, 3), (2, 3), **kept) == LeaderAndIsr(3, (2, 3), leader_epoch=5)
+    assert last(state, (1, 2, 3), (2,), **kept) is None
     assert RULES.elected_leader_epoch(4, 5) == 5
     assert rules_with(["reuse-leader-epoch"]).elected_leader_epoch(4, 5) == 4
 
@@ -146,6 +156,22 @@ def test_deletions() -> None:
     assert [[r.stop_deletes(asked) for asked in (False, True)] for r in stops] == [
         [False, True], [False, False], [True, True],
     ]  # fmt: skip
+
+
+def test_log_starts() -> None:
+    assert RULES.follower_log_start(3, 7) == 7
+    assert rules_with(["keep-own-log-start"]).follower_log_start(3, 7) == 3
+    alone = rules_with(["delete-on-the-leader-alone"]).low_watermark
+    assert [RULES.low_watermark(7, of) for of in ([], [9, 3], [8])] == [7, 3, 7]
+    assert [alone(7, of) for of in ([], [9, 3], [8])] == [7, 7, 7]
+
+
+def test_who_knows_of_a_later_leader_epoch() -> None:
+    wrong = rules_with(["serve-unheard-epochs"]).client_epoch_error
+    fenced, unheard = Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH
+    asked = (-1, 3, 4, 5)
+    assert [RULES.client_epoch_error(e, 4) for e in asked] == [0, fenced, 0, unheard]
+    assert [wrong(e, 4) for e in asked] == [0, fenced, 0, 0]
 
 
 def test_who_dies_leaves() -> None:

@@ -47,3 +47,30 @@ def test_what_a_commit_waits_for(bug: str, make_client: Any, replicas: Any) -> N
     client.sync()
     client.commit({TP: CommittedOffset(7, -1, "", 1)}).wait()
     assert replicas.acks[-1] == (1 if bug == "commit-offsets-unreplicated" else -1)
+
+
+@pytest.mark.parametrize("names", [(), ("keep-what-is-erased",)])
+def test_what_was_deleted(names: tuple[str, ...], make_coordinator: Any, replicas: Any) -> None:
+    replicas.rules = rules_with(names)
+    kept, answers = CommittedOffset(7, -1, "", 1), []
+    first = make_coordinator()
+    first.commit_offsets("g", -1, "", None, {TP: kept}, answers.append)
+    assert first.deletion.delete_groups(["g"]) == {"g": 0}
+    assert answers == [0]
+    _, found = make_coordinator().fetch_offsets("g", [TP])
+    assert found[TP] == (kept if names else None)
+
+
+@pytest.mark.parametrize("names", [(), ("ignore-heartbeats",)])
+def test_what_a_heartbeat_does(
+    names: tuple[str, ...], make_coordinator: Any, client_of: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    client = client_of(make_coordinator())
+    client.join()
+    client.sync()
+    group = client.coordinator._groups["g"]
+    (member,) = group.members.values()
+    before = member.session
+    assert client.heartbeat() == 0
+    assert (member.session is not before) is (not names)

@@ -168,3 +168,16 @@ def test_a_diverging_follower_proves_nothing(
     assert answer.wait()[0][1].diverging_epoch is not None
     assert waiting.is_answered is counted
     assert (new.partition().high_watermark == end) is counted
+
+
+@pytest.mark.parametrize(
+    ("names", "answered"), [((), True), (("leave-waiting-when-demoted",), False)]
+)
+def test_who_waits_at_a_leader_that_is_demoted(
+    pair: With, names: tuple[str, ...], answered: bool
+) -> None:
+    cluster = pair(*names, min_isr=2)
+    cluster.cut = {frozenset({1, 2})}
+    waiting = cluster.brokers[1].produce(7, acks=-1)
+    depose(cluster)
+    assert waiting.is_answered is answered

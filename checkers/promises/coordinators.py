@@ -1,0 +1,102 @@
+"""Coordinators: does every broker name the one that a group has, for `checkers.promises.groups`?
+
+A group's coordinator is who leads its partition of ``__consumer_offsets``: by the hash of its id
+(GroupMetadataManager.partitionFor). Clients ask any broker for it (FindCoordinator), which answers
+from its metadata: so a live broker names the present one, once all is calm and it has had its time
+(`checkers.facts.calm`). A client that is sent to another is answered NOT_COORDINATOR there, asks
+again, and its group stands still for as long as that lasts.
+
+Lawful, and looks similar: a broker that has not heard of the last leader yet; one that knows of no
+live leader (COORDINATOR_NOT_AVAILABLE: a failed operation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.calm import Debts
+from checkers.facts.committed import State, committed
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "coordinator-superseded"
+NAMED: Final = "coordinators named once all was calm"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_OWED: Final = "arm string, trial int, group string, node int, _owed bigint"
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """Java's String.hashCode of the id (UTF-16 units), its absolute value modulo the partitions."""
+    code, units = 0, group.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        code = (31 * code + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    size = 0x1_0000_0000 - code if code > 0x8000_0000 else code
+    return (0 if size == 0x8000_0000 else size) % partitions
+
+
+def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
+    if not history.has("coordinator"):
+        return
+    named = history.frame("coordinator").where("node is not null and group is not null")
+    by = ["arm", "trial", "group", "node"]
+    asked = named.groupBy(*by).agg(F.max("t").alias("last_t")).toArrow().to_pylist()
+    ends: dict[tuple[str, int], int] = {}
+    for row in asked:
+        trial = (row["arm"], row["trial"])
+        ends[trial] = max(row["last_t"], ends.get(trial, 0))
+    debts, owed = Debts(history, ends), []
+    leaders: dict[tuple[str, int, str], State] = {}
+    for row in asked:
+        group = (row["arm"], row["trial"], row["group"])
+        state = _leader(history, *group)
+        if state is None:
+            continue
+        leaders[group] = state
+        since = debts.owed_from((*group[:2], row["node"]), state.t)
+        if since is not None:
+            owed.append({**{name: row[name] for name in by}, "_owed": since})
+    if not owed:
+        return
+    late = named.where("type = 'ok'").join(F.broadcast(history.table(owed, _OWED)), by)
+    late = (
+        late.where("invoke_t > _owed")
+        .groupBy(*by)
+        .agg(F.count("*").alias("n"), F.max_by(F.struct("t", "coordinator"), "t").alias("last"))
+    )
+    for row in late.orderBy(*by).toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], NAMED, row["n"])
+        state, last = leaders[row["arm"], row["trial"], row["group"]], row["last"]
+        if last["coordinator"] != state.row["leader"]:
+            place = {name: state.row[name] for name in ("topic", "partition", "leader_epoch")}
+            yield Finding(
+                RULE,
+                f"node {row['node']} names node {last['coordinator']} as the coordinator of group "
+                f"{row['group']} in the end; node {state.row['leader']} has led "
+                f"{place['topic']}-{place['partition']} for long",
+                row["arm"],
+                row["trial"],
+                (
+                    Pick("leadership", place, rows=1),
+                    Pick("coordinator", {"node": row["node"], "t": last["t"]}, rows=1),
+                ),
+            )
+
+
+def _leader(history: History, arm: str, trial: int, group: str) -> State | None:
+    """The last that was committed of the group's partition, if it has a leader."""
+    known = {key[3]: of for key, of in committed(history).items() if _is_its(key, arm, trial)}
+    if not known:
+        return None
+    states = known[mine].states if (mine := partition_of(group, len(known))) in known else []
+    leads = states[-1].row["leader"] if states else None
+    return states[-1] if leads is not None and leads >= 0 else None
+
+
+def _is_its(key: tuple[str, int, str, int], arm: str, trial: int) -> bool:
+    return key[:3] == (arm, trial, OFFSETS_TOPIC)

@@ -1,0 +1,160 @@
+"""Groups without members: who only keeps positions in Kafka, and deletes the group again.
+
+One group after the other: a position is committed for it (by nobody's generation, as tools and
+consumers that assign partitions themselves do), asked for a few times, and the group is deleted
+(KIP-229). From then on it is asked for again and again: what was deleted must not come back,
+whoever coordinates it by then. Every broker is asked by itself, in turn; who does not coordinate
+the group says so, and that is a failed operation like any other. Each question is a `group_step`
+row.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.workload.asking import AskEach
+from harness.workload.links import Channel
+from harness.workload.spec import WorkloadSpec
+from nodes.wire.apis import ApiKey, request_class
+from nodes.wire.codec import WireError, build, decode_response, encode_request
+
+COMMIT, ASK, DELETE = "commit", "ask", "delete"
+_APIS: Final = {
+    COMMIT: (ApiKey.OFFSET_COMMIT, 5),
+    ASK: (ApiKey.OFFSET_FETCH, 5),
+    DELETE: (ApiKey.DELETE_GROUPS, 0),
+}
+_OFFSET: Final = 7
+_INDEFINITE: Final = frozenset({-1, 7, 13, 56})
+"""It may have been done all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topic``: in whose partition 0 the positions are; ``rate_per_s``: questions a second to each
+    broker; ``asks``: how often a group is asked for before it is deleted."""
+
+    topic: str
+    prefix: str = "kept"
+    rate_per_s: float = 8.0
+    asks: int = 2
+    timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        if self.rate_per_s <= 0 or self.asks < 1:
+            raise ValueError("fields rate_per_s, asks; allowed: above 0, at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """In flight."""
+
+    op: int
+    invoke_t: int
+    step: str
+    group: str
+
+
+class GroupKeeper(AskEach):
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        super().__init__(spec, params)
+        self._params = params
+        self._number = 0
+        self._is_kept = False
+        self._answers = 0
+        """How often the present group's position was told."""
+        self._deleted: list[str] = []
+        self._ops = 0
+        self._turns = 0
+
+    @property
+    def _group(self) -> str:
+        return f"{self._params.prefix}-{self._number}"
+
+    def ask(self, channel: Channel) -> None:
+        """Every broker in turn: now about the present group, now about one that is deleted."""
+        self._turns += 1
+        group, step = self._group, COMMIT
+        if self._deleted and self._turns % 2:
+            group, step = self._deleted[self._turns // 2 % len(self._deleted)], ASK
+        elif self._is_kept:
+            step = ASK if self._answers < self._params.asks else DELETE
+        asked = Asked(self._ops, time.monotonic_ns(), step, group)
+        self._ops += 1
+        self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
+        self._links.send(channel, self._frame(asked), asked)
+
+    def _frame(self, asked: Asked) -> bytes:
+        name, request = self._params.topic, request_class(*_APIS[asked.step])
+        if asked.step == COMMIT:
+            row = {"partition_index": 0, "committed_offset": _OFFSET, "committed_metadata": None}
+            entity = build(
+                request,
+                group_id=asked.group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                topics=[{"name": name, "partitions": [row]}],
+            )
+        elif asked.step == ASK:
+            topics = [{"name": name, "partition_indexes": [0]}]
+            entity = build(request, group_id=asked.group, topics=topics)
+        else:
+            entity = build(request, groups_names=[asked.group])
+        return encode_request(entity, 0, self._spec.process)
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    def answered(self, channel: Channel, payload: bytes, t: int) -> None:
+        asked: Asked = channel.tag
+        try:
+            _, answer = decode_response(*_APIS[asked.step], payload)
+            error, offset = self._read(asked.step, answer)
+        except (WireError, IndexError) as problem:
+            self._done(channel, "info", t, failure=str(problem) or "empty answer")
+            return
+        outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
+        self._done(channel, outcome, t, error=error, offset=offset)
+        if asked.group == self._group:
+            self._go_on(asked.step, outcome, error)
+
+    def _read(self, step: str, answer: Any) -> tuple[int, int]:
+        """The error, and the offset that was committed or told."""
+        if step == DELETE:
+            return int(answer.results[0].error_code), -1
+        one = answer.topics[0].partitions[0] if answer.topics else None
+        if step == COMMIT:
+            return int(one.error_code), _OFFSET
+        error = int(answer.error_code) or int(one.error_code)
+        return error, -1 if error else int(one.committed_offset)
+
+    def _go_on(self, step: str, outcome: str, error: int) -> None:
+        """The present group's next step. One that a deletion did not find is left alone: an earlier
+        try, of which nobody heard, may have deleted it."""
+        if outcome != "ok" and error != _NOT_FOUND:
+            return
+        if step == COMMIT:
+            self._is_kept, self._answers = True, 0
+        elif step == ASK:
+            self._answers += 1
+        else:
+            if outcome == "ok":
+                self._deleted.append(self._group)
+            self._number, self._is_kept = self._number + 1, False
+
+    def _about(self, channel: Channel, asked: Asked) -> dict[str, Any]:
+        return {"node": channel.node, "group": asked.group, "step": asked.step}
+
+    def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
+        asked: Asked = channel.tag
+        about = self._about(channel, asked)
+        self.recorder.complete(
+            "group_step", asked.op, outcome, asked.invoke_t, t, **about, **fields
+        )
+
+    def lost(self, channel: Channel, reason: str, t: int) -> None:
+        self._done(channel, "info", t, failure=reason)
+
+
+_NOT_FOUND: Final = 69  # GROUP_ID_NOT_FOUND

@@ -1,0 +1,198 @@
+"""Planted bugs: what controllers decide, whom they tell, and by which way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from nodes.core.leader_and_isr import LeaderAndIsr
+from nodes.core.rules import RULES
+from nodes.mutants.model import Mutant, no
+
+
+def _inter_broker_for_clients(_asked_by: str, inter_broker: str) -> str:
+    return inter_broker
+
+
+def _after_the_first(deleted: int, _replicas: int) -> bool:
+    return deleted > 0
+
+
+def _unclean(
+    state: LeaderAndIsr,
+    assignment: Sequence[int],
+    live_replicas: Collection[int],
+    *,
+    unclean_allowed: bool,
+) -> LeaderAndIsr | None:
+    del unclean_allowed
+    return RULES.elect_for_offline(state, assignment, live_replicas, unclean_allowed=True)
+
+
+def _left_in_sync(state: LeaderAndIsr, replica: int) -> LeaderAndIsr:
+    leader = -1 if replica == state.leader else state.leader
+    return state.new_leader_and_isr(leader, state.isr)
+
+
+def _always_inter_broker(inter_broker: str, _control_plane: str | None) -> str:
+    return inter_broker
+
+
+def _control_plane_too(inter_broker: str, control_plane: str | None) -> str:
+    return control_plane or inter_broker
+
+
+def _first_live(
+    state: LeaderAndIsr,
+    assignment: Sequence[int],
+    live_replicas: Collection[int],
+    *,
+    unclean_allowed: bool,
+) -> LeaderAndIsr | None:
+    del unclean_allowed
+    leader = next((replica for replica in assignment if replica in live_replicas), None)
+    if leader is None:
+        return None
+    isr = {replica for replica in state.isr if replica in live_replicas}
+    return state.new_leader_and_isr(leader, tuple(sorted({leader, *isr})))
+
+
+def _epoch_of_before(previous: int, _elected: int) -> int:
+    return previous
+
+
+def _at_once(_deleted: int, _replicas: int) -> bool:
+    return True
+
+
+def _last_in_order(
+    state: LeaderAndIsr,
+    assignment: Sequence[int],
+    live_replicas: Collection[int],
+    *,
+    unclean_allowed: bool,
+) -> LeaderAndIsr | None:
+    backwards = tuple(reversed(assignment))
+    return RULES.elect_for_offline(state, backwards, live_replicas, unclean_allowed=unclean_allowed)
+
+
+CONTROL: Final = (
+    Mutant(
+        name="bypass-control-listener",
+        says="a controller talks to the inter-broker listener although there is a control listener",
+        stands_for="KAFKA-4453 (KIP-291): control requests wait behind the data again",
+        scenario="log-recovery",
+        found_by="planes",
+        rule="control-request-on-data-plane",
+        breaks={"controllers_listener": _always_inter_broker},
+    ),
+    Mutant(
+        name="fetch-from-control-listener",
+        says="followers fetch from their leader's control listener",
+        stands_for="KAFKA-4453 (KIP-291): data on the control plane",
+        scenario="log-recovery",
+        found_by="planes",
+        rule="data-on-control-plane",
+        breaks={"replication_listener": _control_plane_too},
+    ),
+    Mutant(
+        name="forget-replicas-of-deleted",
+        says="a topic that is to be deleted is gone before its replicas are told to stop",
+        stands_for="KAFKA-330: a topic is deleted when all of its replicas are",
+        scenario="topic-deletion",
+        found_by="recovery",
+        rule="left-behind",
+        breaks={"deletion_is_complete": _at_once},
+    ),
+    Mutant(
+        name="tell-no-one-of-elections",
+        says="brokers are not told of elections by UpdateMetadata",
+        stands_for="KAFKA-9212: brokers are left with the leader epoch of before",
+        scenario="request-flood",
+        found_by="stale-metadata",
+        rule="metadata-never-converged",
+        breaks={"tells_all_of_elections": no},
+    ),
+    Mutant(
+        name="reuse-leader-epoch",
+        says="an election does not raise the leader epoch",
+        stands_for="KAFKA-15109: brokers ignore a state whose leader epoch was not bumped",
+        scenario="broker-restart",
+        found_by="epochs",
+        rule="two-leaders-in-epoch",
+        breaks={"elected_leader_epoch": _epoch_of_before},
+    ),
+    Mutant(
+        name="elect-outside-isr",
+        says="the first live replica of the assignment is elected, in sync or not",
+        stands_for="KAFKA-1028: unclean elections where they are switched off",
+        scenario="returning-follower",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"elect_for_offline": _first_live},
+    ),
+    Mutant(
+        name="stop-without-handing-over",
+        says="a broker that stops in order is told that it may, and leads until it is gone",
+        stands_for="KAFKA-340: a controlled shutdown moves leaders first",
+        scenario="broker-restart",
+        found_by="handing-over",
+        rule="left-leading",
+        breaks={"hands_over": no},
+    ),
+    Mutant(
+        name="gone-at-first-answer",
+        says="a topic is gone when the first broker has answered that it deleted its replicas",
+        stands_for="KAFKA-330: a topic is deleted when all of its replicas are",
+        scenario="topic-deletion",
+        found_by="topic-deletion",
+        rule="gone-before-stopped",
+        breaks={"deletion_is_complete": _after_the_first},
+    ),
+    Mutant(
+        name="elect-when-none-is-in-sync",
+        says="where nobody in sync lives, whoever lives is elected",
+        stands_for="KIP-106: unclean leader elections are off unless a topic allows them",
+        scenario="last-in-sync",
+        found_by="epochs",
+        rule="unclean-election",
+        breaks={"elect_for_offline": _unclean},
+    ),
+    Mutant(
+        name="leave-the-dead-in-sync",
+        says="a broker that died stays in the in-sync sets",
+        stands_for="KIP-841: who is not alive may not be in sync",
+        scenario="returning-follower",
+        found_by="departures",
+        rule="dead-in-sync",
+        breaks={"without_replica": _left_in_sync},
+    ),
+    Mutant(
+        name="forget-moves-at-failover",
+        says="a new controller does not go on with the reassignments of its predecessor",
+        stands_for="KIP-455: what is being moved is in ZooKeeper, for whoever is controller",
+        scenario="reassignment",
+        found_by="recovery",
+        rule="never-ended",
+        breaks={"goes_on_with_moves": no},
+    ),
+    Mutant(
+        name="send-clients-elsewhere",
+        says="clients are told the brokers' endpoints of the inter-broker listener",
+        stands_for="KIP-103: a client is told endpoints of the listener that it asked by",
+        scenario="broker-restart",
+        found_by="whole-metadata",
+        rule="named-elsewhere",
+        breaks={"clients_listener": _inter_broker_for_clients},
+    ),
+    Mutant(
+        name="elect-the-last-in-order",
+        says="of those who live and are in sync the last assigned leads, not the first",
+        stands_for="KIP-491: leaders are elected in the order of the assignment, which is how "
+        "operators spread them",
+        scenario="double-failover",
+        found_by="epochs",
+        rule="elected-out-of-order",
+        breaks={"elect_for_offline": _last_in_order},
+    ),
+)

@@ -1,0 +1,91 @@
+"""Planted bugs: who is a member of a group, and what is kept for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from nodes.mutants.model import Mutant, no
+
+
+def _any_generation(_generation: int, _present: int) -> bool:
+    return True
+
+
+def _hours(asked_ms: int) -> int:
+    return asked_ms * 1000
+
+
+def _first_replica() -> int:
+    return 1
+
+
+def _longest(assignments: Mapping[str, bytes], _member_id: str) -> bytes:
+    return max(assignments.values(), key=len, default=b"")
+
+
+GROUPS: Final = (
+    Mutant(
+        name="forget-group-offsets",
+        says="a new coordinator does not read its groups' offsets from the log",
+        stands_for="KAFKA-2841: group metadata is not safely loaded by a new coordinator",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="group-offset-went-back",
+        breaks={"loads_groups": no},
+    ),
+    Mutant(
+        name="commit-offsets-unreplicated",
+        says="a coordinator acknowledges a commit after its own append alone",
+        stands_for="KAFKA-1555: what is acknowledged must survive its leader",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="committed-offset-lost",
+        breaks={"offsets_commit_acks": _first_replica},
+    ),
+    Mutant(
+        name="obey-past-generations",
+        says="a member commits for a generation of its group that is over",
+        stands_for="KIP-62: ILLEGAL_GENERATION, so that nobody goes back on who came after it",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="stranger-committed",
+        breaks={"is_present_generation": _any_generation},
+    ),
+    Mutant(
+        name="assign-the-same-to-all",
+        says="all members of a group are given the same partitions",
+        stands_for="KIP-62: a partition is one member's at a time",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="committed-by-two",
+        breaks={"assignment_of": _longest},
+    ),
+    Mutant(
+        name="wait-for-who-is-gone",
+        says="a member of a group that says nothing any more keeps its place for hours",
+        stands_for="KIP-62: session.timeout.ms is how long a member may be silent",
+        scenario="group-rebalance",
+        found_by="polls",
+        rule="never-delivered",
+        breaks={"session_timeout_ms": _hours},
+    ),
+    Mutant(
+        name="ignore-heartbeats",
+        says="a member's heartbeats do not keep its session alive",
+        stands_for="KIP-62: heartbeats, from a thread of their own, say that a member lives",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="thrown-out",
+        breaks={"heartbeats_count": no},
+    ),
+    Mutant(
+        name="keep-what-is-erased",
+        says="a new coordinator brings back groups that were deleted",
+        stands_for="KIP-229: a group that is deleted is gone, with its offsets",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="deleted-group-back",
+        breaks={"erases_on_load": no},
+    ),
+)

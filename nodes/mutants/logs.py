@@ -1,0 +1,141 @@
+"""Planted bugs: what is in a log, what is cut from it, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodes.core.truncation import EpochEnd, Truncation
+from nodes.mutants.model import Mutant, no
+
+
+def _keep_everything(
+    _leader_end: EpochEnd, _own_end: EpochEnd, log_end_offset: int, _high_watermark: int
+) -> Truncation:
+    return Truncation(log_end_offset, True)
+
+
+def _cut_to_high_watermark(
+    _leader_end: EpochEnd, _own_end: EpochEnd, log_end_offset: int, high_watermark: int
+) -> Truncation:
+    return Truncation(min(high_watermark, log_end_offset), True)
+
+
+def _later(asked_ms: int) -> int:
+    return asked_ms + 1
+
+
+def _log_end(_end_offset: int, log_end_offset: int) -> int:
+    return log_end_offset
+
+
+def _one() -> int:
+    return 1
+
+
+def _twice() -> int:
+    return 2
+
+
+def _never_deletes(_asked: bool) -> bool:
+    return False
+
+
+def _always_deletes(_asked: bool) -> bool:
+    return True
+
+
+LOGS: Final = (
+    Mutant(
+        name="never-truncate",
+        says="a follower keeps the records in which it differs from its leader",
+        stands_for="KAFKA-6361 (KIP-279): logs diverge after a fast failover",
+        scenario="leader-handover",
+        found_by="replicas",
+        rule="replica-differs",
+        breaks={"truncation_for": _keep_everything},
+    ),
+    Mutant(
+        name="truncate-to-high-watermark",
+        says="a follower cuts at its own high watermark, as before KIP-101",
+        stands_for="KAFKA-1211 (KIP-101): records lost by cutting at the high watermark",
+        scenario="leader-handover",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={
+            "truncation_for": _cut_to_high_watermark,
+            "asks_leader_for_divergence": no,
+        },
+    ),
+    Mutant(
+        name="drop-torn-tail-check",
+        says="after a crash the log's tail is trusted instead of checked",
+        stands_for="KAFKA-10471: after a crash the logs are taken for cleanly closed",
+        scenario="log-recovery",
+        found_by="replicas",
+        rule="replica-differs",
+        breaks={"verifies_log_tail": no},
+    ),
+    Mutant(
+        name="double-append",
+        says="the leader writes every accepted batch twice",
+        stands_for="KIP-98: a record that was sent once is written twice",
+        scenario="log-recovery",
+        found_by="records",
+        rule="duplicate-append",
+        breaks={"appends_per_batch": _twice},
+    ),
+    Mutant(
+        name="keep-deleted-logs",
+        says="a StopReplica that deletes leaves the log where it is",
+        stands_for="KAFKA-14616: stray logs of deleted topics",
+        scenario="topic-deletion",
+        found_by="recovery",
+        rule="left-behind",
+        breaks={"stop_deletes": _never_deletes},
+    ),
+    Mutant(
+        name="skip-an-offset",
+        says="a consumer's fetch begins one offset too late",
+        stands_for="KAFKA-5211: a consumer goes on behind a record that it was not given",
+        scenario="log-recovery",
+        found_by="polls",
+        rule="poll-skipped",
+        breaks={"skipped_offsets": _one},
+    ),
+    Mutant(
+        name="list-after-a-time",
+        says="the offset listed for a time is that of the first record after it",
+        stands_for="KIP-79: the first record at or after a time",
+        scenario="leader-handover",
+        found_by="offsets",
+        rule="time-otherwise",
+        breaks={"searched_time_ms": _later},
+    ),
+    Mutant(
+        name="end-past-epochs-at-the-log-end",
+        says="clients are told the log's end as the end of every leader epoch",
+        stands_for="KIP-320: a consumer learns from an epoch's end that its log was cut",
+        scenario="leader-handover",
+        found_by="offsets",
+        rule="epoch-ends-otherwise",
+        breaks={"told_epoch_end": _log_end},
+    ),
+    Mutant(
+        name="forget-producers",
+        says="a new leader knows nothing of the sequences that it replicated",
+        stands_for="KIP-98: an idempotent producer's retry is written once",
+        scenario="group-rebalance",
+        found_by="records",
+        rule="idempotent-duplicate",
+        breaks={"keeps_producers": no},
+    ),
+    Mutant(
+        name="delete-at-every-stop",
+        says="a StopReplica deletes the log, whether it says so or not",
+        stands_for="KIP-570: each partition of a StopReplica says whether it is to be deleted",
+        scenario="broker-restart",
+        found_by="replicas",
+        rule="log-went-back",
+        breaks={"stop_deletes": _always_deletes},
+    ),
+)
