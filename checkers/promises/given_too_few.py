@@ -65,11 +65,12 @@ def judge_given(history: History, outcome: Outcome, known: Excuses) -> None:
     )
     for row in found.orderBy("_number").toArrow().to_pylist():
         one = states[row["_number"]]
-        outcome.saw(*one.key[:2], TAKEN, row["taken"])
+        arm, trial = one.key[:2]
+        outcome.saw(arm, trial, TAKEN, row["taken"])
         if not row["n"]:
             continue
         if one.key in known.forged:
-            outcome.excuse(*one.key[:2], RULE, "forged", of=TAKEN, n=row["n"])
+            outcome.excuse(arm, trial, RULE, "forged", of=TAKEN, n=row["n"])
             continue
         outcome.add(_finding(one, row))
         outcome.counts[RULE] += row["n"] - 1

@@ -123,10 +123,12 @@ class GroupKeeper(AskEach):
         """The error, and the offset that was committed or told."""
         if step == DELETE:
             return int(answer.results[0].error_code), -1
-        one = answer.topics[0].partitions[0] if answer.topics else None
+        if step == ASK and answer.error_code:
+            return int(answer.error_code), -1
+        one = answer.topics[0].partitions[0]
         if step == COMMIT:
             return int(one.error_code), _OFFSET
-        error = int(answer.error_code) or int(one.error_code)
+        error = int(one.error_code)
         return error, -1 if error else int(one.committed_offset)
 
     def _go_on(self, step: str, outcome: str, error: int) -> None:

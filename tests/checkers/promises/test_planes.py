@@ -326,9 +326,10 @@ def test_what_planes_count(
         ("single", "data", None, {}),
     ],
 )
+@judging(check)
 def test_what_brokers_ask_of_the_controller(
-    story: Any, spark: Any, planes: str, plane: str, sender: str | None, rules: dict[str, int]
-) -> None:
+    story: Any, planes: str, plane: str, sender: str | None, rules: dict[str, int]
+) -> Asks:
     """By its control listener where there is one; where there is none, by their own."""
     dual(story, plane="control" if planes == "dual" else "data")
     story.run["arms"][story.arm]["planes"] = planes
@@ -336,7 +337,7 @@ def test_what_brokers_ask_of_the_controller(
     if sender is not None:
         for _ in range(5):
             story.add(sender, 1_500, node=1, api="ALTER_PARTITION", plane="data")
-    assert judged(story, spark).counts == rules
+    assert (yield story).counts == rules
 
 
 # ---- behind data ---------------------------------------------------------------------------------
