@@ -14,9 +14,11 @@ request is in flight; so at any moment, with ``from`` and ``to`` the times aroun
     time   the longest stay: at least, of one that was sent, from its entry until the one before it
            was sent; at most until it was sent itself
 
-Only looks between the first and the last request that entered a channel are judged: what never left
-a queue (the controller resigned, the broker went) left no trace. A channel is known by the epochs
-of its controller and of its broker.
+Only looks from the first request that entered a channel until the first of the next channel are
+judged. What never left a queue (the controller resigned, the broker went) left no trace: it may
+have entered after the last that did, so that later looks are judged only by what must at least be
+there (of requests that are yet to be sent the channel certainly was), not by what may be at most. A
+channel is known by the epochs of its controller and of its broker.
 Figures, by arm: how long the queues were and how long requests stayed, as the metrics told it.
 """
 
@@ -47,7 +49,7 @@ _ROUNDED_NS: Final = 1_000_000
 """Kafka's timer is in milliseconds."""
 _WAY: Final = ["arm", "trial", "node", "boot", "to"]
 _CHANNEL: Final = [*_WAY, "controller_epoch", "broker_epoch"]
-_LOOK: Final = ["from_t", "look_t", "size", "taken", "max_ns"]
+_LOOK: Final = ["from_t", "look_t", "size", "taken", "max_ns", "late"]
 Row = Mapping[str, Any]
 
 
@@ -81,8 +83,10 @@ def _looks(history: History) -> DataFrame:
             F.lag("t").over(in_order).alias("before_t"),
         )
     )
-    channels = sends.groupBy(*_CHANNEL).agg(
-        F.min("enqueue_t").alias("_first"), F.max("enqueue_t").alias("_last")
+    channels = (
+        sends.groupBy(*_CHANNEL)
+        .agg(F.min("enqueue_t").alias("_first"), F.max("enqueue_t").alias("_last"))
+        .withColumn("_next", F.lead("_first").over(Window.partitionBy(*_WAY).orderBy("_first")))
     )
     looked = history.frame("channel_queue").select(
         *_WAY,
@@ -92,7 +96,11 @@ def _looks(history: History) -> DataFrame:
         "taken",
         (F.col("queue_time_max_us") * 1000).alias("max_ns"),
     )
-    judged = looked.join(channels, _WAY).where("_first <= from_t and look_t <= _last")
+    judged = (
+        looked.join(channels, _WAY)
+        .where("_first <= from_t and (_next is null or look_t < _next)")
+        .withColumn("late", F.expr("cast(look_t > _last as bigint)"))
+    )
     steps = _steps(sends, _SEND, enqueue_t=_ENTERED, send_t=_SENT).unionAll(
         _steps(judged, _LOOK, from_t=_BEGUN, look_t=_LOOKED)
     )
@@ -158,11 +166,14 @@ def _sort(row: Row) -> Sort:
 
 
 _RULES: Final = {
-    "queue-size": f"size < waiting_min - {UNSEEN} or size > waiting_max",
-    "queue-count": "taken < taken_min or taken > taken_max",
+    "queue-size": f"size < waiting_min - {UNSEEN} or (late = 0 and size > waiting_max)",
+    "queue-count": (
+        "(taken < taken_min and (late = 0 or waiting_min > 0)) or (late = 0 and taken > taken_max)"
+    ),
     "queue-time": (
-        f"(taken <= {RESERVOIR} and max_ns + {_ROUNDED_NS} < coalesce(stayed_min, 0))"
-        f" or max_ns > coalesce(stayed_max, 0) + {_ROUNDED_NS}"
+        f"(taken <= {RESERVOIR} and max_ns + {_ROUNDED_NS} < coalesce(stayed_min, 0)"
+        " and (late = 0 or taken >= taken_min))"
+        f" or (late = 0 and max_ns > coalesce(stayed_max, 0) + {_ROUNDED_NS})"
     ),
 }
 

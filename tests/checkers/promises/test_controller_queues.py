@@ -76,15 +76,53 @@ def test_metrics_that_do_not(
     assert "controller 1 to broker 2: " in found.findings[0].says
 
 
+@pytest.mark.parametrize(
+    ("at", "size", "taken", "longest_ms"),
+    [
+        (401, 4000, 400, 9999),  # whatever else entered, and was dropped with the channel
+        (600.5, 32, 7, 440),
+        (4001, 0, 41, 3510),
+        (4001, 0, 0, 0),  # the channel may have ended, and another one begun
+        (4001, 4000, 400, 9999),
+    ],
+)
 @judging(check)
-def test_a_look_when_nothing_is_known_is_not_judged(story: Any) -> Asks:
-    """After the last request that left: what else was there went with the channel."""
+def test_what_came_after_the_last_that_left_is_not_known(
+    story: Any, at: float, size: int, taken: int, longest_ms: float
+) -> Asks:
+    """What entered then went with the channel, and left no trace: there may be any more."""
     slow_channel(story)
-    truthful(story)
-    look(story, 401, 4000, 0, 9999)
+    look(story, at, size, taken, longest_ms)
+    assert (yield story).verdict([(story.arm, 0)]) == (Verdict.VALID, [])
+
+
+@pytest.mark.parametrize(
+    ("at", "size", "taken", "longest_ms", "rule"),
+    [
+        (600.5, 0, 7, 450, "queue-size"),  # 34 that were to be sent later
+        (600.5, 34, 2, 450, "queue-count"),
+        (600.5, 34, 7, 0.45, "queue-time"),  # in seconds
+        (4001, 0, 41, 3.51, "queue-time"),
+    ],
+)
+@judging(check)
+def test_what_was_there_after_the_last_had_entered_was_there(
+    story: Any, at: float, size: int, taken: int, longest_ms: float, rule: str
+) -> Asks:
+    """A link that is down for seconds: all have entered by then, and wait."""
+    slow_channel(story)
+    look(story, at, size, taken, longest_ms)
+    assert (yield story).counts == {rule: 1}
+
+
+@judging(check)
+def test_nobody_looks_before_the_first_request(story: Any) -> Asks:
+    slow_channel(story, start=1000)
+    look(story, 900, 7, 7, 7)
+    truthful(story, start=1000)
     found = yield story
-    assert not found.counts
     assert found.evidence[story.arm, 0, LOOKS] == 1
+    assert not found.counts
 
 
 @judging(check)

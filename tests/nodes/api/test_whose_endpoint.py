@@ -12,9 +12,9 @@ import pytest
 from nodes.wire.apis import ApiKey
 
 LISTENERS = ("CONTROL", "CLIENT", "BROKERS", "OTHER")
-LACKING = {(3, "CONTROL"), (2, "OTHER")}
+LACKING = {(3, "CONTROL"), (2, "OTHER"), (1, "CLIENT")}
 """(broker, listener) that there is not."""
-NO_SUCH_LISTENER, NO_LEADER, NO_COORDINATOR = 72, 5, 15
+NO_SUCH_LISTENER, NO_LEADER, NO_REPLICA, NO_COORDINATOR = 72, 5, 9, 15
 
 
 def port_of(broker_id: int, listener: str) -> int:
@@ -70,8 +70,11 @@ def test_metadata(node: Any, topic_state: Any, version: int) -> None:
             leader = int(partition.partition_index) + 1
             reached = leader in told
             error = 0 if reached else NO_SUCH_LISTENER if version >= 6 else NO_LEADER
-            if version:
-                assert partition.error_code == error
+            if not version and reached and not {1, leader} <= told.keys():
+                error = NO_REPLICA
+            assert partition.error_code == error
+            replicas = {1, leader} & told.keys() if not version else {1, leader}
+            assert set(partition.replica_nodes) == replicas
             assert partition.leader_id == (leader if reached else -1)
 
 

@@ -66,3 +66,19 @@ def test_garbage_of_any_kind_leaves_the_server_alive(start: Any, wire: Any) -> N
             hostile.close()
         quick.send(wire.request(0, i))
         assert quick.answer() == i.to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 9, 10])
+def test_the_rest_of_a_frame_that_looks_like_one_is_none(start: Any, wire: Any, cut: int) -> None:
+    """Bytes that come together are a request only when no other was begun before them."""
+    running = start()
+    inner = wire.request(3, 9, b"inner")
+    whole = wire.request(3, 7, b"x" * cut + inner)
+    client = running.client()
+    client.send(whole[: -len(inner)])
+    (processor,) = running.server._data.processors()
+    wire.eventually(lambda: any(c.pending for c in processor._connections.values()))
+    client.send(inner)
+    assert client.answer() == (7).to_bytes(4, "big") + b"x" * cut + inner
+    client.send(wire.request(3, 8))
+    assert client.answer() == (8).to_bytes(4, "big")

@@ -331,11 +331,12 @@ def test_what_waits_when_sockets_are_closed_is_not_handled(
 
 
 def test_listeners_may_have_version_six_addresses() -> None:
-    acceptor = an_acceptor(host="::1")
     try:
-        port = acceptor.bind().port
-    except Exception as refused:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as refused:
         pytest.skip(f"no loopback of version six here: {refused}")
+    acceptor = an_acceptor(host="::1")
+    port = acceptor.bind().port
     acceptor.listen()
     with socket.create_connection(("::1", port), PATIENCE_S):
         pass
@@ -414,3 +415,49 @@ def test_what_follows_an_answer_and_fails_holds_up_no_other(
         assert not connection.muted
         theirs.close()
         connection.socket.close()
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError, BrokenPipeError, OSError])
+def test_an_answer_that_cannot_be_sent_is_the_end_of_its_connection(
+    by_hand: Any, error: type[Exception]
+) -> None:
+    """Its place among ``max.connections`` is free, the request counts, and the others of the same
+    turn get theirs."""
+    processor = by_hand()
+    pairs = [socket.socketpair() for _ in range(3)]
+    for ours, _ in pairs:
+        processor._quotas.add("L", "h")
+        processor.offer(ours, "h", block=False)
+    processor._take_new_connections()
+    connections = list(processor._connections.values())
+
+    def fails(_data: Any) -> int:
+        raise error("planted")
+
+    connections[1].send = fails
+    for number, connection in enumerate(connections):
+        request = a_request(processor, connection, number)
+        request.respond(b"answer")
+    processor._write_replies()
+    assert [connection.fd >= 0 for connection in connections] == [True, False, True]
+    assert (processor._quotas.total, processor.times.counts[0]) == (2, 3)
+    for i in (0, 2):
+        assert pairs[i][1].recv(100) == b"answer"
+    for _, theirs in pairs:
+        theirs.close()
+
+
+def test_whoever_was_there_at_the_end_is_counted_no_more() -> None:
+    """Also who had not been taken in yet."""
+    processor = a_processor()
+    for _ in range(2):
+        for _ in range(3):
+            ours, theirs = socket.socketpair()
+            theirs.close()
+            processor._quotas.add("L", "h")
+            processor.offer(ours, "h", block=False)
+        if not processor.connection_count:
+            processor._take_new_connections()
+    assert (processor._quotas.total, processor.connection_count) == (6, 3)
+    processor._close_all()
+    assert (processor._quotas.total, processor.connection_count) == (0, 0)

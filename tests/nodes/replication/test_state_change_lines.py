@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,9 @@ from nodes.core.types import TopicPartition
 from nodes.log.checkpoints import read_partition_metadata
 from nodes.replication.model import LeaderAndIsrState
 from nodes.replication.state_change_lines import Lines as StateChangeLines
+from nodes.state_change_log import TRACE
+from tests.kip291.requests import Sender, leader_and_isr, update_metadata
+from tests.kip291.requests import stop_replica as kip_stop_replica
 from tests.nodes.replication.conftest import (
     TOPIC_ID,
     TP,
@@ -225,3 +229,55 @@ def test_a_topic_that_is_given_an_id(make_cluster: ClusterFactory, lines: Lines)
     )
     assert order(cluster, 42) == Errors.STALE_CONTROLLER_EPOCH, "it has one: nothing is new"
     assert order(cluster, 43, topic_id=uuid.UUID(int=5)) == Errors.INCONSISTENT_TOPIC_ID
+
+
+# ---- TRACE ---------------------------------------------------------------------------------------
+
+
+def traced(caplog: pytest.LogCaptureFixture, say: Callable[[StateChangeLines], None]) -> list[str]:
+    """What is said at TRACE; at INFO none of it is."""
+    found = []
+    for level in (logging.INFO, TRACE):
+        caplog.clear()
+        with caplog.at_level(level, "state.change.logger"):
+            say(StateChangeLines(1))
+        found.append([r.getMessage() for r in caplog.records if r.levelno == TRACE])
+    assert found[0] == []
+    return found[1]
+
+
+def test_every_partition_that_was_received_is_traced(caplog: pytest.LogCaptureFixture) -> None:
+    """ReplicaManager: as it came, with who sent it."""
+    sender = Sender(9, 5)
+    request = leader_and_isr("t", 2, 4, partitions=2, sender=sender)
+    assert traced(caplog, lambda lines: lines.received_leader_and_isr(77, request)) == [
+        "[Broker id=1] Received LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', "
+        f"partitionIndex={partition}, controllerEpoch=5, leader=2, leaderEpoch=4, isr=[1, 2], "
+        "partitionEpoch=4, replicas=[1, 2], addingReplicas=[], removingReplicas=[], isNew=false, "
+        "leaderRecoveryState=0) correlation id 77 from controller 9 epoch 5"
+        for partition in (0, 1)
+    ]
+    stop = kip_stop_replica("t", leader_epoch=4, delete=True, sender=sender)
+    assert traced(caplog, lambda lines: lines.received_stop_replica(78, stop)) == [
+        "[Broker id=1] Received StopReplica request StopReplicaPartitionState(partitionIndex=0, "
+        "leaderEpoch=4, deletePartition=true) correlation id 78 from controller 9 epoch 5 for "
+        "partition t-0"
+    ]
+    brokers = {1: [("A", 9)]}
+    said_by = "request sent by controller 9 epoch 5 with correlation id 79"
+    for leader, text in (
+        (
+            2,
+            "Cached leader info UpdateMetadataPartitionState(topicName='t', partitionIndex=0, "
+            "controllerEpoch=5, leader=2, leaderEpoch=4, isr=[1, 2], zkVersion=4, "
+            "replicas=[1, 2], offlineReplicas=[]) for partition t-0 in response to UpdateMetadata "
+            f"{said_by}",
+        ),
+        (
+            -2,
+            f"Deleted partition t-0 from metadata cache in response to UpdateMetadata {said_by}",
+        ),
+    ):
+        told = update_metadata(brokers, "t", leader, 4, sender=sender)
+        found = traced(caplog, lambda lines, told=told: lines.updated_metadata(79, told, 0))  # type: ignore[misc]
+        assert found == [f"[Broker id=1] {text}"]
