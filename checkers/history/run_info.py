@@ -38,6 +38,8 @@ class TopicFacts:
     compacted: bool = False
     expires: bool = False
     """Whether retention may take records within a run: then logs may begin later than at 0."""
+    log_append_time: bool = False
+    """Whether brokers date what they append."""
     assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """The replicas that it was to be made with, in their order, by partition; empty: any."""
 
@@ -314,6 +316,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         min_insync_replicas=min_isr,
         compacted=compacted,
         expires=_expires(configs, brokers),
+        log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
     )
 

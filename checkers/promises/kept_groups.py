@@ -13,7 +13,8 @@ afterwards may know them any more.
 Lawful, and looks similar: the tombstone is not waited for. So the group may be back with the next
 coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
 may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
-another (`MOVED_NS`). A commit of which nobody heard may come late.
+another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
+which nobody heard may come late.
 """
 
 from __future__ import annotations
@@ -94,6 +95,9 @@ def _was_replaced(history: History, row: Row) -> bool:
     of = known.get(partition_of(row["group"], len(known))) if known else None
     if of is None:
         return True
+    led = of.as_of(gone_t)
+    if led is None or led.row["leader"] != row["by"]:
+        return True  # it had not heard yet that another coordinates the group
     return any(abs(state.t - gone_t) < MOVED_NS for state in of.states)
 
 

@@ -19,16 +19,15 @@ What begins too late is another promise's (`checkers.promises.truncation_loss`: 
 
 Lawful, and looks similar: a leader moves its own start at once, and tells so, before its followers
 have heard of it: only an answer counts. Starts are written to disk once a minute
-(``log.flush.start.offset.checkpoint.interval.ms``): a broker that was killed and leads again
-without having followed anybody begins earlier. A replica that was not registered need not have
-deleted anything when the answer came; it is in sync again with its first fetch, and hears of the
-start only with the answer to that: who leads soon after it came back is not judged, nor is anybody
-after it.
+(``log.flush.start.offset.checkpoint.interval.ms``), and a replica that is not registered need not
+have deleted anything when the answer comes: whoever was away hears of the start with the first
+records that it is given. One that leads without having been given any since it came back is not
+judged, nor is anybody after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
@@ -40,6 +39,7 @@ from checkers.facts.clients import healed_trials
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.replicas import last_isrs
 from checkers.facts.timeline import FOREVER
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
@@ -57,8 +57,6 @@ KEPT: Final = "replicas that began later in the end"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _TIMED_OUT: Final = 7
-_BACK_NS: Final = 3_000_000_000
-"""Who has been back for so long has heard of its leader's start."""
 _SETTLED_NS: Final = 2_000_000_000
 _TRIES: Final = 3
 """So many that timed out are no accident."""
@@ -162,38 +160,38 @@ def _told_finding(rule: str, row: Row) -> Finding:
 
 def _unjudged_from(history: History, key: Key) -> int:
     """From when on (ns) the partition's beginning may lawfully be an earlier one."""
-    found = FOREVER
-    followed: dict[int, int] = {}
+    followed: dict[int, list[Row]] = {}
     for row in history.rows("leader_change"):
         if key_of(row) != key:
             continue
-        node, t = row["node"], row["t"]
         if row["role"] == "follower":
-            followed[node] = t
+            followed.setdefault(row["node"], []).append(row)
             continue
-        ended, back = _came_back(history, (*key[:2], node), t)
-        if t - back < _BACK_NS or (ended and followed.get(node, -1) < back):
-            found = min(found, t)
+        back = _back(history, (*key[:2], row["node"]), row["t"])
+        if back is not None and not _was_given(followed.get(row["node"], ()), row, back):
+            return int(row["t"])
+    return FOREVER
+
+
+def _was_given(followed: Iterable[Row], leads: Row, back: int) -> bool:
+    """Whether it was given any record since it came back, and with it the log's start."""
+    first = next((row for row in followed if row["t"] >= back), None)
+    if first is None:
+        return False
+    before, now = first["log_end_offset"], leads["log_end_offset"]
+    return None not in (before, now) and bool(now > before)
+
+
+def _back(history: History, node: tuple[str, int, int], t: int) -> int | None:
+    """When that node last was begun anew, or went on, before ``t``; None: it was never away."""
+    found, lives = None, 0
+    for row in rows_of(history, "node_event", node[:2]):
+        if row["node"] != node[2] or row["t"] > t:
+            continue
+        lives += row["event"] == "start"
+        if row["event"] == "resume" or (row["event"] == "start" and lives > 1):
+            found = row["t"]
     return found
-
-
-def _came_back(history: History, node: tuple[str, int, int], t: int) -> tuple[bool, int]:
-    """Whether the node's life before the one at ``t`` was ended without its knowing, and when it
-    last was begun or went on (`-FOREVER`: as the trial began)."""
-    killed, back, lives = False, -FOREVER, 0
-    for row in history.rows("node_event"):
-        if (row["arm"], row["trial"], row["node"]) != node or row["t"] > t:
-            continue
-        if row["event"] == "start":
-            lives += 1
-            back = row["t"] if lives > 1 else back
-        elif row["event"] == "resume":
-            back = row["t"]
-        elif row["event"] in ("kill", "exited"):
-            killed = True
-        elif row["event"] == "stopped":
-            killed = False
-    return killed, back
 
 
 # -- in the end -----------------------------------------------------------------------------------
@@ -288,8 +286,8 @@ PROMISE: Final = Promise(
         KEPT: "held against low watermarks that had been answered before healing",
     },
     blind=(
-        "partitions led by who was killed and followed nobody since, or came back a moment before: "
-        "starts are written to disk once a minute",
+        "partitions led by who was away, and was given no record since it came back: starts are "
+        "written to disk once a minute",
         "what a fetch below the log's start is answered",
     ),
     check=check,

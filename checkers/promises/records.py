@@ -24,6 +24,8 @@ Violations:
   (`checkers.promises.refused_sequences`);
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
 - ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a);
+- ``append-time-missing``: an acknowledgement says nothing of when the record was appended, though
+  its topic has LogAppendTime (`checkers.promises.untimed`);
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
   time at which it was sent (`checkers.facts.append_times`);
 - ``misplaced``: a record is in the log of another partition than the one that it was sent to;
@@ -60,6 +62,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.failed_writes import judge_failed
 from checkers.promises.refused_sequences import refused_sequences
 from checkers.promises.refused_writes import judge_refused
+from checkers.promises.untimed import DATED, judge_untimed
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -94,6 +97,7 @@ def check(history: History) -> Outcome:
         if row["wrong"]:
             outcome.add(_mistimed(row))
             outcome.counts["append-time-wrong"] += row["wrong"] - 1
+    judge_untimed(history, outcome)
     return outcome
 
 
@@ -243,12 +247,14 @@ PROMISE: Final = Promise(
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
+        "append-time-missing": "Who dates what is appended says so to who sent it.",
         "append-time-wrong": "A record's append time is when it was appended, and as was told.",
     },
     evidence={
         OFFERED: "by producers, whatever came of it",
         FOUND: "of the final leaders",
         ORDERED: "where there is such a producer",
+        DATED: "by who has LogAppendTime, and is no black box",
         TIMED: "of acknowledged records, on topics with LogAppendTime",
     },
     unknown_when=(
@@ -260,7 +266,7 @@ PROMISE: Final = Promise(
         "duplicates of a producer that may retry and took long, and what is in the log although "
         "its last try failed: an earlier one may have landed",
         "duplicates with acks=0",
-        "append times where nobody was told any; producer epochs of who is not idempotent",
+        "append times where nobody was to be told any; producer epochs of who is not idempotent",
     ),
     check=check,
 )

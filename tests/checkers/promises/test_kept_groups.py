@@ -64,6 +64,10 @@ CASES = {
         None,
     ),
     "its coordinator was just replaced": (lambda s: (moved(s, DELETED + 500, 1), back(s)), None),
+    "its coordinator had been replaced": (
+        lambda s: (moved(s, DELETED - 3_000, 1), back(s)),
+        None,
+    ),
     "another partition moved": (
         lambda s: (
             moved(s, DELETED + 500, 1, partition=(partition_of(GROUP, PARTITIONS) + 1) % 3),

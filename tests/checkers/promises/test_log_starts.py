@@ -26,8 +26,9 @@ def told(story: Story, t: float, offset: int, asked_ms: int = EARLIEST, **more: 
     story.add("listed_offset", t, asked_ms=asked_ms, offset=offset, **{**fields, **more})
 
 
-def led(story: Story, t: float, node: int, role: str = "leader") -> None:
-    story.add("leader_change", t, node=node, role=role, leader=node, leader_epoch=1)
+def led(story: Story, t: float, node: int, role: str = "leader", end: int = 50) -> None:
+    who = {"node": node, "role": role, "leader": node, "leader_epoch": 1}
+    story.add("leader_change", t, log_end_offset=end, **who)
 
 
 def lived(story: Story, t: float, node: int, *events: str) -> None:
@@ -67,13 +68,16 @@ def shortened(start_of_follower: int = 30, isr: tuple[int, ...] = (1, 2)) -> Sto
     return story
 
 
-def moved(story: Story, *, back: float = 0.0, followed: float | None = 22_000) -> None:
-    """Node 2, which was killed at 15 s, leads at 25 s, and tells of an earlier beginning."""
-    lived(story, 15_000, 2, "kill")
-    lived(story, back or 16_000, 2, "start")
+def moved(
+    story: Story, *, away: str = "kill", followed: float | None = 22_000, end: int = 50
+) -> None:
+    """Node 2, which was away from 15 s to 16 s, leads at 25 s, and tells of an earlier beginning;
+    its log ended at 40 when it followed again."""
+    lived(story, 15_000, 2, away)
+    lived(story, 16_000, 2, "resume" if away == "pause" else "start")
     if followed is not None:
-        led(story, followed, 2, "follower")
-    led(story, 25_000, 2)
+        led(story, followed, 2, "follower", end=40)
+    led(story, 25_000, 2, end=end)
     told(story, 26_000, 10, node=2)
 
 
@@ -103,11 +107,21 @@ STORIES = {
         shortened,
         lambda s: (timed_out(s, 22_000, 40), told(s, 23_000, 30)),
     ),
-    "start-went-back: who followed since": (shortened, moved),
-    "start-went-back:who followed nobody since": (shortened, lambda s: moved(s, followed=None)),
-    "start-went-back:who has just come back": (
+    "start-went-back: who was given records since": (shortened, moved),
+    "start-went-back: who was never away": (
         shortened,
-        lambda s: moved(s, back=22_500, followed=24_000),
+        lambda s: (led(s, 25_000, 2), told(s, 26_000, 10, node=2)),
+    ),
+    "start-went-back: who was paused, and given records since": (
+        shortened,
+        lambda s: moved(s, away="pause"),
+    ),
+    "start-went-back:who was given nothing since": (shortened, lambda s: moved(s, end=40)),
+    "start-went-back:who followed nobody since": (shortened, lambda s: moved(s, followed=None)),
+    "start-went-back:who followed before": (shortened, lambda s: moved(s, followed=14_000)),
+    "start-went-back:who was paused, and followed nobody since": (
+        shortened,
+        lambda s: moved(s, away="pause", followed=None),
     ),
     "start-left-behind": (lambda: shortened(29), lambda s: None),
     "start-left-behind:out of sync": (lambda: shortened(0, (1,)), lambda s: None),

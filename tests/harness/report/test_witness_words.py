@@ -53,6 +53,23 @@ def test_where_a_log_ends() -> None:
     assert "where leader epoch 2 ends in t-0: failed: NOT_LEADER_OR_FOLLOWER" in sentence(epoch)
 
 
+def test_what_brokers_are_asked_of_records_and_groups() -> None:
+    row = {"f": "records_deleted", "t": 5, "node": 2, "topic": "t", "partition": 0, "offset": 9}
+    done = {**row, "type": "ok", "error": 0, "low_watermark": 9}
+    assert sentence(done).startswith("node 2 was told to let t-0 begin at offset 9: ")
+    assert sentence(done).endswith(", low watermark 9")
+    late = sentence({**row, "type": "info", "error": 7, "low_watermark": -1})
+    assert "REQUEST_TIMED_OUT" in late
+    assert "watermark" not in late
+    named = {"f": "coordinator", "t": 5, "node": 2, "group": "g", "type": "ok", "coordinator": 3}
+    assert sentence(named) == "node 2 was asked who coordinates group g: node 3"
+    nobody = {**named, "type": "fail", "error": 15, "coordinator": -1}
+    assert "COORDINATOR_NOT_AVAILABLE" in sentence(nobody)
+    step = {"f": "group_step", "t": 5, "node": 2, "group": "g", "type": "ok", "error": 0}
+    assert sentence({**step, "step": "ask", "offset": 7}).endswith(", offset 7")
+    assert "delete of group g" in sentence({**step, "step": "delete", "offset": -1})
+
+
 def test_what_brokers_tell_clients() -> None:
     told = {"f": "metadata", "t": 5, "node": 2, "topic": "t", "error": 0, "controller_id": 3}
     whole = {**told, "partition": 0, "leader": 1, "leader_epoch": 4, "isr": [1, 2]}
