@@ -18,6 +18,7 @@ Kinds whose size does not grow with the load (faults, phases, log ends, ...) may
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -231,7 +232,8 @@ class History:
             return spark.createDataFrame(self._tables[kind])
         assert self._store is not None
         if self._tiny and self._store.local is not None and self._counts[kind] <= _FEW_ROWS:
-            return spark.createDataFrame(self._collect(kind))
+            with suppress(HistoryError):  # what cannot be read is told to whoever asks, by Spark
+                return spark.createDataFrame(self._collect(kind))
         return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
