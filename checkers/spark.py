@@ -6,7 +6,9 @@ sessions share the JVM, and a warm one judges a tiny history many times faster t
 
 Measured (Spark 4.3, 2 cores): default start and check of 10k events 27.7 s; UI off and few
 partitions 17-20; one partition, C1 compiler and serial collector 12.6; with a class-data archive
-10.3; without code generation 7.7. At 10M events the other way round: code generation, the
+10.3; without code generation 7.7. Of a warm JVM a run of 40k events took 128 jobs and 60,000 calls
+from Python; as one stage a query, and with what PySpark asks remembered, 59 and 24,000, and half of
+the time. At 10M events the other way round: code generation, the
 vectorised reader and ParallelGC pay, and shuffle partitions beyond twice the cores cost.
 
 The class-data archive (AppCDS) is made once by ``python -m checkers.spark`` (``make setup`` may
