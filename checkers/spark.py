@@ -6,7 +6,9 @@ sessions share the JVM, and a warm one judges a tiny history many times faster t
 
 Measured (Spark 4.3, 2 cores): default start and check of 10k events 27.7 s; UI off and few
 partitions 17-20; one partition, C1 compiler and serial collector 12.6; with a class-data archive
-10.3; without code generation 7.7. At 10M events the other way round: code generation, the
+10.3; without code generation 7.7. Of a warm JVM a run of 40k events took 128 jobs and 60,000 calls
+from Python; as one stage a query, and with what PySpark asks remembered, 59 and 24,000, and half of
+the time. At 10M events the other way round: code generation, the
 vectorised reader and ParallelGC pay, and shuffle partitions beyond twice the cores cost.
 
 The class-data archive (AppCDS) is made once by ``python -m checkers.spark`` (``make setup`` may
@@ -46,6 +48,7 @@ warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", F
 _ALWAYS: Final = {
     # Hadoop's: pages carry checksums, and a byte that changed on disk is no evidence.
     "parquet.page.verify-checksum.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "32m",
 }
 _PARTITIONS_A_SLOT: Final = 2
 """Of a shuffle: more cost, fewer spread a hot partition worse."""
@@ -56,6 +59,12 @@ _SMALL: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.files.maxPartitionBytes": "512m",
     "spark.sql.files.openCostInBytes": "0",
+}
+_ONE_PARTITION: Final = {
+    # Nothing is joined or grouped by way of a shuffle: each query is one stage of one task. To
+    # broadcast what it joins would be a job of its own.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
 }
 _LARGE: Final = {
     "spark.sql.codegen.wholeStage": "true",
@@ -112,9 +121,35 @@ def session(
             f"{memory or DEFAULT_MEMORY} of memory be free"
         ) from None
     spark.sparkContext.setLogLevel("ERROR")
+    _remember(spark)
     if not (spark.sparkContext.master or "").startswith("local"):
         _ship(spark)
     return spark
+
+
+class _Remembered:
+    """A class of the JVM's, each of whose members is asked for once."""
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._of, name)
+        setattr(self, name, found)
+        return found
+
+
+def _remember(spark: SparkSession) -> None:
+    """Spare each column that is made the question whether the JVM has its function: one of two that
+    it is asked."""
+    jvm: Any = spark._jvm
+    if "functions" in vars(jvm):
+        return
+    functions = _Remembered(jvm.functions)
+    for name in ("functions", "org.apache.spark.sql.functions"):  # PySpark asks by either
+        setattr(jvm, name, functions)
+    for name in ("PythonUtils", "PythonSQLUtils"):
+        setattr(jvm, name, _Remembered(getattr(jvm, name)))
 
 
 def _ship(spark: SparkSession) -> None:
@@ -171,7 +206,7 @@ def _start(small: bool) -> None:
             spark = session(small=small)
         finally:
             _is_there.set()
-        _exercise(tuned(spark, 0))
+        _exercise(tuned(spark, 0, one_partition=small))
 
 
 def _started() -> None:
@@ -206,12 +241,14 @@ def end() -> None:
         _ahead.join(_END_S)  # it takes its files away
 
 
-def tuned(spark: SparkSession, rows: int | None) -> SparkSession:
-    """A session over the same JVM, set for a history of so many rows (None: large). What was set by
-    whoever started Spark stays as it is."""
+def tuned(spark: SparkSession, rows: int | None, *, one_partition: bool = False) -> SparkSession:
+    """A session over the same JVM, set for a history of so many rows (None: large), each of whose
+    frames is of ``one_partition``. What was set by whoever started Spark stays as it is."""
     own = spark.newSession()
     small = rows is not None and rows <= SMALL_ROWS
     settings = {**_ALWAYS, **(_SMALL if small else _LARGE)}
+    if one_partition:
+        settings |= _ONE_PARTITION
     if not small:
         slots = spark.sparkContext.defaultParallelism
         settings["spark.sql.shuffle.partitions"] = str(_PARTITIONS_A_SLOT * slots)
@@ -260,7 +297,6 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.autoBroadcastJoinThreshold": "32m",
         "spark.sql.execution.arrow.localRelationThreshold": "64m",
         "spark.cleaner.periodicGC.interval": "10min",
         "spark.sql.catalogImplementation": "in-memory",
@@ -303,6 +339,7 @@ def _exercise(spark: SparkSession) -> None:
         frame = spark.range(1000).withColumn("k", F.col("id") % 7).withColumn("s", F.lit("a"))
         frame.write.partitionBy("s").parquet(target.as_uri())
         rows = spark.read.schema("id bigint, k bigint, s string").parquet(target.as_uri())
+        rows = rows.coalesce(1)
         sums = rows.groupBy("k", "s").agg(F.sum("id").alias("n"), F.max("id").alias("m"))
         window = Window.partitionBy("s").orderBy("k")
         ranked = sums.withColumn("prev", F.lag("n").over(window))
@@ -312,7 +349,7 @@ def _exercise(spark: SparkSession) -> None:
 
 def _warm() -> None:
     spark: Any = session()
-    _exercise(tuned(spark, 0))
+    _exercise(tuned(spark, 0, one_partition=True))
     spark.stop()
     gateway = spark.sparkContext._gateway
     gateway.shutdown()

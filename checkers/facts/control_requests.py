@@ -29,8 +29,7 @@ PLACE: Final = [*ID, "topic", "partition"]
 
 def requests(history: History) -> DataFrame:
     """Control requests as brokers handled them and as forgers had them answered."""
-    found: DataFrame = history.memo("control requests", lambda: _requests(history))
-    return found
+    return history.shared("control requests", lambda: _requests(history))
 
 
 def _requests(history: History) -> DataFrame:
@@ -101,8 +100,7 @@ def accepted_leader_epochs(history: History) -> DataFrame:
 def answered_leader_epochs(history: History) -> DataFrame:
     """Partitions of LeaderAndIsr and StopReplica requests that were accepted as a whole, one row
     each, with the partition's own ``error``."""
-    found: DataFrame = history.memo("answered leader epochs", lambda: _answered(history))
-    return found
+    return history.shared("answered leader epochs", lambda: _answered(history))
 
 
 def _answered(history: History) -> DataFrame:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 PER_OCTAVE: Final = 32
 _NS_PER_MS: Final = 1e6
@@ -82,6 +82,13 @@ class Histogram:
             "p999_ms": ms(0.999),
             "max_ms": round(self.max_ns / _NS_PER_MS, 4),
         }
+
+
+def grouped(found: DataFrame) -> list[dict[str, Any]]:
+    """Its rows in order: that in which groups come is nobody's, and figures are to be the same each
+    time."""
+    rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+    return sorted(rows, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
 def gather(rows: Iterable[Mapping[str, Any]], *keys: str) -> dict[tuple[Any, ...], Histogram]:

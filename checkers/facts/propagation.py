@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.answers import shown_rows
 from checkers.facts.floods import flooded, flooded_at
-from checkers.facts.histogram import Histogram, bucket_of
+from checkers.facts.histogram import Histogram, bucket_of, grouped
 from checkers.facts.leadership import TP, leadership
 from checkers.facts.lives import with_life
 from checkers.judging.outcome import Outcome
@@ -84,7 +84,7 @@ def propagation(history: History, outcome: Outcome, seen: Mapping[str, DataFrame
     found = each.groupBy("name", "arm", "node", "part", bucket).agg(
         F.count("*").alias("n"), F.max("late").alias("max_ns"), F.sum("late").alias("total_ns")
     )
-    rows = found.toArrow().to_pylist()
+    rows = grouped(found)
     for name in seen:
         _figures(outcome, name, [row for row in rows if row["name"] == name])
 

@@ -18,6 +18,7 @@ Kinds whose size does not grow with the load (faults, phases, log ends, ...) may
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -47,7 +48,12 @@ _FOOTERS_READ: Final = 200
 LIGHT_ROWS: Final = 200_000
 """A kind of so many rows is read as a small history is, whatever the size of the others: its jobs
 are planned without compiling code for them. What such a frame is joined or united with is treated
-alike; so what is large comes first."""
+alike; so what is large comes first. A whole history of so many is judged in one partition: every
+stage and every broadcast of a query costs more than its rows."""
+
+_FEW_ROWS: Final = 2_000
+"""Of a tiny history: so many rows of a kind lie in the plans of what is asked of them. Every other
+reader of a file is told the whole of Hadoop's configuration, and reads the file anew."""
 
 
 class Stopped(Exception):
@@ -73,9 +79,11 @@ class History:
         counts: Mapping[str, int] | None = None,
         trials: Sequence[tuple[str, int]] | None = None,
         light: SparkSession | None = None,
+        tiny: bool = False,
     ) -> None:
         self.spark, self.run, self.name, self.folder = spark, run, name, folder
         self._light = spark if light is None else light
+        self._tiny = tiny
         self._store = store
         self._kinds = dict(kinds or {})  # kind -> path below the store's root
         self._tables = dict(tables or {})
@@ -141,12 +149,14 @@ class History:
                 raise HistoryError(f"{place}: rows {seen}; allowed by {MANIFEST}: {counts}")
             counts = seen
         total = None if counts is None else sum(counts.values())
+        tiny = total is not None and total <= LIGHT_ROWS
         small = (total or 0) <= SMALL_ROWS
         spark = spark or session(master, memory=memory, conf=conf, small=small)
         return cls(
-            tuned(spark, total),
+            tuned(spark, total, one_partition=tiny),
             run,
-            light=tuned(spark, 0),
+            light=None if tiny else tuned(spark, 0),
+            tiny=tiny,
             name=store.root,
             folder=store.local,
             store=store,
@@ -174,8 +184,17 @@ class History:
             tables[kind] = pa.Table.from_pylist(list(items), schema=stored_schema(kind))
         info = run if isinstance(run, RunInfo) else RunInfo.from_dict(run or {})
         counts = {kind: len(items) for kind, items in rows.items()}
-        own = tuned(spark, sum(counts.values()))
-        return cls(own, info, name="rows in memory", folder=folder, tables=tables, counts=counts)
+        total = sum(counts.values())
+        tiny = total <= LIGHT_ROWS
+        return cls(
+            tuned(spark, total, one_partition=tiny),
+            info,
+            name="rows in memory",
+            folder=folder,
+            tables=tables,
+            counts=counts,
+            tiny=tiny,
+        )
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -193,8 +212,12 @@ class History:
         """Every row of a kind, with ``arm`` (string) and ``trial`` (int)."""
         self._go_on()
         if kind not in self._frames:
-            self._frames[kind] = self._read(kind, self.spark if self.many(kind) else self._light)
+            read = self._read(kind, self.spark if self.many(kind) else self._light)
+            self._frames[kind] = self._whole(read)
         return self._frames[kind]
+
+    def _whole(self, frame: DataFrame) -> DataFrame:
+        return frame.coalesce(1) if self._tiny else frame
 
     def views(self) -> SparkSession:
         """The session in which each kind is a view of its name, for whoever asks in SQL."""
@@ -208,6 +231,9 @@ class History:
         if kind in self._tables:
             return spark.createDataFrame(self._tables[kind])
         assert self._store is not None
+        if self._tiny and self._store.local is not None and self._counts[kind] <= _FEW_ROWS:
+            with suppress(HistoryError):  # what cannot be read is told to whoever asks, by Spark
+                return spark.createDataFrame(self._collect(kind))
         return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
@@ -239,6 +265,11 @@ class History:
                 self._memo[name] = make()
             return self._memo[name]
 
+    def shared(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """A frame upon which several checks build: of a tiny history it is planned but once."""
+        found: DataFrame = self.keep(name, make) if self._tiny else self.memo(name, make)
+        return found
+
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
         """A frame that several jobs read: made by the first of them, and kept until `close`."""
 
@@ -259,7 +290,8 @@ class History:
         types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
         types["array<bigint>"] = pa.list_(pa.int64())
         layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
-        return self._light.createDataFrame(pa.Table.from_pylist([dict(r) for r in rows], layout))
+        table = pa.Table.from_pylist([dict(r) for r in rows], layout)
+        return self._whole(self._light.createDataFrame(table))
 
     def stop(self, why: str) -> None:
         """From now on whoever asks for more of the history gets `Stopped`. From any thread."""

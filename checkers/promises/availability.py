@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.histogram import bucket_of, gather
+from checkers.facts.histogram import bucket_of, gather, grouped
 from checkers.facts.leadership import NEVER, TP, leadership
 from checkers.facts.segments import with_segment
 from checkers.facts.timeline import FROM, TO, Timeline
@@ -142,7 +142,7 @@ def _summarise(
         F.sum(F.when(main, F.col("held"))).alias("held"),
         F.max("held_ns").alias("held_ns"),
     )
-    rows = found.toArrow().to_pylist()
+    rows = grouped(found)
     counted = [
         {**row, "n": row["n_late"]}
         for row in rows

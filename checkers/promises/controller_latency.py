@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.histogram import Histogram, bucket_of, gather
+from checkers.facts.histogram import Histogram, bucket_of, gather, grouped
 from checkers.facts.segments import QUIET, with_segment
 from checkers.facts.spans import earliest, latest
 from checkers.judging.outcome import Outcome
@@ -85,7 +85,7 @@ def check(history: History) -> Outcome:
         F.sum("retried").alias("retried"),
         F.sum("failed").alias("failed"),
     )
-    counted = found.toArrow().to_pylist()
+    counted = grouped(found)
     for row in counted:
         if row["of_trial"]:
             outcome.saw(row["arm"], row["trial"], "control requests and probes", row["n"])

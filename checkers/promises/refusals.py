@@ -30,7 +30,8 @@ Blind: a broker epoch that ZooKeeper never had (KRaft); state that changes witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -81,32 +82,44 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], REFUSED, row["n"] if row["error"] else 0)
         answered.errors.add(row["error"] or 0)
     answered.of_partitions.update(_partition_errors(history))
-    for rule, name, rows in (
-        ("refused-with-wrong-error", "wrong", _wrong_errors(history, answered)),
-        ("refused-with-wrong-error", "wrong", _wrong_partition_errors(history, answered)),
-        *(("current-epoch-refused", "current", rows)
+    suspects = (
+        ("refused-with-wrong-error", _wrong_says, _wrong_errors(history, answered)),
+        ("refused-with-wrong-error", _wrong_says, _wrong_partition_errors(history, answered)),
+        *(("current-epoch-refused", _current_says, rows)
           for rows in _current_refused(history, outcome, answered)),
-        ("current-epoch-refused", "unheard", _current_leader_epoch_refused(history, answered)),
-    ):  # fmt: skip
-        if rows is not None:
-            # A forged request shows twice: as the forger saw it and as the broker did.
-            once = one_of_each(rows, _ONE, ["begin_t", "source"])
-            found = tally(once, None, partial(_sort, rule))
-            add(outcome, found, partial(_finding, _SAYS[name]))
+        ("current-epoch-refused", _unheard_says, _current_leader_epoch_refused(history, answered)),
+    )  # fmt: skip
+    asked = [
+        rows.withColumn(_WAY, F.lit(number))
+        for number, (_, _, rows) in enumerate(suspects)
+        if rows is not None
+    ]
+    if asked:
+        together = functools.reduce(
+            lambda one, other: one.unionByName(other, allowMissingColumns=True), asked
+        )
+        # A forged request shows twice: as the forger saw it and as the broker did.
+        once = one_of_each(together, (_WAY, *_ONE), ["begin_t", "source"])
+        rules, words = [rule for rule, _, _ in suspects], [says for _, says, _ in suspects]
+        found = tally(once, None, partial(_sort, rules))
+        add(outcome, found, partial(_finding, words))
     if answered.without() | {error for _, error in answered.of_partitions} - {0}:
         judge_applied(history, outcome)
     judge_failures(history, outcome)
     return outcome
 
 
+_WAY: Final = "_way"
+"""By which of the ways to break a rule a row is suspect."""
 _ONE: Final = (
     *("arm", "trial", "node", "api", "correlation_id", "topic", "partition"),
     *("what", "older", "newer", "error", "must"),
 )
 
 
-def _sort(rule: str, row: Row) -> Sort:
-    return Sort((), (row["begin_t"], row["node"], row["correlation_id"]), rule)
+def _sort(rules: Sequence[str], row: Row) -> Sort:
+    order = (row[_WAY], row["begin_t"], row["node"], row["correlation_id"])
+    return Sort((), order, rules[row[_WAY]])
 
 
 class Answered(NamedTuple):
@@ -309,10 +322,7 @@ def _unheard_says(row: Row) -> str:
     )
 
 
-_SAYS: Final = {"wrong": _wrong_says, "current": _current_says, "unheard": _unheard_says}
-
-
-def _finding(words: Callable[[Row], str], rule: str, row: Row) -> Finding:
+def _finding(words: Sequence[Callable[[Row], str]], rule: str, row: Row) -> Finding:
     at = None if row["topic"] is None else (row["topic"], row["partition"])
     node = {"node": row["node"]}
     same = {**node, "api": row["api"], "correlation_id": row["correlation_id"]}
@@ -326,7 +336,7 @@ def _finding(words: Callable[[Row], str], rule: str, row: Row) -> Finding:
         picks.append(Pick("leader_change", epochs, to_t=row["t"], last=True, rows=1))
     if row["source"] == "forged":
         picks.append(Pick("forged", same, row["t"], row["t"], rows=1))
-    return Finding(rule, words(row), row["arm"], row["trial"], tuple(picks))
+    return Finding(rule, words[row[_WAY]](row), row["arm"], row["trial"], tuple(picks))
 
 
 PROMISE: Final = Promise(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.answers import with_forged
 from checkers.facts.floods import flooded
-from checkers.facts.histogram import bucket_of, gather
+from checkers.facts.histogram import bucket_of, gather, grouped
 from checkers.facts.leadership import TP, epochs_table
 from checkers.facts.segments import with_segment
 from checkers.judging.outcome import Outcome
@@ -70,7 +70,7 @@ def measure(history: History, outcome: Outcome, seen: DataFrame) -> None:
         F.max("age_ns").alias("max_ns"),
     )
     rows = []
-    for row in found.toArrow().to_pylist():
+    for row in grouped(found):
         if row["of_arm"]:
             rows.append(row)
             continue

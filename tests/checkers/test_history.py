@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
 
 from checkers.check import check_run
-from checkers.history import HistoryError, arrow_schema
+from checkers.history import HistoryError, arrow_schema, frames
 from checkers.history.frames import History
 from checkers.history.parts import MANIFEST, files_of, place_of
 from checkers.history.writer import HistoryWriter
@@ -98,6 +99,26 @@ def test_both_versions_say_the_same(story: Any, spark: Any, tmp_path: Path) -> N
     assert verdicts[0][1] == verdicts[1][1]
     assert verdicts[0][2] == verdicts[1][2]
     assert sum(map(len, verdicts[0][0].values())) == sum(map(len, story.rows.values()))
+
+
+@pytest.mark.parametrize("rows", [0, 200_000], ids=["large", "small"])
+def test_what_is_asked_of_a_small_history_is_one_stage(
+    story: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Joined, united and grouped without a shuffle or a broadcast, of kinds that lie in the plan
+    and of those that are read from files."""
+    monkeypatch.setattr(frames, "LIGHT_ROWS", rows)
+    monkeypatch.setattr(frames, "_FEW_ROWS", 300)
+    run = store_2(told(story), tmp_path)
+    with History.load(run, spark=spark) as history:
+        named = F.broadcast(history.table([{"arm": story.arm, "_n": 1}], "arm string, _n int"))
+        kinds = [history.frame(kind).select("arm", "t") for kind in ("produce", "metadata")]
+        both = kinds[0].unionAll(kinds[1]).join(named, "arm").groupBy("arm", "t").count()
+        plan = both._jdf.queryExecution().executedPlan().toString()
+        there = {row["t"] for kind in ("produce", "metadata") for row in story.rows[kind]}
+        assert both.count() == len(there)
+    assert ("Exchange" in plan) is not bool(rows)
+    assert plan.count("FileScan parquet") == (1 if rows else 2)
 
 
 def first(run: Path, kind: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.judging.verdict import Verdict
 from checkers.promises.topic_deletion import check
-from tests.checkers.together import Asks, judging
+from tests.checkers.together import Asks, apart, judging
 
 pytestmark = pytest.mark.spark
 
@@ -168,7 +168,7 @@ def test_when_no_replica_tells_nothing_is_known(story: Any) -> Asks:
     for zxid, made in enumerate(("created", "removed")):
         story.add("zk_write", 1200, zxid=zxid, what="topic", topic="d", step=made, replicas=[1])
     story.add("leader_change", 500, node=1, seq=7, role="leader", leader_epoch=0)
-    outcome = yield story
+    outcome = yield apart(story)
     (why,) = outcome.unknowns
     assert "no replica told that it put its log aside" in why
     assert not outcome.counts  # this system does not tell of stops at all
