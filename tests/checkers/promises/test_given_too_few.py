@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.given_too_few import RULE, STRICT, TAKEN
+from checkers.promises.given_too_few import STRICT, TAKEN
 from checkers.promises.truncation_loss import check
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.promises.test_too_few import shrunk
 
+RULE = "given-below-min-isr"
 pytestmark = pytest.mark.spark
-"""Written smaller at 1 s, known to its leader 10 ms later, written full at 2 s."""
 
 
 def given(
     taken: float, invoke: float, got: float, *, acks: int = 1, told: str | None = "isr_change"
 ) -> Story:
+    """The set is written smaller at 1 s, known to its leader 10 ms later, written full at 2 s."""
     story = shrunk(told=told)
     story.run["arms"][ARM][STRICT] = True
     story.produce(taken, 1, 0, acks, invoke_t=invoke)

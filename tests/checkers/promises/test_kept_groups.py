@@ -6,8 +6,10 @@ import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.promises.coordinators import OFFSETS_TOPIC, partition_of
-from checkers.promises.kept_groups import ASKED, BACK, GONE, LOST, kept_groups
+from checkers.promises.kept_groups import ASKED, GONE, kept_groups
 from tests.checkers.conftest import Story
+
+LOST, BACK = "kept-offset-lost", "deleted-group-back"
 
 GROUP, PARTITIONS = "kept-3", 3
 DELETED = 20_000

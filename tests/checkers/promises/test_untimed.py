@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.untimed import DATED, RULE, judge_untimed
+from checkers.promises.untimed import DATED, judge_untimed
 from tests.checkers.conftest import Story
+
+RULE = "append-time-missing"
 
 
 def acked(
