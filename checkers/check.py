@@ -23,6 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
 from checkers.history.frames import History
 from checkers.history.store import LocalStore, Store
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from checkers.judging.outcome import Outcome
 
 _AT_ONCE: Final = 3
+_CRASH: Final = "the checker crashed"
 _GRACE_S: Final = 10.0
 """How long a check is given to end once its jobs were cancelled. It is left behind after that."""
 Figures = dict[str, list[dict[str, Any]]]
@@ -92,6 +94,7 @@ def check_all(
         pending = {name: pool.submit(run_check, history, promise(name)) for name in names}
         _keep_to(deadline_s, history, list(pending.values()))
         done = {name: _result(history, name, future) for name, future in pending.items()}
+        _explain(done)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     results = Results(
@@ -138,6 +141,16 @@ def _result(
     return result, {}
 
 
+def _explain(done: Mapping[str, tuple[CheckResult, Figures]]) -> None:
+    """A check that crashed on rows that do not say what every such row says (`evidence` names them)
+    did so because of them: that comes before where it crashed."""
+    known = done["evidence"][0].reasons if "evidence" in done else []
+    void = next((why for why in known if VOID in why), None)
+    for name, (result, _) in done.items() if void else ():
+        if name != "evidence" and result.reasons and result.reasons[0].startswith(_CRASH):
+            result.reasons.insert(0, f"the history is spoilt: {void}")
+
+
 def _not_yet(judged: Promise) -> CheckResult:
     return CheckResult(
         name=judged.name, verdict=Verdict.UNKNOWN, says=judged.says, rules=dict(judged.rules)
@@ -180,7 +193,7 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         if history.stopped:
             result.reasons = [history.stopped]
         else:
-            crash = f"the checker crashed: {type(error).__name__}: {_first_line(error)}"
+            crash = f"{_CRASH}: {type(error).__name__}: {_first_line(error)}"
             result.reasons = [crash, traceback.format_exc(limit=-3)]
     result.seconds = round(time.monotonic() - begun, 3)
     return result, tables

@@ -11,7 +11,8 @@ was healed. They are few, one program writes them, and each has its place:
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
 kill, stop or pause that was put in place was killed, stopped or paused then; a flood's workers
-reach whom it names. One trial is played after the other: two of one time are one, told twice.
+reach whom it names, and count from one row to the next. One trial is played after the other: two
+of one time are one, told twice.
 
 Lawful, and similar: a fault that failed and healed again and again; a kill of a node that is being
 stopped, or is paused; a resume of one that was killed; what a trial that was cut short left undone.
@@ -34,6 +35,7 @@ _ENDS: Final = frozenset({"kill", "stop", "stopped", "exited"})
 _RUNS: Final = frozenset({"ready", "pause", "stop"})
 _DOINGS: Final = frozenset({"kill", "stop", "pause"})
 """What only a fault does to a node. The last word of faults' names that do nothing else."""
+_COUNTED_NS: Final = 100_000_000
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -50,6 +52,7 @@ def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
             *_lives(events.get(key, [])),
             *_hands(phases.get(key, []), played, events.get(key, [])),
             *_floods(played, floods.get(key, [])),
+            *_counted(floods.get(key, [])),
         ):
             yield key, why
     if not history.run.merged:
@@ -166,6 +169,17 @@ def _floods(played: Mapping[str, list[Row]], reached: Iterable[Row]) -> Iterator
         if name in nodes and named and nodes[name] != named:
             says = f"fault {name} ({rows[0]['fault']}) names nodes {sorted(named)}"
             yield f"{says}, and its workers reached {sorted(nodes[name])}"
+
+
+def _counted(rows: Iterable[Row]) -> Iterator[str]:
+    """A flood worker counts from one row to the next."""
+    last: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        worker = (row["process"], row["id"], row["node"])
+        since_t = row["t"] - (row["interval_ns"] or 0)
+        if worker in last and abs(since_t - last[worker]) > _COUNTED_NS:
+            yield f"flood {row['id']}: what its worker counted is not of the time between its rows"
+        last[worker] = row["t"]
 
 
 def _over(rows: Iterable[Row]) -> int:

@@ -77,6 +77,8 @@ class Times:
     first_t: int | None
     last_t: int | None
     """Of rows read off the clock."""
+    columns: tuple[str, ...] = ()
+    """Which columns those rows lack, or have wrong: of kinds that do not grow with the load."""
 
 
 def times(history: History) -> list[Times]:
@@ -93,10 +95,11 @@ def _of_others(history: History) -> Iterator[Times]:
     """Of kinds whose rows come to the driver."""
     for kind in KINDS.keys() - _IN_ORDER.keys() - {"source"}:
         by: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
-        for row in history.rows(kind):
+        for row in (*history.rows(kind), *history.without_time(kind)):
             by.setdefault((row["arm"], row["trial"], row["process"]), []).append(row)
         for (arm, trial, process), rows in by.items():
-            dated = [row["t"] for row in rows if row["error_ns"] is None]
+            dated = [r["t"] for r in rows if r["error_ns"] is None and r["t"] is not None]
+            void = [tuple(lacks(kind, row)) for row in rows]
             off_ns = max(abs(row["error_ns"] or 0) for row in rows)
             yield Times(
                 key=(arm, trial),
@@ -104,7 +107,8 @@ def _of_others(history: History) -> Iterator[Times]:
                 process=str(process),
                 rows=len(rows),
                 wrong=0,
-                lacking=sum(any(lacks(kind, row)) for row in rows),
+                lacking=sum(map(bool, void)),
+                columns=tuple(sorted({name for names in void for name in names})),
                 back_ns=0,
                 off_ns=off_ns if kind in _EXACT else 0,
                 first_t=min(dated, default=None),

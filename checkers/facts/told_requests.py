@@ -9,8 +9,6 @@ cannot be before the first send, nor the first answer before the first handling.
 And they tell of the same: the controller, epochs and partitions that were handled are those of a
 send, the answer is one that was given, and nothing is handled more often than it was sent.
 
-And a broker takes up the roles that it was ordered to take up, and no other (`unordered`).
-
 Of ends that number their rows, so that none can be missing unnoticed. A controller's client id is
 its broker's; a forger (`forged`) has one of its own for each request. What probers ask bears no
 number. One pass; a few numbers a pair leave Spark.
@@ -157,28 +155,3 @@ def _forged(history: History) -> DataFrame:
     answered = F.when((F.col("type") == "ok") & F.col("error").isNotNull(), F.col("t"))
     times = {"sent_t": F.col("invoke_t"), "answered_t": answered}
     return rows.select(*_row(F.lit(FORGERS), F.col("client_id"), "node", **times))
-
-
-def unordered(history: History) -> list[tuple[tuple[str, int], int, int]]:
-    """Roles that brokers took up though no LeaderAndIsr that they tell of ordered it, or none had
-    come yet: trial, broker, how many. Of brokers that number their rows; and of a boot only what
-    came before its last request, since who dies at it does not tell of that."""
-    if not (history.has("leader_change") and history.has("control_request")):
-        return []
-    handled = history.frame("control_request").where("seq is not null and boot is not null")
-    last = handled.groupBy(*_BOOT).agg(F.max("t").alias("_last_t"))
-    came = earliest(F.col("receive_t")).alias("_came_t")
-    orders = handled.where("api = 'LEADER_AND_ISR'")
-    orders = orders.select(*_BOOT, "correlation_id", came, F.explode("partitions").alias("p"))
-    orders = orders.select(*_BOOT, "correlation_id", "_came_t", *(f"p.{n}" for n in _ROLE))
-    orders = orders.groupBy(*_BOOT, "correlation_id", *_ROLE).agg(F.min("_came_t").alias("_came_t"))
-    roles = history.frame("leader_change").where("seq is not null and correlation_id is not null")
-    roles = roles.join(orders, [*_BOOT, "correlation_id", *_ROLE], "left")
-    roles = roles.join(F.broadcast(last), [*_BOOT]).where(latest(F.col("t")) < F.col("_last_t"))
-    roles = roles.where(F.col("_came_t").isNull() | (latest(F.col("t")) < F.col("_came_t")))
-    found = roles.groupBy("arm", "trial", "node").count().toArrow().to_pylist()
-    return sorted(((row["arm"], row["trial"]), row["node"], row["count"]) for row in found)
-
-
-_BOOT: Final = ("arm", "trial", "node", "boot")
-_ROLE: Final = ("topic", "partition", "leader_epoch")

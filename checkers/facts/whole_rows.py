@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.courses import PHASES
+from checkers.history import KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+VOID: Final = "do not say what every such row says"
+"""What is said of such rows."""
 Row = Mapping[str, Any]
 _THERE: Final = object()
 """In a condition: the column is not null."""
@@ -63,7 +66,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} offset low_watermark", type=_OK),
     ),
-    "metadata": (*_OPERATION, _need("node read"), _need("topic", type=_OK, partition=_THERE)),
+    "metadata": (
+        *(*_OPERATION, _need("node read")),
+        _need("topic leader isr", type=_OK, partition=_THERE),
+    ),
     "probe": (*_OPERATION, _need("node planned_t api plane")),
     "control_send": (
         _need("node to api correlation_id controller_epoch broker_epoch attempt partitions"),
@@ -122,6 +128,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _need("log_start_offset log_end_offset is_leader", error=(None,)),
     ),
 }
+_INTS: Final = ("int32", "int64")
 _APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 _PLANES: Final = ("control", "data")
 _TYPES: Final = ("ok", "fail", "info")
@@ -171,14 +178,43 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 RISING: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "truncation": (("to_offset", "from_offset"),),
     "log_end": (("log_start_offset", "log_end_offset"),),
+    "channel_queue": (("queue_time_p99_us", "queue_time_max_us"),),
+    "epoch_end": (("leader_epoch", "asked_epoch"), ("asked_epoch", "believed_epoch")),
 }
 """Of each pair the second is never less than the first, where both are there."""
-LEAST: Final[Mapping[str, Mapping[str, int]]] = {
+_LEAST_OF: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("node", "to", "partition", "partition_epoch", "controller_epoch"), 0),
+    **dict.fromkeys(("op", "read", "poll", "sent", "completed", "errors", "bytes"), 0),
+    **dict.fromkeys(("size", "taken", "queue_time_p99_us", "connections", "lasting_ns"), 0),
+    **dict.fromkeys(("log_start_offset", "log_end_offset", "high_watermark"), 0),
+    **dict.fromkeys(("from_offset", "to_offset", "zxid"), 0),
+    **dict.fromkeys(("boot", "attempt", "interval_ns"), 1),
+    **dict.fromkeys(("offset", "believed_epoch", "asked_epoch", "error"), -1),
+    "leader": -2,  # of a topic that is being deleted
+}
+"""By a column's name, whatever the kind."""
+_MORE: Final[Mapping[str, Mapping[str, int]]] = {
     "plane_use": {"requests": 1},  # what nobody asked is not told of
     "log_read": {"offset": 0},
-    "log_end": {"log_start_offset": 0},
-    "truncation": {"to_offset": 0},
+    "commit": {"offset": 0},
+    "leader_change": {"leader_epoch": 0},
+    "isr_change": {"leader_epoch": 0},
+    "forged": {"controller_epoch": -1},  # a forger may say anything
 }
+LEAST: Final[Mapping[str, Mapping[str, int]]] = {
+    kind: {n: _LEAST_OF[n] for n in of.all_columns if n in _LEAST_OF and of.all_columns[n] in _INTS}
+    | dict(_MORE.get(kind, {}))
+    for kind, of in KINDS.items()
+}
+_OF_NODES: Final = frozenset(
+    {
+        *("control_send", "control_response", "control_request", "channel_queue", "plane_use"),
+        *("leadership", "leader_change", "replica_stop", "truncation", "metadata_update"),
+        *("isr_change", "controller", "source"),
+    }
+)
+"""What a broker writes of itself: its rows bear its number, which is in its name."""
+_NODE: Final = "node-"
 _UNHURT: Final = frozenset(
     {
         *("produce", "commit", "committed", "listed_offset", "epoch_end"),
@@ -192,7 +228,7 @@ def lacking(kind: str) -> Column:
     """Of a frame of that kind: whether a row lacks what every row of it says."""
     from pyspark.sql import functions as F
 
-    found = F.lit(False)
+    found = F.col("t").isNull() | F.col("process").isNull()
     for need in NEEDS.get(kind, ()):
         holds = F.lit(True)
         for name, words in need.when:
@@ -216,6 +252,12 @@ def lacking(kind: str) -> Column:
         found = found | F.coalesce(F.col(name) < least, F.lit(False))
     for low, high in RISING.get(kind, ()):
         found = found | F.coalesce(F.col(high) < F.col(low), F.lit(False))
+    if kind in _OF_NODES:
+        own = F.concat(F.lit(_NODE), F.coalesce(F.col("node").cast("string"), F.lit("?")))
+        found = found | (F.col("process").rlike(f"^{_NODE}[0-9]+$") & (F.col("process") != own))
+    if kind == "leader_change":
+        leads = F.coalesce(F.col("leader") == F.col("node"), F.col("role") == "leader")
+        found = found | F.coalesce((F.col("role") == "leader") != leads, F.lit(False))
     if kind in _UNHURT:
         hurt = (F.col("type") == "ok") & (F.col("error") != 0)
         found = found | F.coalesce(hurt, F.lit(False))
@@ -224,6 +266,7 @@ def lacking(kind: str) -> Column:
 
 def lacks(kind: str, row: Row) -> Iterator[str]:
     """What one row lacks, by column."""
+    yield from (name for name in ("t", "process") if row[name] is None)
     for need in NEEDS.get(kind, ()):
         if all(_holds(row[name], words) for name, words in need.when):
             for names in need.columns:
@@ -238,8 +281,20 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
     for low, high in RISING.get(kind, ()):
         if None not in (row[low], row[high]) and row[high] < row[low]:
             yield high
+    if _of_another(kind, row):
+        yield "node"
+    known = kind == "leader_change" and None not in (row["leader"], row["node"])
+    if known and (row["role"] == "leader") != (row["leader"] == row["node"]):
+        yield "role"
     if kind in _UNHURT and row["type"] == "ok" and row["error"]:
         yield "error"
+
+
+def _of_another(kind: str, row: Row) -> bool:
+    """Whether a broker's own row bears another number than its name has."""
+    number = str(row["process"]).removeprefix(_NODE)
+    own = kind in _OF_NODES and number.isdigit() and row["process"] == f"{_NODE}{number}"
+    return own and str(row["node"]) != number
 
 
 def _holds(value: Any, words: Any) -> bool:

@@ -75,12 +75,13 @@ def _incarnations(history: History) -> Iterator[tuple[Trial, str]]:
             made.setdefault(key_of(row), set()).add(row["zxid"])
     told: set[Key] = set()
     for row in history.rows("leadership"):
-        by = row["incarnation"] or ""
-        if row["source"] != "zk" or row["topic"] is None or not by.isdigit():
+        by = row["incarnation"]
+        if row["source"] != "zk" or row["topic"] is None or by is None:
             continue
         key = key_of(row)
-        in_the_log = key[:2] in begins and int(by) >= begins[key[:2]]
-        if in_the_log and key not in told and int(by) not in made.get(key, ()):
+        number = int(by) if by.isdigit() else None
+        in_the_log = key[:2] in begins and (number is None or number >= begins[key[:2]])
+        if in_the_log and key not in told and number not in made.get(key, ()):
             told.add(key)
             says = f"the znode of {key[2]}-{key[3]} that was watched was made by write"
             yield key[:2], f"{says} {by}, and by ZooKeeper's log it was not"

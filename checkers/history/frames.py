@@ -91,6 +91,7 @@ class History:
         self._trials = trials
         self._frames: dict[str, DataFrame] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._timeless: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
         self._kept: list[DataFrame] = []
         self._making: dict[str, RLock] = {}
@@ -237,11 +238,19 @@ class History:
         return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
-        """The rows of a kind that does not grow with the load, in order of ``t``."""
+        """The rows of a kind that does not grow with the load, in order of ``t``. One without a
+        time is no event: see `without_time`."""
         self._go_on()
         if kind not in self._rows:
-            self._rows[kind] = in_order(self._collect(kind))
+            found = in_order(self._collect(kind))
+            self._timeless[kind] = [row for row in found if row["t"] is None]
+            self._rows[kind] = [row for row in found if row["t"] is not None]
         return self._rows[kind]
+
+    def without_time(self, kind: str) -> list[dict[str, Any]]:
+        """Rows of such a kind that do not say when; nobody judges them."""
+        self.rows(kind)
+        return self._timeless[kind]
 
     def _collect(self, kind: str) -> pa.Table:
         if not self.has(kind):

@@ -21,7 +21,7 @@ what is allowed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -203,7 +203,7 @@ class RunInfo:
             run_id=str(top.get("run_id", "")),
             scenario=str(top.get("scenario", "")),
             seed=read.integer(top.get("seed", 0), "seed"),
-            arms=read.mapping(top.get("arms", {}), "arms"),
+            arms=_arms(read, top.get("arms", {})),
             checks=None if checks is None else read.strings(checks, "expectations.checks"),
             faults=_fault_names(read, expectations.get("faults", [])),
             faults_may_collide=bool(expectations.get("faults_may_collide", False)),
@@ -211,12 +211,12 @@ class RunInfo:
             settling_ns=(
                 None
                 if settling is None
-                else read.integer(settling, "expectations.settling_ms") * 1_000_000
+                else read.natural(settling, "expectations.settling_ms") * 1_000_000
             ),
             clock_offset_ns=(
                 None if offset is None else read.integer(offset, "clock.monotonic_minus_wall_ns")
             ),
-            clock_error_ns=read.integer(clock.get("error_ns", 0), "clock.error_ns"),
+            clock_error_ns=read.natural(clock.get("error_ns", 0), "clock.error_ns"),
             topics=topics,
             topics_everywhere={
                 name: _topic(read, facts, brokers, f"topics.{name}")
@@ -236,6 +236,28 @@ class RunInfo:
         )
 
 
+_WORDS_OF_ARMS: Final = ("sut", "planes", "leaders")
+_LISTS_OF_ARMS: Final = ("checks", "traces")
+
+
+def _arms(read: _Reader, facts: Any) -> dict[str, Mapping[str, Any]]:
+    """By arm, what is said of it; what checks read has the form that they take it to have. What is
+    null says nothing."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for arm, entry in read.mapping(facts, "arms").items():
+        body = read.mapping(entry, f"arms.{arm}")
+        for name in _WORDS_OF_ARMS:
+            if body.get(name) is not None:
+                read.word(body[name], f"arms.{arm}.{name}")
+        for name in _LISTS_OF_ARMS:
+            if body.get(name) is not None:
+                read.strings(body[name], f"arms.{arm}.{name}")
+        if body.get("not_judged") is not None:
+            read.mapping(body["not_judged"], f"arms.{arm}.not_judged")
+        found[str(arm)] = body
+    return found
+
+
 def _planned(read: _Reader, entry: Any, name: str) -> Planned:
     body = read.mapping(entry, name)
     return Planned(
@@ -244,6 +266,10 @@ def _planned(read: _Reader, entry: Any, name: str) -> Planned:
         at_ms=read.integer(body.get("at_ms", 0), f"{name}.at_ms"),
         duration_ms=read.integer(body.get("duration_ms", 0), f"{name}.duration_ms"),
     )
+
+
+_DELIVERIES: Final = ("once", "idempotent", "once-a-leader")
+_BEGINS: Final = ("start", "end")
 
 
 def _workload(read: _Reader, entry: Any, name: str) -> Workload:
@@ -256,8 +282,8 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
         topics={str(t): read.integers(p, f"{name}.topics.{t}") for t, p in topics.items()},
         nodes=read.integers(body.get("nodes", []), f"{name}.nodes"),
         acks=None if acks is None else read.integer(acks, f"{name}.acks"),
-        delivery=None if body.get("delivery") is None else str(body["delivery"]),
-        begins=None if body.get("begins") is None else str(body["begins"]),
+        delivery=read.one_of(body.get("delivery"), _DELIVERIES, f"{name}.delivery"),
+        begins=read.one_of(body.get("begins"), _BEGINS, f"{name}.begins"),
     )
 
 
@@ -351,6 +377,21 @@ class _Reader:
         if all(isinstance(item, str) for item in items):
             return tuple(items)
         raise self._error(name, value, "a list of strings")
+
+    def natural(self, value: Any, name: str) -> int:
+        if self.integer(value, name) >= 0:
+            return int(value)
+        raise self._error(name, value, "an integer from 0 on")
+
+    def one_of(self, value: Any, words: Sequence[str], name: str) -> str | None:
+        if value is None or value in words:
+            return value if value is None else str(value)
+        raise self._error(name, value, f"one of {', '.join(words)}, or null")
+
+    def word(self, value: Any, name: str) -> str:
+        if isinstance(value, str):
+            return value
+        raise self._error(name, value, "a string")
 
     def integers(self, value: Any, name: str) -> tuple[int, ...]:
         return tuple(self.integer(item, name) for item in self.sequence(value, name))

@@ -6,7 +6,7 @@ the run was to have (each arm, as many rounds as were asked for):
 - there is no row at all, or no operation succeeded;
 - run.json asks for nothing to be judged, or for less than it names of an arm, has a trial twice, or
   does not know an arm, a trial, a client or a fault of which there are rows; or it does not say
-  what was planned and launched, or what for;
+  what was planned and launched, or what for, what an arm is, or what a client's topic is;
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks;
@@ -128,9 +128,29 @@ def _claimed(history: History, outcome: Outcome) -> None:
             outcome.unknown(*key, "run.json does not say which faults were planned")
         if key not in run.workloads:
             outcome.unknown(*key, "run.json does not say which clients were launched")
+        for why in _incomplete(history, key):
+            outcome.unknown(*key, f"run.json {why}")
     for arm in sorted({arm for arm, _ in history.trials} - set(run.arms)) if run.arms else ():
         outcome.unknowns.append(f"{arm}: there are rows of it, and run.json does not know this arm")
     outcome.unknowns += _not_asked(history)
+
+
+def _incomplete(history: History, key: Trial) -> Iterator[str]:
+    """What of a trial that is told of run.json lacks."""
+    run, (arm, trial) = history.run, key
+    for name in ("sut", "planes"):
+        if run.arms.get(arm, {}).get(name) is None:
+            yield f"does not say what {arm} is: there is no {name}"
+    if run.rounds is not None and trial >= run.rounds and not run.merged:
+        yield f"knows of {run.rounds} rounds, and has this trial"
+    made = {topic for *of, topic in run.topics if tuple(of) == key} | set(run.topics_everywhere)
+    for workload in run.workloads.get(key, ()):
+        writes = _KIND_OF.get(workload.role) == "produce"
+        if writes and None in (workload.acks, workload.delivery):
+            yield f"does not say how {workload.process} writes: which acks, how often it sends"
+        used = workload.topics if _KIND_OF.get(workload.role) in ("produce", "fetch") else ()
+        for topic in sorted(set(used) - made):
+            yield f"does not say what topic {topic} of {workload.process} is"
 
 
 def _not_asked(history: History) -> Iterator[str]:

@@ -7,19 +7,22 @@ in an (arm, trial) in which
 
 - a line was rejected: it could not be read, or did not fit the schema;
 - numbers are missing among a writer's rows, or are there twice, in its file or in what was stored
-  of it; or other than so many rows of a kind and process are stored as finishing stored;
-- a row does not say what every row of its kind says (`checkers.facts.whole_rows`);
+  of it; or other than so many rows of a kind and process are stored as finishing stored; or what is
+  told once is there twice (`checkers.facts.told_once`);
+- a row does not say what every row of its kind says (`checkers.facts.whole_rows`), or what others
+  of its writer say of the same (`checkers.facts.alike`);
 - a writer did not come to the end of what it had to say: a client's or the harness's last row says
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
-- a controller and a broker do not tell of the same requests, or a broker takes up roles that none
-  ordered (`checkers.facts.told_requests`);
+- a controller and a broker do not tell of the same requests (`checkers.facts.told_requests`), or
+  either of what no request ordered, or nobody sent (`checkers.facts.orders`);
 - what ZooKeeper's own log says of a znode is in no order in which it can have been, or is not what
-  was seen of it (`checkers.facts.znodes`); run.json has topics that nobody made, or clients that
-  asked others than it says (`checkers.facts.claims`); one listener was served by both planes
-  (`checkers.facts.listeners`);
-- rows whose own times cannot be (an answer before its question), a client whose operations were not
+  was seen of it (`checkers.facts.znodes`, `checkers.facts.seen_znodes`); run.json has topics that
+  nobody made, or clients that asked others than it says (`checkers.facts.claims`); one listener was
+  served by both planes (`checkers.facts.listeners`);
+- rows whose own times cannot be (an answer before its question), or do not stand in the order of
+  their numbers (`checkers.facts.sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
   finished, or from outside the harness's phases;
 - the harness's own rows contradict each other (`checkers.facts.courses`): phases, faults or nodes'
@@ -43,18 +46,25 @@ what it never tried to.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.alike import unlike
 from checkers.facts.claims import unfounded
 from checkers.facts.courses import contradictions
-from checkers.facts.listeners import of_both_planes
+from checkers.facts.known_brokers import unheard_of
+from checkers.facts.listeners import of_both_planes, uncounted
 from checkers.facts.moments import misplaced
 from checkers.facts.numbers import traces, unaccounted
+from checkers.facts.orders import unordered, unsent
+from checkers.facts.seen_znodes import unlogged
+from checkers.facts.sequences import BACKWARDS_NS, disordered
 from checkers.facts.tellers import tellers
 from checkers.facts.times import TOLD_AFTERWARDS, times
-from checkers.facts.told_requests import FORGERS, told, unordered
+from checkers.facts.told_once import repeated
+from checkers.facts.told_requests import FORGERS, told
 from checkers.facts.trials import rows_of
+from checkers.facts.whole_rows import VOID
 from checkers.facts.znodes import disorders
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -64,8 +74,6 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 HARNESS: Final = "harness"
-BACKWARDS_NS: Final = 1_000_000_000
-"""Threads overtake each other by less: a row is written when its time was read, or soon after."""
 OUTSIDE_NS: Final = 5_000_000_000
 """How long before the harness's first row or after its last one another's may lie."""
 LOST: Final = 3
@@ -80,32 +88,22 @@ DRIFT_NS: Final = 1_000_000_000
 JUMP_NS: Final = 2_000_000_000
 _REASONS: Final = 3
 Row = dict[str, Any]
+Trial = tuple[str, int]
+Rule = Callable[["History"], Iterable[tuple[Trial, str]]]
+"""What is wrong, by trial, in words."""
 
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
-    by_trial: dict[tuple[str, int], list[Row]] = {}
-    for row in history.rows("source"):
-        by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
-    unstored = _unstored(history, by_trial)
-    at_odds = _at_odds(history)
-    impossible = _impossible(history, by_trial)
-    disordered: dict[tuple[str, int], list[str]] = {}
-    for key, says in (*disorders(history), *unfounded(history), *of_both_planes(history)):
-        disordered.setdefault(key, []).append(says)
-    for key in sorted(set(history.trials) | set(history.run.trials)):
-        sources = by_trial.get(key, [])
+    spoilt = any(each.lacking for each in times(history))
+    found: dict[Trial, list[str]] = {}
+    for rule in _RULES:
+        for key, says in _told_by(rule, history, spoilt=spoilt):
+            found.setdefault(key, []).append(says)
+    for key in _trials(history):
+        sources = rows_of(history, "source", key)
         outcome.saw(*key, "rows of live files", sum(row["rows"] or 0 for row in sources))
-        for why in [
-            *(why for row in sources for why in _lacks(row)),
-            *_absent(history, key, sources),
-            *_outside(sources),
-            *unstored.get(key, ()),
-            *at_odds.get(key, ()),
-            *impossible.get(key, ()),
-            *untold(history, key),
-            *disordered.get(key, ()),
-        ]:
+        for why in found.get(key, ()):
             outcome.unknown(*key, why)
         figures = outcome.arm(key[0])
         for name in ("rows", "orphans", "unnumbered"):
@@ -120,6 +118,35 @@ def check(history: History) -> Outcome:
             f"run.json: the wall clock moved by {seconds:.1f} s against the monotonic clock"
         )
     return outcome
+
+
+def _told_by(rule: Rule, history: History, *, spoilt: bool) -> list[tuple[Trial, str]]:
+    """What a rule says. Over a row that does not say what every row of its kind says it may trip:
+    then nothing; the row is named by itself."""
+    try:
+        return list(rule(history))
+    except (TypeError, ValueError, KeyError, AttributeError):
+        if not spoilt:
+            raise
+        return []
+
+
+def _trials(history: History) -> list[Trial]:
+    return sorted(set(history.trials) | set(history.run.trials))
+
+
+def _of_files(history: History) -> Iterator[tuple[Trial, str]]:
+    """Each live file by itself, and who should have left one."""
+    for key in _trials(history):
+        sources = rows_of(history, "source", key)
+        for row in sources:
+            yield from ((key, says) for says in _lacks(row))
+        yield from ((key, says) for says in (*_absent(history, key, sources), *_outside(sources)))
+
+
+def _of_kinds(history: History) -> Iterator[tuple[Trial, str]]:
+    for key in _trials(history):
+        yield from ((key, says) for says in untold(history, key))
 
 
 def _lacks(row: Row) -> list[str]:
@@ -150,54 +177,44 @@ def _lacks(row: Row) -> list[str]:
     return found
 
 
-def _unstored(
-    history: History, sources: Mapping[tuple[str, int], list[Row]]
-) -> dict[tuple[str, int], list[str]]:
-    """By trial, what finishing counted and the store does not have, or has twice."""
-    told = traces(history)
-    found: dict[tuple[str, int], list[str]] = {}
-    for key, rows in sources.items():
-        why = found.setdefault(key, [])
-        for row in rows:
-            if row["last_seq"] is None or row["node"] is None:
-                continue
-            wrote = row["last_seq"] + 1 - (row["missing"] or 0)
-            trace = told.get((*key, row["process"], row["boot"]))
-            there = 0 if trace is None else trace.numbers
-            of = f"{row['process']}, boot {row['boot']}"
-            if wrote - (row["rejected"] or 0) - there >= LOST:
-                why.append(f"{of}: {wrote - there} of its {wrote} rows are not stored")
-            if trace is not None and trace.twice:
-                why.append(f"{of}: {trace.twice} of its rows are stored twice")
+def _unstored(history: History) -> Iterator[tuple[Trial, str]]:
+    """What finishing counted and the store does not have, or has twice."""
+    numbered = traces(history)
+    for row in history.rows("source"):
+        if row["last_seq"] is None or row["node"] is None:
+            continue
+        key = (row["arm"], row["trial"])
+        wrote = row["last_seq"] + 1 - (row["missing"] or 0)
+        trace = numbered.get((*key, row["process"], row["boot"]))
+        there = 0 if trace is None else trace.numbers
+        of = f"{row['process']}, boot {row['boot']}"
+        if wrote - (row["rejected"] or 0) - there >= LOST:
+            yield key, f"{of}: {wrote - there} of its {wrote} rows are not stored"
+        if trace is not None and trace.twice:
+            yield key, f"{of}: {trace.twice} of its rows are stored twice"
     for one in unaccounted(history):
         says = f"{one.process}, {one.kind}: {one.stored} rows are there, of which {one.told} were"
-        found.setdefault(one.key, []).append(f"{says} stored")
-    return found
+        yield one.key, f"{says} stored"
 
 
-def _at_odds(history: History) -> dict[tuple[str, int], list[str]]:
-    """By trial, where a controller and a broker do not tell of the same requests."""
-    found: dict[tuple[str, int], list[str]] = {}
+def _at_odds(history: History) -> Iterator[tuple[Trial, str]]:
+    """Where a controller and a broker do not tell of the same requests."""
     traced = tellers(history, "control_send")
     for one in told(history):
-        why = found.setdefault(one.key, [])
+        key = one.key
         whose = FORGERS if one.sender == FORGERS else f"controller {one.sender}"
         of = f"{whose}'{'' if whose == FORGERS else 's'} requests to node {one.broker}"
         # Who is killed may take with it what it was about to tell.
-        if one.unsent >= UNTOLD and traced.get(one.key):
-            why.append(f"{one.unsent} of {of} were handled, and nobody tells of having sent them")
+        if one.unsent >= UNTOLD and traced.get(key):
+            yield key, f"{one.unsent} of {of} were handled, and nobody tells of having sent them"
         if one.untold >= UNTOLD:
-            why.append(f"{one.untold} of {of} were answered, and the broker tells of none of them")
+            yield key, f"{one.untold} of {of} were answered, and the broker tells of none of them"
         if one.unlike:
             says = "were handled otherwise, or more often, than they were sent"
-            why.append(f"{one.unlike} of {of} {says}, or answered otherwise")
+            yield key, f"{one.unlike} of {of} {says}, or answered otherwise"
         if one.early >= UNTOLD:
             says = "were received before they were sent, or answered before they were handled"
-            why.append(f"{one.early} of {of} {says}")
-    for key, node, n in unordered(history):
-        says = f"node {node} took up {n} roles that no request which it tells of had ordered yet"
-        found.setdefault(key, []).append(says)
-    return found
+            yield key, f"{one.early} of {of} {says}"
 
 
 def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[str]:
@@ -243,59 +260,67 @@ def _outside(sources: list[Row]) -> list[str]:
     return found
 
 
-def _impossible(
-    history: History, sources: Mapping[tuple[str, int], list[Row]]
-) -> dict[tuple[str, int], list[str]]:
-    """By trial, what is wrong with the times of the rows that are stored."""
-    found: dict[tuple[str, int], list[str]] = {}
-    phases: dict[tuple[str, int], list[int]] = {}
+def _void(history: History) -> Iterator[tuple[Trial, str]]:
+    """Rows that do not say what every row of their kind says."""
+    for each in sorted(times(history), key=lambda one: str((one.key, one.process, one.kind))):
+        if each.lacking:
+            of = f"{each.process}, {each.kind}: {each.lacking} of {each.rows} rows"
+            yield each.key, f"{of} {VOID}{_named(each.columns)}"
+
+
+def _impossible(history: History) -> Iterator[tuple[Trial, str]]:
+    """What is wrong with the rows that are stored, by themselves."""
+    phases: dict[Trial, list[int]] = {}
     for row in history.rows("phase"):
         phases.setdefault((row["arm"], row["trial"]), []).append(row["t"])
-    for key, process, off_ns in _vague(history):
-        says = f"{process}: its rows have times that may be off by {off_ns / 1e9:.1f} s"
-        found.setdefault(key, []).append(says)
-    for key, says in (*contradictions(history), *misplaced(history)):
-        found.setdefault(key, []).append(says)
-    for each in sorted(times(history), key=lambda one: (one.key, one.process, one.kind)):
-        of, why = f"{each.process}, {each.kind}", found.setdefault(each.key, [])
-        if each.lacking:
-            says = f"{each.lacking} of {each.rows} rows do not say what every such row says"
-            why.append(f"{of}: {says}")
+    for each in sorted(times(history), key=lambda one: str((one.key, one.process, one.kind))):
+        key, of = each.key, f"{each.process}, {each.kind}"
         if each.wrong:
-            why.append(f"{of}: {each.wrong} of {each.rows} rows have times that cannot be")
+            yield key, f"{of}: {each.wrong} of {each.rows} rows have times that cannot be"
         if each.back_ns > JUMP_NS:
             seconds = each.back_ns / 1e9
-            why.append(f"{of}: operations were begun {seconds:.1f} s before earlier ones")
+            yield key, f"{of}: operations were begun {seconds:.1f} s before earlier ones"
         if each.first_t is None or each.last_t is None:
             continue
-        own = [r for r in sources.get(each.key, ()) if r["process"] == each.process]
+        own = [r for r in rows_of(history, "source", key) if r["process"] == each.process]
         own = [] if each.kind in TOLD_AFTERWARDS else own
         told = [r for r in own if r["first_t"] is not None]
         span = (min(r["first_t"] for r in told), max(r["t"] for r in told)) if told else None
         if span and (each.first_t < span[0] or each.last_t > span[1]):
-            why.append(f"{of}: there are rows from outside the time of its file")
-        run = phases.get(each.key, [])
-        outside = run and max(min(run) - each.first_t, each.last_t - max(run)) > OUTSIDE_NS
-        if outside:
-            why.append(f"{of}: there are rows from outside the trial's phases")
-    return found
+            yield key, f"{of}: there are rows from outside the time of its file"
+        run = phases.get(key, [])
+        if run and max(min(run) - each.first_t, each.last_t - max(run)) > OUTSIDE_NS:
+            yield key, f"{of}: there are rows from outside the trial's phases"
 
 
-def _vague(history: History) -> Iterator[tuple[tuple[str, int], str, int]]:
-    """By trial and writer, times that are too far off to say anything, or less than exact."""
-    worst: dict[tuple[tuple[str, int], str], int] = {}
+def _named(columns: Sequence[str]) -> str:
+    return f" ({', '.join(columns)})" if columns else ""
+
+
+def _vague(history: History) -> Iterator[tuple[Trial, str]]:
+    """By writer, times that are too far off to say anything, or less than exact."""
+    worst: dict[tuple[Trial, str], int] = {}
     for each in times(history):
         place = (each.key, each.process)
         worst[place] = max(worst.get(place, 0), each.off_ns)
-    for (key, process), off_ns in sorted(worst.items()):
+    for (key, process), off_ns in sorted(worst.items(), key=str):
         if off_ns > OFF_NS:
-            yield key, process, off_ns
+            says = f"{process}: its rows have times that may be off by {off_ns / 1e9:.1f} s"
+            yield key, says
 
 
 def _most(reasons: Any) -> str:
     most = sorted(dict(reasons).items(), key=lambda item: -int(item[1]))[:_REASONS]
     return "; ".join(f"{why} ({n})" for why, n in most) or "no reason is known"
 
+
+_RULES: Final[tuple[Rule, ...]] = (
+    *(_void, unlike, _impossible, _of_files, _unstored, repeated),
+    *(_at_odds, unordered, unsent),
+    *(_vague, contradictions, misplaced, disordered),
+    _of_kinds,
+    *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of),
+)
 
 PROMISE: Final = Promise(
     name="evidence",
@@ -307,7 +332,8 @@ PROMISE: Final = Promise(
         "a line of a live file was rejected",
         "rows are missing from a live file, or its writer did not come to its end",
         "what a live file held is not stored, or stored twice",
-        "rows do not say what every row of their kind says",
+        "rows do not say what every row of their kind says, or others of their writer; what is "
+        "told once is there twice",
         "a launched client, or a boot of a node, left no row",
         "a controller and a broker do not tell of the same requests, in the order in which they "
         "must have come",
@@ -319,13 +345,15 @@ PROMISE: Final = Promise(
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
         "topics of run.json that nobody made, and brokers asked of which it does not know",
-        "roles that no request ordered; a listener that both planes served",
+        "what a broker took up that no request ordered; a listener that both planes served",
+        "a writer's rows in another order of time than that of their numbers",
     ),
     blind=(
         "what a node could not write from some moment until its end; up to two requests of a "
         "controller to one broker, of which one end tells and the other does not, or too early",
-        "figures of which one row alone tells: tries of a request, how far above a log's end it "
-        "was cut, how long operations, waits and phases took where nothing else lies between",
+        "figures of which one row alone tells: tries and versions of a request, how far above a "
+        "log's end it was cut, how much was counted, how long operations, waits and phases took "
+        "where nothing else lies between; times that are off by less than a second",
         "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
         "or floods them",
         "what run.json says of topics' configurations and of how clients work, told so throughout",

@@ -76,6 +76,8 @@ _TOLD: Final = 1_000
 _OFTEN: Final = 3
 _REFUSALS: Final = (22, 25)
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID: what a coordinator says to a stranger."""
+_REFUSED: Final = 3
+"""So often each stranger must have been refused as such."""
 _SLOT_NS: Final = 10_000_000_000
 Row = Mapping[str, Any]
 
@@ -352,9 +354,14 @@ def _from_the_start(history: History) -> DataFrame:
 def _strangers(history: History, outcome: Outcome) -> list[dict[str, Any]]:
     """What was acknowledged to those whose part it is to be refused: by partition, the first."""
     commits = history.frame("commit").join(F.broadcast(strangers(history)), _WHO)
-    refused = F.count(F.when(F.col("error").isin(*_REFUSALS), 1))
-    for row in commits.groupBy("arm", "trial").agg(refused.alias("n")).toArrow().to_pylist():
+    refused = F.count(F.when(F.col("error").isin(*_REFUSALS), 1)).alias("n")
+    there = F.count(F.when(F.col("type") == "ok", 1)).alias("obeyed")
+    told = strangers(history).join(commits.groupBy(*_WHO).agg(refused, there), [*_WHO], "left")
+    for row in told.na.fill(0).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], REFUSED, row["n"])
+        if row["n"] < _REFUSED and not row["obeyed"]:
+            says = f"{row['process']}: {row['n']} of its commits were refused as a stranger's"
+            outcome.unknown(row["arm"], row["trial"], f"{says}: too few to tell")
     names = (*_TP, "group", "process")
     obeyed = commits.where("type = 'ok'").groupBy(*names)
     found = obeyed.agg(F.count("*").alias("n"), F.min("t").alias("t"))
@@ -510,13 +517,13 @@ PROMISE: Final = Promise(
         "nobody asked for an offset that was kept",
         "a member committed for a partition that it never had",
         "a group has members and no commits, or commits and no members",
+        "a stranger that commits was hardly ever refused as one, and never obeyed",
     ),
     blind=(
         "records given twice by turns of less than three commits",
         "a partition that two members were given at once, and read: only commits are fenced",
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
-        "strangers that were never refused as such, and never obeyed",
         "groups whose members use no subscription",
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",

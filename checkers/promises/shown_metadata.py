@@ -10,7 +10,9 @@ At any time, for nothing lawful brings it about:
   broker thinks the leader dead; without an error only where none was committed;
 - ``metadata-isr-never-committed``: an in-sync set that was never committed in that leader epoch.
   Brokers tell it whole, dead members as well (Metadata 1 and up), in any order. One that was
-  committed and is old is lawful: shrinking and growing reach brokers by the controller's next word.
+  committed and is old is lawful: shrinking and growing reach brokers by the controller's next word;
+- ``metadata-replicas-never-assigned``: replicas that the partition was never given
+  (`checkers.promises.shown_replicas`).
 
 Once all is calm (`checkers.facts.calm`: what is judged was asked for later than a broker may take
 after healing, after its own return, and after the commit):
@@ -42,6 +44,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.shown_replicas import never_assigned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,6 +73,9 @@ def check(history: History) -> Outcome:
     true = rows.where("not forged")
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
+    for finding, n in never_assigned(history):
+        outcome.add(finding)
+        outcome.counts[finding.rule] += n - 1
     return outcome
 
 
@@ -315,6 +321,7 @@ PROMISE: Final = Promise(
         "metadata-wrong-leader": "The leader shown is the one committed in that leader epoch.",
         "metadata-isr-never-committed": "An in-sync set shown was committed in that leader epoch.",
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
+        "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-isr-behind": "The last in-sync set reaches every live broker.",
     },
     evidence={
@@ -326,7 +333,7 @@ PROMISE: Final = Promise(
         "truth, or lacked leader epoch, leader or in-sync set",
     ),
     blind=(
-        "racks",
+        "racks; in which order replicas are shown, and without ZooKeeper which",
         "what was shown in the end of topics that were deleted, their namesakes included",
     ),
     check=check,

@@ -43,7 +43,7 @@ def untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     for kind in STEADY:
         told = tellers(history, kind)
         others = [t for t in told if history.run.arms.get(t[0], {}).get("sut") == system]
-        if not others and kind not in history.run.arms.get(key[0], {}).get("traces", ()):
+        if not others and kind not in (history.run.arms.get(key[0], {}).get("traces") or ()):
             continue
         expected = brokers(history).get(key, set())
         if kind == "leader_change":  # who was never in sync may have had no replica

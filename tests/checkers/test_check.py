@@ -106,6 +106,35 @@ def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:
     assert result.required
 
 
+@pytest.mark.parametrize(
+    ("why", "first"),
+    [
+        ("harness, phase: 1 of 2 rows do not say what every such row says (t)",
+         "the history is spoilt: harness, phase: 1 of 2 rows do not say"),
+        ("harness.jsonl: 1 of 10 rows are missing", "the checker crashed: ZeroDivisionError: oh"),
+    ],
+)  # fmt: skip
+def test_who_crashes_over_a_spoilt_row_names_it(
+    story: Any, spark: Any, monkeypatch: Any, why: str, first: str
+) -> None:
+    """Before the line of its own that it crashed in; if there is no such row, that alone."""
+
+    def crash(_history: History) -> Outcome:
+        raise ZeroDivisionError("oh")
+
+    def lacks(_history: History) -> Outcome:
+        return Outcome(unknowns=[why])
+
+    known = {"records": crash, "evidence": lacks, "activity": activity.check}
+    made = {n: dataclasses.replace(promise(n), check=check) for n, check in known.items()}
+    monkeypatch.setattr("checkers.check.promise", made.__getitem__)
+    sound(story)
+    results = check_all(story.history(spark), ["records", "evidence"])
+    reasons = results.checks["records"].reasons
+    assert reasons[0].startswith(first)
+    assert any("ZeroDivisionError" in one for one in reasons)
+
+
 def never(history: History) -> Outcome:
     """In Python: it asks and asks."""
     while True:
@@ -217,11 +246,26 @@ def test_bad_histories_are_refused_by_name(story: Any, spark: Any, tmp_path: Pat
         ({"clock": {"error_ns": 1.5}}, "clock.error_ns"),
         ({"trials": [{"arm": "a"}]}, "trials\\[0\\].trial"),
         ({"version": 99}, "version"),
+        ({"clock": {"error_ns": -1}}, "clock.error_ns"),
+        ({"expectations": {"settling_ms": -1}}, "expectations.settling_ms"),
+        ({"trials": [{"arm": "a", "trial": 0, "workloads": [{"delivery": "twice"}]}]}, "delivery"),
+        ({"trials": [{"arm": "a", "trial": 0, "workloads": [{"begins": 0}]}]}, "begins"),
+        ({"arms": {"a": "dual"}}, "arms.a"),
+        ({"arms": {"a": {"sut": 5}}}, "arms.a.sut"),
+        ({"arms": {"a": {"planes": ["dual"]}}}, "arms.a.planes"),
+        ({"arms": {"a": {"checks": "evidence"}}}, "arms.a.checks"),
+        ({"arms": {"a": {"traces": [1]}}}, "arms.a.traces"),
+        ({"arms": {"a": {"not_judged": ["polls"]}}}, "arms.a.not_judged"),
     ],
 )
 def test_bad_run_files_are_refused_by_name(data: dict[str, Any], field: str) -> None:
     with pytest.raises(HistoryError, match=field):
         RunInfo.from_dict(data)
+
+
+def test_what_an_arm_does_not_say_is_null_or_absent() -> None:
+    said = {"planes": None, "checks": None, "traces": None, "not_judged": None, "more": 5}
+    assert RunInfo.from_dict({"arms": {"a": said, "b": {}}}).arms == {"a": said, "b": {}}
 
 
 def test_merging() -> None:

@@ -38,7 +38,7 @@ class Small:
         self.layout, self.times, self.planes = layout, times, planes
         self.plane = "control" if planes == "dual" else "data"
         self.rows: dict[str, list[Row]] = {}
-        self._seq = self._zxid = 0
+        self._zxid = 0
         self._correlation = dict.fromkeys(NODES, 0)
         self._born: dict[int, int] = {}
         """Broker epochs."""
@@ -54,11 +54,22 @@ class Small:
         self._group()
         self._plane_use()
         self._end()
+        self._number()
         self._sources()
 
+    def _number(self) -> None:
+        """Each writer's rows in the order in which it would have written them. (Records of logs
+        have no number: most are made elsewhere, `checkers.history.made.bulk`.)"""
+        by: dict[str, list[Row]] = {}
+        for kind, rows in self.rows.items():
+            for row in rows if kind != "log_read" else ():
+                by.setdefault(row["process"], []).append(row)
+        for rows in by.values():
+            for number, row in enumerate(sorted(rows, key=lambda row: row["t"])):
+                row["seq"] = number
+
     def add(self, kind: str, t: int, process: str, **fields: Any) -> None:
-        self._seq += 1
-        row = {"t": t, "process": process, "seq": self._seq, **fields}
+        row = {"t": t, "process": process, **fields}
         self.rows.setdefault(kind, []).append(row)
 
     def zk(self, t: int, what: str, step: str, *, same: bool = False, **fields: Any) -> None:
@@ -281,7 +292,8 @@ class Small:
         for node in NODES:
             handled = t + 10 * MS + node * 100_000
             place = {"topic": GONE, "partition": 0, "leader_epoch": 0}
-            number = self._request(node, "STOP_REPLICA", t + 7 * MS, handled, [])
+            state = {**place, "leader": -2}
+            number = self._request(node, "STOP_REPLICA", t + 7 * MS, handled, [state])
             self.add(
                 "replica_stop", handled - 5_000, f"node-{node}", node=node, boot=1,
                 controller_epoch=1, correlation_id=number, delete=True, **place,

@@ -186,3 +186,30 @@ def test_trials_are_played_one_after_the_other(begins: float, merged: bool, odd:
     found: Any = Rows(story)
     told = [why for _, why in contradictions(found)]
     assert ["it was played while trial 0 of" in why for why in told] == [True] * odd
+
+
+@pytest.mark.parametrize(
+    ("how", "odd"),
+    [("as it was", 0), ("a row is gone", 1), ("other intervals", 2), ("a little off", 0),
+     ("of two workers", 0), ("one row of another time", 2)],
+)  # fmt: skip
+def test_a_flood_is_counted_from_row_to_row(how: str, odd: int) -> None:
+    story = played()
+    for n in range(3):
+        counted = {"id": "flood-0", "node": 1, "interval_ns": 1_000_000_000, "process": "w"}
+        story.add("flood", 1_000 * (n + 1), **counted)
+        if how == "of two workers":
+            story.add("flood", 1_000 * (n + 1) + 300, **{**counted, "process": "v"})
+    rows = story.rows["flood"]
+    if how == "a row is gone":
+        del rows[1]
+    if how == "other intervals":
+        for row in rows:
+            row["interval_ns"] *= 1_000
+    if how == "a little off":
+        rows[1]["t"] += 90_000_000
+    if how == "one row of another time":
+        rows[1]["t"] += 400_000_000
+    found: Any = Rows(story)
+    told = [why for _, why in contradictions(found) if "is not of the time between" in why]
+    assert len(told) == odd

@@ -9,23 +9,33 @@ from typing import Any
 import pytest
 
 from checkers.facts.claims import unfounded
-from checkers.facts.listeners import of_both_planes
-from checkers.facts.told_requests import unordered
+from checkers.facts.known_brokers import unheard_of
+from checkers.facts.listeners import of_both_planes, uncounted
+from checkers.facts.orders import unordered, unsent
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
 pytestmark = pytest.mark.spark
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
+ORDERED_BY = {
+    "leader_change": "LEADER_AND_ISR",
+    "metadata_update": "UPDATE_METADATA",
+    "replica_stop": "STOP_REPLICA",
+}
 
 
-def ordered(t: float = 108, boot: int = 1, seq: int | None = 1, **more: Any) -> Story:
+def ordered(
+    t: float = 108, boot: int = 1, seq: int | None = 1, kind: str = "leader_change", **more: Any
+) -> Story:
     """Broker 1 was ordered to follow in leader epoch 3, and was asked something else later."""
     story = Story()
-    own = {"api": "LEADER_AND_ISR", "correlation_id": 7, "partitions": [PART], "boot": 1, "seq": 0}
+    own = {"api": ORDERED_BY[kind], "correlation_id": 7, "partitions": [PART], "boot": 1, "seq": 0}
     story.handled(110, 1, **own)
     story.handled(500, 1, correlation_id=8, boot=1, seq=9)
-    role = {"role": "follower", "leader": 2, "leader_epoch": 3, "correlation_id": 7, **more}
-    story.add("leader_change", t, node=1, boot=boot, seq=seq, **role)
+    said = {"leader_epoch": 3, "correlation_id": 7, "controller_epoch": 1}
+    if kind != "replica_stop":
+        said["leader"] = 2
+    story.add(kind, t, node=1, boot=boot, seq=seq, **{**said, **more})
     return story
 
 
@@ -35,27 +45,102 @@ def ordered_in_another_boot() -> Story:
     return story
 
 
-ROLES: dict[str, tuple[Story, int]] = {
-    "as ordered": (ordered(), 0),
-    "before it came": (ordered(t=105), 1),
-    "before it came, by less than the error": (ordered(t=105, error_ns=1_000_000), 0),
-    "in another epoch": (ordered(leader_epoch=4), 1),
-    "of another partition": (ordered(partition=1), 1),
-    "by another request": (ordered(correlation_id=8), 1),
-    "in another boot, of which nothing is told": (ordered(boot=2), 0),
-    "in another boot": (ordered_in_another_boot(), 1),
-    "at the last request": (ordered(t=505, leader_epoch=4), 0),
-    "within the error": (ordered(t=499, leader_epoch=4, error_ns=2_000_000), 0),
-    "of a system's own log": (ordered(seq=None, leader_epoch=4), 0),
-    "nobody says which": (ordered(correlation_id=None, leader_epoch=4), 0),
+def twice() -> Story:
+    story = ordered()
+    story.rows["leader_change"].append({**story.rows["leader_change"][0], "seq": 2})
+    return story
+
+
+def undone(kind: str, error: int = 0, partition_error: int = 0) -> Story:
+    """Another partition was ordered in the same request; nothing came of it."""
+    story = ordered(kind=kind)
+    more = {**PART, "partition": 5, "error": partition_error}
+    request = story.rows["control_request"][0]
+    if error:
+        more_of = {**request, "error": error, "correlation_id": 9, "partitions": [more]}
+        story.rows["control_request"].append(more_of)
+    else:
+        request["partitions"] = [PART, more]
+    return story
+
+
+def ordered_by_another_api() -> Story:
+    story = ordered(kind="metadata_update")
+    story.rows["control_request"][0]["api"] = "LEADER_AND_ISR"
+    return story
+
+
+ROLES: dict[str, tuple[Story, str]] = {
+    "as ordered": (ordered(), ""),
+    "twice": (twice(), "1 roles"),
+    "before it came": (ordered(t=105), "1 roles"),
+    "before it came, by less than the error": (ordered(t=105, error_ns=1_000_000), ""),
+    "in another epoch": (ordered(leader_epoch=4), "1 roles"),
+    "under another leader": (ordered(leader=3), "1 roles"),
+    "decided by another controller": (ordered(controller_epoch=2), ""),
+    "of another partition": (ordered(partition=1), "1 roles"),
+    "by another request": (ordered(correlation_id=8), "1 roles"),
+    "in another boot, of which nothing is told": (ordered(boot=2), ""),
+    "in another boot": (ordered_in_another_boot(), "1 roles"),
+    "at the last request": (ordered(t=505, leader_epoch=4), ""),
+    "within the error": (ordered(t=499, leader_epoch=4, error_ns=2_000_000), ""),
+    "of a system's own log": (ordered(seq=None, leader_epoch=4), ""),
+    "nobody says which": (ordered(correlation_id=None, leader_epoch=4), ""),
+    "metadata as ordered": (ordered(kind="metadata_update"), ""),
+    "metadata of another leader": (
+        ordered(kind="metadata_update", leader=1),
+        "1 states of its metadata",
+    ),
+    "metadata by what orders roles": (ordered_by_another_api(), "1 states of its metadata"),
+    "metadata that was never taken in": (undone("metadata_update"), "UNDONE"),
+    "metadata of a refused request": (undone("metadata_update", error=11), ""),
+    "a replica never stopped": (undone("replica_stop"), "UNDONE"),
+    "a replica that could not be stopped": (undone("replica_stop", partition_error=9), ""),
+    "a role never taken up": (undone("leader_change"), ""),  # another promise's
+    "stopped as ordered": (ordered(kind="replica_stop", delete=True), ""),
+    "another stopped": (ordered(kind="replica_stop", topic="u"), "1 ends of replicas"),
 }
 
 
-def test_roles_that_nobody_ordered(spark: Any) -> None:
+def test_what_brokers_did_and_nobody_ordered(spark: Any) -> None:
     found = unordered(_as_trials(spark, [story for story, _ in ROLES.values()]))
-    assert {list(ROLES)[key[1]]: n for key, _, n in found} == {
-        name: n for name, (_, n) in ROLES.items() if n
-    }
+    told = {list(ROLES)[key[1]]: says for key, says in found}
+    assert told.keys() == {name for name, (_, says) in ROLES.items() if says}
+    for name, says in told.items():
+        if ROLES[name][1] == "UNDONE":
+            assert says.startswith("node 1 accepted orders of 1 "), name
+        else:
+            assert says.startswith(f"node 1 took up {ROLES[name][1]} that no request"), name
+
+
+def sent_and_answered(**answer: Any) -> Story:
+    story = Story()
+    one = {"node": 1, "to": 2, "api": "UPDATE_METADATA", "correlation_id": 7, "boot": 1}
+    for t in (10, 20):  # of a channel that was rebuilt: the numbers begin again
+        story.add("control_send", t, seq=t, **one)
+    told = {"seq": 30, "error": 0, "send_t": 20, **one, **answer}
+    story.add("control_response", 30, **told)
+    return story
+
+
+ANSWERS: dict[str, tuple[Story, bool]] = {
+    "to what was sent": (sent_and_answered(), False),
+    "to the first of that number": (sent_and_answered(send_t=10), False),
+    "to what was sent at another time": (sent_and_answered(send_t=11), True),
+    "of another number": (sent_and_answered(correlation_id=8), True),
+    "of another broker": (sent_and_answered(to=3), True),
+    "in another boot": (sent_and_answered(boot=2), True),
+    "of a system's own log": (sent_and_answered(seq=None, send_t=11), False),
+    "nobody says when": (sent_and_answered(send_t=None), False),
+}
+
+
+def test_answers_to_what_was_never_sent(spark: Any) -> None:
+    found = unsent(_as_trials(spark, [story for story, _ in ANSWERS.values()]))
+    assert [list(ANSWERS)[key[1]] for key, _ in found] == [
+        n for n, (_, odd) in ANSWERS.items() if odd
+    ]
+    assert found[0][1].startswith("controller 1 was answered 1 requests")
 
 
 def planes(*told: tuple[str, str, int]) -> Story:
@@ -80,6 +165,62 @@ def test_listeners_of_both_planes(spark: Any) -> None:
     found = of_both_planes(_as_trials(spark, [story for story, _ in LISTENERS.values()]))
     assert [list(LISTENERS)[key[1]] for key, _ in found] == ["one of both"]
     assert "its listener CONTROLLER was served by both planes" in found[0][1]
+
+
+UNCOUNTED: dict[str, tuple[Story, bool]] = {
+    "counted": (planes(("CONTROLLER", "control", 1)), False),
+    "counted in another life": (planes(("CONTROLLER", "control", 2)), False),
+    "others are counted": (planes(("CLIENT", "data", 1)), True),
+    "who counts nothing": (planes(), False),
+}
+
+
+def test_listeners_of_which_nobody_counts(spark: Any) -> None:
+    found = uncounted(_as_trials(spark, [story for story, _ in UNCOUNTED.values()]))
+    assert [list(UNCOUNTED)[key[1]] for key, _ in found] == ["others are counted"]
+    assert "by its listener CONTROLLER, and it counted none there" in found[0][1]
+
+
+def two_brokers(kind: str = "", **more: Any) -> Story:
+    """Of which all that is told is true, and a row more."""
+    story = Story()
+    for node in (1, 2):
+        story.add("node_event", 1, node=node, event="registered")
+        story.read(10, node, 0, process="r")
+        story.handled(20, node)
+        story.add("leader_change", 20, node=node, role="follower", leader=3 - node)
+        story.add("connection", 20, node=node, to=3 - node, link="control", connections=1)
+    if kind:
+        story.add(kind, 30, **more)
+    return story
+
+
+def nobody() -> Story:
+    story = two_brokers("connection", node=5, to=1)
+    story.rows["node_event"].clear()
+    return story
+
+
+STRANGERS: dict[str, tuple[Story, str]] = {
+    "as it was": (two_brokers(), ""),
+    "connected to another": (two_brokers("connection", node=1, to=3), "connection"),
+    "connected from another": (two_brokers("connection", node=3, to=1), "connection"),
+    "asked of another": (two_brokers("metadata", node=3), "metadata"),
+    "handled by another": (two_brokers("control_request", node=3), "control_request"),
+    "cut by another": (two_brokers("truncation", node=3), "truncation"),
+    "nobody's": (two_brokers("log_end"), ""),
+    "nobody tells of any broker": (nobody(), ""),
+}
+
+
+def test_brokers_that_nobody_tells_of(spark: Any) -> None:
+    found = list(unheard_of(_as_trials(spark, [story for story, _ in STRANGERS.values()])))
+    told = {list(STRANGERS)[key[1]]: says for key, says in found}
+    assert told == {
+        name: f"{kind}: there are rows of nodes [3], of which nobody else tells"
+        for name, (_, kind) in STRANGERS.items()
+        if kind
+    }
 
 
 def claimed(edit: Callable[[Story, dict[str, Any]], Any]) -> Story:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from checkers.facts.courses import PHASES
+from checkers.history.run_info import RunInfo
 from checkers.promises import activity
 
 pytestmark = pytest.mark.spark
@@ -345,3 +348,61 @@ def test_what_was_not_done_as_planned(story: Any, spark: Any, how: str, says: st
     found = unknowns(story, spark)
     assert says in found
     assert bool(found) == bool(says)
+
+
+SAID: dict[str, Any] = {
+    "expectations": {"rounds": 1},
+    "arms": {"a": {"sut": "bp", "planes": "dual"}},
+    "trials": [{
+        "arm": "a", "trial": 0, "topics": {"t": {}},
+        "workloads": [
+            {"process": "p", "role": "producer", "topics": {"t": [0]}, "acks": 1,
+             "delivery": "once"},
+            {"process": "r", "role": "metadata-reader", "topics": {"made-later": []}},
+        ],
+    }],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("run_id", "r", ""),
+        ("arms.a.planes", None, "does not say what a is: there is no planes"),
+        ("arms.a.sut", None, "does not say what a is: there is no sut"),
+        ("arms", {}, "does not say what a is: there is no sut"),
+        ("expectations.rounds", 0, "knows of 0 rounds, and has this trial"),
+        ("expectations.rounds", None, ""),
+        ("trials.0.topics", {}, "does not say what topic t of p is"),
+        ("trials.0.topics", {"u": {}}, "does not say what topic t of p is"),
+        ("topics", {"t": {}}, ""),
+        (
+            "trials.0.workloads.0.acks",
+            None,
+            "does not say how p writes: which acks, how often it sends",
+        ),
+        (
+            "trials.0.workloads.0.delivery",
+            None,
+            "does not say how p writes: which acks, how often it sends",
+        ),
+    ],
+)
+def test_what_a_run_lacks_of_itself(place: str, value: Any, says: str) -> None:
+    """No Spark: nothing but run.json is asked."""
+    run = copy.deepcopy(SAID)
+    at: Any = run
+    *path, last = place.split(".")
+    for name in path:
+        at = at[int(name)] if name.isdigit() else at[name]
+    at[last] = value
+    history: Any = SimpleNamespace(run=RunInfo.from_dict(run))
+    found = list(activity._incomplete(history, ("a", 0)))
+    assert says in found if says else not found
+
+
+def test_rounds_of_merged_runs_are_not_counted() -> None:
+    run = {**copy.deepcopy(SAID), "merged": ["x", "y"]}
+    run["expectations"]["rounds"] = 0
+    history: Any = SimpleNamespace(run=RunInfo.from_dict(run))
+    assert not list(activity._incomplete(history, ("a", 0)))

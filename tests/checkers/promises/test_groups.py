@@ -326,21 +326,27 @@ def test_one_member_at_a_time(story: Any, why: str) -> Asks:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "error", "broken", "refused"),
-    [("fail", 25, 0, 1), ("fail", 22, 0, 1), ("fail", 16, 0, 0), ("info", None, 0, 0),
-     ("ok", 0, 1, 0)],
+    ("outcome", "error", "n", "broken", "refused", "told"),
+    [("fail", 25, 3, 0, 3, True), ("fail", 22, 3, 0, 3, True), ("fail", 25, 2, 0, 2, False),
+     ("fail", 16, 9, 0, 0, False), ("info", None, 9, 0, 0, False), ("ok", 0, 1, 1, 0, True),
+     ("fail", 25, 0, 0, 0, False)],
 )  # fmt: skip
 @judging(check)
 def test_a_stranger_is_refused(
-    story: Any, outcome: str, error: int, broken: int, refused: int
+    story: Any, outcome: str, error: int, n: int, broken: int, refused: int, told: bool
 ) -> Asks:
+    """Or obeyed: of one that is neither nobody knows what it would have been."""
     handed_over(story)
-    commit(story, 65, "stranger", 0, type=outcome, error=error)
+    asked(story, 10)
+    for number in range(n):
+        commit(story, 65 + number, "stranger", 0, type=outcome, error=error)
     workload = {"process": "stranger", "role": "group-stranger", "topics": {}, "nodes": [1]}
     story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
     found = yield story
     assert found.counts.get("stranger-committed", 0) == broken
     assert found.evidence[story.arm, 0, REFUSED] == refused
+    says = f"stranger: {refused} of its commits were refused as a stranger's: too few to tell"
+    assert any(says in why for why in found.unknowns) is not told
 
 
 @judging(check)

@@ -285,3 +285,40 @@ def test_a_partition_that_a_broker_never_showed_was_not_judged(calm: Any) -> Ask
     shown(calm, LATE, 2, 1, isr=[1, 2, 3], node=2)
     calm.add("metadata", LATE, node=3, topic="u", leader=1, leader_epoch=0, isr=[1], error=0)
     assert any("1 of 3 last answers" in why or "of 2 last" in why for why in (yield calm).unknowns)
+
+
+# ---- replicas ------------------------------------------------------------------------------------
+
+
+def moved(story: Any, *given: list[int]) -> Any:
+    """A partition that was given these replicas, one set after the other."""
+    for zxid, replicas in enumerate(given or ([3, 1, 2], [4, 3, 1, 2], [4, 3, 1]), 5):
+        step = {"what": "topic", "step": "set", "zxid": zxid, "replicas": replicas}
+        story.add("zk_write", zxid, **step)
+    return calmed(story)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "more", "found"),
+    [
+        ([3, 1, 2], {}, 0),  # of before it moved
+        ([1, 4, 3], {}, 0),  # in which order, nobody asks
+        ([4, 3, 1, 2], {}, 0),
+        (None, {}, 0),
+        ([], {"error": 3}, 0),
+        ([3, 1], {}, 1),
+        ([4, 3, 1, 5], {}, 1),
+        ([3, 1], {"topic": "u"}, 0),  # of which the log has nothing
+        ([3, 1], {"type": "fail"}, 0),
+    ],
+)
+@judging(check, moved=moved)
+def test_the_replicas_shown_were_given(moved: Any, replicas: Any, more: Any, found: int) -> Asks:
+    shown(moved, LATE, 2, 1)
+    for t in (LATE + 1, LATE + 2):
+        shown(moved, t, 2, 1, **{"replicas": replicas, **more})
+    outcome = yield moved
+    assert outcome.counts.get("metadata-replicas-never-assigned", 0) == 2 * found
+    if found:
+        (finding,) = (f for f in outcome.findings if "replicas" in f.rule)
+        assert "which it never was given" in finding.says

@@ -1,0 +1,115 @@
+"""What a writer says in some rows of a sort, and leaves out of others of the same sort.
+
+Which columns a system fills in differs: what no row has nobody can miss. But one program writes all
+rows of a kind, and fills in the same columns each time that the same happened: an operation that
+went well, a partition's answer, a state that was written. A column that is null in some of them was
+lost, and whatever is judged by it falls out of the count.
+
+``_SORTS`` says of which sort a row is; ``_EITHER`` what may be there or not, for all one knows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from checkers.history import KINDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+Trial = tuple[str, int]
+_OPERATION: Final = ("type", "error is null")
+_SORTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "produce": _OPERATION,
+    "fetch": (*_OPERATION, "offset is null", "topic is null"),
+    "commit": _OPERATION,
+    "committed": (*_OPERATION, "topic is null"),
+    "listed_offset": (*_OPERATION, "asked_ms < 0", "node"),
+    "epoch_end": (*_OPERATION, "node"),
+    "metadata": (
+        *(*_OPERATION, "error <> 0", "partition is null", "topic is null", "brokers is null"),
+        "node",
+    ),
+    "probe": (*_OPERATION, "node"),
+    "forged": (*_OPERATION, "api", "lie", "topic is null", "node"),
+    "control_send": (),
+    "control_response": ("error is null",),
+    "control_request": ("api", "client_id", "error = 0"),
+    "channel_queue": (),
+    "plane_use": (),
+    "leadership": ("source",),
+    "zk_write": ("what", "step"),
+    "topic_deletion": ("step",),
+    "leader_change": ("role",),
+    "replica_stop": (),
+    "truncation": ("reason",),
+    "metadata_update": (),
+    "isr_change": (),
+    "controller": ("event",),
+    "flood": (),
+    "assignment": ("event",),
+    "connection": (),
+    "final_state": ("what",),
+    "log_read": (),
+}
+_EITHER: Final = {
+    "fetch": ("value",),  # null of a record that is not a workload's
+    "log_read": ("value",),
+    "leadership": ("commit_ms",),
+    "final_state": ("lasting_ns", "failure"),
+}
+_NOT_ASKED: Final = ("error_ns", "process")
+
+
+def unlike(history: History) -> list[tuple[Trial, str]]:
+    """By trial, in words: whose rows of a kind differ in which columns."""
+    parts = [_rows(history, kind) for kind in _SORTS if history.has(kind)]
+    if not parts:
+        return []
+    rows: DataFrame = functools.reduce(lambda one, other: one.unionAll(other), parts)
+    each = rows.groupBy("arm", "trial", "kind", "process", "sort").agg(
+        F.bit_or("there").alias("_some"), F.bit_and("there").alias("_all")
+    )
+    each = each.withColumn("odd", F.col("_some").bitwiseXOR(F.col("_all"))).where("odd <> 0")
+    found = each.groupBy("arm", "trial", "kind", "process").agg(F.bit_or("odd").alias("odd"))
+    told = []
+    for row in found.toArrow().to_pylist():
+        names = [n for i, n in enumerate(_columns(row["kind"])) if row["odd"] >> i & 1]
+        says = f"some rows have no {', '.join(names)}, and others that tell of the same have"
+        told.append(((row["arm"], row["trial"]), f"{row['process']}, {row['kind']}: {says}"))
+    return sorted(told)
+
+
+def _columns(kind: str) -> list[str]:
+    besides = (*_NOT_ASKED, *_EITHER.get(kind, ()))
+    return [name for name in KINDS[kind].all_columns if name not in besides]
+
+
+def _rows(history: History, kind: str) -> DataFrame:
+    none = F.lit(0).cast("bigint")
+    there = functools.reduce(
+        lambda one, other: one.bitwiseOR(other),
+        [
+            F.when(F.col(name).isNotNull(), F.lit(1 << i).cast("bigint")).otherwise(none)
+            for i, name in enumerate(_columns(kind))
+        ],
+    )
+    return history.frame(kind).select(
+        "arm",
+        "trial",
+        F.lit(kind).alias("kind"),
+        F.coalesce("process", F.lit("?")).alias("process"),
+        _sort(_SORTS[kind]).alias("sort"),
+        there.alias("there"),
+    )
+
+
+def _sort(of: tuple[str, ...]) -> Column:
+    parts = [F.coalesce(F.expr(one).cast("string"), F.lit("?")) for one in of]
+    return F.concat_ws("|", *parts) if parts else F.lit("")

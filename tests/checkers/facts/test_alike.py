@@ -1,0 +1,78 @@
+"""Columns that some rows of a sort have and others lack; and what may be so or so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.facts.alike import unlike
+from checkers.history.frames import History
+from tests.checkers.conftest import Story
+
+pytestmark = pytest.mark.spark
+
+
+def sound() -> Story:
+    """Three of each, alike; and of each sort that differs from it one more."""
+    story = Story()
+    for n in range(3):
+        story.produce(10 + n, n, n, error=0)
+        story.add("fetch", 20 + n, offset=n, value=n, leader_epoch=0, poll=n)
+        story.read(30 + n, 1, 0, error=0, isr=[1], replicas=[1])
+        story.read(30 + n, 2, 0, error=0, isr=[1])  # another broker, of another release
+        story.add("leader_change", 40 + n, node=1, role="leader", log_end_offset=n)
+        write = {"what": "state", "step": "set", "leader": 1, "isr": [1]}
+        story.add("zk_write", 50 + n, zxid=n, **write)
+    story.produce(15, 7, None, type="info", failure="timeout")
+    story.produce(15, 8, None, type="fail", error=6)
+    story.add("fetch", 29, topic=None, partition=None, poll=9)
+    story.add("metadata", 35, node=1, error=3, partition=None)
+    story.add("leader_change", 45, node=1, role="follower", leader=2)
+    story.add("zk_write", 55, zxid=9, what="state", step="removed")
+    return story
+
+
+def lose(kind: str, column: str, *numbers: int) -> Callable[[Story], Any]:
+    """Null there."""
+
+    def edit(story: Story) -> None:
+        for number in numbers:
+            story.rows[kind][number][column] = None
+
+    return edit
+
+
+LOST: dict[str, Callable[[Story], Any]] = {
+    "produce: offset": lose("produce", "offset", 1),
+    "produce: acks": lose("produce", "acks", 0, 1),
+    "fetch: leader_epoch": lose("fetch", "leader_epoch", 0),
+    "metadata: replicas": lose("metadata", "replicas", 2),
+    "metadata: leader_epoch": lose("metadata", "leader_epoch", 1),
+    "leader_change: log_end_offset": lose("leader_change", "log_end_offset", 2),
+    "zk_write: isr": lose("zk_write", "isr", 0),
+}
+LAWFUL: dict[str, Callable[[Story], Any]] = {
+    "as it was": lambda s: None,
+    "nobody tells it": lose("leader_change", "log_end_offset", 0, 1, 2),
+    "a record of somebody else": lose("fetch", "value", 1),
+    "of another writer": lambda s: s.produce(50, 60, None, acks=0, process="q", error=0),
+}
+
+
+def test_what_is_told_of_some(spark: Any) -> None:
+    stories = {**LOST, **LAWFUL}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for number, edit in enumerate(stories.values()):
+        story = sound()
+        edit(story)
+        for kind, items in story.rows.items():
+            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
+    told: dict[str, list[str]] = {}
+    for (_, trial), says in unlike(History.of(spark, rows)):
+        told.setdefault(list(stories)[trial], []).append(says)
+    assert told.keys() == LOST.keys()
+    for name, (says,) in told.items():
+        kind, column = name.split(": ")
+        assert says.startswith(f"p, {kind}: some rows have no {column}, and others")
