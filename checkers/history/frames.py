@@ -234,7 +234,8 @@ class History:
         assert self._store is not None
         if self._tiny and self._store.local is not None and self._counts[kind] <= _FEW_ROWS:
             with suppress(HistoryError):  # what cannot be read is told to whoever asks, by Spark
-                return spark.createDataFrame(self._collect(kind))
+                # In one piece: of tables with empty pieces Spark makes other rows.
+                return spark.createDataFrame(self._collect(kind).combine_chunks())
         return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ def _operations(history: History, n: int) -> DataFrame:
     whose log has it there in the end."""
     values = gone(history)
     if n <= ON_THE_DRIVER:  # spares Spark to find them twice, and to sort the load for a few
-        values = F.broadcast(history.spark.createDataFrame(values.toArrow()))
+        values = F.broadcast(history.spark.createDataFrame(values.toArrow().combine_chunks()))
     offers = history.frame("produce").where("type = 'ok' and acks != 0")
     low, high = _append_span(history)
     rows = offers.join(values, ["arm", "trial", "value"]).select(
