@@ -170,8 +170,9 @@ class SocketServer:
                         thread.join(1.0)
                 listener.acceptor.close()
         for parts in self._planes():
-            parts.listeners.clear()
-            parts.channel.clear()
+            if parts.listeners:  # once: what ends the handlers comes into the same queue
+                parts.listeners.clear()
+                parts.channel.clear()
 
     def shutdown(self) -> None:
         """Ends the handlers, the data plane's first."""

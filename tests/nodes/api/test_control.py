@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from typing import Any
 
@@ -178,6 +179,24 @@ class TestStopReplica:
         assert [p.error_code for p in answer.partition_errors] == [0]
         (row,) = [r for r in node.trace("control_request") if r["api"] == "STOP_REPLICA"]
         assert row["partitions"][0]["leader_epoch"] is None
+
+
+@pytest.mark.parametrize("broker_epoch", [-1, 99, 100, 101])
+def test_only_what_is_for_a_former_life_is_said_to_be(
+    node: Any, caplog: pytest.LogCaptureFixture, broker_epoch: int
+) -> None:
+    """KafkaApis.isBrokerEpochStale, of all three, with both epochs."""
+    with caplog.at_level(logging.INFO, "kafka.server.KafkaApis"):
+        node.leader_and_isr("t", [(0, 1, 2)], broker_epoch=broker_epoch)
+        node.update_metadata([], broker_epoch=broker_epoch)
+        TestStopReplica.stop(node, 2, broker_epoch=broker_epoch)
+    said = [r.getMessage() for r in caplog.records]
+    assert said == [
+        f"[KafkaApi-1] Received {api} request with broker epoch 99 smaller than the current "
+        "broker epoch 100 from controller 1 with epoch 1."
+        for api in ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
+        if broker_epoch == 99
+    ]
 
 
 class TestTrace:

@@ -325,6 +325,9 @@ def test_what_waits_when_sockets_are_closed_is_not_handled(
         running.client(name).send(wire.request(0, number))
     eventually(lambda: parts.channel.size() == 10)
     running.server.stop_processing_requests()
+    parts.channel.end_handlers(1)
+    running.server.stop_processing_requests()
+    assert parts.channel.size() == 1, "what ends the handler stays"
     held.set()
     running.server.shutdown()
     assert handled == [1]

@@ -114,3 +114,22 @@ def test_metadata_is_traced_with_the_epoch_of_who_told_it(cluster: MemoryCluster
     cluster.brokers[1].manager.maybe_update_metadata_cache(1, request)
     row = cluster.brokers[1].trace("metadata_update")[-1]
     assert (row["controller_epoch"], row["leader_epoch"]) == (7, 0)
+
+
+def test_whoever_keeps_something_by_leadership_hears_of_every_change(
+    cluster: MemoryCluster,
+) -> None:
+    """``onLeadershipChange``: also when a request only makes followers, or only leaders; and of
+    nothing that did not change."""
+    broker, heard = cluster.brokers[1], []
+
+    def note(leading: Any, following: Any) -> None:
+        heard.append(([p.tp for p in leading], [p.tp for p in following]))
+
+    broker.manager.on_leadership_change = note
+    for leader, expected in ((2, ([], [TP])), (3, ([], [TP])), (1, ([TP], []))):
+        cluster.controller.elect(TP, leader)
+        cluster.controller.tell(1)
+        assert heard.pop() == expected
+        cluster.controller.tell(1)
+        assert heard == [], "the same again is no change"
