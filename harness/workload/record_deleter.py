@@ -25,9 +25,10 @@ DELETE_VERSION: Final = 1
 BEYOND: Final = 1_000_000
 """So far beyond the end nobody writes."""
 _QUESTIONS: Final = (
-    *("latest", "delete", "earliest", "earliest"),
-    *("latest", "delete", "earliest", "beyond"),
+    *("latest", "earliest", "delete", "earliest", "earliest"),
+    *("latest", "earliest", "earliest", "beyond", "earliest"),
 )
+"""Who leads anew is to tell where its log begins before it is told to let it begin later."""
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR: the log may
 begin later all the same."""
@@ -41,9 +42,9 @@ class Params:
     ``wait_ms``: how long a broker is to wait for the replicas."""
 
     topics: dict[str, int]
-    rate_per_s: float = 10.0
+    rate_per_s: float = 20.0
     kept: int = 20
-    wait_ms: int = 1_500
+    wait_ms: int = 1_000
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
