@@ -37,7 +37,7 @@ _GROWING: Final = {
     "plane_use": ("process", "node", "boot", "t", "plane", "listener", "api"),
 }
 """By kind, what a row is about: once in a trial."""
-_OTHERS: Final = {
+_OTHERS: Final[Mapping[str, Mapping[str | None, tuple[str, ...]]]] = {
     "final_state": {
         "node": ("node",),
         "partition": ("topic", "partition"),
