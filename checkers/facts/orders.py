@@ -118,8 +118,9 @@ def unsent(history: History) -> list[tuple[Trial, str]]:
     if not (history.has("control_send") and history.has("control_response")):
         return []
     by = (*_BOOT, "to", "api", "correlation_id")
-    sent = history.frame("control_send").where("seq is not null").select(*by, "t")
-    got = history.frame("control_response").where("seq is not null and send_t is not null")
+    numbered = "seq is not null and boot is not null"
+    sent = history.frame("control_send").where(numbered).select(*by, "t")
+    got = history.frame("control_response").where(f"{numbered} and send_t is not null")
     got = got.withColumn("t", F.col("send_t"))
     lone = got.join(sent, [*by, "t"], "left_anti").groupBy("arm", "trial", "node").count()
     return sorted(
