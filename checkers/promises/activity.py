@@ -146,8 +146,8 @@ def _incomplete(history: History, key: Trial) -> Iterator[str]:
     made = {topic for *of, topic in run.topics if tuple(of) == key} | set(run.topics_everywhere)
     for workload in run.workloads.get(key, ()):
         writes = _KIND_OF.get(workload.role) == "produce"
-        if writes and None in (workload.acks, workload.delivery):
-            yield f"does not say how {workload.process} writes: which acks, how often it sends"
+        if writes and workload.acks is None:
+            yield f"does not say with which acks {workload.process} writes"
         used = workload.topics if _KIND_OF.get(workload.role) in ("produce", "fetch") else ()
         for topic in sorted(set(used) - made):
             yield f"does not say what topic {topic} of {workload.process} is"

@@ -54,10 +54,10 @@ def role(**more: Any) -> Callable[[Story], Any]:
     return lambda story: story.add("leader_change", 31, **fields)
 
 
-def dying(event: str, t: float) -> Callable[[Story], Any]:
+def dying(event: str, t: float, node: int = 2) -> Callable[[Story], Any]:
     def edit(story: Story) -> None:
         story.rows["isr_change"].clear()
-        story.add("node_event", t, node=2, event=event)
+        story.add("node_event", t, node=node, event=event)
 
     return edit
 
@@ -154,6 +154,10 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
         "1 in-sync sets were not taken up by their leaders",
     ),
     "an in-sync set of who was killed then": (dying("kill", 9_002), ""),
+    "an in-sync set, and another was killed then": (
+        dying("kill", 9_002, node=1),
+        "1 in-sync sets were not taken up by their leaders",
+    ),
     "an in-sync set of who was paused": (dying("pause", 8_000), ""),
     "an in-sync set of who was killed long before": (
         dying("kill", 100),
