@@ -100,6 +100,7 @@ KNOWN = [
     {**THREE, "advertised.listeners": "REPLICATION://h:70000"},
     {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://127.0.0.2:1"},
     {**THREE, "listeners": "CLIENT://:1,REPLICATION://[::1]:1"},
+    {**THREE, "listener.security.protocol.map": THREE_MAP + ",X:Y:PLAINTEXT"},
     {**THREE, "listener.security.protocol.map": ""},
     {**THREE, "listener.security.protocol.map": THREE_MAP + ", ,"},
     {**THREE, "listener.security.protocol.map": THREE_MAP.replace(",", ",,", 1)},

@@ -117,6 +117,32 @@ def test_what_each_plane_has_served_is_counted(start: Any, wire: Any) -> None:
     }
 
 
+@pytest.mark.parametrize("name", LISTENERS)
+def test_one_request_of_a_connection_is_in_flight(start: Any, wire: Any, name: str) -> None:
+    """Whatever else it has sent is not read further, nor queued: a controller that does not wait
+    for its answers fills no queue."""
+    running = start(num_io_threads="4", **DUAL)
+    waiting: list[Any] = []
+    running.handle = waiting.append
+    client = running.client(name)
+    client.send(b"".join(wire.request(4, number) for number in range(5)))
+    (parts,) = (p for p in running.server._planes()
+                if name in {each.acceptor.endpoint.name for each in p.listeners})  # fmt: skip
+    other = running.client(name)
+    for number in range(5):
+        wire.eventually(lambda: waiting)
+        (first,) = waiting
+        assert (first.correlation_id, first.client_host) == (number, "127.0.0.1")
+        assert (first.plane, first.listener) == (parts.plane, name)
+        if number == 0:  # the thread has had another turn since
+            other.send(wire.request(99, 0))
+            assert other.answer() == b"at once"
+        assert parts.channel.size() == 0
+        waiting.clear()
+        first.respond(wire.frame_of(b"%d" % number))
+        assert client.answer() == b"%d" % number
+
+
 def test_what_is_taken_up_is_counted_before_it_is_done(start: Any, wire: Any) -> None:
     """A handler that is stuck in a request has taken it up."""
     running = start(**DUAL)

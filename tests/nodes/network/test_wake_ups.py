@@ -225,6 +225,51 @@ def test_a_connection_goes_to_the_next_that_has_room(rooms: tuple[int, ...]) -> 
     acceptor.close()
 
 
+def test_every_wait_of_an_acceptor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AcceptorBlockedPercent is of all the time that it was blocked, however often, by whatever: a
+    slot that was not free, or a network thread that takes nobody over."""
+    now_ns = [0]
+    monkeypatch.setattr("nodes.network.acceptor.time.monotonic_ns", lambda: now_ns[0])
+
+    class Frozen(Queue):
+        def offer(self, sock: socket.socket, host: str, *, block: bool) -> bool:
+            now_ns[0] += 7 if block else 0
+            return super().offer(sock, host, block=block)
+
+    acceptor = an_acceptor([Frozen(0), Frozen(0)])
+    monkeypatch.setattr(acceptor._quotas, "add", lambda *_: 100)
+    for times in range(1, 4):
+        with socket.socket() as client:
+            acceptor._hand_over(client, "h")
+        assert acceptor.blocked_ns == times * 107
+    acceptor.close()
+
+
+def test_an_answers_way_ends_when_it_has_left(
+    by_hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ResponseSendTimeMs is from the turn to the last byte; and only then the connection was
+    used."""
+    now_ns = [100]
+    monkeypatch.setattr("nodes.network.processor.time.monotonic_ns", lambda: now_ns[0])
+    processor = by_hand()
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, "h", 0)
+    request = a_request(processor, connection)
+    request.respond(b"answer")
+
+    def send(data: Any) -> int:
+        now_ns[0] = 130
+        return len(data)
+
+    connection.send = send
+    processor._write_replies()
+    ((*_, taken_ns, sent_ns),) = processor.times.windows[0]
+    assert (taken_ns, sent_ns, connection.last_active_ns) == (100, 130, 130)
+    for each in (ours, theirs):
+        each.close()
+
+
 def test_a_frozen_network_thread_keeps_20_waiting_and_no_more(by_hand: Any) -> None:
     """All that wait are taken in one turn, and their places are free again."""
     processor = by_hand()
