@@ -35,8 +35,13 @@ def test_what_no_broker_knows_is_warned_about(
     The broker starts all the same."""
     file = tmp_path / "server.properties"
     file.write_text("broker.id=1\nzookeeper.connect=zoo:1\ncontrol.plane.listner.name=CONTROLLER\n")
-    started = []
-    monkeypatch.setattr("nodes.__main__._run", lambda config, path: started.append(path) or 0)
+    started: list[str] = []
+
+    def run(_config: object, path: str) -> int:
+        started.append(path)
+        return 0
+
+    monkeypatch.setattr("nodes.__main__._run", run)
     with caplog.at_level(logging.INFO):
         assert main([str(file)]) == 0
     assert started == [str(file)]

@@ -148,7 +148,12 @@ def test_what_is_taken_up_is_counted_before_it_is_done(start: Any, wire: Any) ->
     """A handler that is stuck in a request has taken it up."""
     running = start(**DUAL)
     seen: list[Any] = []
-    running.handle = lambda req: (seen.append(running.server.served()), wire.echo(req))
+
+    def handle(req: Any) -> None:
+        seen.append(running.server.served())
+        wire.echo(req)
+
+    running.handle = handle
     for name, plane in (("CONTROL", "control"), ("CLIENT", "data")):
         client = running.client(name)
         client.send(wire.request(5, 1))

@@ -243,7 +243,7 @@ def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> Non
 
     def counted() -> float:
         found = running.metrics.by_mbean()
-        return found.get(f"{BEAN}{REQUESTS}", {}).get("Count", 0)
+        return float(found.get(f"{BEAN}{REQUESTS}", {}).get("Count", 0))
 
     for number, end in enumerate(ends, 1):
         running.client().send(wire.request(0, end))
