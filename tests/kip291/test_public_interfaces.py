@@ -45,6 +45,22 @@ def test_the_name_is_optional_and_has_no_default() -> None:
     assert made.controller_listener_name == "INTERNAL"
 
 
+@pytest.mark.parametrize(
+    ("given", "mode"),
+    [
+        ({}, "single"),
+        ({"biplane_plane_mode": "priority"}, "priority"),
+        ({"control_plane_listener_name": "CONTROLLER"}, "dual"),
+    ],
+)
+@pytest.mark.parametrize("threads", ["1", "8"])
+def test_the_name_alone_makes_two_planes(given: dict[str, str], mode: str, threads: str) -> None:
+    """Whatever else is configured."""
+    made = config(num_io_threads=threads, num_network_threads=threads, **given)
+    assert made.plane_mode == mode
+    assert (made.control_plane_endpoint is not None) == (mode == "dual")
+
+
 @pytest.mark.parametrize("name", ["CONTROLLER", "controller", " Controller "])
 def test_the_named_listener_is_the_control_planes_and_no_data_planes(name: str) -> None:
     """The example of the KIP: of INTERNAL, EXTERNAL and CONTROLLER the last one is for controllers.

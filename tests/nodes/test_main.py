@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -25,3 +26,25 @@ def test_linux_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     """It gets as far as its configuration."""
     assert main([str(tmp_path / "missing.properties")]) == 1
     assert "missing.properties" in capsys.readouterr().err
+
+
+def test_what_no_broker_knows_is_warned_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """AbstractConfig.logUnused: a name that is misspelt is no control plane, and somebody is told.
+    The broker starts all the same."""
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nzookeeper.connect=zoo:1\ncontrol.plane.listner.name=CONTROLLER\n")
+    started: list[str] = []
+
+    def run(_config: object, path: str) -> int:
+        started.append(path)
+        return 0
+
+    monkeypatch.setattr("nodes.__main__._run", run)
+    with caplog.at_level(logging.INFO):
+        assert main([str(file)]) == 0
+    assert started == [str(file)]
+    said = [(r.levelname, r.getMessage()) for r in caplog.records]
+    text = "The configuration 'control.plane.listner.name' was supplied but isn't a known config."
+    assert said == [("WARNING", text)]

@@ -58,13 +58,15 @@ def node(request: pytest.FixtureRequest, make_node: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize("version", [0, 5, 9, 12])
 def test_metadata(node: Any, topic_state: Any, version: int) -> None:
     """Asked one after the other, twice each: what was kept for one listener is nobody else's."""
-    node.update_metadata([topic_state("t", [(p, p + 1, 0) for p in range(3)])])
+    led = [(p, p + 1, 0) for p in range(3)]
+    node.update_metadata([topic_state("t", led), topic_state("other", led)])
     for listener in (*LISTENERS, *LISTENERS[::-1]):
         more = {"allow_auto_topic_creation": False} if version >= 4 else {}
         answer = node.call(
             ApiKey.METADATA, version, topics=[{"name": "t"}], listener=listener, **more
         )
         told = {b.node_id: (b.host, b.port) for b in answer.brokers}
+        assert [topic.name for topic in answer.topics] == ["t"]
         assert told == {i: (f"h{i}", port) for i, port in expected(listener).items()}
         for partition in answer.topics[0].partitions:
             leader = int(partition.partition_index) + 1

@@ -48,6 +48,22 @@ def test_a_broker_that_had_nothing_is_missed_all_the_same(
     wait_until(lambda: told_alive(brokers[2])[-1] == {1, 2})
 
 
+def test_a_broker_that_led_something_is_missed_once(world: Any, wait_until: Any, trio: Any) -> None:
+    """The twin: who is told of a new leader is told of who is left with it, and not once more."""
+    _, brokers = trio
+    world.create_topic("t", (3, 2))
+    wait_until(lambda: world.state(T0) == (3, 0, (3, 2)))
+    wait_until(lambda: brokers[2].metadata(T0))
+    before = len(brokers[2].of(ApiKey.UPDATE_METADATA))
+    brokers[3].zk.close()
+    wait_until(lambda: world.state(T0) == (2, 1, (2,)))
+    (marker,) = world.create_topic("marker", (2,))
+    wait_until(lambda: brokers[2].metadata(marker))
+    told = brokers[2].of(ApiKey.UPDATE_METADATA)[before:]
+    assert all(u.topic_states for u in told)
+    assert told_alive(brokers[2])[-1] == {1, 2}
+
+
 def test_new_brokers_are_told_of_everything_and_others_of_them(
     world: Any, wait_until: Any, trio: Any
 ) -> None:

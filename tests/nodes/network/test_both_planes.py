@@ -125,19 +125,20 @@ def test_one_request_of_a_connection_is_in_flight(start: Any, wire: Any, name: s
     waiting: list[Any] = []
     running.handle = waiting.append
     client = running.client(name)
-    client.send(b"".join(wire.request(4, number) for number in range(5)))
+    client.send(wire.request(4, 0))
+    wire.eventually(lambda: waiting)
+    client.send(b"".join(wire.request(4, number) for number in range(1, 5)))
     (parts,) = (p for p in running.server._planes()
                 if name in {each.acceptor.endpoint.name for each in p.listeners})  # fmt: skip
     other = running.client(name)
     for number in range(5):
-        wire.eventually(lambda: waiting)
+        for _ in range(2):  # the network thread has had turns since, the handler too
+            other.send(wire.request(99, 0))
+            assert other.answer() == b"at once"
+        wire.eventually(lambda: waiting and parts.channel.size() == 0)
         (first,) = waiting
         assert (first.correlation_id, first.client_host) == (number, "127.0.0.1")
         assert (first.plane, first.listener) == (parts.plane, name)
-        if number == 0:  # the thread has had another turn since
-            other.send(wire.request(99, 0))
-            assert other.answer() == b"at once"
-        assert parts.channel.size() == 0
         waiting.clear()
         first.respond(wire.frame_of(b"%d" % number))
         assert client.answer() == b"%d" % number
@@ -147,7 +148,12 @@ def test_what_is_taken_up_is_counted_before_it_is_done(start: Any, wire: Any) ->
     """A handler that is stuck in a request has taken it up."""
     running = start(**DUAL)
     seen: list[Any] = []
-    running.handle = lambda req: (seen.append(running.server.served()), wire.echo(req))
+
+    def handle(req: Any) -> None:
+        seen.append(running.server.served())
+        wire.echo(req)
+
+    running.handle = handle
     for name, plane in (("CONTROL", "control"), ("CLIENT", "data")):
         client = running.client(name)
         client.send(wire.request(5, 1))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import Any
 
 import pytest
 
-from nodes.network.memory_pool import MemoryPool
+from nodes.network.connection import Connection
+from nodes.network.memory_pool import MemoryPool, PooledProcessor
+from nodes.network.quotas import ConnectionQuotas
+from nodes.network.request_channel import RequestChannel
+from tests.nodes.network.conftest import parse
 
 POOL = 10_000
 POOLED = {"queued_max_request_bytes": str(POOL), "socket_request_max_bytes": str(POOL)}
@@ -171,3 +176,26 @@ def test_the_last_one_in_may_be_larger_than_what_was_left() -> None:
     assert (pool.has_room(), woken) == (True, [1])
     pool.give_back(99)
     assert woken == [1]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_what_was_read_for_a_connection_that_is_gone_gives_back(closed: bool) -> None:
+    """It was closed in the very turn in which its request was complete: nobody parses that."""
+    pool = MemoryPool(100)
+    processor = PooledProcessor(
+        0, pool=pool, listener="L", plane="data", channel=RequestChannel(5),
+        parse=pool.parsing(parse), quotas=ConnectionQuotas(9, 9, None), max_request_bytes=100,
+        max_idle_ms=-1,
+    )  # fmt: skip
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, "h", 0)
+    frame = (0).to_bytes(2, "big") + (1).to_bytes(4, "big")
+    pool.take(len(frame))
+    processor._received = [(connection, frame, 1)]
+    if closed:
+        connection.fd = -1
+    processor._enqueue_received()
+    assert pool.available_bytes == (100 if closed else 94), "a Produce keeps it till it is handled"
+    processor._close_all()
+    for each in (ours, theirs):
+        each.close()

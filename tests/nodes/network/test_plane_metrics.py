@@ -108,6 +108,15 @@ def test_each_shows_its_own(start: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(running.server._data.listeners[0].acceptor, Acceptor)
 
 
+@pytest.mark.parametrize(("given", "size"), [("-1", 2**63 - 1), ("0", 2**63 - 1), ("9000", 9000)])
+def test_the_pool_is_as_large_as_was_said(start: Any, given: str, size: int) -> None:
+    """``queued.max.request.bytes``, of all listeners together; MemoryPool.NONE has no end."""
+    running = start(queued_max_request_bytes=given, socket_request_max_bytes="3000", **DUAL)
+    sockets = f"{NETWORK}SocketServer,name=MemoryPool"
+    assert running.metrics.value(f"{sockets}Available") == size
+    assert running.metrics.value(f"{sockets}Used") == 0
+
+
 def test_a_share_before_the_first_second_is_of_the_time_so_far() -> None:
     now_s, idle_s = 100.0, 40.0
     recent = RecentShare(lambda: idle_s * 1e9, lambda: int(now_s * 1e9))
@@ -234,7 +243,7 @@ def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> Non
 
     def counted() -> float:
         found = running.metrics.by_mbean()
-        return found.get(f"{BEAN}{REQUESTS}", {}).get("Count", 0)
+        return float(found.get(f"{BEAN}{REQUESTS}", {}).get("Count", 0))
 
     for number, end in enumerate(ends, 1):
         running.client().send(wire.request(0, end))

@@ -88,7 +88,7 @@ def test_connections_and_answers_wake_the_network_thread(start: Any, wire: Any, 
         eventually(lambda: processor._asleep)
         client = running.client(name)
         client.send(wire.request(0, number))
-        eventually(lambda: waiting)
+        eventually(lambda: bool(waiting))
         eventually(lambda: processor._asleep)
         waiting.pop().respond(wire.frame_of(b"%d" % number))
         assert client.answer() == b"%d" % number
@@ -262,7 +262,7 @@ def test_an_answers_way_ends_when_it_has_left(
         now_ns[0] = 130
         return len(data)
 
-    connection.send = send
+    connection.send = send  # type: ignore[assignment]
     processor._write_replies()
     ((*_, taken_ns, sent_ns),) = processor.times.windows[0]
     assert (taken_ns, sent_ns, connection.last_active_ns) == (100, 130, 130)
