@@ -144,8 +144,8 @@ class Small:
             self._commit(made + 10 * MS, topic, partition, 0, created=True)
         self._tell(made + 20 * MS, [(*place, 0) for place in places])
 
-    def _replicas(self, topic: str, partition: int) -> list[int]:
-        first = leader(partition, 0)
+    def _replicas(self, topic: str, partition: int, epoch: int = 0) -> list[int]:
+        first = leader(partition, epoch)
         return [first, *(n for n in NODES if n != first)]
 
     def _commit(
@@ -169,6 +169,12 @@ class Small:
     def _moves(self, number: int) -> None:
         epoch = number + 1
         partitions = range(self.layout.partitions)
+        for partition in partitions:  # whoever is to lead comes first now
+            self.zk(
+                self.times.move(number, 0) - 10 * MS, "topic", "set", topic=TOPIC,
+                partition=partition, same=partition > 0,
+                replicas=self._replicas(TOPIC, partition, epoch),
+            )  # fmt: skip
         for partition in partitions:
             self._commit(self.times.move(number, partition), TOPIC, partition, epoch)
         done = self.times.move(number, len(partitions))
