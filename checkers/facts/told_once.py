@@ -16,27 +16,31 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
     from checkers.history.frames import History
 
 Trial = tuple[str, int]
 Row = Mapping[str, Any]
 _GROWING: Final = {
-    "produce": ("process", "op"),
-    "probe": ("process", "op"),
-    "forged": ("process", "op", "topic", "partition"),
+    **dict.fromkeys(("produce", "probe"), ("process",)),
     **dict.fromkeys(
-        ("metadata", "listed_offset", "epoch_end", "commit", "committed"),
-        ("process", "op", "topic", "partition"),
+        ("forged", "metadata", "listed_offset", "epoch_end", "commit", "committed"),
+        ("process", "topic", "partition"),
     ),
-    "plane_use": ("process", "node", "boot", "t", "plane", "listener", "api"),
 }
-"""By kind, what a row is about: once in a trial."""
+"""By kind whose operations are numbered, what a row is about: once in each operation."""
+_COUNTED: Final = ("process", "node", "boot", "plane", "listener", "api")
+"""What a row of `plane_use` is about: once at each time."""
+_BLOCK: Final = 64
+"""So many operations are one row when it is looked whether one is there twice: as many as a number
+has bits, of which each tells that one of them is there."""
 _OTHERS: Final[Mapping[str, Mapping[str | None, tuple[str, ...]]]] = {
     "final_state": {
         "node": ("node",),
@@ -64,18 +68,38 @@ def repeated(history: History) -> list[tuple[Trial, str]]:
 
 def _of_growing(history: History) -> list[Row]:
     parts = [
-        history.frame(kind)
-        .where("op is not null" if "op" in about else "interval_ns is not null")
-        .select("arm", "trial", F.lit(kind).alias("kind"), F.xxhash64(*about).alias("about"))
+        _blocks(history, kind, about, F.expr(f"op div {_BLOCK}"), F.expr(f"op % {_BLOCK}"))
         for kind, about in _GROWING.items()
         if history.has(kind)
     ]
+    if history.has("plane_use"):
+        parts.append(_blocks(history, "plane_use", _COUNTED, F.col("t"), F.lit(0)))
     if not parts:
         return []
     rows = functools.reduce(lambda one, other: one.unionAll(other), parts)
-    each = rows.groupBy("arm", "trial", "kind", "about").count().where("count > 1")
-    found = each.groupBy("arm", "trial", "kind").agg(F.count("*").alias("n"))
+    there = F.bit_count(F.bit_or("bit"))
+    each = rows.groupBy("arm", "trial", "kind", "about", "block").agg(
+        (F.count("*") - there).alias("n")
+    )
+    found = each.where("n > 0").groupBy("arm", "trial", "kind").agg(F.sum("n").alias("n"))
     return list(found.toArrow().to_pylist())
+
+
+def _blocks(
+    history: History, kind: str, about: Sequence[str], block: Column, place: Column
+) -> DataFrame:
+    """Each row's block, and the bit of its place in that."""
+    rows = history.frame(kind).select(
+        "arm",
+        "trial",
+        F.lit(kind).alias("kind"),
+        F.xxhash64(*about).alias("about"),
+        block.cast("bigint").alias("block"),
+        F.expr("1L").alias("one"),
+        place.cast("int").alias("place"),
+    )
+    bit = F.expr("shiftleft(one, place)").alias("bit")
+    return rows.where("block is not null").select("arm", "trial", "kind", "about", "block", bit)
 
 
 def _of_others(history: History) -> Iterator[tuple[Trial, str]]:
