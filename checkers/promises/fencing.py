@@ -4,7 +4,7 @@ Guarantee: once a broker has accepted an epoch, requests with an older one are r
 the broker lives. With which error, and that they change nothing: `checkers.promises.refusals`.
 
 Violations: ``stale-controller-epoch-accepted``, ``stale-broker-epoch-accepted``,
-``stale-leader-epoch-accepted``.
+``stale-leader-epoch-accepted``; ``sent-to-no-life`` (`checkers.promises.addressed`).
 
 "Had accepted" means: another request with the newer epoch had been *handled* before this one was
 *taken from the queue* (for a forger's rows: answered before it was sent), in the same life of that
@@ -46,6 +46,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.addressed import SENT, addressed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +62,8 @@ Row = Mapping[str, Any]
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
+    for finding in addressed(history, outcome):
+        outcome.add(finding)
     if not history.has("control_request") and not history.has("forged"):
         return outcome
     _count(outcome, counted(history))
@@ -254,8 +257,12 @@ PROMISE: Final = Promise(
         "stale-controller-epoch-accepted": "A request with an older controller epoch is refused.",
         "stale-broker-epoch-accepted": "A request with an older broker epoch is refused.",
         "stale-leader-epoch-accepted": "A request with an older leader epoch is refused.",
+        "sent-to-no-life": "A request names the registration of the broker that it is for.",
     },
-    evidence={"control requests": "as brokers handled them, and forged ones as answered"},
+    evidence={
+        "control requests": "as brokers handled them, and forged ones as answered",
+        SENT: "by sender, receiver and epoch, where ZooKeeper's log tells of registrations",
+    },
     blind=("requests while a broker shuts down", "who comes between two epochs in time"),
     check=check,
 )

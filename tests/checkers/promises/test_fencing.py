@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.judging.witness import attach
+from checkers.promises.addressed import SENT
 from checkers.promises.fencing import check
 from tests.checkers.together import Asks, apart, judging
 
@@ -143,3 +144,36 @@ def test_times_with_an_error_must_be_apart_by_more_than_it(
     for t, controller_epoch in ((100, 5), (200, 4)):
         story.handled(t, 1, controller_epoch=controller_epoch, error_ns=error_ms * 1_000_000)
     assert bool((yield apart(story)).counts) is certain
+
+
+# ---- whom it is for ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epoch", "log", "broken"),
+    [
+        (50, (50,), 0),
+        (50, (50, 90), 0),  # of its former life: the broker refuses it
+        (90, (50, 90), 0),
+        (-1, (50, 90), 1),  # passes every fence
+        (70, (50, 90), 1),
+        (91, (50, 90), 1),
+        (40, (50, 90), 0),  # of a life before the log begins
+        (None, (50,), 0),  # nobody tells of it
+        (-1, (), 0),
+    ],
+)
+@judging(check)
+def test_requests_name_a_life(
+    story: Any, epoch: int | None, log: tuple[int, ...], broken: int
+) -> Asks:
+    place = {"topic": None, "partition": None, "error_ns": 0}
+    for zxid in log:
+        story.add("zk_write", zxid, what="broker", step="created", node=1, zxid=zxid, **place)
+    story.add("zk_write", 60, what="broker", step="set", node=1, zxid=70, **place)
+    story.add("zk_write", 60, what="broker", step="created", node=2, zxid=91, **place)
+    for t in (200, 300):
+        story.add("control_send", t, node=2, to=1, api="UPDATE_METADATA", broker_epoch=epoch)
+    found = yield story
+    assert found.counts == ({"sent-to-no-life": 1} if broken else {})
+    assert found.evidence[story.arm, 0, SENT] == bool(log and epoch is not None)

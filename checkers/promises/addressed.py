@@ -1,0 +1,60 @@
+"""Addressed: which life of a broker a controller's requests are meant for, for
+`checkers.promises.fencing`.
+
+Each control request carries the epoch of the registration that its sender knows of the broker that
+it is for (KIP-380), so that a broker that came back refuses what was meant for its former life. An
+epoch of -1 passes that fence, and so would one that was made up. ZooKeeper's log says which
+registrations there were: the epoch is the transaction that made it.
+
+Lawful, and looks similar: an epoch of the past (its sender has not heard of the new registration,
+and is refused); an epoch older than all that the log tells of, where the log begins late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "sent-to-no-life"
+SENT: Final = "epochs of brokers that controllers sent"
+
+
+def addressed(history: History, outcome: Outcome) -> Iterator[Finding]:
+    lives: dict[tuple[str, int, int], set[int]] = {}
+    for row in history.rows("zk_write"):
+        if row["what"] == "broker" and row["step"] == "created" and row["node"] is not None:
+            lives.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["zxid"])
+    if not lives or not history.has("control_send"):
+        return
+    sent = history.frame("control_send").where("`to` is not null and broker_epoch is not null")
+    by = sent.groupBy("arm", "trial", "node", "to", "broker_epoch")
+    each = by.agg(F.count("*").alias("n"), F.min("t").alias("t"))
+    for row in each.orderBy("arm", "trial", "t", "node", "to").toArrow().to_pylist():
+        known = lives.get((row["arm"], row["trial"], row["to"]))
+        if known is None:
+            outcome.unjudged(row["arm"], "requests to brokers whose registration nobody logged")
+            continue
+        outcome.saw(row["arm"], row["trial"], SENT)
+        epoch = row["broker_epoch"]
+        if epoch in known or 0 <= epoch < min(known):
+            continue
+        own = {"node": row["node"], "to": row["to"], "broker_epoch": epoch}
+        yield Finding(
+            RULE,
+            f"node {row['node']} sent {row['n']} control requests to node {row['to']} with broker "
+            f"epoch {epoch}; its registrations were {sorted(known)}",
+            row["arm"],
+            row["trial"],
+            (
+                Pick("zk_write", {"what": "broker", "node": row["to"]}),
+                Pick("control_send", own, rows=1),
+            ),
+        )
