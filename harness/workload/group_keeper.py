@@ -11,6 +11,7 @@ row.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,7 +68,8 @@ class GroupKeeper(AskEach):
         """How often the present group's position was told."""
         self._deleted: list[str] = []
         self._ops = 0
-        self._turns = 0
+        self._turns: Counter[int] = Counter()
+        """By broker: were all counted together, two brokers would be asked about one kind each."""
 
     @property
     def _group(self) -> str:
@@ -75,10 +77,11 @@ class GroupKeeper(AskEach):
 
     def ask(self, channel: Channel) -> None:
         """Every broker in turn: now about the present group, now about one that is deleted."""
-        self._turns += 1
+        self._turns[channel.node] += 1
+        turn = self._turns[channel.node]
         group, step = self._group, COMMIT
-        if self._deleted and self._turns % 2:
-            group, step = self._deleted[self._turns // 2 % len(self._deleted)], ASK
+        if self._deleted and turn % 2:
+            group, step = self._deleted[turn // 2 % len(self._deleted)], ASK
         elif self._is_kept:
             step = ASK if self._answers < self._params.asks else DELETE
         asked = Asked(self._ops, time.monotonic_ns(), step, group)
