@@ -49,7 +49,7 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "leader_change": ("role",),
     "replica_stop": (),
     "truncation": ("reason",),
-    "metadata_update": (),
+    "metadata_update": ("leader = -2",),  # of a partition that is deleted
     "isr_change": (),
     "controller": ("event",),
     "flood": (),

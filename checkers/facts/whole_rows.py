@@ -24,12 +24,15 @@ VOID: Final = "do not say what every such row says"
 Row = Mapping[str, Any]
 _THERE: Final = object()
 """In a condition: the column is not null."""
+_STAYS: Final = object()
+"""In a condition: it is not what stands for the leader of a topic that is being deleted."""
+_DELETED: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """Columns (``a|b``: one of them) that are not null in rows of which ``when`` holds: each column
-    has one of those words, or is there (`_THERE`)."""
+    has one of those words, or is there (`_THERE`, `_STAYS`)."""
 
     columns: tuple[str, ...]
     when: tuple[tuple[str, Any], ...] = ()
@@ -102,7 +105,8 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "leader_change": (_need(f"node {_TP} role leader leader_epoch"),),
     "replica_stop": (_need(f"node {_TP} leader_epoch delete"),),
     "truncation": (_need(f"node {_TP} from_offset to_offset"),),
-    "metadata_update": (_need(f"node {_TP} leader leader_epoch"),),
+    # Kafka's line about a partition that is deleted tells of no epoch.
+    "metadata_update": (_need(f"node {_TP} leader"), _need("leader_epoch", leader=_STAYS)),
     "isr_change": (_need(f"node {_TP} isr leader_epoch partition_epoch"),),
     "controller": (_need("node event controller_epoch"),),
     "fault": (_need("fault phase"),),
@@ -190,7 +194,7 @@ _LEAST_OF: Final[Mapping[str, int]] = {
     **dict.fromkeys(("from_offset", "to_offset", "zxid"), 0),
     **dict.fromkeys(("boot", "attempt", "interval_ns"), 1),
     **dict.fromkeys(("offset", "believed_epoch", "asked_epoch", "error"), -1),
-    "leader": -2,  # of a topic that is being deleted
+    "leader": _DELETED,
 }
 """By a column's name, whatever the kind."""
 _MORE: Final[Mapping[str, Mapping[str, int]]] = {
@@ -235,6 +239,8 @@ def lacking(kind: str) -> Column:
             column = F.col(name)
             if words is _THERE:
                 holds = holds & column.isNotNull()
+            elif words is _STAYS:
+                holds = holds & (column != _DELETED)
             elif words == (None,):
                 holds = holds & column.isNull()
             else:
@@ -298,4 +304,6 @@ def _of_another(kind: str, row: Row) -> bool:
 
 
 def _holds(value: Any, words: Any) -> bool:
+    if words is _STAYS:
+        return value is not None and value != _DELETED
     return value is not None if words is _THERE else value in words
