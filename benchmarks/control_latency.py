@@ -45,6 +45,7 @@ from benchmarks.one_broker import (
     one_broker,
     produce_frame,
 )
+from harness import interrupts
 from harness.workload.priority import prefer_this_thread
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
@@ -240,6 +241,7 @@ def quantile_ms(values: list[int], q: float) -> float:
 
 
 def main() -> None:
+    interrupts.install()  # whoever ends it ends the brokers, too
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=2.0)
     options.add_argument("--rounds", type=int, default=2)

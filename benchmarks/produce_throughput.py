@@ -22,6 +22,7 @@ from typing import Any, Final
 from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
 from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, one_broker, produce_frame
+from harness import interrupts
 
 ONE_THREAD_EACH: Final = {"num.network.threads": "1", "num.io.threads": "1"}
 
@@ -60,6 +61,7 @@ def measure(broker: OneBroker, spec: LoadSpec) -> tuple[Any, float]:
 
 
 def main() -> None:
+    interrupts.install()  # whoever ends it ends the brokers, too
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--connections", type=int, default=64)
     options.add_argument("--in-flight", type=int, default=1)

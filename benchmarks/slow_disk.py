@@ -27,6 +27,7 @@ from benchmarks.canary import canary
 from benchmarks.load import LoadSpec, result, running
 from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, one_broker, produce_frame
 from benchmarks.slow_writes import NoCompiler, SlowWrites
+from harness import interrupts
 from harness.runtime.protocol import SetupError
 from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir
 
@@ -125,6 +126,7 @@ def jars() -> Path | None:
 
 
 def main() -> int:
+    interrupts.install()  # whoever ends it ends the brokers, too
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--handlers", default="1,4,8")
     options.add_argument("--stalls-ms", default="0,2,5,10")

@@ -49,6 +49,7 @@ from benchmarks.soak_samples import (
     stray_files,
     table,
 )
+from harness import interrupts
 
 OVERRIDES: Final = {
     "offsets.topic.num.partitions": "4",
@@ -63,6 +64,7 @@ _REFERENCE_S: Final = 120.0
 
 
 def main() -> int:
+    interrupts.install()  # whoever ends it ends the brokers, too
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--minutes", type=float, default=20.0)
     options.add_argument("--fetchers", type=int, default=20, help="how many never read")

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.cuts import AT_THE_START
 from checkers.facts.decisions import from_log
 from checkers.facts.details import all_details
+from checkers.facts.faults import faults
 from checkers.facts.forgeries import believed
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.facts.office import in_order
@@ -318,20 +319,17 @@ def _torn(history: History) -> dict[Any, list[tuple[int, int]]]:
     """When a fault took from a log, and what it left of it: of one replica, or of all logs of a
     broker (arm, trial, node)."""
     found: dict[Any, list[tuple[int, int]]] = {}
-    rows = [row for row in history.rows("fault") if row["fault"] in _TAKERS]
-    steps: dict[tuple[str, int, str], list[Any]] = {}
-    for row in rows:
-        steps.setdefault((row["arm"], row["trial"], row["id"]), []).append(row)
-    for row in rows:
-        told = all_details(steps[row["arm"], row["trial"], row["id"]])
-        if told.get("mode", "cut") != "cut":
-            continue  # it only added to the log
+    for fault in faults(history):
+        told = all_details(fault.rows)
+        if fault.name not in _TAKERS or told.get("mode", "cut") != "cut":
+            continue  # or it only added to the log
         topic, _, partition = str(told.get("partition", "")).rpartition("-")
-        for node in row["nodes"] or ():
-            at: Any = (row["arm"], row["trial"], node)
-            if topic and partition.isdigit():
-                at = ((row["arm"], row["trial"], topic, int(partition)), node)
-            found.setdefault(at, []).append((row["t"], int(told.get("from_offset", 0))))
+        for row in fault.rows:
+            for node in row["nodes"] or ():
+                at: Any = (*fault.trial, node)
+                if topic and partition.isdigit():
+                    at = ((*fault.trial, topic, int(partition)), node)
+                found.setdefault(at, []).append((row["t"], int(told.get("from_offset", 0))))
     return found
 
 

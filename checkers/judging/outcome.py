@@ -59,11 +59,11 @@ class Outcome:
         """How much was judged in all."""
         return self.evidence.total()
 
-    def add(self, finding: Finding) -> None:
-        """Take in a finding, keeping the first `Finding.KEPT` of each rule."""
-        count = self.counts.get(finding.rule, 0)
-        self.counts[finding.rule] = count + 1
-        if count < Finding.KEPT:
+    def add(self, finding: Finding, n: int = 1) -> None:
+        """Take in a finding, which stands for ``n`` violations; the first `Finding.KEPT` of each
+        rule are kept."""
+        self.counts[finding.rule] = self.counts.get(finding.rule, 0) + n
+        if sum(one.rule == finding.rule for one in self.findings) < Finding.KEPT:
             self.findings.append(finding)
 
     def excuse(self, arm: str, trial: int, rule: str, excuse: str, *, of: str, n: int = 1) -> None:

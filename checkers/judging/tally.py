@@ -135,7 +135,6 @@ def judged(rows: Iterable[Row], judge: Judge) -> Tally:
 
 def add(outcome: Outcome, found: Tally, finding: Callable[[str, Row], Finding]) -> None:
     """The first suspects that break a rule as findings, and all of them counted."""
+    more = {rule: found.broken[rule] - len(first) for rule, first in found.firsts.items()}
     for rule, row in found.findings():
-        outcome.add(finding(rule, row))
-    for rule, first in found.firsts.items():
-        outcome.counts[rule] += found.broken[rule] - len(first)
+        outcome.add(finding(rule, row), 1 + more.pop(rule, 0))

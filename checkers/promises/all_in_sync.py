@@ -81,8 +81,7 @@ def judge_all_in_sync(history: History, outcome: Outcome, known: Excuses) -> Non
         if one.key in known.forged:
             outcome.excuse(arm, trial, RULE, "forged", of=LEVELS[-1], n=row["n"])
             continue
-        outcome.add(_finding(one, row))
-        outcome.counts[RULE] += row["n"] - 1
+        outcome.add(_finding(one, row), row["n"])
 
 
 def _unable(history: History) -> Iterator[_Unable]:

@@ -72,8 +72,7 @@ def judge_given(history: History, outcome: Outcome, known: Excuses) -> None:
         if one.key in known.forged:
             outcome.excuse(arm, trial, RULE, "forged", of=TAKEN, n=row["n"])
             continue
-        outcome.add(_finding(one, row))
-        outcome.counts[RULE] += row["n"] - 1
+        outcome.add(_finding(one, row), row["n"])
 
 
 def _finding(one: TooFew, row: dict[str, Any]) -> Finding:

@@ -93,17 +93,15 @@ def check(history: History) -> Outcome:
     if history.has("committed"):
         _judge_kept(outcome, _kept(history, commits))
         told = answers(history).join(F.broadcast(strangers(history)), _WHO, "left_semi")
-        for finding in shown_and_lost(history, outcome, told, members_answers(history)):
-            outcome.add(finding)
+        for finding, n in shown_and_lost(history, outcome, told, members_answers(history)):
+            outcome.add(finding, n)
     _asked_for(history, outcome, commits)
     for arm, trial, why in _strange_groups(history, commits):
         outcome.unknown(arm, trial, why)
     for row in _skipped(history):
-        outcome.add(_skip(row))
-        outcome.counts["group-skipped"] += row["n"] - 1
+        outcome.add(_skip(row), row["n"])
     for row in _strangers(history, outcome):
-        outcome.add(_obeyed(row))
-        outcome.counts["stranger-committed"] += row["n"] - 1
+        outcome.add(_obeyed(row), row["n"])
     for row in _unassigned(history, commits):
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")

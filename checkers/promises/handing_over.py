@@ -32,6 +32,7 @@ from checkers.facts.details import details
 from checkers.facts.faults import Fault, faults_of
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -77,14 +78,13 @@ def check(history: History) -> Outcome:
     written_by: dict[Trial, list[Row]] = {}
     for row in in_order(history):
         written_by.setdefault((row["arm"], row["trial"]), []).append(row)
-    events = _by_trial(history, "node_event")
-    deletions, phases = _by_trial(history, "topic_deletion"), _by_trial(history, "phase")
     for trial, rows in written_by.items():
+        events = rows_of(history, "node_event", trial)
         outcome.saw(*trial, REGISTERED, sum(_is_registration(row) for row in rows))
-        down = _down(events.get(trial, ()))
-        dying = {row["topic"] for row in deletions.get(trial, ())}
-        load_end_t = _load_end(phases.get(trial, ()))
-        for stop in _stops(events.get(trial, ()), rows, load_end_t):
+        down = _down(events)
+        dying = {row["topic"] for row in rows_of(history, "topic_deletion", trial)}
+        load_end_t = _load_end(rows_of(history, "phase", trial))
+        for stop in _stops(events, rows, load_end_t):
             if stop is None:
                 what = "a stop in order after which ZooKeeper's log tells of no end of registration"
                 outcome.unjudged(trial[0], what)
@@ -105,13 +105,6 @@ def check(history: History) -> Outcome:
 
 def _is_registration(row: Row) -> bool:
     return (row["what"], row["step"]) == ("broker", "created")
-
-
-def _by_trial(history: History, kind: str) -> dict[Trial, list[Row]]:
-    found: dict[Trial, list[Row]] = {}
-    for row in sorted(history.rows(kind), key=lambda row: row["t"]):
-        found.setdefault((row["arm"], row["trial"]), []).append(row)
-    return found
 
 
 def _load_end(phases: Sequence[Row]) -> int | None:

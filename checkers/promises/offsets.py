@@ -83,8 +83,7 @@ def check(history: History) -> Outcome:
         if excuse is not None:
             outcome.excuse(*place[:2], row["rule"], excuse, of=row["of"], n=row["n"])
             continue
-        outcome.add(_finding(row))
-        outcome.counts[row["rule"]] += row["n"] - 1
+        outcome.add(_finding(row), row["n"])
     return outcome
 
 

@@ -90,13 +90,11 @@ def check(history: History) -> Outcome:
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
     for finding, n in _reordered(history, outcome):
-        outcome.add(finding)
-        outcome.counts[finding.rule] += n - 1
+        outcome.add(finding, n)
     for row in mistimed(history):
         outcome.saw(row["arm"], row["trial"], TIMED, row["compared"])
         if row["wrong"]:
-            outcome.add(_mistimed(row))
-            outcome.counts["append-time-wrong"] += row["wrong"] - 1
+            outcome.add(_mistimed(row), row["wrong"])
     judge_untimed(history, outcome)
     return outcome
 
@@ -157,14 +155,14 @@ def _judge(outcome: Outcome, row: dict[str, Any], told_all: Container[tuple[str,
 
 def _all(outcome: Outcome, row: dict[str, Any], rule: str, says: str) -> None:
     named = sorted({row["lowest"], row["highest"]})
-    for value in named:
+    for number, value in enumerate(named):
         picks = (
             Pick("produce", {"value": value}, rows=2),
             Pick("fetch", {"value": value}, rows=2),
             Pick("log_read", {"value": value}, rows=6),
         )
-        outcome.add(Finding(rule, f"value {value}, {says}", row["arm"], row["trial"], picks))
-    outcome.counts[rule] += row["n"] - len(named)
+        found = Finding(rule, f"value {value}, {says}", row["arm"], row["trial"], picks)
+        outcome.add(found, 1 if number else row["n"] - len(named) + 1)
 
 
 def _reordered(history: History, outcome: Outcome) -> list[tuple[Finding, int]]:

@@ -96,8 +96,7 @@ def _add(history: History, outcome: Outcome, found: Found) -> None:
     if excuse is not None:
         outcome.excuse(*found.key[:2], rule, excuse, of=COMPARED, n=found.n)
         return
-    outcome.add(found.finding)
-    outcome.counts[rule] += found.n - 1
+    outcome.add(found.finding, found.n)
 
 
 def _proof(one: Shrunk) -> Pick:

@@ -74,8 +74,7 @@ def check(history: History) -> Outcome:
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
     for finding, n in never_assigned(history):
-        outcome.add(finding)
-        outcome.counts[finding.rule] += n - 1
+        outcome.add(finding, n)
     return outcome
 
 

@@ -38,8 +38,9 @@ Row = Mapping[str, Any]
 
 def shown_and_lost(
     history: History, outcome: Outcome, told: DataFrame, asked: DataFrame
-) -> Iterator[Finding]:
-    """``told``: what strangers were answered; ``asked``: what members were, of the same columns."""
+) -> Iterator[tuple[Finding, int]]:
+    """Each finding, and how often it was so. ``told``: what strangers were answered; ``asked``:
+    what members were, of the same columns."""
     shown = F.struct("offset", "invoke_t", "t", "node").alias("_shown")
     before = told.where("offset >= 0").select(*_AT, F.col("t").alias("_at"), shown)
     rows = asked.select(*_AT, "process", "offset", "t", F.col("invoke_t").alias("_at"))
@@ -67,8 +68,7 @@ def shown_and_lost(
         shown_by = row["_newest"]
         terms = elected.get((row["arm"], row["trial"], shown_by["node"]), ())
         if not any(row["tried_t"] <= t < shown_by["t"] for t in terms):
-            yield _finding(row)
-            outcome.counts[RULE] += row["n"] - 1
+            yield _finding(row), row["n"]
 
 
 def _elected(history: History) -> dict[tuple[str, int, int], list[int]]:

@@ -76,8 +76,7 @@ def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
         if one.key in known.forged:
             outcome.excuse(one.key[0], one.key[1], RULE, "forged", of=LEVELS[-1], n=row["n"])
             continue
-        outcome.add(_finding(one, row))
-        outcome.counts[RULE] += row["n"] - 1
+        outcome.add(_finding(one, row), row["n"])
 
 
 def _finding(one: TooFew, row: dict[str, Any]) -> Finding:

@@ -45,8 +45,7 @@ def judge_untimed(history: History, outcome: Outcome) -> None:
             continue
         outcome.saw(*topic[:2], DATED, row["n"])
         if row["missing"]:
-            outcome.add(_finding(row))
-            outcome.counts[RULE] += row["missing"] - 1
+            outcome.add(_finding(row), row["missing"])
 
 
 def _finding(row: dict[str, Any]) -> Finding:

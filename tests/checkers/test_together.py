@@ -77,8 +77,7 @@ def says(history: History) -> Outcome:
         if row["name"] == "crash":
             raise ValueError("it crashed")
         outcome.saw(row["arm"], row["trial"], "phases")
-        outcome.add(Finding(row["name"], f"{row['arm']} has it", row["arm"], row["trial"]))
-        outcome.counts[row["name"]] += 1
+        outcome.add(Finding(row["name"], f"{row['arm']} has it", row["arm"], row["trial"]), 2)
         outcome.unknown(row["arm"], row["trial"], "who knows")
         outcome.unjudged(row["arm"], "much")
         outcome.arm(row["arm"])["phases"] = 1

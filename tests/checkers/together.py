@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -67,49 +66,45 @@ def _one_pass(spark: Any, check: Check, stories: Mapping[Any, Story]) -> dict[An
             # What one trial tells is expected of others of its system: each story has its own.
             run["arms"][label] = {**facts, "sut": f"{facts.get('sut')} of {label}"}
         run["trials"] += [{**trial, "arm": label} for trial in story.run.get("trials", ())]
+    stands_for: dict[int, int] = {}
+
+    def add(self: Outcome, finding: Finding, n: int = 1) -> None:
+        stands_for[id(finding)] = n
+        _ADD(self, finding, n)
+
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(Finding, "KEPT", _ALL))
-        patches.enter_context(mock.patch.object(Outcome, "__init__", _begin))
-        patches.enter_context(mock.patch.object(Outcome, "add", _add))
+        patches.enter_context(mock.patch.object(Outcome, "add", add))
         whole = check(History.of(spark, rows, run))
-    return {name: _own(whole, arms[name], story.arm) for name, story in stories.items()}
+    return {name: _own(whole, stands_for, arms[name], story.arm) for name, story in stories.items()}
 
 
-class _Counts(dict[str, int]):
-    """`Outcome.counts`, which also knows of what: a rule is raised by its finding that was added
-    last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last: dict[str, int] = {}
-        """By rule, that finding's number."""
-        self.of: Counter[int] = Counter()
-        """By number, how many a finding stands for."""
-
-    def __setitem__(self, rule: str, n: int) -> None:
-        self.of[self.last[rule]] += n - self.get(rule, 0)
-        super().__setitem__(rule, n)
-
-
-_INIT, _ADD = Outcome.__init__, Outcome.add
-
-
-def _begin(self: Outcome, *args: Any, **kwargs: Any) -> None:
-    _INIT(self, *args, **kwargs)
-    self.counts = _Counts()
+def said_of_each(
+    edits: Mapping[str, Callable[[Story], Any]],
+    sound: Callable[[], Story],
+    says: Callable[[dict[str, list[dict[str, Any]]]], Iterable[tuple[tuple[str, int], str]]],
+) -> dict[str, list[str]]:
+    """For facts that say something of trials: each edit's story, ``sound`` before, is a trial of
+    one history. By edit, what ``says`` gives of it, given all rows by kind."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for number, edit in enumerate(edits.values()):
+        story = sound()
+        edit(story)
+        for kind, items in story.rows.items():
+            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
+    names, found = list(edits), dict[str, list[str]]()
+    for (_, trial), why in says(rows):
+        found.setdefault(names[trial], []).append(why)
+    return found
 
 
-def _add(self: Outcome, finding: Finding) -> None:
-    assert isinstance(self.counts, _Counts)
-    self.counts.last[finding.rule] = len(self.findings)
-    _ADD(self, finding)
+_ADD = Outcome.add
 
 
-def _own(whole: Outcome, label: str, arm: str) -> Outcome:
+def _own(whole: Outcome, stands_for: Mapping[int, int], label: str, arm: str) -> Outcome:
     """One story's part, with its arm called as in the story. What a check says of no arm in
-    particular, it says of each."""
+    particular, it says of each. ``stands_for``: how many each finding does, by its id."""
     own = Outcome()
-    assert isinstance(whole.counts, _Counts)
 
     def told(lines: Iterable[str]) -> list[str]:
         mine = (line for line in lines if label in line or "<arm " not in line)
@@ -124,10 +119,10 @@ def _own(whole: Outcome, label: str, arm: str) -> Outcome:
         own.arms[arm] = whole.arms[label]
     for table, lines in whole.figures.items():
         own.figures[table] = [{**row, "arm": arm} for row in lines if row["arm"] == label]
-    for number, finding in enumerate(whole.findings):
+    for finding in whole.findings:
         if finding.arm == label:
-            own.add(replace(finding, arm=arm, says=finding.says.replace(label, arm)))
-            own.counts[finding.rule] += whole.counts.of[number] - 1
+            renamed = replace(finding, arm=arm, says=finding.says.replace(label, arm))
+            own.add(renamed, stands_for[id(finding)])
     return own
 
 

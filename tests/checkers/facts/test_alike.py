@@ -10,6 +10,7 @@ import pytest
 from checkers.facts.alike import unlike
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
+from tests.checkers.together import said_of_each
 
 pytestmark = pytest.mark.spark
 
@@ -62,16 +63,8 @@ LAWFUL: dict[str, Callable[[Story], Any]] = {
 
 
 def test_what_is_told_of_some(spark: Any) -> None:
-    stories = {**LOST, **LAWFUL}
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for number, edit in enumerate(stories.values()):
-        story = sound()
-        edit(story)
-        for kind, items in story.rows.items():
-            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
-    told: dict[str, list[str]] = {}
-    for (_, trial), says in unlike(History.of(spark, rows)):
-        told.setdefault(list(stories)[trial], []).append(says)
+    edits = {**LOST, **LAWFUL}
+    told = said_of_each(edits, sound, lambda rows: unlike(History.of(spark, rows)))
     assert told.keys() == LOST.keys()
     for name, (says,) in told.items():
         kind, column = name.split(": ")

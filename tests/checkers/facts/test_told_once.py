@@ -10,6 +10,7 @@ import pytest
 from checkers.facts.told_once import repeated
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
+from tests.checkers.together import said_of_each
 
 pytestmark = pytest.mark.spark
 USE = {"plane": "data", "listener": "CLIENT", "api": "FETCH", "interval_ns": 1, "requests": 1}
@@ -74,16 +75,8 @@ ONCE: dict[str, Callable[[Story], Any]] = {
 
 
 def test_what_is_told_once(spark: Any) -> None:
-    stories = {**TWICE, **ONCE}
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for number, edit in enumerate(stories.values()):
-        story = sound()
-        edit(story)
-        for kind, items in story.rows.items():
-            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
-    told: dict[str, list[str]] = {}
-    for (_, trial), says in repeated(History.of(spark, rows)):
-        told.setdefault(list(stories)[trial], []).append(says)
+    edits = {**TWICE, **ONCE}
+    told = said_of_each(edits, sound, lambda rows: repeated(History.of(spark, rows)))
     assert told == {
         name: [f"{name.split()[0]}: 1 things that are told of once are told of twice"]
         for name in TWICE

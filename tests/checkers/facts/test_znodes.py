@@ -9,6 +9,7 @@ from typing import Any
 from checkers.facts.znodes import disorders
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
+from tests.checkers.together import said_of_each
 
 
 def sound() -> Story:
@@ -112,16 +113,8 @@ LAWFUL: dict[str, Callable[[Story], Any]] = {
 
 
 def test_disorders_and_what_looks_like_them() -> None:
-    stories = {**{name: edit for name, (edit, _) in BROKEN.items()}, **LAWFUL}
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for number, edit in enumerate(stories.values()):
-        story = sound()
-        edit(story)
-        for kind, items in story.rows.items():
-            rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
-    told: dict[str, list[str]] = {}
-    for (_, trial), why in disorders(rows_alone(rows)):
-        told.setdefault(list(stories)[trial], []).append(why)
+    edits = {**{name: edit for name, (edit, _) in BROKEN.items()}, **LAWFUL}
+    told = said_of_each(edits, sound, lambda rows: disorders(rows_alone(rows)))
     assert sorted(told) == sorted(BROKEN)
     for name, (_, says) in BROKEN.items():
         assert len(told[name]) == 1
