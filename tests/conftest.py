@@ -73,8 +73,8 @@ def _is_serving(port: int) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whoever takes the fixture, directly or through another, is marked: see `make unit`."""
     for item in items:
-        if "zookeeper" in getattr(item, "fixturenames", ()):
-            item.add_marker("zookeeper")
+        for fixture in {"zookeeper", "spark"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(fixture)
     if is_worker(config):
         items[:] = in_order(items)
 

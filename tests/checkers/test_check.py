@@ -21,8 +21,6 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Results, Verdict, merge, worst_exit_code
 from checkers.promises import activity, promise, promises
 
-pytestmark = pytest.mark.spark
-
 
 def sound(story: Any) -> None:
     story.commit(0, 1, 0)

@@ -18,8 +18,6 @@ from checkers.promises.agreement import COMPARED, disagreements, place_of
 from checkers.promises.controller_queues import UNSEEN
 from tests.checkers.conftest import MS, Story
 
-pytestmark = pytest.mark.spark
-
 # ---- logs ----------------------------------------------------------------------------------------
 
 

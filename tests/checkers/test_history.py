@@ -19,8 +19,6 @@ from checkers.history.frames import History
 from checkers.history.parts import MANIFEST, files_of, place_of
 from checkers.history.writer import HistoryWriter
 
-pytestmark = pytest.mark.spark
-
 
 def told(story: Any) -> Any:
     """A small sound history of two trials."""

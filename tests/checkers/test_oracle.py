@@ -13,8 +13,6 @@ from checkers.facts.disputes import disputes
 from checkers.promises.fencing import check as fencing
 from checkers.promises.replicas import check as replicas
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_became_of_every_value(story: Any, spark: Any, seed: int) -> None:

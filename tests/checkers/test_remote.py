@@ -19,8 +19,6 @@ from checkers.history.store import HadoopStore, LocalStore, Store
 from tests.checkers.test_cluster import asked_for
 from tests.checkers.test_forms import as_version_1, biplane
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -13,8 +13,6 @@ from checkers.promises import NAMES, availability, controller_latency, stale_met
 from tests.checkers.conftest import Story
 from tests.checkers.soak import NODES, PARTITIONS, PLANTED, soak
 
-pytestmark = pytest.mark.spark
-
 BROUGHT: Final = 400
 """So many rows does no place in the checkers bring to the driver at once."""
 OF_WHAT_HAPPENED: Final = {

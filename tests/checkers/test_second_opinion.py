@@ -24,8 +24,6 @@ from checkers.history.parts import stored_schema
 from checkers.promises import promise
 from tests.checkers.second_opinion import SecondOpinion
 
-pytestmark = pytest.mark.spark
-
 HISTORIES = int(os.environ.get("BIPLANE_OPINIONS", "20"))
 RULES = (
     "acked-all-lost",

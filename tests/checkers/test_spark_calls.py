@@ -9,8 +9,6 @@ from pyspark.sql import functions as F
 
 from checkers.history.frames import History
 
-pytestmark = pytest.mark.spark
-
 
 def test_a_column_asks_for_nothing_that_is_known(
     spark: Any, story: Any, monkeypatch: pytest.MonkeyPatch

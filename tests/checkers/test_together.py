@@ -13,9 +13,6 @@ from checkers.promises import replicas, truncation_loss
 from tests.checkers.conftest import ARM, Story
 from tests.checkers.together import Asks, apart, judged_apart, judging, play
 
-pytestmark = pytest.mark.spark
-
-
 # ---- the same as alone ---------------------------------------------------------------------------
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.facts.alike import unlike
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
 from tests.checkers.together import said_of_each
-
-pytestmark = pytest.mark.spark
 
 
 def sound() -> Story:

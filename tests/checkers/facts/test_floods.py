@@ -12,8 +12,6 @@ from checkers.facts.floods import broken_off, floods
 from checkers.judging.verdict import Verdict
 from checkers.promises import activity
 
-pytestmark = pytest.mark.spark
-
 SECOND = 1000.0
 FROM, TO, HEALED = 1 * SECOND, 11 * SECOND, 11.3 * SECOND
 STEP = 250.0

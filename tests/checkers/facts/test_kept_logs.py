@@ -11,8 +11,6 @@ from checkers.facts.kept_logs import kept_logs
 from checkers.promises import replicas
 from tests.checkers.conftest import Story
 
-pytestmark = pytest.mark.spark
-
 
 def role(story: Any, t: float, end: int | None, node: int = 2, **more: Any) -> None:
     fields = {"role": "follower", "leader": 1, "leader_epoch": 1, **more}

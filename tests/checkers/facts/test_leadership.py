@@ -8,8 +8,6 @@ import pytest
 
 from checkers.facts.leadership import Leadership, leadership
 
-pytestmark = pytest.mark.spark
-
 
 def known(story: Any, spark: Any) -> Leadership:
     (found,) = leadership(story.history(spark)).values()

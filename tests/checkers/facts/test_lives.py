@@ -8,7 +8,6 @@ import pytest
 
 from checkers.facts.lives import is_away
 
-pytestmark = pytest.mark.spark
 MS = 1_000_000
 
 

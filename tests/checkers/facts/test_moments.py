@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.facts.moments import misplaced
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
-pytestmark = pytest.mark.spark
 CLOCK_MS = 5_000
 """ZooKeeper's clock is that of the run's (`Story`): both count from 0."""
 

@@ -10,8 +10,6 @@ from checkers.facts.registrations import Absence, absences, was_absent
 from checkers.history.frames import History
 from tests.checkers.conftest import MS, Story
 
-pytestmark = pytest.mark.spark
-
 
 def written(story: Any, t: float, step: str, node: int = 1, **more: Any) -> None:
     zxid = len(story.rows.get("zk_write", ()))

@@ -9,7 +9,6 @@ import pytest
 from checkers.facts.segments import settled, settled_at, unsettled
 from checkers.facts.timeline import FOREVER
 
-pytestmark = pytest.mark.spark
 MS = 1_000_000
 
 

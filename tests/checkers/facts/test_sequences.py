@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from checkers.facts.sequences import disordered
 from tests.checkers.conftest import Story
 
-pytestmark = pytest.mark.spark
 Told = tuple[str, float, int | None, dict[str, Any]]
 
 

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline, merged, steps
 
-pytestmark = pytest.mark.spark
 TICK = 10_000_000
 LONG = (0, 1, 50 * TICK, 3_000 * TICK, 90_000 * TICK)
 KEYS = ("arm", "trial", "node")

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.facts.told_once import repeated
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
 from tests.checkers.together import said_of_each
 
-pytestmark = pytest.mark.spark
 USE = {"plane": "data", "listener": "CLIENT", "api": "FETCH", "interval_ns": 1, "requests": 1}
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.facts.claims import unfounded
 from checkers.facts.known_brokers import unheard_of
 from checkers.facts.listeners import of_both_planes, uncounted
@@ -15,7 +13,6 @@ from checkers.facts.orders import unordered, unsent
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
-pytestmark = pytest.mark.spark
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
 ORDERED_BY = {
     "leader_change": "LEADER_AND_ISR",

@@ -10,8 +10,6 @@ from checkers.facts.alike import unlike
 from checkers.facts.whole_rows import lacking, lacks
 from tests.checkers.conftest import Story
 
-pytestmark = pytest.mark.spark
-
 
 def told(story: Story, leader: int, leader_epoch: int | None) -> dict[str, Any]:
     return story.add("metadata_update", 10, process="node-1", node=1, boot=1, leader=leader,

@@ -13,7 +13,6 @@ import pytest
 
 from checkers.judging.excuses import EXCUSES, excuses
 
-pytestmark = pytest.mark.spark
 MS = 1_000_000
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from checkers.judging.witness import Finding, Pick, attach
 
-pytestmark = pytest.mark.spark
 MS = 1_000_000
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.promises.epochs import check
 from tests.checkers.conftest import Story, judged_together
-
-pytestmark = pytest.mark.spark
 
 
 def decided(*, log: bool = True) -> Story:

@@ -12,8 +12,6 @@ from checkers.facts.courses import PHASES
 from checkers.history.run_info import RunInfo
 from checkers.promises import activity
 
-pytestmark = pytest.mark.spark
-
 
 def drawn(story: Any, held: int, failed: int, vain: int = 0) -> None:
     story.run["expectations"] = {"faults_may_collide": True, "faults": ["kill", "flood", "toxic"]}

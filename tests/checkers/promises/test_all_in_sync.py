@@ -11,7 +11,6 @@ from checkers.promises.all_in_sync import UNABLE
 from checkers.promises.truncation_loss import check
 from tests.checkers.conftest import ARM, Story, judged_together
 
-pytestmark = pytest.mark.spark
 DOWN, DROPPED, BACK, GROWN = 500, 1_000, 1_500, 2_000
 """When (ms) broker 2 ended, was committed out of the set, began again, and was in sync again."""
 

@@ -10,7 +10,6 @@ from checkers.judging.verdict import Verdict
 from checkers.promises.controller_queues import LOOKS, check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
 WAY: dict[str, Any] = {"node": 1, "boot": 1, "to": 2}
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.judging.verdict import Verdict
 from checkers.promises.departures import ELECTED, REPLACED, check
 from tests.checkers.conftest import ARM, Story, judged_together
-
-pytestmark = pytest.mark.spark
 
 
 class Zoo(Story):

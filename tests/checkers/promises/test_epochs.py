@@ -14,7 +14,6 @@ from checkers.judging.witness import attach
 from checkers.promises.epochs import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
 State = tuple[int, int, tuple[int, ...]]
 """Leader, leader epoch, in-sync set."""
 

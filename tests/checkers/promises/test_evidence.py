@@ -15,8 +15,6 @@ from checkers.promises.evidence import check
 from tests.checkers.conftest import ARM, MS
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def file(story: Any, name: str, **more: Any) -> None:
     fields = {

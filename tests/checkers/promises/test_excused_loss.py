@@ -14,7 +14,6 @@ from checkers.judging.verdict import Verdict
 from checkers.promises.truncation_loss import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
 LOST = {"acked-all-lost": 1}
 
 

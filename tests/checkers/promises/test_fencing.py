@@ -12,8 +12,6 @@ from checkers.promises.addressed import SENT
 from checkers.promises.fencing import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
     return [

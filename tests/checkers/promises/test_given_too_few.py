@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.promises.given_too_few import STRICT, TAKEN
 from checkers.promises.truncation_loss import check
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.promises.test_too_few import shrunk
 
 RULE = "given-below-min-isr"
-pytestmark = pytest.mark.spark
 
 
 def given(

@@ -13,7 +13,6 @@ from checkers.promises.shown_offsets import SHOWN
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
 G = {"group": "g"}
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from checkers.judging.witness import Finding
 from checkers.promises.handing_over import HANDED, REGISTERED, STOPS, check
 from tests.checkers.conftest import ARM, Story, judged_together
 
-pytestmark = pytest.mark.spark
 S = 1000.0
 
 

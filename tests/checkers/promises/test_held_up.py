@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.promises.departures import check
 from checkers.promises.held_up import OFFERED
 from tests.checkers.conftest import ARM, Story, judged_together
 
-pytestmark = pytest.mark.spark
 DROPPED, GROWN = 10_000, 15_000
 """When (ms) broker 2 was committed out of the set, and into it again."""
 

@@ -10,7 +10,6 @@ from checkers.promises.departures import check
 from tests.checkers.conftest import MS, judged_together
 from tests.checkers.promises.test_departures import Zoo
 
-pytestmark = pytest.mark.spark
 LAG_MS = 1500
 DUE_MS = 10_000 + 1.5 * LAG_MS + 3000
 

@@ -12,8 +12,6 @@ from checkers.facts.histogram import Histogram
 from checkers.facts.segments import Window, segments
 from checkers.promises import availability, controller_latency
 
-pytestmark = pytest.mark.spark
-
 
 def test_stages_of_one_request(story: Any, spark: Any) -> None:
     story.add("control_send", 90, node=9, to=1, api="UPDATE_METADATA", correlation_id=100,

@@ -13,7 +13,6 @@ from checkers.promises.planes import OWN, SEEN, check
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
 BROKERS = (1, 2, 3)
 MS = 1_000_000
 

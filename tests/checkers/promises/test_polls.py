@@ -10,8 +10,6 @@ from checkers.judging.verdict import Verdict
 from checkers.promises.polls import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def poll(story: Any, number: int, *offsets: int, process: str = "c1", **more: Any) -> None:
     for offset in offsets:

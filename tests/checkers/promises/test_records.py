@@ -10,8 +10,6 @@ from checkers.judging.verdict import Verdict
 from checkers.promises.records import ORDERED, check
 from tests.checkers.together import Asks, judging
 
-pytestmark = pytest.mark.spark
-
 
 def sends(story: Any, delivery: str | None, process: str = "p") -> None:
     workload = {"process": process, "role": "producer", "delivery": delivery}

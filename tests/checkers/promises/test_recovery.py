@@ -11,8 +11,6 @@ from checkers.promises.recovery import check
 from tests.checkers.conftest import ARM
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 HEALED = 10_000
 NODES = (1, 2, 3)
 

@@ -9,8 +9,6 @@ import pytest
 from checkers.promises.refusals import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def states(leader_epoch: int, error: int = 0) -> list[dict[str, Any]]:
     return [

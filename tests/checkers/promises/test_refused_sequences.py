@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from checkers.promises.records import check
 from tests.checkers.conftest import ARM, Story, judged_together
 
-pytestmark = pytest.mark.spark
 OUT_OF_ORDER = 45
 
 

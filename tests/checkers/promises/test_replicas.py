@@ -11,7 +11,6 @@ from checkers.promises.replicas import COMPARED, check
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.together import Asks, judging
 
-pytestmark = pytest.mark.spark
 THREE = {0: 1, 1: 2, 2: 3}
 
 

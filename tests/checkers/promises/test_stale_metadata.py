@@ -13,8 +13,6 @@ from checkers.promises.stale_metadata import check
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 @judging(check)
 def test_fresh_reads_are_neither_stale_nor_violations(story: Any) -> Asks:

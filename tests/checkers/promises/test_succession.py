@@ -12,8 +12,6 @@ from checkers.judging.witness import attach
 from checkers.promises.succession import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def elect(story: Any, t: float, node: int, controller_epoch: int) -> None:
     story.add("controller", t, node=node, event="elected", controller_epoch=controller_epoch)

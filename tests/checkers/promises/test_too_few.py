@@ -13,7 +13,6 @@ from tests.checkers.conftest import ARM, Story, judged_together
 
 RULE = "acked-below-min-isr"
 
-pytestmark = pytest.mark.spark
 SHRUNK, KNEW, GROWN = 1_000, 1_010, 2_000
 """When (ms) the set was written smaller, its leader had heard of it, and it was written full."""
 

@@ -10,8 +10,6 @@ from checkers.judging.verdict import Verdict
 from checkers.promises.topic_deletion import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def step(story: Any, t: float, name: str, topic: str = "d", **more: Any) -> None:
     story.add("topic_deletion", t, topic=topic, step=name, **more)

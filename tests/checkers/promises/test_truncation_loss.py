@@ -10,8 +10,6 @@ from checkers.judging.witness import attach
 from checkers.promises.truncation_loss import check
 from tests.checkers.together import Asks, apart, judging
 
-pytestmark = pytest.mark.spark
-
 
 def demotion(story: Any, *, commit: float = 100, send: float = 120, cut: float = 200) -> None:
     """Node 1 led epoch 0; node 2 is to lead epoch 1; node 1 cuts [10, 20) when it hears of it."""

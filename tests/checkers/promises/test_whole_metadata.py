@@ -12,7 +12,6 @@ from checkers.promises.whole_metadata import check
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.together import Asks, judging
 
-pytestmark = pytest.mark.spark
 LATE = 20_000
 """Long after all was healed (at 10 s)."""
 UNKNOWN_TOPIC = 3
