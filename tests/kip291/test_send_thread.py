@@ -129,14 +129,16 @@ def test_what_fails_after_the_answer_is_not_sent_again(
     assert carrier.pauses_s == []
 
 
+@pytest.mark.parametrize("answered", [1, -1, 2**31 - 1, -(2**31)])
 def test_an_answer_to_another_request_is_none(
-    thread: Callable[..., Thread], listener: Callable[[], ControlListener]
+    thread: Callable[..., Thread], listener: Callable[[], ControlListener], answered: int
 ) -> None:
+    """A later one's, or an earlier one's that came late."""
     control = listener()
 
     def answer(received: Received, frame: bytes) -> bytes:
         if received.header.correlation_id == 0:
-            return frame[:4] + (1).to_bytes(4, "big") + frame[8:]
+            return frame[:4] + answered.to_bytes(4, "big", signed=True) + frame[8:]
         return frame
 
     control.answer_with = answer
