@@ -372,3 +372,23 @@ def test_rates_are_since_the_server_began() -> None:
         assert found["MeanRate"] == pytest.approx(rate)
         assert found["OneMinuteRate"] <= 3 + 1e-9
     assert found["Count"] == 60
+
+
+def test_a_request_that_made_its_handler_fail_is_counted_and_has_said_no_error(
+    start: Any, wire: Any
+) -> None:
+    """Its connection is closed without a word: there is no error code to count, "none" least of
+    all."""
+    running = start()
+
+    def handle(_: Any) -> None:
+        raise RuntimeError("planted")
+
+    running.handle = handle
+    client = running.client()
+    client.send(wire.request(0, 1))
+    assert client.is_closed_by_peer()
+    wire.eventually(lambda: f"{BEAN}{REQUESTS}" in running.metrics.by_mbean())
+    found = running.metrics.by_mbean()
+    assert found[f"{BEAN}{REQUESTS}"]["Count"] == 1
+    assert [name for name in found if "ErrorsPerSec" in name] == []
