@@ -62,7 +62,7 @@ from nodes.replication.metadata_cache import MetadataCache
 from nodes.replication.replica_manager import ReplicaManager
 from nodes.replication.ticker import Ticker
 from nodes.trace import Trace, next_boot
-from nodes.wire.apis import ApiKey
+from nodes.wire.apis import SUPPORTED, ApiKey
 
 log = logging.getLogger("kafka.server.KafkaServer")
 
@@ -108,6 +108,7 @@ class KafkaServer:
             self.metrics,
             api_name=_api_name,
             error_name=_error_name,
+            apis=SUPPORTED,
             now_ns=self._now_ns,
         )
         self._on_stop("sockets", sockets.stop_processing_requests)

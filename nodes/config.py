@@ -43,20 +43,23 @@ LOG_LEVELS: Final[Mapping[str, int]] = {
     "ERROR": 40,
 }
 """log4j's names of levels, as Python's numbers."""
+_SHORT_MAX: Final = 2**15 - 1
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """How one config is read: its name and a parser that raises ConfigError."""
+    """How one config is read: its name, a parser that raises ConfigError, and its type as Kafka's
+    ConfigDef names it."""
 
     name: str
     parse: Callable[[str, str], Any]
+    kind: str
 
 
-def _key(name: str, default: Any, parse: Callable[[str, str], Any]) -> Any:
-    return field(default=default, metadata={"key": _Key(name, parse)})
+def _key(name: str, default: Any, parse: Callable[[str, str], Any], kind: str) -> Any:
+    return field(default=default, metadata={"key": _Key(name, parse, kind)})
 
 
 def _number(name: str, value: str, low: int, high: int) -> int:
@@ -70,12 +73,18 @@ def _number(name: str, value: str, low: int, high: int) -> int:
     return number
 
 
-def _int(name: str, default: int | None, low: int = 0, high: int = _INT_MAX) -> Any:
-    return _key(name, default, lambda config, value: _number(config, value, low, high))
+def _int(
+    name: str, default: int | None, low: int = 0, high: int = _INT_MAX, kind: str = "INT"
+) -> Any:
+    return _key(name, default, lambda config, value: _number(config, value, low, high), kind)
+
+
+def _short(name: str, default: int, low: int = 0) -> Any:
+    return _int(name, default, low, _SHORT_MAX, "SHORT")
 
 
 def _long(name: str, default: int | None, low: int = 0) -> Any:
-    return _int(name, default, low, _LONG_MAX)
+    return _int(name, default, low, _LONG_MAX, "LONG")
 
 
 def _share(name: str, default: float) -> Any:
@@ -88,15 +97,15 @@ def _share(name: str, default: float) -> Any:
             raise ConfigError(config, f"{value!r} is no part of 1", "0 to 1")
         return share
 
-    return _key(name, default, parse)
+    return _key(name, default, parse, "DOUBLE")
 
 
 def _string(name: str, default: str | None) -> Any:
-    return _key(name, default, lambda _config, value: value)
+    return _key(name, default, lambda _config, value: value, "STRING")
 
 
-def _list(name: str, default: tuple[str, ...]) -> Any:
-    return _key(name, default, lambda _config, value: tuple(split_list(value)))
+def _list(name: str, default: tuple[str, ...], kind: str = "LIST") -> Any:
+    return _key(name, default, lambda _config, value: tuple(split_list(value)), kind)
 
 
 def _bool(name: str, default: bool) -> Any:
@@ -105,7 +114,7 @@ def _bool(name: str, default: bool) -> Any:
             raise ConfigError(config, f"{value!r} is not a boolean", "true, false")
         return value.lower() == "true"
 
-    return _key(name, default, parse)
+    return _key(name, default, parse, "BOOLEAN")
 
 
 def _one_of(name: str, default: str | None, *allowed: str) -> Any:
@@ -114,7 +123,7 @@ def _one_of(name: str, default: str | None, *allowed: str) -> Any:
             raise ConfigError(config, f"unknown value {value!r}", ", ".join(allowed))
         return value
 
-    return _key(name, default, parse)
+    return _key(name, default, parse, "STRING")
 
 
 def _policies(name: str, default: tuple[str, ...]) -> Any:
@@ -124,7 +133,7 @@ def _policies(name: str, default: tuple[str, ...]) -> Any:
             raise ConfigError(config, f"unknown policy in {value!r}", "delete, compact")
         return policies
 
-    return _key(name, default, parse)
+    return _key(name, default, parse, "LIST")
 
 
 def _levels(name: str, default: tuple[str, ...]) -> Any:
@@ -138,7 +147,7 @@ def _levels(name: str, default: tuple[str, ...]) -> Any:
                 raise ConfigError(config, f"cannot read {pair!r}", allowed)
         return pairs
 
-    return _key(name, default, parse)
+    return _key(name, default, parse, "LIST")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +231,7 @@ class BrokerConfig:
     )
 
     # ---- logs: the defaults of topics without configs of their own -------------------------------
-    log_dirs: tuple[str, ...] = _list("log.dirs", ())
+    log_dirs: tuple[str, ...] = _list("log.dirs", (), "STRING")
     log_dir: str = _string("log.dir", "/tmp/kafka-logs")
     log_segment_bytes: int = _int("log.segment.bytes", 1073741824, 14)
     log_retention_bytes: int = _long("log.retention.bytes", -1, -1)
@@ -263,7 +272,7 @@ class BrokerConfig:
 
     # ---- groups ----------------------------------------------------------------------------------
     offsets_topic_num_partitions: int = _int("offsets.topic.num.partitions", 50, 1)
-    offsets_topic_replication_factor: int = _int("offsets.topic.replication.factor", 3, 1)
+    offsets_topic_replication_factor: int = _short("offsets.topic.replication.factor", 3, 1)
     offsets_topic_segment_bytes: int = _int("offsets.topic.segment.bytes", 104857600, 1)
     offsets_retention_minutes: int = _int("offsets.retention.minutes", 10080, 1)
     offsets_retention_check_interval_ms: int = _long(

@@ -33,6 +33,7 @@ class ValueType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
@@ -141,19 +142,8 @@ def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
         raw = getattr(config, spec.name)
         value = _text(raw)
         source = Source.DEFAULT if raw == spec.default else Source.STATIC_BROKER
-        yield Entry(key.name, value, source, _type_of(raw), True, ((key.name, value, source),))
-
-
-def _type_of(value: Any) -> ValueType:
-    if isinstance(value, bool):
-        return ValueType.BOOLEAN
-    if isinstance(value, int):
-        return ValueType.INT if -(2**31) <= value < 2**31 - 1 else ValueType.LONG
-    if isinstance(value, float):
-        return ValueType.DOUBLE
-    if isinstance(value, tuple):
-        return ValueType.LIST
-    return ValueType.STRING
+        synonyms = ((key.name, value, source),)
+        yield Entry(key.name, value, source, ValueType[key.kind], True, synonyms)
 
 
 def _text(value: Any) -> str | None:

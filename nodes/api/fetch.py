@@ -46,6 +46,7 @@ class FetchApi:
 
     def fetch(self, request: Request) -> None:
         body, version = request.body, request.api_version
+        request.is_followers = body.replica_id >= 0
         if version >= _FIRST_WITH_SESSIONS and body.session_epoch not in _FULL_EPOCHS:
             error = int(Errors.FETCH_SESSION_ID_NOT_FOUND)
             request.errors = (error,)

@@ -121,8 +121,13 @@ class Acceptor:
     def _hand_over(self, client: socket.socket, host: str) -> None:
         try:
             self.blocked_ns += self._quotas.add(self.endpoint.name, host)
-        except TooManyConnections:
-            log.info("Rejected connection from %s, address already has too many connections.", host)
+        except TooManyConnections as refused:
+            log.info(
+                "Rejected connection from /%s, address already has the configured maximum of %d "
+                "connections.",
+                host,
+                refused.most,
+            )
             client.close()
             return
         try:

@@ -30,7 +30,10 @@ class RequestHandlerPool:
         handle: Handle,
         count: int,
         prepare: Callable[[], object] | None = None,
+        *,
+        broker_id: int = -1,
     ) -> None:
+        self._says = f"[{plane}-plane Kafka Request Handler on Broker {broker_id}],"
         self._channel = channel
         self._handle = handle
         self._prepare = prepare
@@ -70,12 +73,14 @@ class RequestHandlerPool:
 
     def shutdown(self, timeout_s: float = 10.0) -> None:
         """Lets the handlers finish what they are at, and what is queued, then end."""
+        log.info("%s shutting down", self._says)
         self._channel.end_handlers(len(self._threads))
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
-                log.warning("%s is still busy; it is left behind", thread.name)
+                log.warning("%s %s is still busy; it is left behind", self._says, thread.name)
+        log.info("%s shut down completely", self._says)
 
     def _run(self, index: int) -> None:
         if self._prepare is not None:

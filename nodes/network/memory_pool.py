@@ -24,9 +24,10 @@ from nodes.network.handler import Handle
 from nodes.network.processor import Parse, Processor
 from nodes.network.request_channel import Request
 
-RETAINING: Final = frozenset({0, 11, 14, 19, 20, 37, 43, 45, 46})
-"""Api keys with a field of bytes (Produce, JoinGroup, SyncGroup), and those that Kafka may forward
-to a controller as they came (topics, partitions, elections, reassignments)."""
+RETAINING: Final = frozenset({0, 11, 14, 19, 20, 30, 31, 33, 37, 43, 44, 45, 46})
+"""Kafka's requiresDelayedAllocation: api keys with a field of bytes (Produce, JoinGroup,
+SyncGroup), and those that may be forwarded to a controller as they came (topics, ACLs, configs,
+partitions, elections, reassignments)."""
 
 
 class MemoryPool:

@@ -15,7 +15,11 @@ from collections import Counter
 
 
 class TooManyConnections(Exception):
-    """This address has ``max.connections.per.ip`` connections already."""
+    """This address has `most` connections already, its ``max.connections.per.ip``."""
+
+    def __init__(self, host: str, most: int) -> None:
+        super().__init__(host, most)
+        self.most = most
 
 
 class ConnectionQuotas:
@@ -43,7 +47,7 @@ class ConnectionQuotas:
                     self._changed.wait()
                 waited_ns = time.monotonic_ns() - start_ns
             if self._per_ip[host] >= self._max_per_ip:
-                raise TooManyConnections(host)
+                raise TooManyConnections(host, self._max_per_ip)
             self._per_ip[host] += 1
             self._total += 1
         return waited_ns

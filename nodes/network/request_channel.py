@@ -78,6 +78,7 @@ class Request:
         "api_key",
         "api_version",
         "body",
+        "body_bytes",
         "body_offset",
         "client_host",
         "client_id",
@@ -88,6 +89,7 @@ class Request:
         "errors",
         "frame",
         "handled_ns",
+        "is_followers",
         "listener",
         "on_sent",
         "plane",
@@ -116,6 +118,7 @@ class Request:
         self.correlation_id: int = header.correlation_id
         self.client_id: str | None = header.client_id
         self.body_offset: int = header.body_offset
+        self.body_bytes = len(frame) - self.body_offset
         self.body = body
         self.frame = frame
         self.listener = listener
@@ -129,6 +132,8 @@ class Request:
         self.taken_ns = 0
         self.errors: Sequence[int] | None = None
         """Every error code that the answer says, 0 among them (for ErrorsPerSec); None: one 0."""
+        self.is_followers = False
+        """A Fetch of a replica, not of a consumer (for the metrics that tell them apart)."""
         self.on_sent: Callable[[int], None] | None = None
 
     def respond(self, frame: bytes | Stream) -> None:

@@ -1,5 +1,8 @@
 """Where requests spent their time, per API: Kafka's RequestMetrics.
 
+A Fetch is shown twice, as Fetch and as FetchFollower or FetchConsumer (a replica's, or anybody
+else's); its errors only as Fetch. Whatever can be asked for is shown from the start, with zeros.
+
 The hot path pays for one tuple and one append per request: each processor keeps the times of the
 newest requests of each API and version. Everything else happens when somebody reads. Segments::
 
@@ -7,8 +10,9 @@ newest requests of each API and version. Everything else happens when somebody r
             --ResponseQueueTimeMs-- taken --ResponseSendTimeMs-- sent    TotalTimeMs: all of it
 
 RequestQueueTimeMs counts from the complete receive, as Kafka's does, so it includes the blocking
-put. ThrottleTimeMs is always 0: this broker throttles nobody. `taken` is when the network thread
-turned to its answers, for all that it wrote in that turn.
+put. ThrottleTimeMs is always 0: this broker throttles nobody. RequestBytes is of the body, without
+header. Nothing is said of conversions (MessageConversionsTimeMs, TemporaryMemoryBytes): there are
+none. `taken` is when the network thread turned to its answers, for all that it wrote in that turn.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ from typing import Final
 from nodes.metrics import RESERVOIR, Rate, Row, histogram_attributes
 from nodes.network.request_channel import Request
 
-Times = tuple[int, int, int, int, int, int]
-"""receive, dequeue, handled, ready, taken, sent; nanoseconds."""
+Times = tuple[int, int, int, int, int, int, int]
+"""receive, dequeue, handled, ready, taken, sent; nanoseconds. Then the body's bytes."""
 
 SEGMENTS: Final[tuple[tuple[str, int, int], ...]] = (
     ("RequestQueueTimeMs", 0, 1),
@@ -35,13 +39,16 @@ SEGMENTS: Final[tuple[tuple[str, int, int], ...]] = (
 )
 _BEAN: Final = "kafka.network:type=RequestMetrics,name="
 _VERSIONS: Final = 1 << 16
+_FOLLOWERS: Final = 1 << 32
+_FETCH: Final = 1
+_BODY: Final = 6
 _NO_ERROR: Final = 0
 
 
 class RequestTimes:
     """The newest requests of one processor. Written by its thread alone; read by any.
 
-    Keys are api_key * 65536 + api_version.
+    Keys are api_key * 65536 + api_version, and 2**32 more for a follower's Fetch.
     """
 
     __slots__ = ("counts", "errors", "windows")
@@ -56,6 +63,8 @@ class RequestTimes:
 
     def record(self, request: Request, sent_ns: int) -> None:
         key = request.api_key * _VERSIONS + request.api_version
+        if request.is_followers:
+            key += _FOLLOWERS
         window = self.windows.get(key)
         if window is None:
             window = deque(maxlen=RESERVOIR)
@@ -69,6 +78,7 @@ class RequestTimes:
                 request.ready_ns,
                 request.taken_ns,
                 sent_ns,
+                request.body_bytes,
             )
         )
         self.counts[key] += 1
@@ -111,31 +121,50 @@ def request_metrics(
     meters: Meters,
     api_name: Callable[[int], str],
     error_name: Callable[[int], str] = str,
+    apis: Iterable[int] = (),
 ) -> Iterator[Row]:
-    """Rows over all processors."""
-    counts: Counter[int] = Counter()
-    totals: Counter[int] = Counter()
+    """Rows over all processors. `apis`: those that are shown even if nobody asked for them yet;
+    their rates begin with the first request, as in Kafka."""
+    requests: Counter[tuple[str, int]] = Counter()
     errors: Counter[tuple[int, int]] = Counter()
-    windows: dict[int, list[Times]] = {}
+    totals: Counter[str] = Counter()
+    windows: dict[str, list[Times]] = {}
+    for api_key in apis:
+        for name in (api_name(api_key), *(_fetches(api_name) if api_key == _FETCH else ())):
+            windows[name] = []
     for times in processors:
         for key, window in list(times.windows.items()):
-            counts[key] += times.counts[key]
-            api_key = key // _VERSIONS
-            totals[api_key] += times.counts[key]
-            errors[api_key, _NO_ERROR] += times.counts[key]
-            windows.setdefault(api_key, []).extend(window.copy())
+            count, rows = times.counts[key], window.copy()
+            of_followers, api_and_version = divmod(key, _FOLLOWERS)
+            api_key, version = divmod(api_and_version, _VERSIONS)
+            errors[api_key, _NO_ERROR] += count
+            names = [api_name(api_key)]
+            if api_key == _FETCH:
+                names.append(_fetches(api_name)[of_followers])
+            for name in names:
+                requests[name, version] += count
+                totals[name] += count
+                windows.setdefault(name, []).extend(rows)
         errors.update(times.errors.copy())
-    for key, count in counts.items():
-        api_key, version = divmod(key, _VERSIONS)
-        names = f"request={api_name(api_key)},version={version}"
-        yield from meters.rows(f"{_BEAN}RequestsPerSec,{names}", count)
+    for (name, version), count in requests.items():
+        yield from meters.rows(f"{_BEAN}RequestsPerSec,request={name},version={version}", count)
     for (api_key, error), count in errors.items():
         if count > 0:
-            names = f"request={api_name(api_key)},error={error_name(error)}"
-            yield from meters.rows(f"{_BEAN}ErrorsPerSec,{names}", count)
-    for api_key, rows in windows.items():
-        for name, start, end in SEGMENTS:
-            values = [(row[end] - row[start]) / 1e6 for row in rows]
-            mbean = f"{_BEAN}{name},request={api_name(api_key)}"
-            for attribute, value in histogram_attributes(totals[api_key], values):
-                yield mbean, attribute, value
+            names_of = f"request={api_name(api_key)},error={error_name(error)}"
+            yield from meters.rows(f"{_BEAN}ErrorsPerSec,{names_of}", count)
+    for name, found in windows.items():
+        for segment, start, end in SEGMENTS:
+            values = [(row[end] - row[start]) / 1e6 for row in found]
+            yield from _histogram(f"{segment},request={name}", totals[name], values)
+        sizes = [row[_BODY] for row in found]
+        yield from _histogram(f"RequestBytes,request={name}", totals[name], sizes)
+
+
+def _fetches(api_name: Callable[[int], str]) -> tuple[str, str]:
+    name = api_name(_FETCH)
+    return f"{name}Consumer", f"{name}Follower"
+
+
+def _histogram(name: str, count: int, values: Iterable[float]) -> Iterator[Row]:
+    for attribute, value in histogram_attributes(count, values):
+        yield f"{_BEAN}{name}", attribute, value

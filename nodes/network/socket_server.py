@@ -19,7 +19,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -85,11 +85,14 @@ class SocketServer:
         *,
         api_name: Callable[[int], str] = str,
         error_name: Callable[[int], str] = str,
+        apis: Iterable[int] = (),
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
+        """`apis`: those that have metrics from the start."""
         self._config = config
         self._parse = parse
         self._now_ns = now_ns
+        self._says = f"[SocketServer listenerType=ZK_BROKER, nodeId={config.broker_id}]"
         protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
         self.quotas = ConnectionQuotas(
             config.max_connections, config.max_connections_per_ip, protected
@@ -101,6 +104,7 @@ class SocketServer:
         if config.control_plane_endpoint is not None:
             self._control = _PlaneParts("control", RequestChannel(CONTROL_PLANE_QUEUE_SIZE), 1)
             self._add_listener(self._control, config.control_plane_endpoint, 1)
+            self._say_made("control-plane acceptor and processor", config.control_plane_endpoint)
         by_priority = config.plane_mode == "priority"
         channel = (PriorityRequestChannel if by_priority else RequestChannel)(
             config.queued_max_requests
@@ -108,12 +112,13 @@ class SocketServer:
         self._data = _PlaneParts("data", channel, config.num_io_threads)
         for endpoint in config.data_plane_endpoints:
             self._add_listener(self._data, endpoint, config.num_network_threads)
+            self._say_made("data-plane acceptor and processors", endpoint)
         self._home = (
             HomeCore(self._data.threads, self._data.answered)
             if config.biplane_data_home_core
             else None
         )
-        self._register_metrics(metrics, api_name, error_name)
+        self._register_metrics(metrics, api_name, error_name, tuple(apis))
 
     # ---- life ------------------------------------------------------------------------------------
     def bind(self) -> dict[str, Endpoint]:
@@ -135,20 +140,26 @@ class SocketServer:
                     handle,
                     parts.handlers,
                     self._prepare(parts.plane),
+                    broker_id=self._config.broker_id,
                 )
 
     def enable_request_processing(self) -> None:
         """Starts processors and acceptors; from now on clients can connect."""
+        log.info("%s Enabling request processing.", self._says)
         for parts in self._planes():
             for listener in parts.listeners:
                 self._start(parts.plane, listener)
-                log.info("Awaiting socket connections on %s.", listener.acceptor.endpoint)
+                at = listener.acceptor.endpoint
+                log.info("Awaiting socket connections on %s:%d.", at.host or "0.0.0.0", at.port)
         if self._home is not None:
             self._home.start()
 
     def stop_processing_requests(self, timeout_s: float = 5.0) -> None:
         """Stops acceptors and processors, closes every connection, and drops what waits for a
         handler. Idempotent."""
+        if not any(parts.listeners for parts in self._planes()):
+            return
+        log.info("%s Stopping socket server request processors", self._says)
         if self._home is not None:
             self._home.stop()
         self.quotas.close()
@@ -170,9 +181,9 @@ class SocketServer:
                         thread.join(1.0)
                 listener.acceptor.close()
         for parts in self._planes():
-            if parts.listeners:  # once: what ends the handlers comes into the same queue
-                parts.listeners.clear()
-                parts.channel.clear()
+            parts.listeners.clear()
+            parts.channel.clear()
+        log.info("%s Stopped socket server request processors", self._says)
 
     def shutdown(self) -> None:
         """Ends the handlers, the data plane's first."""
@@ -203,6 +214,10 @@ class SocketServer:
 
     def _planes(self) -> list[_PlaneParts]:
         return [parts for parts in (self._control, self._data) if parts is not None]
+
+    def _say_made(self, what: str, endpoint: Endpoint) -> None:
+        name = f"ListenerName({endpoint.name})"
+        log.info("%s Created %s for endpoint : %s", self._says, what, name)
 
     def _prepare(self, plane: Plane) -> Callable[[], object] | None:
         wanted = plane == "control" and self._config.biplane_control_priority
@@ -270,6 +285,7 @@ class SocketServer:
         metrics: Metrics,
         api_name: Callable[[int], str],
         error_name: Callable[[int], str],
+        apis: tuple[int, ...],
     ) -> None:
         self._register_plane(metrics, "", self._data)
         if self._control is not None:
@@ -290,7 +306,7 @@ class SocketServer:
         )
         times = [p.times for parts in self._planes() for p in parts.processors()]
         meters = Meters(self._now_ns)
-        metrics.family(lambda: request_metrics(times, meters, api_name, error_name))
+        metrics.family(lambda: request_metrics(times, meters, api_name, error_name, apis))
 
     def _register_plane(self, metrics: Metrics, prefix: str, parts: _PlaneParts) -> None:
         channel, processors = parts.channel, list(parts.processors())

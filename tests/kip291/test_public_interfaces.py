@@ -3,6 +3,7 @@ listeners derive from other configs. (Metrics have `test_metrics`.)"""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,6 +71,21 @@ def test_the_named_listener_is_the_control_planes_and_no_data_planes(name: str) 
     assert made.control_plane_endpoint.name == "CONTROLLER"
     assert [e.name for e in made.data_plane_endpoints] == ["INTERNAL", "EXTERNAL"]
     assert made.controller_listener_name == "CONTROLLER"
+
+
+@pytest.mark.parametrize(
+    "order", list(itertools.permutations(("INTERNAL", "EXTERNAL", "CONTROLLER")))
+)
+@pytest.mark.parametrize("control", [None, "CONTROLLER"])
+def test_listeners_are_known_by_name_in_any_order(
+    order: tuple[str, ...], control: str | None
+) -> None:
+    """A controller looks for brokers at its control listener, else at the inter-broker listener,
+    wherever that stands in the list."""
+    given = {} if control is None else {"control_plane_listener_name": control}
+    made = config(listeners=",".join(f"{name}://127.0.0.1:0" for name in order), **given)
+    assert made.controller_listener_name == (control or "INTERNAL")
+    assert [e.name for e in made.data_plane_endpoints] == [n for n in order if n != control]
 
 
 def test_the_example_runs(start: Start, zookeeper: str, zookeeper_chroot: str) -> None:

@@ -129,14 +129,16 @@ def test_what_fails_after_the_answer_is_not_sent_again(
     assert carrier.pauses_s == []
 
 
+@pytest.mark.parametrize("answered", [1, -1, 2**31 - 1, -(2**31)])
 def test_an_answer_to_another_request_is_none(
-    thread: Callable[..., Thread], listener: Callable[[], ControlListener]
+    thread: Callable[..., Thread], listener: Callable[[], ControlListener], answered: int
 ) -> None:
+    """A later one's, or an earlier one's that came late."""
     control = listener()
 
     def answer(received: Received, frame: bytes) -> bytes:
         if received.header.correlation_id == 0:
-            return frame[:4] + (1).to_bytes(4, "big") + frame[8:]
+            return frame[:4] + answered.to_bytes(4, "big", signed=True) + frame[8:]
         return frame
 
     control.answer_with = answer
@@ -393,3 +395,68 @@ def test_only_what_nobody_expects_is_told_with_its_trace(
     (record,) = [r for r in caplog.records if "fails to send" in r.getMessage()]
     assert bool(record.exc_info) != expected
     assert record.levelname == "WARNING"
+
+
+SAYS = "[RequestSendThread controllerId=1] Controller 1"
+
+
+@pytest.mark.parametrize(
+    ("where", "level", "text"),
+    [
+        (
+            "connect",
+            "WARNING",
+            "'s connection to broker {node} was unsuccessful: ConnectionRefusedError: planted",
+        ),
+        (
+            "exchange",
+            "WARNING",
+            " epoch 6 fails to send request LeaderAndIsrRequest (attempt 1) to broker {node}: "
+            "ConnectionRefusedError: planted. Reconnecting to broker.",
+        ),
+        ("callback", "ERROR with stack", " fails to send a request to broker {node}"),
+    ],
+)
+def test_each_failure_has_a_line(
+    thread: Callable[..., Thread],
+    listener: Callable[[], ControlListener],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    level: str,
+    text: str,
+) -> None:
+    """Of the dial, of the request, of what followed the answer; one line each, and nothing louder
+    than INFO when all is well."""
+    control = listener()
+    carrier = thread(control.port)
+    failures = [ConnectionRefusedError("planted")]
+
+    def fails_once(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return real(*args)
+
+        return call
+
+    def on_response(response: Any) -> None:
+        carrier.answers.append(("first", response))
+
+    if where != "callback":
+        real = getattr(carrier._connection, where)
+        monkeypatch.setattr(carrier._connection, where, fails_once(real))
+    else:
+        on_response = fails_once(on_response)
+    with caplog.at_level(logging.INFO, "kafka.controller"):
+        entity = leader_and_isr("t", 2, 0, sender=Sender(1, 6))
+        carrier.put(QueueItem(entity, on_response, time.monotonic_ns(), []))
+        carrier.carry("second", update_metadata({}))
+        eventually(lambda: "second" in {name for name, _ in carrier.answers})
+    lines = [
+        (r.levelname + (" with stack" if r.exc_info else ""), r.getMessage())
+        for r in caplog.records
+        if r.name == "kafka.controller.RequestSendThread" and "connected to" not in r.getMessage()
+    ]
+    node = f"127.0.0.1:{control.port} (id: 2)"
+    assert lines == [(level, SAYS + text.format(node=node))]

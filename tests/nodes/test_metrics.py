@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import logging
 import math
 import random
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,6 +107,106 @@ def test_two_servers_that_were_told_no_port_do_not_collide() -> None:
     finally:
         first.close()
         second.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "content_type"),
+    [
+        ("/", 200, "text/plain"),
+        ("/metrics", 200, "text/plain"),
+        ("/metrics?x=1", 200, "text/plain"),
+        ("/mbeans", 200, "application/json"),
+        ("/mbeans?name=nothing", 200, "application/json"),
+        ("/mbeans/", 404, "text/html"),
+        ("/favicon.ico", 404, "text/html"),
+    ],
+)
+def test_pages(path: str, status: int, content_type: str) -> None:
+    metrics = Metrics()
+    metrics.gauge(QUEUE, lambda: 4)
+    server = MetricsServer(metrics, 0)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+    finally:
+        connection.close()
+        server.close()
+    assert (answer.status, answer.getheader("Content-Type").partition(";")[0]) == (
+        status,
+        content_type,
+    )
+    if status == 200:
+        assert answer.getheader("Content-Length") == str(len(body))
+        assert (b"queuesize" in body.lower()) == ("nothing" not in path)
+    else:
+        assert b"there are /metrics and /mbeans" in body
+
+
+def test_it_is_for_this_machine_only_unless_somebody_says_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nobody asks who reads. Where it is, is said."""
+    with caplog.at_level(logging.INFO, "kafka.metrics"):
+        server = MetricsServer(Metrics(), 0)
+    try:
+        assert server._server.server_address[0] == "127.0.0.1"
+        assert server.url == f"http://127.0.0.1:{server.port}"
+        at = f"{server.url}/metrics (Prometheus) and {server.url}/mbeans (JSON)"
+        assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+            ("INFO", f"Metrics at {at}")
+        ]
+    finally:
+        server.close()
+
+
+EXPORTED = {
+    "kafka.network:type=RequestChannel,name=ControlPlaneRequestQueueSize": (
+        "kafka_network_requestchannel_controlplanerequestqueuesize", {},
+    ),
+    "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=LeaderAndIsr,version=7": (
+        "kafka_network_requestmetrics_requestspersec",
+        {"request": "LeaderAndIsr", "version": "7"},
+    ),
+    "kafka.controller:type=ControllerChannelManager,name=QueueSize,broker-id=3": (
+        "kafka_controller_controllerchannelmanager_queuesize", {"broker_id": "3"},
+    ),
+    "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=Produce": (
+        "kafka_server_delayedoperationpurgatory_purgatorysize", {"delayedOperation": "Produce"},
+    ),
+    "java.lang:type=A-b": ("java_lang_a_b", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mbean", EXPORTED)
+def test_exported_names(mbean: str) -> None:
+    """As the JMX exporter makes them by default: lower case, whatever is no letter and no digit an
+    underscore; labels keep their case and their values."""
+    name, labels = EXPORTED[mbean]
+    assert sanitise(mbean) == (name, labels)
+    assert sanitise(mbean, "99thPercentile") == (f"{name}_99thpercentile", labels)
+
+
+def test_what_cannot_be_read_takes_nothing_else_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A gauge that fails is not a number, a family that fails is left out, even half-way; all else
+    is there."""
+    metrics = Metrics()
+
+    def broken() -> Iterator[tuple[str, str, float]]:
+        yield "a:name=Half", "Value", 1
+        raise RuntimeError("planted")
+
+    metrics.gauge("a:name=Broken", lambda: 1 / 0)
+    metrics.gauge("a:name=Whole", lambda: 1)
+    metrics.family(broken)
+    metrics.family(lambda: [("a:name=Other", "Value", 2)])
+    found = {mbean: row["Value"] for mbean, row in metrics.by_mbean().items()}
+    assert math.isnan(found.pop("a:name=Broken"))
+    assert found == {"a:name=Whole": 1, "a:name=Other": 2}
+    assert [(r.levelname, r.getMessage()) for r in caplog.records if r.levelno > 20] == [
+        ("ERROR", "a family of metrics could not be read")
+    ]
 
 
 class Clock:

@@ -55,8 +55,11 @@ class Reply:
         self._done = threading.Event()
         self.frame: bytes | None = None
         self.correlation_id = -1
+        self.request: Request | None = None
+        """Once it has been answered."""
 
     def reply(self, request: Request, frame: bytes | Stream | None) -> None:
+        self.request = request
         self.frame = whole(frame) if frame else b"" if frame is not None else None
         if request.on_sent is not None:
             request.on_sent(time.monotonic_ns())

@@ -165,3 +165,23 @@ def test_duplicates_and_old_error_codes(node: Any, monkeypatch: pytest.MonkeyPat
     for version, error in ((4, Errors.LEADER_NOT_AVAILABLE), (5, Errors.OFFSET_NOT_AVAILABLE)):
         answer = node.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
         assert answer.topics[0].partitions[0].error_code == error
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "is_followers"), [(-2, False), (-1, False), (0, True), (3, True)]
+)
+@pytest.mark.parametrize("is_incremental", [False, True])
+def test_whose_fetch_it_is(
+    node: Any, replica_id: int, is_followers: bool, is_incremental: bool
+) -> None:
+    """FetchRequest.isFromFollower: of a broker, by its id; known also of one that is refused."""
+    reply = node.send(
+        ApiKey.FETCH,
+        12,
+        replica_id=replica_id,
+        max_wait=0,
+        session_epoch=1 if is_incremental else -1,
+        topics=[],
+    )
+    assert reply.wait()
+    assert reply.request.is_followers is is_followers

@@ -119,6 +119,74 @@ class TestAnswers:
         assert node.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2).error_code == 114
 
 
+def bits(*codes: int) -> int:
+    return sum(1 << code for code in codes)
+
+
+READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = range(3, 10)
+DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(10, 13)
+"""AclOperation's codes."""
+OF_CLUSTER = bits(
+    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
+)
+OF_TOPIC = bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+NOT_ASKED = -(2**31)
+
+
+@pytest.mark.parametrize("of_topics", [False, True])
+@pytest.mark.parametrize("of_cluster", [False, True])
+def test_what_one_may_do_is_said_when_it_is_asked(
+    node: Any, of_cluster: bool, of_topics: bool
+) -> None:
+    """AclEntry.supportedOperations: everything, as there is no authorizer. One after the other, so
+    that no kept answer is given to another question."""
+    node.lead("t")
+    for version in (8, 9, 10):
+        answer = node.call(
+            ApiKey.METADATA,
+            version,
+            topics=[{"name": "t"}, {"name": "nope"}],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=of_cluster,
+            include_topic_authorized_operations=of_topics,
+        )
+        found = {t.name: t.topic_authorized_operations for t in answer.topics}
+        assert found == dict.fromkeys(("t", "nope"), OF_TOPIC if of_topics else NOT_ASKED)
+        assert answer.cluster_authorized_operations == (OF_CLUSTER if of_cluster else NOT_ASKED)
+    for version in (0, 1):
+        answer = node.call(
+            ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=of_cluster
+        )
+        assert answer.cluster_authorized_operations == (OF_CLUSTER if of_cluster else NOT_ASKED)
+
+
+WANTED_CONTROLLERS = (
+    "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+    "CONTROLLER"
+)
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "error", "message"),
+    [
+        (1, 0, None),
+        (2, 114, WANTED_CONTROLLERS),
+        (0, 115, "Unsupported endpoint type 0"),
+        (3, 115, "Unsupported endpoint type 3"),
+    ],
+)
+def test_who_looks_for_controllers_asks_at_the_wrong_place(
+    node: Any, endpoint_type: int, error: int, message: str | None
+) -> None:
+    """KIP-919: MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE."""
+    answer = node.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=endpoint_type)
+    assert (answer.error_code, answer.error_message) == (error, message)
+    assert answer.endpoint_type == 1
+    assert (answer.cluster_id, answer.controller_id, len(answer.brokers)) == (
+        ("", -1, 0) if error else ("c_-uSTeR_Id22characters", 1, 2)
+    )
+
+
 class TestCache:
     @staticmethod
     def update(version: int = 8, controller_id: int = 1, **fields: Any) -> Any:

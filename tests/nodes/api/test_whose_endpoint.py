@@ -80,11 +80,22 @@ def test_metadata(node: Any, topic_state: Any, version: int) -> None:
             assert partition.leader_id == (leader if reached else -1)
 
 
+@pytest.mark.parametrize("controller_id", [1, 2, 3, 7, -1])
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_describe_cluster(node: Any, listener: str) -> None:
-    node.update_metadata([])
-    answer = node.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=1, listener=listener)
-    assert {b.broker_id: b.port for b in answer.brokers} == expected(listener)
+def test_who_the_controller_is(node: Any, listener: str, controller_id: int) -> None:
+    """Metadata says what the controller said of itself, whoever that is; DescribeCluster leaves out
+    whom its answer does not tell how to reach (AuthHelper.computeDescribeClusterResponse)."""
+    node.update_metadata([], controller_id=controller_id)
+    for version in range(1, 13):
+        answer = node.call(ApiKey.METADATA, version, topics=[], listener=listener)
+        assert answer.controller_id == controller_id
+    for version in (0, 1):
+        answer = node.call(ApiKey.DESCRIBE_CLUSTER, version, listener=listener)
+        told = {b.broker_id: (b.host, b.port, b.rack) for b in answer.brokers}
+        assert told == {i: (f"h{i}", port, None) for i, port in expected(listener).items()}
+        assert answer.controller_id == (controller_id if controller_id in told else -1)
+        assert answer.cluster_id == "c_-uSTeR_Id22characters"
+        assert (answer.error_code, answer.error_message) == (0, None)
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])

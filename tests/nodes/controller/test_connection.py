@@ -149,6 +149,26 @@ def test_an_answer_of_a_senseless_size_is_not_waited_for(
             connection.exchange(b"q", PATIENCE_MS)
 
 
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, 100 * 1024 * 1024])
+def test_any_sensible_size_is(
+    listening: socket.socket,
+    connection: BrokerConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+) -> None:
+    """The twin: what a broker answers about tens of thousands of partitions is taken."""
+    asked: list[int] = []
+
+    def receive(count: int, _deadline: float) -> bytes:
+        asked.append(count)
+        return size.to_bytes(4, "big") if len(asked) == 1 else b"answer"
+
+    connection.connect(PATIENCE_MS)
+    monkeypatch.setattr(connection, "_receive", receive)
+    assert connection.exchange(b"q", PATIENCE_MS) == b"answer"
+    assert asked == [4, size]
+
+
 def test_who_is_interrupted_takes_no_answer(
     listening: socket.socket, connection: BrokerConnection
 ) -> None:

@@ -16,33 +16,38 @@ MBEAN = "kafka.controller:type=KafkaController,name="
 
 
 def a_cluster() -> ControllerContext:
-    """Brokers 1 and 2 of three live. Of five topics one has no partition yet, and one is dying: one
-    of its replicas is gone, one could not be deleted, one is being deleted."""
+    """Six of eight brokers live. No two counts are equal, so that none can be shown for another."""
     context = ControllerContext()
-    context.set_live_brokers({i: (Broker(i, ()), 70 + i) for i in (1, 2)})
-    context.all_topics = {"a", "b", "lost", "dying", "empty"}
+    context.set_live_brokers({i: (Broker(i, ()), 70 + i) for i in range(1, 7)})
     led = {
-        ("a", 0): (1, (1, 2)),
-        ("a", 1): (1, (2, 1)),
-        ("b", 0): (2, (2,)),
-        ("lost", 0): (3, (3,)),
-        ("dying", 0): (1, (1, 2, 3)),
+        # topic: (partitions, leader, replicas)
+        "even": (7, 1, (1, 2)),
+        "uneven": (5, 1, (2, 1)),
+        "lost": (4, 8, (8,)),
+        "dying": (1, 1, (1, 2, 3, 4, 5, 6)),
+        "stuck": (1, 1, (1, 2, 3, 4)),
     }
-    for (topic, partition), (leader, replicas) in led.items():
-        tp = TopicPartition(topic, partition)
-        context.update_assignment(tp, ReplicaAssignment(replicas))
-        context.leadership[tp] = LeaderIsrAndControllerEpoch(LeaderAndIsr(leader, replicas), 1)
-        lost = topic == "lost"
-        context.partition_states[tp] = PartitionState.OFFLINE if lost else PartitionState.ONLINE
-    context.topics_to_be_deleted = {"dying"}
-    context.topics_ineligible_for_deletion = {"dying"}
-    dying = TopicPartition("dying", 0)
-    for replica, state in (
-        (1, ReplicaState.DELETION_SUCCESSFUL),
-        (2, ReplicaState.DELETION_INELIGIBLE),
-        (3, ReplicaState.DELETION_STARTED),
-    ):
-        context.replica_states[PartitionAndReplica(dying, replica)] = state
+    context.all_topics = {*led, "queued", "new-1", "new-2", "new-3", "new-4"}
+    for topic, (partitions, leader, replicas) in led.items():
+        for partition in range(partitions):
+            tp = TopicPartition(topic, partition)
+            context.update_assignment(tp, ReplicaAssignment(replicas))
+            context.leadership[tp] = LeaderIsrAndControllerEpoch(LeaderAndIsr(leader, replicas), 1)
+            lost = topic == "lost"
+            state = PartitionState.OFFLINE if lost else PartitionState.ONLINE
+            context.partition_states[tp] = state
+    context.topics_to_be_deleted = {"dying", "stuck", "queued"}
+    context.topics_ineligible_for_deletion = {"dying", "stuck"}
+    gone, kept, going = (
+        ReplicaState.DELETION_SUCCESSFUL,
+        ReplicaState.DELETION_INELIGIBLE,
+        ReplicaState.DELETION_STARTED,
+    )
+    states = {"dying": (gone, kept, kept, kept, kept, going), "stuck": (gone, kept, kept, kept)}
+    for topic, found in states.items():
+        for replica, state_of in enumerate(found, 1):
+            key = PartitionAndReplica(TopicPartition(topic, 0), replica)
+            context.replica_states[key] = state_of
     return context
 
 
@@ -57,18 +62,19 @@ def test_each_count_is_of_its_own() -> None:
     asked = {"ActiveControllerCount", "ControllerState"}
     zeros = dict.fromkeys(shown(metrics).keys() - asked, 0)
     gauges.update(a_cluster(), is_active=True)
+    assert len(set(shown(metrics).values())) == len(zeros) + 2
     assert shown(metrics) == {
         "ActiveControllerCount": 1,
         "ControllerState": 9,
-        "OfflinePartitionsCount": 1,
-        "PreferredReplicaImbalanceCount": 1,
-        "GlobalTopicCount": 5,
-        "GlobalPartitionCount": 5,
-        "TopicsToDeleteCount": 1,
-        "ReplicasToDeleteCount": 2,
-        "TopicsIneligibleToDeleteCount": 1,
-        "ReplicasIneligibleToDeleteCount": 1,
-        "ActiveBrokerCount": 2,
+        "OfflinePartitionsCount": 4,
+        "PreferredReplicaImbalanceCount": 5,
+        "GlobalTopicCount": 10,
+        "GlobalPartitionCount": 18,
+        "TopicsToDeleteCount": 3,
+        "ReplicasToDeleteCount": 8,
+        "TopicsIneligibleToDeleteCount": 2,
+        "ReplicasIneligibleToDeleteCount": 7,
+        "ActiveBrokerCount": 6,
         "FencedBrokerCount": 0,
     }
     active[0] = False

@@ -156,12 +156,22 @@ def test_only_a_broken_disk_makes_a_replica_offline(controller: Controller, erro
     assert controller.context.replicas_on_offline_dirs[BROKER] == ({T0} if broken else set())
 
 
-def test_a_replica_is_offline_once_and_until_it_is_well(controller: Controller) -> None:
+def test_a_replica_is_offline_once_and_until_it_is_well(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And is said to be so each time that it becomes it, with those that do at once."""
     storage = int(Errors.KAFKA_STORAGE_ERROR)
-    for errors in ({0: storage, 1: 0}, {0: storage, 1: storage}, {1: 11}, {0: 0}, {0: storage}):
-        controller.ordered(errors)
-        controller.run()
-    assert controller.done == {"offline": on(T0, T1, T0)}
+    both = {0: storage, 1: storage}
+    with caplog.at_level(logging.INFO, "state.change.logger"):
+        for errors in ({0: storage, 1: 0}, both, {1: 11}, both, {0: 0, 1: 0}, {}, both):
+            controller.ordered(errors)
+            controller.run()
+    says = "[Controller id=1] Mark replicas"
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("INFO", f"{says} {which} on broker {BROKER} as offline")
+        for which in ("t-0", "t-1", "t-0,t-1")
+    ]
+    assert controller.done == {"offline": on(T0, T1, T0, T1)}
     assert controller.context.replicas_on_offline_dirs[BROKER] == {T0, T1}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.listeners import Endpoint
+from nodes.listeners import ConfigError, Endpoint
 from nodes.network.acceptor import Acceptor
 from nodes.network.quotas import ConnectionQuotas
 
@@ -131,3 +131,21 @@ def test_a_connection_that_was_reset_in_the_backlog_costs_no_pause(
     acceptor._accept_all(SimpleNamespace(accept=accept))  # type: ignore[arg-type]
     assert pauses == []
     acceptor.close()
+
+
+@pytest.mark.parametrize("name", ["DATA", "CLIENT", "CONTROL"])
+def test_an_address_that_is_taken_is_refused_by_the_config_that_says_it(
+    start: Any, name: str
+) -> None:
+    """Whichever plane's: the broker does not start, and names ``listeners`` and the endpoint."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        listeners = PLANES["listeners"].replace(
+            f"{name}://127.0.0.1:0", f"{name}://127.0.0.1:{port}"
+        )
+        with pytest.raises(ConfigError) as refused:
+            start(**{**PLANES, "listeners": listeners})
+    assert refused.value.config == "listeners"
+    assert refused.value.problem.startswith(f"{name}://127.0.0.1:{port} cannot be bound: ")
+    assert refused.value.allowed == "a free local address"

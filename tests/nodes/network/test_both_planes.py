@@ -15,6 +15,7 @@ import pytest
 
 from nodes.metrics import Metrics
 from nodes.network.handler import RequestHandlerPool
+from nodes.network.idle_time import IdleTime
 from nodes.network.processor import CONNECTION_QUEUE_SIZE, Processor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import RequestChannel
@@ -271,9 +272,9 @@ def test_the_control_plane_begins_first_and_ends_last(
     pools: list[str] = []
     real, real_init = RequestHandlerPool.shutdown, RequestHandlerPool.__init__
 
-    def init(self: RequestHandlerPool, plane: Any, *args: Any) -> None:
+    def init(self: RequestHandlerPool, plane: Any, *args: Any, **options: Any) -> None:
         pools.append(plane)
-        real_init(self, plane, *args)
+        real_init(self, plane, *args, **options)
 
     def shutdown(self: RequestHandlerPool, *args: Any) -> None:
         ended.append(self._threads[0].name.partition("-")[0])
@@ -285,10 +286,9 @@ def test_the_control_plane_begins_first_and_ends_last(
         running = start(**DUAL)
     assert pools == ["data", "control"], "as KafkaServer makes them"
     begun = [r.getMessage() for r in caplog.records if "Awaiting socket connections" in r.msg]
-    assert [text.partition("://")[0].rpartition(" ")[2] for text in begun] == [
-        "CONTROL",
-        "DATA",
-        "CLIENT",
+    assert begun == [
+        f"Awaiting socket connections on 127.0.0.1:{running.ports[name]}."
+        for name in ("CONTROL", "DATA", "CLIENT")
     ]
     running.stop()
     assert ended == ["data", "control"]
@@ -335,7 +335,7 @@ def test_the_wait_for_room_in_the_queue_is_queue_time() -> None:
     request: Any = SimpleNamespace(
         api_key=4, api_version=1, errors=None,
         receive_ns=10 * ms, enqueue_ns=50 * ms, dequeue_ns=60 * ms, handled_ns=67 * ms,
-        ready_ns=80 * ms, taken_ns=91 * ms,
+        ready_ns=80 * ms, taken_ns=91 * ms, is_followers=False, body_bytes=1,
     )  # fmt: skip
     times.record(request, 103 * ms)
     rows = {
@@ -351,6 +351,15 @@ _SEGMENTS = {
     "RequestQueue": 50, "Local": 7, "Remote": 13, "Throttle": 0, "ResponseQueue": 11,
     "ResponseSend": 12, "Total": 93,
 }  # fmt: skip
+
+
+def test_of_several_handlers_the_average_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RequestHandlerAvgIdlePercent: each marks what it waited, divided by how many there are."""
+    pool = RequestHandlerPool("data", RequestChannel(1), lambda _: None, 4)
+    waited_ns = iter([400, 0, 200, 100])
+    monkeypatch.setattr(IdleTime, "total_ns", lambda _self, _now_ns: next(waited_ns))
+    assert pool.idle_ns == 175
+    pool.shutdown()
 
 
 def test_without_a_control_plane_there_is_nothing_to_be_idle(start: Any) -> None:

@@ -15,6 +15,7 @@ from nodes.network.home_core import (
     BUSY_PER_S,
     CROWDED,
     LONGEST_FREE,
+    LOOK_S,
     HomeCore,
     choose,
     core_times,
@@ -129,6 +130,23 @@ def together(plane: Plane) -> int:
     (core,) = first
     assert core == plane.home.core
     return core
+
+
+@needs_cores
+@pytest.mark.parametrize(("requests_per_s", "is_busy"), [(0, 0), (990, 0), (1000, 1), (5000, 1)])
+def test_busy_is_a_thousand_requests_a_second(
+    plane: Plane, requests_per_s: int, is_busy: bool
+) -> None:
+    """Of fewer nobody gains anything."""
+    plane.go_on(requests_per_s, looks=3)
+    assert (plane.home.core is not None) == is_busy
+    plane.go_on(990)
+    assert plane.home.core is None
+
+
+def test_how_patient_it_is() -> None:
+    """Ten looks a second; others may take 15% of a core; free for 16 looks at the longest."""
+    assert (LOOK_S, CROWDED, LONGEST_FREE) == (0.1, 0.15, 16)
 
 
 @needs_cores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from nodes.network.connection import Connection
 from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import RequestChannel
+from nodes.wire.apis import SUPPORTED, ApiKey
 from tests.nodes.network.conftest import parse
 
 POOL = 10_000
@@ -120,6 +122,34 @@ def test_what_keeps_no_bytes_gives_them_back_when_it_is_parsed(start: Any, wire:
     wire.eventually(lambda: used(running) == 0)
     may_end.set()
     assert len(client.answer()) == 5004
+
+
+HELD_UNTIL_HANDLED = {
+    # with a field of bytes or records
+    "PRODUCE", "JOIN_GROUP", "SYNC_GROUP",
+    # forwardable
+    "CREATE_TOPICS", "DELETE_TOPICS", "CREATE_ACLS", "DELETE_ACLS", "ALTER_CONFIGS",
+    "CREATE_PARTITIONS", "ELECT_LEADERS", "INCREMENTAL_ALTER_CONFIGS",
+    "ALTER_PARTITION_REASSIGNMENTS", "LIST_PARTITION_REASSIGNMENTS",
+}  # fmt: skip
+"""ApiKeys.requiresDelayedAllocation of Kafka 3.9, of all that this broker serves."""
+
+
+@pytest.mark.parametrize("api", SUPPORTED, ids=lambda api: api.name)
+def test_until_when_each_request_occupies_its_bytes(api: ApiKey) -> None:
+    """A controller's orders as good as nothing: they are parsed, and their memory is free. When it
+    is handled everything is free, and nothing was given back twice."""
+    pool = MemoryPool(100)
+    frame = int(api).to_bytes(2, "big") + (1).to_bytes(4, "big") + b"x" * 34
+    pool.take(len(frame))
+    pool.parsing(parse)(frame)
+    kept = api.name in HELD_UNTIL_HANDLED
+    assert pool.available_bytes == (60 if kept else 100)
+    request: Any = SimpleNamespace(api_key=int(api), frame=frame)
+    seen: list[int] = []
+    pool.handling(lambda _: seen.append(pool.available_bytes))(request)
+    assert seen == [60 if kept else 100]
+    assert pool.available_bytes == 100
 
 
 def test_a_part_of_a_request_takes_all_of_its_size_until_its_client_is_gone(

@@ -135,10 +135,18 @@ BEAN = f"{NETWORK}RequestMetrics,name="
 MS = 1_000_000
 
 
-def record(times: RequestTimes, api_key: int, version: int = 0, errors: Any = None) -> None:
+def record(
+    times: RequestTimes,
+    api_key: int,
+    version: int = 0,
+    errors: Any = None,
+    is_followers: bool = False,
+    body_bytes: int = 0,
+) -> None:
     request: Any = SimpleNamespace(
         api_key=api_key, api_version=version, errors=errors, receive_ns=1 * MS,
         dequeue_ns=2 * MS, handled_ns=4 * MS, ready_ns=8 * MS, taken_ns=16 * MS,
+        is_followers=is_followers, body_bytes=body_bytes,
     )  # fmt: skip
     times.record(request, 32 * MS)
 
@@ -161,11 +169,77 @@ def test_requests_are_told_apart_by_api_and_version() -> None:
     for (api_key, version), count in counts.items():
         name = f"RequestsPerSec,request={api_key},version={version}"
         assert found[name]["Count"] == count
-    assert len([n for n in found if n.startswith("RequestsPerSec")]) == len(counts)
+    rates = [n for n in found if n.startswith("RequestsPerSec") and "1Consumer" not in n]
+    assert len(rates) == len(counts)
     for api_key in (0, 1, 4, 6, 80):
         total = sum(count for (a, _), count in counts.items() if a == api_key)
         for segment, _, _ in SEGMENTS:
             assert found[f"{segment},request={api_key}"]["Count"] == total
+
+
+HISTOGRAMS = (
+    "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ThrottleTimeMs", "ResponseQueueTimeMs",
+    "ResponseSendTimeMs", "TotalTimeMs", "RequestBytes",
+)  # fmt: skip
+"""Of Kafka's RequestMetrics, for each API."""
+
+
+def test_fetches_are_told_apart_by_who_asks() -> None:
+    """RequestChannel.Request.updateRequestMetrics: each Fetch counts as one, and as a follower's or
+    a consumer's besides; RequestChannel.updateErrorMetrics: its errors as a Fetch's only. There is
+    no other API of which some are a follower's."""
+    first, second = RequestTimes(), RequestTimes()
+    for number, times in enumerate((first, second, second)):
+        record(times, 1, 12, [6], is_followers=True, body_bytes=100 + number)
+    record(first, 1, 12, body_bytes=7)
+    record(second, 1, 11, body_bytes=9)
+    record(second, 0, 9, body_bytes=11)
+    found = read(first, second)
+    names = {"1": 5, "1Follower": 3, "1Consumer": 2, "0": 1}
+    rates = {n: row["Count"] for n, row in found.items() if n.startswith("RequestsPerSec")}
+    assert rates == {
+        "RequestsPerSec,request=1,version=12": 4,
+        "RequestsPerSec,request=1,version=11": 1,
+        "RequestsPerSec,request=1Follower,version=12": 3,
+        "RequestsPerSec,request=1Consumer,version=12": 1,
+        "RequestsPerSec,request=1Consumer,version=11": 1,
+        "RequestsPerSec,request=0,version=9": 1,
+    }
+    errors = {n: row["Count"] for n, row in found.items() if n.startswith("ErrorsPerSec")}
+    assert errors == {
+        "ErrorsPerSec,request=1,error=6": 3,
+        "ErrorsPerSec,request=1,error=0": 2,
+        "ErrorsPerSec,request=0,error=0": 1,
+    }
+    for name, count in names.items():
+        assert {found[f"{h},request={name}"]["Count"] for h in HISTOGRAMS} == {count}
+    sizes = {name: found[f"RequestBytes,request={name}"] for name in names}
+    assert {name: (row["Min"], row["Max"]) for name, row in sizes.items()} == {
+        "1": (7, 102), "1Follower": (100, 102), "1Consumer": (7, 9), "0": (11, 11),
+    }  # fmt: skip
+    assert len(found) == len(rates) + len(errors) + len(HISTOGRAMS) * len(names)
+
+
+def test_what_nobody_asked_for_yet_is_zero() -> None:
+    """RequestChannel.Metrics makes the histograms of every API at the start, the rates with the
+    first request of their version, those of errors with the first error."""
+    names = ("4", "1", "1Consumer", "1Follower")
+    times = RequestTimes()
+
+    def shown() -> dict[str, dict[str, float]]:
+        rows: dict[str, dict[str, float]] = {}
+        for mbean, attribute, value in request_metrics([times], Meters(), str, str, (4, 1)):
+            rows.setdefault(mbean.removeprefix(BEAN), {})[attribute] = value
+        return rows
+
+    found = shown()
+    assert set(found) == {f"{h},request={name}" for name in names for h in HISTOGRAMS}
+    assert {value for row in found.values() for value in row.values()} == {0}
+    record(times, 4, 7, body_bytes=3)
+    found = shown()
+    assert len(found) == len(HISTOGRAMS) * len(names) + 2
+    assert {found[f"{h},request=4"]["Count"] for h in HISTOGRAMS} == {1}
+    assert {found[f"{h},request=1"]["Count"] for h in HISTOGRAMS} == {0}
 
 
 def test_times_are_milliseconds_between_two_moments() -> None:
@@ -197,10 +271,13 @@ def test_times_are_of_the_newest_requests() -> None:
         request: Any = SimpleNamespace(
             api_key=4, api_version=0, errors=None, receive_ns=0, dequeue_ns=number * MS,
             handled_ns=number * MS, ready_ns=number * MS, taken_ns=number * MS,
+            is_followers=False, body_bytes=number,
         )  # fmt: skip
         times.record(request, number * MS)
     found = read(times)["RequestQueueTimeMs,request=4"]
     assert (found["Min"], found["Max"]) == (RESERVOIR, 2 * RESERVOIR - 1)
+    sizes = read(times)["RequestBytes,request=4"]
+    assert (sizes["Count"], sizes["Min"]) == (2 * RESERVOIR, RESERVOIR)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +323,7 @@ def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> Non
         return float(found.get(f"{BEAN}{REQUESTS}", {}).get("Count", 0))
 
     for number, end in enumerate(ends, 1):
-        running.client().send(wire.request(0, end))
+        running.client().send(wire.request(0, end, b"12345" if end == 2 else b""))
         wire.eventually(lambda number=number: counted() == number)
     waiting: list[Any] = []
     running.handle = waiting.append
@@ -260,6 +337,8 @@ def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> Non
     wire.eventually(lambda: waiting[0].connection.fd < 0)
     assert counted() == 4, "once"
     times = running.metrics.by_mbean()[f"{BEAN}TotalTimeMs,request=0"]
+    sizes = running.metrics.by_mbean()[f"{BEAN}RequestBytes,request=0"]
+    assert (sizes["Min"], sizes["Max"]) == (0, 5), "the bodies: without size and header"
     assert times["Count"] == 4
     assert times["Min"] >= 0
     assert processor.times.counts[0] == 4
@@ -293,3 +372,23 @@ def test_rates_are_since_the_server_began() -> None:
         assert found["MeanRate"] == pytest.approx(rate)
         assert found["OneMinuteRate"] <= 3 + 1e-9
     assert found["Count"] == 60
+
+
+def test_a_request_that_made_its_handler_fail_is_counted_and_has_said_no_error(
+    start: Any, wire: Any
+) -> None:
+    """Its connection is closed without a word: there is no error code to count, "none" least of
+    all."""
+    running = start()
+
+    def handle(_: Any) -> None:
+        raise RuntimeError("planted")
+
+    running.handle = handle
+    client = running.client()
+    client.send(wire.request(0, 1))
+    assert client.is_closed_by_peer()
+    wire.eventually(lambda: f"{BEAN}{REQUESTS}" in running.metrics.by_mbean())
+    found = running.metrics.by_mbean()
+    assert found[f"{BEAN}{REQUESTS}"]["Count"] == 1
+    assert [name for name in found if "ErrorsPerSec" in name] == []

@@ -13,6 +13,7 @@ import pytest
 
 from nodes.network.handler import RequestHandlerPool
 from nodes.network.request_channel import PriorityRequestChannel, Request, RequestChannel
+from nodes.wire.apis import ApiKey
 from tests.nodes.network.conftest import eventually
 
 
@@ -123,6 +124,31 @@ def test_requests_that_come_together_wake_a_handler_each() -> None:
         for thread in threads:
             thread.join(120)
         assert not late
+
+
+@pytest.mark.parametrize("kind", [RequestChannel, PriorityRequestChannel])
+def test_handlers_end_after_everything_that_waits(kind: type[RequestChannel]) -> None:
+    """RequestChannel.sendShutdownRequest: behind the others, whatever they are, and however full
+    the queue is."""
+    channel = kind(4)
+    for number, api_key in enumerate((0, 1, 3, 18)):
+        channel.put(a_request(number, api_key))
+    channel.end_handlers(2)
+    taken = [channel.get() for _ in range(6)]
+    assert [request and request.correlation_id for request in taken] == [0, 1, 2, 3, None, None]
+
+
+@pytest.mark.parametrize("api", ApiKey, ids=lambda api: api.name)
+def test_who_overtakes(api: ApiKey) -> None:
+    """What a controller sends to brokers, and nothing else: not what brokers ask a controller
+    (ControlledShutdown, AlterPartition), whose way is not the control plane's either."""
+    channel = PriorityRequestChannel(10)
+    channel.put(a_request(1, ApiKey.PRODUCE))
+    channel.put(a_request(2, api))
+    first = channel.get()
+    assert first is not None
+    overtakes = api.name in ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
+    assert first.correlation_id == (2 if overtakes else 1)
 
 
 def test_control_requests_overtake_and_everything_else_keeps_its_order() -> None:

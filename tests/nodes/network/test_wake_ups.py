@@ -264,7 +264,7 @@ def test_an_answers_way_ends_when_it_has_left(
 
     connection.send = send  # type: ignore[assignment]
     processor._write_replies()
-    ((*_, taken_ns, sent_ns),) = processor.times.windows[0]
+    ((*_, taken_ns, sent_ns, _),) = processor.times.windows[0]
     assert (taken_ns, sent_ns, connection.last_active_ns) == (100, 130, 130)
     for each in (ours, theirs):
         each.close()
