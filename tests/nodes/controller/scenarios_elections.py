@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
+from nodes.controller.controller import KafkaController
+from nodes.controller.event_manager import ControllerState, Event
 from nodes.core.types import TopicPartition
 from tests.nodes.controller.transcript import Office
 
@@ -26,6 +28,12 @@ def led_elsewhere(o: Office, *replicas: tuple[int, ...]) -> None:
         if 2 in of and len(of) > 1:
             leader = next(r for r in of if r != 2)
             o.alter_isr(leader, f"t-{partition}", of)
+
+
+def rebalance(made: KafkaController) -> None:
+    """What happens every ``leader.imbalance.check.interval.seconds``."""
+    state = ControllerState.AUTO_LEADER_BALANCE
+    made._events.put(Event("AutoPreferredReplicaLeaderElection", state, made._rebalance))
 
 
 def preferred(o: Office) -> Iterator[None]:
@@ -225,6 +233,39 @@ def asked_of_another(o: Office) -> Iterator[None]:
     o.alter_isr(2, "t-0", (2,), by=3)
     o.ask(other.alter_reassignments, {T0: (1,)})
     o.ask(other.list_reassignments, None)
+
+
+def by_itself(o: Office) -> Iterator[None]:
+    """Where more than the limit of what prefers a broker is led elsewhere, what it can lead;
+    nothing of dying topics.
+
+    zk = half-0 @2 leader 3 epoch 2 isr 1,3 by 1
+    1.1 > 1,3 LeaderAndIsr leaders 3: half-0 leader 3 epoch 2.3 by 1 isr 1,3 of 3,1
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: half-0 leader 3 epoch 2.3 by 1 isr 1,3 of 3,1
+    """
+    made = o.start(2, 3, **{"leader.imbalance.per.broker.percentage": "50"})
+    led_elsewhere(o, (2, 1), (2, 3), (2,))
+    o.topic("half", (3, 1), (3, 2))
+    o.topic("dying", (2, 3))
+    o.run()
+    o.admin.create_delete_topic_path("dying")
+    o.run()
+    o.leave(3)
+    o.run()
+    o.join(3)
+    o.run()
+    o.alter_isr(1, "half-0", (1, 3))
+    o.alter_isr(2, "half-1", (2,))
+    yield
+    rebalance(made)
+
+
+def by_itself_up_to_the_limit(o: Office) -> Iterator[None]:
+    """Not more than it."""
+    made = o.start(2, **{"leader.imbalance.per.broker.percentage": "50"})
+    led_elsewhere(o, (2, 1), (2,))
+    yield
+    rebalance(made)
 
 
 # ---- AlterPartition ------------------------------------------------------------------------------

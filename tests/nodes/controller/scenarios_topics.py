@@ -4,6 +4,7 @@ processPartitionModifications, processTopicDeletion; TopicDeletionManager)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import UUID
 
 from nodes.coordination import znodes
 from nodes.core.assignment import ReplicaAssignment
@@ -375,3 +376,24 @@ def the_znode_of_a_topic_vanishes(o: Office) -> Iterator[None]:
     o.topic("t", (1, 2))
     yield
     o.admin.delete_recursive("/brokers/topics/t")
+
+
+def an_isr_of_the_topic_of_that_name_before(o: Office) -> Iterator[None]:
+    """Is of no topic that there is.
+
+    1.1 > 1,2 UpdateMetadata live 1,2
+    answer NONE, 0 UNKNOWN_TOPIC_ID
+    zk = t-0 @0 leader 1 epoch 0 isr 1 by 1
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 1 epoch 0.1 by 1 isr 1 of 1,2
+    answer NONE, 0 leader 1 epoch 0.1 isr 1
+    """
+    o.start(2)
+    o.topic("t", (1, 2), topic_id=5)
+    o.run()
+    o.admin.create_delete_topic_path("t")
+    o.run()
+    o.answer()
+    o.topic("t", (1, 2), topic_id=6)
+    yield
+    o.alter_isr(1, "t-0", (1,), topic_id=UUID(int=5))
+    o.alter_isr(1, "t-0", (1,), topic_id=UUID(int=6))

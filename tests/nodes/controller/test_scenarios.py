@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.nodes.controller.scenarios import ALL, expected, play
+from tests.nodes.controller.scenarios import ALL
 from tests.nodes.controller.transcript import Office
+from tests.scenarios import expected, play
 
 
 @pytest.mark.parametrize("name", ALL)
