@@ -82,11 +82,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a real ZooKeeper. Sessions may be as short as 1 s."""
-    import os
-
-    if os.environ.get("PLAY_ZK"):
-        yield os.environ["PLAY_ZK"]
-        return
     spec = importlib.util.find_spec("pyspark")
     if shutil.which("java") is None or spec is None or spec.origin is None:
         pytest.skip("needs java and pyspark")
@@ -121,9 +116,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def zookeeper_chroot() -> str:
     """A chroot that no other test uses, to be appended to a host:port."""
-    import os, time
-
-    return f"/test-{os.getpid()}-{time.time_ns()}-{next(_chroots)}"
+    return f"/test-{next(_chroots)}"
 
 
 class CuttableProxy:
@@ -228,7 +221,7 @@ def wait_until() -> Callable[..., None]:
     """Wait for a condition; fail when it does not come true in time. What the condition looks up
     may be missing at first."""
 
-    def wait(condition: Callable[[], object], timeout_s: float = 15.0) -> None:
+    def wait(condition: Callable[[], object], timeout_s: float = 90.0) -> None:
         deadline = time.monotonic() + timeout_s
         while True:
             missing: LookupError | None = None
