@@ -19,7 +19,7 @@ from nodes.controller.partition_machine import (
     Outcomes,
 )
 from nodes.controller.parts import Parts
-from nodes.controller.results import ElectionType, Result, StateChangeFailed
+from nodes.controller.results import ElectionType, Result, StateChangeFailed, why_unanswered
 from nodes.coordination import znodes
 from nodes.coordination.errors import ControllerMoved
 from nodes.coordination.session import ChangeHandler
@@ -51,19 +51,19 @@ class Elections:
     ) -> None:
         """Any thread. None: all partitions, and no word about those that need no election."""
 
-        def not_controller() -> None:
-            respond({tp: Result(Errors.NOT_CONTROLLER) for tp in partitions or ()})
+        def refuse(error: Errors) -> None:
+            respond({tp: Result(error) for tp in partitions or ()})
 
         def run() -> None:
             if not self._parts.is_active():
-                not_controller()
+                refuse(Errors.NOT_CONTROLLER)
                 return
             wanted = self._parts.context.all_partitions if partitions is None else partitions
             try:
                 results = self._elect(election_type, wanted)
-            except ControllerMoved:
+            except Exception as error:
                 # Kafka lets the request time out; who asked is better served by an answer.
-                not_controller()
+                refuse(why_unanswered(error))
                 raise
             if partitions is None:
                 results = {
@@ -76,7 +76,7 @@ class Elections:
                 f"ReplicaLeaderElection({election_type.name})",
                 ControllerState.MANUAL_LEADER_BALANCE,
                 run,
-                not_controller,
+                lambda: refuse(Errors.NOT_CONTROLLER),
             )
         )
 

@@ -17,7 +17,7 @@ from nodes.controller.context import PartitionAndReplica
 from nodes.controller.event_manager import ControllerState, Event
 from nodes.controller.partition_machine import REASSIGN
 from nodes.controller.parts import Parts
-from nodes.controller.results import Result, StateChangeFailed
+from nodes.controller.results import Result, StateChangeFailed, why_unanswered
 from nodes.coordination import znodes
 from nodes.coordination.errors import ControllerMoved
 from nodes.coordination.session import ChangeHandler
@@ -49,10 +49,16 @@ class Reassignments:
         """Any thread. None cancels a reassignment."""
 
         def run() -> None:
-            if self._parts.is_active():
-                respond(Errors.NONE, self._alter(wanted))
-            else:
+            if not self._parts.is_active():
                 respond(Errors.NOT_CONTROLLER, {})
+                return
+            try:
+                results = self._alter(wanted)
+            except Exception as error:
+                # Kafka lets the request time out; who asked is better served by an answer.
+                respond(why_unanswered(error), {})
+                raise
+            respond(Errors.NONE, results)
 
         self._parts.put(
             Event(

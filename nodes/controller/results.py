@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from nodes.coordination.errors import CoordinationError
 from nodes.core.errors import Errors
 
 
@@ -26,3 +27,11 @@ class Result:
 
 class StateChangeFailed(Exception):
     """A transition was refused: nobody may lead, or another controller wrote the state."""
+
+
+def why_unanswered(error: Exception) -> Errors:
+    """What who asked is told when the event was cut short: another controller has been elected, or
+    this one's session is over; or something went wrong."""
+    if isinstance(error, CoordinationError):
+        return Errors.NOT_CONTROLLER
+    return Errors.UNKNOWN_SERVER_ERROR

@@ -154,11 +154,11 @@ class IsrPartition(FollowerPartition):
         """What to do after a refusal; true: ask again. Needs the lock.
 
         Most refusals say that this leader's knowledge is out of date. It then stays in the pending,
-        stricter state until a LeaderAndIsr tells it better. Only INELIGIBLE_REPLICA proves that
-        nothing was or will be applied, so that it may go back.
+        stricter state until a LeaderAndIsr tells it better. Only INELIGIBLE_REPLICA (and its name
+        of old) proves that nothing was or will be applied, so that it may go back.
         """
         log.info("%s: the controller refused an ISR change: %s", self.tp, error.name)
-        if error is Errors.INELIGIBLE_REPLICA:
+        if error in (Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA):
             self.isr_state = isr_rules.committed(self.isr_state.isr)
             return False
         return error not in _FINAL_REFUSALS

@@ -109,7 +109,7 @@ class StateChanges:
         leaders: list[LeaderAndIsrState] = []
         followers: list[LeaderAndIsrState] = []
         for state in states:
-            if self._takes_topic_id(state, correlation_id, request):
+            if self._takes_topic_id(state, correlation_id, request) or self._lacks_topic_id(state):
                 errors[state.tp] = int(Errors.NONE)
                 continue
             error = self._admit(state, correlation_id, request)
@@ -164,6 +164,18 @@ class StateChanges:
         self._replicas.assign_topic_id(partition, state.topic_id)
         self._lines.takes_topic_id(correlation_id, request, state)
         return True
+
+    def _lacks_topic_id(self, state: LeaderAndIsrState) -> bool:
+        """A follower is told what it knows by a controller that knows no topic ids (any more): as
+        in Kafka that is no error."""
+        partition = self._replicas.partition(state.tp)
+        return (
+            partition is not None
+            and partition.topic_id is not None
+            and state.topic_id is None
+            and state.leader != self._replicas.broker_id
+            and state.leader_epoch == partition.leader_epoch
+        )
 
     def _make_leaders(
         self,
