@@ -250,9 +250,9 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> lis
     ]
 
 
-def joint_producer(topic: str, partitions: int) -> Role:
+def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_000) -> Role:
     """acks=all to all partitions that a broker leads in one request, as Kafka's own client does."""
-    params = {"topics": {topic: partitions}, "acks": -1, "first_value": 5_000_000_000}
+    params = {"topics": {topic: partitions}, "acks": -1, "first_value": first_value}
     return Role(role="joint-producer", process="joint-producer", params=params)
 
 

@@ -284,7 +284,9 @@ def following_the_links(ctx: Any) -> None:
     cluster._out = lambda node: not cluster.running[node]  # a short pause is no death
 
 
-@pytest.mark.parametrize(("how", "left"), [("pause", 2), ("latency", 1), ("cut", 1)])
+@pytest.mark.parametrize(
+    ("how", "left"), [("pause", 2), ("latency", 1), ("cut", 1), ("trickle", 1)]
+)
 def test_lag_shrinks_the_set_and_its_end_fills_it(
     ctx: Any, entry: Any, how: str, left: int
 ) -> None:
@@ -308,6 +310,8 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     assert (node == 1) is (how != "pause")  # the leader's link, or one follower of it
     if how == "latency":
         assert given == [(1, Link.INTER_BROKER, 200)]  # longer than the limit
+    if how == "trickle":
+        assert given == [(1, Link.INTER_BROKER, 25)]  # far from it
     calls = list(ctx.cluster.calls)
     fault.heal(ctx)
     assert ctx.cluster.calls == calls

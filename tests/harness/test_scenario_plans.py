@@ -149,18 +149,51 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
     assert 5 * lag_ms < scenario.session_timeout_ms
     for plan in plans("isr-by-lag"):
         lags = [e for e in plan.entries if e.fault == "isr-lag"]
-        assert {e.params["how"] for e in lags} == {"pause", "latency", "cut"}
+        assert {e.params["how"] for e in lags} == {"pause", "latency", "cut", "trickle"}
         assert {e.params["lag_ms"] for e in lags} == {lag_ms}
         (slow,) = (e for e in plan.entries if e.fault != "isr-lag")
         paused = next(e for e in lags if e.params["how"] == "pause")
         assert slow.at_ms < paused.at_ms < slow.at_ms + slow.duration_ms
-    (topic,) = scenario.topics(STAGE)
+    topic = scenario.topics(STAGE)[0]
     assert topic.configs["min.insync.replicas"] == "2"
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
 
 
+def test_a_request_waits_for_some_of_its_partitions_and_not_for_others() -> None:
+    """Neither its first partition nor its last has the follower that is stopped; one between has
+    no other follower."""
+    scenario = SCENARIOS["isr-by-lag"]
+    (role,) = [r for r in scenario.workloads(STAGE) if r.process == "producer-paired"]
+    ((name, partitions),) = role.params["topics"].items()
+    (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
+    assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
+    (stopped,) = set(STAGE.nodes) - {STAGE.victim, STAGE.controller}
+    waiting = [stopped in topic.assignment[p] for p in range(partitions)]
+    assert (waiting[0], any(waiting), waiting[-1]) == (False, True, False)
+    assert all(len(r) == 2 for r in topic.assignment.values())
+    assert topic.configs["min.insync.replicas"] == "2"
+
+
+def test_who_is_given_less_than_is_written_lags_though_it_fetches() -> None:
+    scenario = SCENARIOS["isr-by-lag"]
+    for plan in plans("isr-by-lag"):
+        (trickle,) = [e for e in plan.entries if e.params.get("how") == "trickle"]
+        name = trickle.params["partition"].rpartition("-")[0]
+        (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
+        assert topic.configs["min.insync.replicas"] == "1"  # what is committed runs away from it
+        (writer,) = [r for r in scenario.workloads(STAGE) if r.params.get("topic") == name]
+        assert topic.assignment[0][0] == writer.params["target"] != STAGE.victim
+        fetches_per_s = 1000 / (trickle.params["lag_ms"] // 4)
+        fetched = fetches_per_s * int(scenario.overrides["replica.fetch.max.bytes"])
+        assert 2 * fetched < writer.params["rate_per_s"] * 64  # bytes of values alone
+        for e in plan.entries:  # who leads it is not stopped meanwhile
+            over = e.at_ms + e.duration_ms < trickle.at_ms
+            after = trickle.at_ms + trickle.duration_ms < e.at_ms
+            assert over or after or e.params.get("how") != "pause"
+
+
 def test_how_many_must_be_in_sync_is_raised_after_the_topic_was_made() -> None:
-    (topic,) = SCENARIOS["isr-by-lag"].topics(STAGE)
+    topic = SCENARIOS["isr-by-lag"].topics(STAGE)[0]
     assert topic.made_with is not None
     assert {**topic.made_with, "min.insync.replicas": "2"} == topic.configs
     assert topic.made_with["min.insync.replicas"] == "1"
