@@ -45,6 +45,7 @@ from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
+from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
 from faults.wiped_disk import WipeDisk
 from faults.zombie_controller import ZombieController
@@ -82,6 +83,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         PlaneUpgrade,
         BrokerConfig,
         MoveLeadership,
+        UnreadyPreferred,
         IdleElections,
         Reassign,
         ReassignSucceeded,

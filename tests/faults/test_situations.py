@@ -405,6 +405,59 @@ def test_who_is_alone_in_sync_dies_and_nobody_may_lead(ctx: Any, entry: Any, log
     assert ctx.cluster.calls[3:] == [("start", 1)]
 
 
+def back_and_behind(ctx: Any) -> None:
+    elect(ctx.cluster, ("t", 0), 2, isr=(2, 3))
+
+
+def test_a_preferred_leader_that_is_not_in_sync_is_asked_for(ctx: Any, entry: Any) -> None:
+    back_and_behind(ctx)
+    ctx.cluster.running[1] = False
+    looks = 0
+    real = ctx.cluster.live_brokers
+
+    def live_brokers() -> Any:
+        nonlocal looks
+        looks += 1
+        ctx.cluster.running[1] = looks > 3
+        return real()
+
+    def elect_preferred(partitions: Any) -> None:
+        assert partitions == [("t", 0)]
+        assert looks > 3
+        raise FaultFailed("PREFERRED_LEADER_NOT_AVAILABLE")
+
+    ctx.cluster.live_brokers, ctx.cluster.elect_preferred = live_brokers, elect_preferred
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.took_hold is True
+    assert fault.detail["refused"] == "PREFERRED_LEADER_NOT_AVAILABLE"
+    assert (fault.detail["preferred"], fault.detail["isr"]) == (1, [2, 3])
+
+
+def test_a_preferred_leader_that_is_elected_all_the_same_took_hold(ctx: Any, entry: Any) -> None:
+    """Not judged here: who decided what is in the history."""
+    back_and_behind(ctx)
+    ctx.cluster.elect_preferred = lambda _: elect(ctx.cluster, ("t", 0), 1, isr=(1, 2, 3))
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert (fault.took_hold, fault.detail["refused"], fault.detail["led_by"]) == (True, None, 1)
+
+
+def test_who_caught_up_meanwhile_was_not_unready(ctx: Any, entry: Any) -> None:
+    back_and_behind(ctx)
+    ctx.cluster.elect_preferred = lambda _: elect(ctx.cluster, ("t", 0), 2, isr=(1, 2, 3))
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.took_hold is False
+
+
+def test_who_is_in_sync_before_anybody_asks_is_not_asked_for(ctx: Any, entry: Any) -> None:
+    ctx.cluster.elect_preferred = lambda _: pytest.fail("asked")
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.took_hold is None
+
+
 def test_an_election_that_should_have_been_refused_is_told(ctx: Any, entry: Any, logs: Any) -> None:
     """Not judged here: who decided what is in the history."""
     goes_on_alone(ctx, logs)

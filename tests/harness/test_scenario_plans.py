@@ -238,12 +238,14 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
     scenario = SCENARIOS["returning-leader"]
     for plan in plans("returning-leader"):
-        ahead, silent, gone = plan.entries
-        assert [e.fault for e in plan.entries] == ["lagged-kill", "toxic", "kill"]
+        ahead, silent, unready, gone = sorted(plan.entries, key=lambda e: e.at_ms)
+        found = [e.fault for e in (ahead, silent, unready, gone)]
+        assert found == ["lagged-kill", "toxic", "unready-preferred", "kill"]
         assert ahead.params["records"] == under_test.AHEAD
         back_ms = ahead.at_ms + ahead.duration_ms
         assert ahead.duration_ms > scenario.session_timeout_ms  # another was elected
         assert silent.at_ms < back_ms < gone.at_ms < silent.at_ms + silent.duration_ms
+        assert back_ms < unready.at_ms < gone.at_ms  # it is asked for when it is back
         # It dies when it is a second or two old, at least.
         assert ahead.at_ms + 1000 + under_test.PATIENCE_MS > gone.at_ms
     (topic,) = scenario.topics(STAGE)
