@@ -3,7 +3,9 @@
 ``lagged-kill``: a leader's answers no longer reach its followers, and when all of them are behind
 it is killed. One entry, because two ("its link", "its death") that name a leader may mean two
 brokers when the leader changes in between. Late answers would not do: a follower that was answered
-a moment before the death has it all.
+a moment before the death has it all. It may be that its clients lose their connections before it
+dies, and have time to send again what was not answered: it has that already, and its followers do
+not.
 
 ``unanswered-kill``: a leader's answers no longer reach its clients, and when its followers have
 what it took since then it is killed. Clients send that again, to its successor, which has it.
@@ -48,7 +50,14 @@ class _HeldKill(BaseFault):
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 8000, low=1)
         self.longer_ms = params.integer("longer_ms", 0)
+        self.read(params)
         params.done()
+
+    def read(self, params: Params) -> None:
+        """What else there is to say of a kind."""
+
+    def before_death(self, ctx: Context, leader: int) -> None:
+        """What else is done to it when what was waited for has come about."""
 
     default_records: ClassVar[int] = 10
 
@@ -78,6 +87,7 @@ class _HeldKill(BaseFault):
             what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,
         )
+        self.before_death(ctx, leader)
         ctx.sleep(self.longer_ms / 1000)
         self.kill(ctx, leader)
         found = self.come_about(ctx, leader, followers, at_first)
@@ -102,12 +112,21 @@ class _HeldKill(BaseFault):
 
 class LaggedKill(_HeldKill):
     """Its followers are not answered; records: by how many its log is longer than the longest of
-    theirs. Took hold: it was so after its death."""
+    theirs; resend: its clients' connections are broken when it is so, and may be made anew at once
+    (``longer_ms`` is their time to send again). Took hold: it was so after its death."""
 
     name = "lagged-kill"
     needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
     link = Link.INTER_BROKER
     waits_for = "that are not with"
+
+    def read(self, params: Params) -> None:
+        self.resend = params.flag("resend", False)
+
+    def before_death(self, ctx: Context, leader: int) -> None:
+        if self.resend:
+            self.cut(ctx, leader, Link.CLIENT)
+            self.mend(ctx, leader, Link.CLIENT)
 
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
         return self.end(ctx, leader) - max(self.end(ctx, node) for node in followers)

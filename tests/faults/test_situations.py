@@ -107,6 +107,25 @@ def test_who_lags_may_go_on_for_a_while(ctx: Any, entry: Any, logs: Any) -> None
     fault.heal(ctx)
 
 
+def test_clients_of_who_lags_lose_their_connections_and_have_time(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    logs(1, "t-0", 30)
+    slept, real = [], ctx.sleep
+    ctx.sleep = lambda s: (slept.append((s, len(ctx.cluster.calls))), real(s))
+    fault = build(entry("lagged-kill", partition="t-0", resend=True, longer_ms=40))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [
+        ("add_toxic", 1, Link.INTER_BROKER, "e1"),
+        ("disable", 1, Link.CLIENT),
+        ("enable", 1, Link.CLIENT),
+        ("kill", 1),
+        ("remove_toxic", 1, Link.INTER_BROKER, "e1"),
+    ]
+    assert (0.04, 3) in slept  # between its clients' return and its death
+    fault.heal(ctx)
+
+
 def test_a_leader_that_is_not_ahead_of_all_is_not_killed(ctx: Any, entry: Any, logs: Any) -> None:
     logs(1, "t-0", 30)
     logs(2, "t-0", 30)

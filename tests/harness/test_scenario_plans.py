@@ -114,6 +114,8 @@ def test_who_lags_is_who_is_killed() -> None:
         for e in plan.entries:
             if e.fault == "lagged-kill":
                 assert str(e.params["partition"]).startswith("kept-")
+                assert (e.params["resend"], e.params["longer_ms"]) == (True, 1000)
+                assert e.duration_ms > e.params["longer_ms"] + 400  # and it is gone for a while
             else:
                 assert str(e.params["target"]).startswith("leader:")
     assert any(e.fault == "lagged-kill" for e in plans("broker-restart", "smoke")[0].entries)
