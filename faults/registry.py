@@ -26,6 +26,7 @@ from faults.forgotten_expansion import ForgottenExpansion
 from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
+from faults.joint_death import JointDeath
 from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill
 from faults.last_in_sync import LastInSync
 from faults.last_standing import LastStanding
@@ -70,6 +71,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         IsrLag,
         LastInSync,
         DoubleFailover,
+        JointDeath,
         TornTail,
         WipeDisk,
         OutdatedExpansion,

@@ -68,6 +68,8 @@ def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
 
 COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
 MOVE_MS = 600
+BACK_MS = 1900
+"""By then the second coordinator has kept positions for more than a second."""
 MOVED_MS = 3000
 """When no leader is moved any more."""
 UNANSWERED = 8
@@ -155,20 +157,23 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 
 
 def _moves() -> list[Entry]:
-    """Nobody dies: the group's coordinator changes, and then another partition of groups goes
-    around all brokers, the coordinator among them, who must know its own groups all the while."""
+    """Nobody dies: the group's coordinator changes, then another partition of groups goes around
+    all brokers, the coordinator among them, who must know its own groups all the while; and then
+    the first coordinator is it again, who lives on, and knows nothing of what was kept meanwhile.
+    """
     other = f"{OFFSETS_TOPIC}-{(offsets_partition(GROUP) + 1) % OFFSETS_PARTITIONS}"
     return [
         Entry(
-            id=f"move-{partition}",
+            id=f"{name}-{partition}",
             fault="move-leadership",
             at_ms=at_ms,
             duration_ms=0,
             params={"partitions": partition, "order": "rotate", **more},
         )
-        for partition, at_ms, more in (
-            (COORDINATED, 0, {}),
-            (other, MOVE_MS, {"times": 3, "interval_ms": MOVE_MS - 200}),
+        for name, partition, at_ms, more in (
+            ("move", COORDINATED, 0, {}),
+            ("move", other, MOVE_MS, {"times": 3, "interval_ms": MOVE_MS - 200}),
+            ("back", COORDINATED, BACK_MS, {"times": 2, "interval_ms": MOVE_MS - 200}),
         )
     ]
 

@@ -189,6 +189,11 @@ def deletable_end(high_watermark: int, _log_end_offset: int) -> int:
     return high_watermark
 
 
+def looks_for_the_dead() -> bool:
+    """Who takes office takes those who are gone out of all in-sync sets: nobody else tells it."""
+    return True
+
+
 def awaits_duplicates() -> bool:
     """A batch that is in the log already is acknowledged when it is replicated, as any other."""
     return True
@@ -273,6 +278,7 @@ class Rules:
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
 
 
 RULES = Rules()

@@ -141,11 +141,20 @@ CONTROL: Final = (
     Mutant(
         name="elect-any-preferred",
         says="a preferred election does not ask whether the preferred replica is in sync",
-        stands_for="KIP-460: a preferred leader that is not in sync is not elected",
+        stands_for="KIP-183: a preferred leader that is not in sync is not available",
         scenario="returning-leader",
         found_by="epochs",
         rule="unclean-election",
         breaks={"elect_preferred": _first_if_live},
+    ),
+    Mutant(
+        name="forget-the-dead-at-failover",
+        says="who takes office does not look whether those who are in sync live",
+        stands_for="KAFKA-3083: a partition that a succession of controllers leaves as it was",
+        scenario="controller-death",
+        found_by="departures",
+        rule="dead-in-sync",
+        breaks={"looks_for_the_dead": no},
     ),
     Mutant(
         name="stop-without-handing-over",

@@ -376,6 +376,63 @@ def test_who_died_did_not_only_lag(ctx: Any, entry: Any) -> None:
         build(entry("isr-lag", partition="t-0", hold_ms=1)).inject(ctx)
 
 
+# ---- the controller, and another -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("controller", "first", "successor"), [(3, 1, 2), (1, 2, 3)])
+def test_the_controller_dies_before_it_can_hear_of_a_death(
+    ctx: Any, entry: Any, controller: int, first: int, successor: int
+) -> None:
+    """The leader of t-0 is 1; where that is the controller, the next in line dies first."""
+    cluster = ctx.cluster
+    cluster.the_controller = controller
+    real = cluster.kill
+
+    def kill(node: int) -> None:
+        real(node)
+        if node == controller:
+            cluster.the_controller = successor
+            cluster.the_controller_epoch += 1
+
+    cluster.kill = kill
+    fault = build(entry("joint-death", partition="t-0", gap_ms=1))
+    fault.inject(ctx)
+    assert cluster.calls == [("kill", first), ("kill", controller)]
+    assert fault.nodes == [first, controller]
+    assert fault.took_hold is True
+    assert fault.detail["successor"] == successor
+    fault.heal(ctx)
+    fault.heal(ctx)
+    assert set(cluster.calls[2:]) == {("start", first), ("start", controller)}
+
+
+def test_a_death_that_the_controller_heard_of_is_none(ctx: Any, entry: Any) -> None:
+    cluster = ctx.cluster
+    cluster.the_controller = 3
+    real = cluster.kill
+
+    def kill(node: int) -> None:
+        real(node)
+        if node == 1:
+            elect(cluster, ("t", 0), 2, isr=(2, 3))
+        else:
+            cluster.the_controller = 2
+            cluster.the_controller_epoch += 1
+
+    cluster.kill = kill
+    fault = build(entry("joint-death", partition="t-0", gap_ms=1))
+    fault.inject(ctx)
+    assert fault.took_hold is False
+    fault.heal(ctx)
+
+
+def test_nobody_dies_where_there_is_no_controller(ctx: Any, entry: Any) -> None:
+    ctx.cluster.the_controller = None
+    with pytest.raises(FaultFailed, match="no controller"):
+        build(entry("joint-death", partition="t-0")).inject(ctx)
+    assert not ctx.cluster.calls
+
+
 # ---- the last one in sync ------------------------------------------------------------------------
 
 

@@ -128,6 +128,20 @@ def test_the_first_to_go_is_stopped_while_nothing_else_is_wrong() -> None:
         assert first.at_ms + 1500 < second.at_ms
 
 
+def test_the_controller_dies_before_it_can_hear_of_a_death() -> None:
+    scenario = SCENARIOS["controller-death"]
+    (topic,) = scenario.topics(STAGE)
+    assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)  # one leads, and lives
+    assert topic.assignment[0][0] == STAGE.victim != STAGE.controller
+    assert all(len(r) == 3 for r in topic.assignment.values())
+    for plan in plans("controller-death"):
+        assert {e.fault for e in plan.entries} == {"joint-death"}
+        for e in plan.entries:
+            assert int(e.params.get("gap_ms", 300)) < scenario.session_timeout_ms / 2
+            # Both sessions end, and a successor is held to what it owes for five seconds.
+            assert e.duration_ms > 2 * scenario.session_timeout_ms + 5000
+
+
 def test_each_laggard_has_its_turn_and_is_in_sync_meanwhile() -> None:
     from harness.scenarios import lagging_follower as under_test
 
@@ -277,11 +291,16 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        moves, deaths = plan.entries[:2], plan.entries[2:]
-        assert [e.fault for e in moves] == ["move-leadership"] * 2
+        moves, deaths = plan.entries[:3], plan.entries[3:]
+        assert [e.fault for e in moves] == ["move-leadership"] * 3
         moved = [str(e.params["partitions"]) for e in moves]
         assert moved[0] == f"__consumer_offsets-{where}" != moved[1]
         assert moves[1].params["times"] == len(STAGE.nodes)  # it goes all the way around
+        # The coordinator's partition as well, in two steps: back to who had it first.
+        assert moved[2] == moved[0]
+        assert {e.params["order"] for e in moves} == {"rotate"}
+        assert 1 + moves[2].params["times"] == len(STAGE.nodes)
+        assert moves[2].at_ms > moves[0].at_ms + 1500
         coordinators = deaths[::2]
         assert {e.fault for e in coordinators} == {"lagged-kill", "stop"}
         for e in coordinators:

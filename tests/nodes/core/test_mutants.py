@@ -72,6 +72,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("ignore-heartbeats", "heartbeats_count"),
         ("keep-what-is-erased", "erases_on_load"),
         ("acknowledge-duplicates-at-once", "awaits_duplicates"),
+        ("forget-the-dead-at-failover", "looks_for_the_dead"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
