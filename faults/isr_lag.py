@@ -2,9 +2,12 @@
 
 Nobody dies: the leader drops a follower that has not caught up for ``replica.lag.time.max.ms``
 (KIP-16), commits the smaller set through the controller (KIP-497), and takes the follower in again
-once it has caught up. Three ways: ``pause`` stops one follower (SIGSTOP, within its session), the
+once it has caught up. Four ways: ``pause`` stops one follower (SIGSTOP, within its session), the
 others stay; ``latency`` makes the leader's answers later than that limit, and ``cut`` takes its
-inter-broker link away: then it has all of its followers dropped.
+inter-broker link away: then it has all of its followers dropped. With ``trickle`` followers are
+answered well within that limit, again and again, and each time with less than was written
+meanwhile (what an answer holds is bounded by replica.fetch.max.bytes, which the scenario sets):
+they go on fetching, and never have what their leader has.
 
 inject does it all: it returns when the committed set was seen smaller, with every dropped follower
 still registered (else it would be a death), and full again. heal only undoes what was interrupted.
@@ -21,6 +24,8 @@ from faults.protocol import Capability, Context, Entry, FaultFailed, Link, Parti
 from faults.targets import partition_state
 
 WAYS: Final = ("pause", "latency", "cut")
+"""Those that need nothing of the brokers' configuration."""
+TRICKLE: Final = "trickle"
 _LOOK_S: Final = 0.05
 
 
@@ -35,7 +40,7 @@ class IsrLag(BaseFault):
         super().__init__(entry)
         params = Params(entry)
         self.topic, self.partition = read_partition(params)
-        self.how = params.choice("how", WAYS, WAYS[0])
+        self.how = params.choice("how", (*WAYS, TRICKLE), WAYS[0])
         self.lag_ms = params.integer("lag_ms", 30_000, low=1)
         self.hold_ms = params.integer("hold_ms", 500)
         self.timeout_ms = params.integer("timeout_ms", 20_000, low=1)
@@ -100,6 +105,8 @@ class IsrLag(BaseFault):
             self.pause(ctx, slow)
         elif self.how == "latency":
             self.delay_answers(ctx, leader, Link.INTER_BROKER, 2 * self.lag_ms)
+        elif self.how == TRICKLE:
+            self.delay_answers(ctx, leader, Link.INTER_BROKER, self.lag_ms // 4)
         else:
             self.cut(ctx, leader, Link.INTER_BROKER)
 

@@ -3,10 +3,13 @@
 ``lagged-kill``: a leader's answers no longer reach its followers, and when all of them are behind
 it is killed. One entry, because two ("its link", "its death") that name a leader may mean two
 brokers when the leader changes in between. Late answers would not do: a follower that was answered
-a moment before the death has it all.
+a moment before the death has it all. It may be that its clients lose their connections before it
+dies, and have time to send again what was not answered: it has that already, and its followers do
+not.
 
 ``unanswered-kill``: a leader's answers no longer reach its clients, and when its followers have
-what it took since then it is killed. Clients send that again, to its successor, which has it.
+what it took since then it is killed. Clients send that again, to its successor, which has it; and
+where there are no replicas but the leader's, to itself, when it is back and has read its log.
 
 ``lagging-follower``: one in-sync follower is behind another when their leader dies. Proxies stand
 before listeners and delay either both followers of a leader or none; so the laggard is stopped
@@ -48,7 +51,14 @@ class _HeldKill(BaseFault):
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 8000, low=1)
         self.longer_ms = params.integer("longer_ms", 0)
+        self.read(params)
         params.done()
+
+    def read(self, params: Params) -> None:
+        """What else there is to say of a kind."""
+
+    def before_death(self, ctx: Context, leader: int) -> None:
+        """What else is done to it when what was waited for has come about."""
 
     default_records: ClassVar[int] = 10
 
@@ -60,7 +70,7 @@ class _HeldKill(BaseFault):
     def apply(self, ctx: Context) -> None:
         wait_for(
             ctx,
-            lambda: bool(self._followers(ctx, self._state(ctx))),
+            lambda: self.is_ready(ctx, self._state(ctx)),
             timeout_ms=self.in_sync_ms,
             what=f"the leader of {self.topic}-{self.partition} has a live follower in sync",
             poll_s=_LOOK_S,
@@ -78,6 +88,7 @@ class _HeldKill(BaseFault):
             what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,
         )
+        self.before_death(ctx, leader)
         ctx.sleep(self.longer_ms / 1000)
         self.kill(ctx, leader)
         found = self.come_about(ctx, leader, followers, at_first)
@@ -86,6 +97,9 @@ class _HeldKill(BaseFault):
         self.let_answers(ctx, leader, self.link)  # who dials it when it is back is answered at once
 
     waits_for: ClassVar[str]
+
+    def is_ready(self, ctx: Context, state: PartitionState) -> bool:
+        return bool(self._followers(ctx, state))
 
     def end(self, ctx: Context, node: int) -> int:
         return log_end(ctx, node, self.topic, self.partition)
@@ -102,12 +116,21 @@ class _HeldKill(BaseFault):
 
 class LaggedKill(_HeldKill):
     """Its followers are not answered; records: by how many its log is longer than the longest of
-    theirs. Took hold: it was so after its death."""
+    theirs; resend: its clients' connections are broken when it is so, and may be made anew at once
+    (``longer_ms`` is their time to send again). Took hold: it was so after its death."""
 
     name = "lagged-kill"
     needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
     link = Link.INTER_BROKER
     waits_for = "that are not with"
+
+    def read(self, params: Params) -> None:
+        self.resend = params.flag("resend", False)
+
+    def before_death(self, ctx: Context, leader: int) -> None:
+        if self.resend:
+            self.cut(ctx, leader, Link.CLIENT)
+            self.mend(ctx, leader, Link.CLIENT)
 
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
         return self.end(ctx, leader) - max(self.end(ctx, node) for node in followers)
@@ -115,7 +138,8 @@ class LaggedKill(_HeldKill):
 
 class UnansweredKill(_HeldKill):
     """Its clients are not answered; records: how many of those that it took since then each in-sync
-    follower has. Took hold: it died with such records."""
+    follower has, or, of a partition with one replica, it has itself. Took hold: it died with such
+    records."""
 
     name = "unanswered-kill"
     needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
@@ -123,8 +147,12 @@ class UnansweredKill(_HeldKill):
     waits_for = "that were not answered and are with"
     default_records = 1
 
+    def is_ready(self, ctx: Context, state: PartitionState) -> bool:
+        alone = len(state.replicas) == 1 and state.leader in ctx.view.live_brokers()
+        return alone or super().is_ready(ctx, state)
+
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
-        return min(self.end(ctx, node) for node in followers) - at_first
+        return min(self.end(ctx, node) for node in followers or [leader]) - at_first
 
 
 class LaggingFollower(BaseFault):

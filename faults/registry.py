@@ -26,6 +26,7 @@ from faults.forgotten_expansion import ForgottenExpansion
 from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
+from faults.joint_death import JointDeath
 from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill
 from faults.last_in_sync import LastInSync
 from faults.last_standing import LastStanding
@@ -45,6 +46,7 @@ from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
+from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
 from faults.wiped_disk import WipeDisk
 from faults.zombie_controller import ZombieController
@@ -69,6 +71,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         IsrLag,
         LastInSync,
         DoubleFailover,
+        JointDeath,
         TornTail,
         WipeDisk,
         OutdatedExpansion,
@@ -82,6 +85,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         PlaneUpgrade,
         BrokerConfig,
         MoveLeadership,
+        UnreadyPreferred,
         IdleElections,
         Reassign,
         ReassignSucceeded,

@@ -2,8 +2,9 @@
 sync, for `checkers.promises.departures`.
 
 The harness keeps a follower from fetching (fault ``isr-lag``: it is stopped, or its leader's link
-is cut), and says from when on and under which limit. Its leader is to drop it (KIP-16) within one
-and a half times that, which is how often leaders look; `SLACK_NS` more, and it is a violation.
+is cut), or from ever having what its leader has though it fetches again and again (``trickle``),
+and says from when on and under which limit. Its leader is to drop it (KIP-16) within one and a half
+times that, which is how often leaders look; `SLACK_NS` more, and it is a violation.
 
 Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
 leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
@@ -33,7 +34,7 @@ HELD: Final = "followers kept from fetching for long"
 SLACK_NS: Final = 3_000_000_000
 """For a busy machine: the look, the proposal, and its commit take milliseconds."""
 _FAULT: Final = "isr-lag"
-_WAYS: Final = ("pause", "cut")
+_WAYS: Final = ("pause", "cut", "trickle")
 Row = Mapping[str, Any]
 
 

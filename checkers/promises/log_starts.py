@@ -8,6 +8,8 @@ Violations:
 - ``deleted-too-little``: a deletion was answered with a lower low watermark than it had asked for;
 - ``deleted-uncommitted``: a deletion was done beyond what was committed: beyond the end of the
   final log, or beyond an end that the same broker told later;
+- ``begins-beyond-end``: a broker told an end that is below a beginning that it had told before: it
+  deleted what is not committed, whatever it answered;
 - ``start-went-back``: an earlier beginning was told than a low watermark answered before;
 - ``start-left-behind``: in the end the log of a replica that is in sync begins before a low
   watermark that was answered before the last fault was healed;
@@ -18,7 +20,9 @@ What begins too late is another promise's (`checkers.promises.truncation_loss`: 
 `checkers.promises.offsets`: begins-otherwise).
 
 Lawful, and looks similar: a leader moves its own start at once, and tells so, before its followers
-have heard of it: only an answer counts. Starts are written to disk once a minute
+have heard of it: only an answer counts; but it moves it within what is committed, and what is
+committed grows in a log however often it changes hands (UnifiedLog.updateLogStartOffset moves a
+high watermark with the start). Starts are written to disk once a minute
 (``log.flush.start.offset.checkpoint.interval.ms``), and a replica that is not registered need not
 have deleted anything when the answer comes: whoever was away hears of the start with the first
 records that it is given. One that leads without having been given any since it came back is not
@@ -83,19 +87,24 @@ def check(history: History) -> Outcome:
     )
     told = history.frame("listed_offset").where("type = 'ok' and topic is not null and offset >= 0")
     told = told.join(F.broadcast(sums.select(*TP)), TP)
-    told = history.keep("told of logs that are shortened", lambda: told)
-    begun = told.where(f"asked_ms = {_EARLIEST}")
+    every = history.keep("told of logs that are shortened", lambda: told)
+    begun = every.where(f"asked_ms = {_EARLIEST}")
     for row in begun.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], TOLD, row["count"])
     table = [
         {**dict(zip(TP, key, strict=True)), "_until": until_t} for key, until_t in until.items()
     ]
-    judged = begun.join(F.broadcast(history.table(table, _UNTIL)), TP).where("t < _until")
+    told = every.join(F.broadcast(history.table(table, _UNTIL)), TP).where("t < _until")
+    judged = told.where(f"asked_ms = {_EARLIEST}")
     little = done.where("low_watermark < offset").withColumn("_known", F.col("offset"))
     broken = _broken("deleted-too-little", little)
-    broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, told, done)))
+    broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
     back = _after(judged, done, TP).where("offset < _known")
     broken = broken.unionByName(_broken("start-went-back", back))
+    begins = judged.select(*TP, "node", "t", F.col("offset").alias("low_watermark"))
+    ends = told.where(f"asked_ms = {_LATEST}")
+    below = _after(ends, begins, [*TP, "node"]).where("offset < _known")
+    broken = broken.unionByName(_broken("begins-beyond-end", below))
     add(outcome, tally(broken, None, _sort), _told_finding)
     for finding in _left_behind(history, outcome, done, until):
         outcome.add(finding)
@@ -147,6 +156,8 @@ def _told_finding(rule: str, row: Row) -> Finding:
         "{known}, and its low watermark is below that",
         "deleted-uncommitted": "broker {node} deleted {place} up to offset {offset}; no more than "
         "{known} was committed",
+        "begins-beyond-end": "broker {node} told offset {offset} as the end of {place}, although "
+        "it had told {known} as its beginning before",
         "start-went-back": "broker {node} told offset {offset} as the beginning of {place}, "
         "although a low watermark of {known} had been answered before",
     }[rule].format(place=place, **{k: row[k] for k in ("node", "offset", "known")})
@@ -276,6 +287,7 @@ PROMISE: Final = Promise(
     rules={
         "deleted-too-little": "A deletion that succeeded has deleted all that it was asked for.",
         "deleted-uncommitted": "Nothing is deleted that is not committed.",
+        "begins-beyond-end": "A log begins within what is committed.",
         "start-went-back": "Below an answered low watermark no leader can be read any more.",
         "start-left-behind": "Every replica's log begins where the deletion's answer said.",
         "never-deleted": "A deletion is done once all replicas can do it.",

@@ -6,6 +6,7 @@ from typing import Final
 from harness.scenarios.acks1_truncation import ACKS1_TRUNCATION
 from harness.scenarios.base import Scenario
 from harness.scenarios.broker_restart import BROKER_RESTART
+from harness.scenarios.controller_death import CONTROLLER_DEATH
 from harness.scenarios.controller_pause import CONTROLLER_PAUSE
 from harness.scenarios.disk_lost import DISK_LOST
 from harness.scenarios.double_failover import DOUBLE_FAILOVER
@@ -49,6 +50,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         ISR_BY_LAG,
         LAST_IN_SYNC,
         DOUBLE_FAILOVER,
+        CONTROLLER_DEATH,
         GROUP_REBALANCE,
         ROLLING_UPGRADE,
         DISK_LOST,

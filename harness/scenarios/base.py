@@ -229,7 +229,9 @@ _GATHERED_MS: Final = 500.0
 """At 50 records a second over six partitions: four a batch."""
 
 
-def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> list[Role]:
+def idempotent_load(
+    topic: str, partitions: int, *, per_s: float = 100.0, first_value: int = 1_000_000_000
+) -> list[Role]:
     """Producers that retry whatever happens, and are promised each record once, in order. Two, at
     half the rate each: of one alone nobody sees whether its producer id is its own. The second
     gathers what it sends: batches of several records, whose times are apart."""
@@ -241,7 +243,7 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> lis
                 "topics": {topic: partitions},
                 "acks": -1,
                 "rate_per_s": per_s / 2,
-                "first_value": (number + 1) * 1_000_000_000,
+                "first_value": first_value + number * 1_000_000_000,
                 "idempotent": True,
                 "linger_ms": linger_ms,
             },
@@ -250,9 +252,9 @@ def idempotent_load(topic: str, partitions: int, *, per_s: float = 100.0) -> lis
     ]
 
 
-def joint_producer(topic: str, partitions: int) -> Role:
+def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_000) -> Role:
     """acks=all to all partitions that a broker leads in one request, as Kafka's own client does."""
-    params = {"topics": {topic: partitions}, "acks": -1, "first_value": 5_000_000_000}
+    params = {"topics": {topic: partitions}, "acks": -1, "first_value": first_value}
     return Role(role="joint-producer", process="joint-producer", params=params)
 
 

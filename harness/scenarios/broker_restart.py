@@ -34,7 +34,10 @@ TOPIC = "kept"
 PARTITIONS = 6
 SHORTENED = "shortened"
 STEP_MS = 2500
+FIRST_MS = 300
 LAG_MS = 400
+RESEND_MS = 1000
+"""What clients take to come back and send again, where a leader is left time for that."""
 SESSION_TIMEOUT_MS = 2000
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
@@ -86,27 +89,33 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     rng.shuffle(ways)
     if chaos_ms >= len(ways) * STEP_MS:  # each has its turn
         ways.sort(key=lambda way: way != "stop")
+        chaos_ms = max(chaos_ms, FIRST_MS + len(ways) * STEP_MS + RESEND_MS)
     entries: list[Entry] = []
-    at_ms = 300
-    while at_ms + STEP_MS <= chaos_ms:
+    at_ms = FIRST_MS
+    while True:
         way = ways[len(entries) % len(ways)]
+        lagged = way == "lagged-kill"
+        lag_ms = LAG_MS + RESEND_MS if lagged else LAG_MS
+        step_ms = STEP_MS - LAG_MS + lag_ms
+        if at_ms + step_ms > chaos_ms:
+            return Plan.of(rng.getrandbits(31), entries)
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch.
         down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
-        lagged = way == "lagged-kill"
         entries.append(
             Entry(
                 id=f"{way}-{len(entries)}",
                 fault=way,
                 at_ms=at_ms if lagged else at_ms + LAG_MS,
-                duration_ms=down_ms + (LAG_MS if lagged else 0),
+                duration_ms=down_ms + (lag_ms if lagged else 0),
                 # Its followers get nothing more until it dies: what it has beyond them is what
                 # truncation is for, and what an acknowledgement before replication would lose.
-                params={"partition": partition} if lagged else {"target": f"leader:{partition}"},
+                params={"partition": partition, "resend": True, "longer_ms": RESEND_MS}
+                if lagged
+                else {"target": f"leader:{partition}"},
             )
         )
-        at_ms += STEP_MS
-    return Plan.of(rng.getrandbits(31), entries)
+        at_ms += step_ms
 
 
 BROKER_RESTART = Scenario(

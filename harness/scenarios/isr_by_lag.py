@@ -5,14 +5,19 @@ answers to all of them are later than that limit, or do not leave at all. With o
 three gone acks=all goes on; with both gone min.insync.replicas=2 is not met, and what the leader
 takes no more it must refuse (NOT_ENOUGH_REPLICAS), not acknowledge. Each shrinking and growing is
 an AlterPartition to the controller, a commit in ZooKeeper and an UpdateMetadata to all.
+
+Of the partitions of a second topic each has one follower, and not the same one: when one is stopped
+a request for all of them waits for some and not for others, and later is refused for those alone.
+The follower of a third goes on fetching, and is given less each time than was written meanwhile.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
-from faults.isr_lag import WAYS
+from faults.isr_lag import TRICKLE, WAYS
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
@@ -32,6 +37,14 @@ from harness.sut.protocol import Planes
 
 TOPIC = "shrunken"
 PARTITIONS = 3
+PAIRED = "paired"
+TRICKLED = "trickled"
+FETCHED_BYTES = 1000
+"""Of a partition a fetch brings so much, a few records."""
+TRICKLED_PER_S = 100.0
+"""Many more than that: a follower asks less than three times a second then."""
+TRICKLE_MS = 4500
+"""To be dropped, to stay out for a moment, and to have caught up again."""
 LAG_MAX_MS = 1500
 SESSION_TIMEOUT_MS = 18_000
 """Far longer than any stop here lasts: who is dropped is dropped for its lag."""
@@ -50,8 +63,17 @@ MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    assignment = led_by(stage.victim, stage.others, PARTITIONS)
-    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS, made_with=MADE_WITH)]
+    """Who is stopped is no controller, and so the first of ``others``."""
+    leader, stopped, controller = stage.victim, stage.others[0], stage.others[-1]
+    assignment = led_by(leader, stage.others, PARTITIONS)
+    pairs = {0: [leader, controller], 1: [leader, stopped], 2: [leader, controller]}
+    return [
+        Topic(name=TOPIC, assignment=assignment, configs=CONFIGS, made_with=MADE_WITH),
+        Topic(name=PAIRED, assignment=pairs, configs=CONFIGS),
+        # Led by somebody else: whose answers are late leads nothing else. Alone it goes on, so that
+        # who lags cannot reach what is committed, and is not taken in again before it has it all.
+        Topic(name=TRICKLED, assignment={0: [stopped, leader]}, configs=MADE_WITH),
+    ]
 
 
 def _workloads(stage: Stage) -> Sequence[Role]:
@@ -71,6 +93,19 @@ def _workloads(stage: Stage) -> Sequence[Role]:
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
         Role(role="direct-producer", process="impatient-producer", params=impatient),
         joint_producer(TOPIC, PARTITIONS),
+        replace(joint_producer(PAIRED, 3, first_value=6_000_000_000), process="producer-paired"),
+        Role(
+            role="direct-producer",
+            process="producer-trickled",
+            params={
+                "topic": TRICKLED,
+                "partition": 0,
+                "target": stage.others[0],
+                "acks": 1,
+                "rate_per_s": TRICKLED_PER_S,
+                "first_value": 7_000_000_000,
+            },
+        ),
     ]
 
 
@@ -105,8 +140,26 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 },
             )
         )
+        if how != "pause" and not any(entry.id == TRICKLE for entry in entries):
+            entries.append(_trickle(at_ms))
         at_ms += STEP_MS + longer_ms
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _trickle(at_ms: int) -> Entry:
+    """Beside another way, which is another leader's: who is stopped would lead this partition."""
+    return Entry(
+        id=TRICKLE,
+        fault="isr-lag",
+        at_ms=at_ms + 200,
+        duration_ms=TRICKLE_MS,
+        params={
+            "partition": f"{TRICKLED}-0",
+            "how": TRICKLE,
+            "lag_ms": LAG_MAX_MS,
+            "hold_ms": 500,
+        },
+    )
 
 
 def _slowly_agreed(at_ms: int) -> Entry:
@@ -141,7 +194,10 @@ ISR_BY_LAG = Scenario(
     plan=_plan,
     checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
     leader_changes=False,
-    overrides={"replica.lag.time.max.ms": str(LAG_MAX_MS)},
+    overrides={
+        "replica.lag.time.max.ms": str(LAG_MAX_MS),
+        "replica.fetch.max.bytes": str(FETCHED_BYTES),
+    },
     session_timeout_ms=SESSION_TIMEOUT_MS,
     profiles=BEYOND_SMOKE,
 )

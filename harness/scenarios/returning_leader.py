@@ -6,6 +6,9 @@ log is the longer one, and parts from its leader's; its leader hears from it, an
 (`returning_follower`), and then that one dies, too. Who fetches from an end that it wrote itself
 proves nothing about what it holds (KAFKA-13141): were that taken for a position it would be in sync
 at once, lead next, and all that was acknowledged meanwhile would be cut from the others' logs.
+
+It is the preferred leader. An administrator who asks for that one as soon as it lives is refused:
+it is not in sync.
 """
 
 from __future__ import annotations
@@ -79,6 +82,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             )
         )
         back_ms = at_ms + AWAY_MS
+        entries.append(
+            Entry(
+                id=f"unready-{turn}",
+                fault="unready-preferred",
+                at_ms=back_ms + 1,
+                duration_ms=0,
+                params={"partition": f"{TOPIC}-0"},
+            )
+        )
         entries += silent_death(turn, back_ms, f"leader:{TOPIC}-0")
     return Plan.of(rng.getrandbits(31), entries)
 
@@ -90,7 +102,9 @@ RETURNING_LEADER = Scenario(
         "it has cut them and caught up: nothing that its successor acknowledged is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
-    needs=frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES}),
+    needs=frozenset(
+        {Capability.KILL, Capability.LINKS, Capability.LOG_FILES, Capability.ELECT_LEADERS}
+    ),
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

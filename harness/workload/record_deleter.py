@@ -5,7 +5,9 @@ Each broker is asked by itself, in turn: where its logs end and begin (ListOffse
 rows), and to delete all but the newest ``kept`` records before the end that any broker has told
 (`records_deleted` rows). Who leads a partition does it, and answers when every live replica has
 done it too; who does not lead it says so, and that is a failed operation like any other. Now and
-then a broker is told to delete far beyond the end, what nobody has written: it must refuse.
+then a broker is told to delete far beyond the end, what nobody has written: it must refuse. And
+when it told the same end twice, as one does whose followers get nothing, a record more than that:
+what it has there is not committed.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ DELETE_VERSION: Final = 1
 BEYOND: Final = 1_000_000
 """So far beyond the end nobody writes."""
 _QUESTIONS: Final = (
-    *("latest", "earliest", "delete", "earliest", "earliest"),
-    *("latest", "earliest", "earliest", "beyond", "earliest"),
+    *("latest", "earliest", "delete", "earliest", "next"),
+    *("latest", "earliest", "next", "beyond", "earliest"),
 )
 """Who leads anew is to tell where its log begins before it is told to let it begin later."""
+_AT_ONCE_MS: Final = 1
+"""Nobody waits for what is to be refused: its end is to be asked for while it is what it was."""
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR: the log may
 begin later all the same."""
@@ -71,33 +75,41 @@ class RecordDeleter(AskEach):
         self._places = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._ends: dict[Place, int] = {}
         """The greatest that anybody told."""
+        self._told: dict[int, dict[Place, int]] = {}
+        """By broker: what it told last."""
+        self._stuck: dict[int, set[Place]] = {}
+        """By broker: of which partitions it told the same end again."""
         self._ops = 0
         self._turn: dict[int, int] = {}
 
     def ask(self, channel: Channel) -> None:
         turn = self._turn[channel.node] = self._turn.get(channel.node, -1) + 1
         question = _QUESTIONS[turn % len(_QUESTIONS)]
-        kind, fields = self._fields(question)
+        kind, fields = self._fields(question, channel.node)
         if not fields:
             return
         asked = Asked(self._ops, time.monotonic_ns(), kind, fields)
         self._ops += 1
         self.recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
-        self._links.send(channel, self._frame(asked), asked)
+        wait_ms = _AT_ONCE_MS if question == "next" else self._params.wait_ms
+        self._links.send(channel, self._frame(asked, wait_ms), asked)
 
-    def _fields(self, question: str) -> tuple[str, dict[Place, dict[str, int]]]:
+    def _fields(self, question: str, node: int) -> tuple[str, dict[Place, dict[str, int]]]:
         """The kind of row, and what to ask of each partition."""
         if question in ("latest", "earliest"):
             asked = {"believed_epoch": -1, "asked_ms": LATEST if question == "latest" else EARLIEST}
             return "listed_offset", {place: dict(asked) for place in self._places}
-        if question == "beyond":
+        if question == "next":
+            told = self._told.get(node, {})
+            ends = {place: told[place] + 1 for place in self._stuck.get(node, ())}
+        elif question == "beyond":
             ends = {place: end + BEYOND for place, end in self._ends.items()}
         else:
             kept = self._params.kept
             ends = {place: end - kept for place, end in self._ends.items() if end > kept}
         return "records_deleted", {place: {"offset": end} for place, end in ends.items()}
 
-    def _frame(self, asked: Asked) -> bytes:
+    def _frame(self, asked: Asked, wait_ms: int) -> bytes:
         topics: dict[str, list[dict[str, int]]] = {}
         deletes = asked.kind == "records_deleted"
         for (topic, partition), fields in asked.fields.items():
@@ -110,7 +122,7 @@ class RecordDeleter(AskEach):
         rows = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
         if deletes:
             request = request_class(ApiKey.DELETE_RECORDS, DELETE_VERSION)
-            entity = build(request, topics=rows, timeout=self._params.wait_ms)
+            entity = build(request, topics=rows, timeout=wait_ms)
         else:
             request = request_class(ApiKey.LIST_OFFSETS, LIST_VERSION)
             entity = build(request, replica_id=-1, isolation_level=0, topics=rows)
@@ -143,18 +155,30 @@ class RecordDeleter(AskEach):
                 found = {"low_watermark": int(one.low_watermark)}
             else:
                 outcome = "fail" if error else "ok"
-                found = self._listed(place, fields, one, error)
+                found = self._listed(channel.node, place, fields, one, error)
             self._row(channel, asked, place, outcome, t, error=error, **fields, **found)
 
-    def _listed(self, place: Place, fields: dict[str, int], one: Any, error: int) -> dict[str, int]:
+    def _listed(
+        self, node: int, place: Place, fields: dict[str, int], one: Any, error: int
+    ) -> dict[str, int]:
         offset = int(one.offset)
-        if not error and fields["asked_ms"] == LATEST:
-            self._ends[place] = max(offset, self._ends.get(place, -1))
+        if fields["asked_ms"] == LATEST:
+            self._note_end(node, place, -1 if error else offset)
         return {
             "offset": offset,
             "found_ms": int(one.timestamp),
             "leader_epoch": int(one.leader_epoch),
         }
+
+    def _note_end(self, node: int, place: Place, end: int) -> None:
+        """``end`` -1: it told none."""
+        told, stuck = self._told.setdefault(node, {}), self._stuck.setdefault(node, set())
+        if 0 <= end == told.get(place):
+            stuck.add(place)
+        else:
+            stuck.discard(place)
+        told[place] = end
+        self._ends[place] = max(end, self._ends.get(place, -1))
 
     def _row(
         self, channel: Channel, asked: Asked, place: Place, outcome: str, t: int, **fields: Any

@@ -29,7 +29,6 @@ from nodes.coordination.zk import KafkaZkClient
 from nodes.core.election import (
     elect_for_controlled_shutdown,
     elect_for_reassignment,
-    elect_preferred,
 )
 from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.partition_state_machine import PartitionState, is_valid_transition
@@ -265,7 +264,7 @@ class PartitionStateMachine:
                 elected = elect_for_reassignment(state, recipients, live)
             case Occasion.PREFERRED_REPLICA:
                 recipients = replicas
-                elected = elect_preferred(state, replicas, live)
+                elected = self._rules.elect_preferred(state, replicas, live)
             case Occasion.CONTROLLED_SHUTDOWN:
                 recipients = tuple(
                     r

@@ -59,7 +59,8 @@ class ReplicaStateMachine:
                 context.replica_states[replica] = ReplicaState.DELETION_INELIGIBLE
                 offline.append(replica)
         self.handle_state_changes(online, ReplicaState.ONLINE)
-        self.handle_state_changes(offline, ReplicaState.OFFLINE)
+        if self._rules.looks_for_the_dead():
+            self.handle_state_changes(offline, ReplicaState.OFFLINE)
 
     def shutdown(self) -> None:
         self._batch.clear()

@@ -184,6 +184,21 @@ def low_watermark(own: int, followers: Iterable[int]) -> int:
     return min([own, *followers])
 
 
+def deletable_end(high_watermark: int, _log_end_offset: int) -> int:
+    """So far records may be deleted: what is not committed may yet be cut by a new leader."""
+    return high_watermark
+
+
+def looks_for_the_dead() -> bool:
+    """Who takes office takes those who are gone out of all in-sync sets: nobody else tells it."""
+    return True
+
+
+def awaits_duplicates() -> bool:
+    """A batch that is in the log already is acknowledged when it is replicated, as any other."""
+    return True
+
+
 def commits_below_min_isr() -> bool:
     """While too few are in sync the high watermark stays where it is (KIP-966)."""
     return False
@@ -227,6 +242,7 @@ class Rules:
     controllers_listener: Callable[[str, str | None], str] = controllers_listener
     replication_listener: Callable[[str, str | None], str] = replication_listener
     elect_for_offline: Callable[..., LeaderAndIsr | None] = election.elect_for_offline
+    elect_preferred: Callable[..., LeaderAndIsr | None] = election.elect_preferred
     elected_leader_epoch: Callable[[int, int], int] = elected_leader_epoch
     tells_all_of_elections: Callable[[], bool] = tells_all_of_elections
     registers_again: Callable[[], bool] = registers_again
@@ -260,6 +276,9 @@ class Rules:
     erases_on_load: Callable[[], bool] = erases_on_load
     follower_log_start: Callable[[int, int], int] = follower_log_start
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
+    deletable_end: Callable[[int, int], int] = deletable_end
+    awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
 
 
 RULES = Rules()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from nodes.core.acks import ACKNOWLEDGED, Acknowledgement
-from nodes.core.isr import FollowerState, IsrState
+from nodes.core.isr import FollowerState, IsrState, out_of_sync
 from nodes.mutants.model import Mutant, no
 
 
@@ -87,6 +88,34 @@ def _own_start(own: int, _leaders: int) -> int:
 
 def _leaders_start(own: int, _followers: Iterable[int]) -> int:
     return own
+
+
+def _no_fetch_for_long(
+    state: IsrState,
+    followers: Mapping[int, FollowerState],
+    *,
+    local_id: int,
+    leader_end: int,
+    now_ms: int,
+    lag_max_ms: int,
+) -> frozenset[int]:
+    fetching = {
+        replica: replace(
+            follower, last_caught_up_ms=max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        )
+        for replica, follower in followers.items()
+    }
+    return out_of_sync(
+        *(state, fetching),
+        local_id=local_id,
+        leader_end=leader_end,
+        now_ms=now_ms,
+        lag_max_ms=lag_max_ms,
+    )
+
+
+def _to_the_end(_high_watermark: int, log_end_offset: int) -> int:
+    return log_end_offset
 
 
 COMMITS: Final = (
@@ -199,6 +228,15 @@ COMMITS: Final = (
         breaks={"out_of_sync": _nobody},
     ),
     Mutant(
+        name="keep-who-fetches",
+        says="whoever goes on fetching is in sync, however far behind",
+        stands_for="KIP-16: a follower lags from when it last had all that its leader had",
+        scenario="isr-by-lag",
+        found_by="departures",
+        rule="lagging-in-sync",
+        breaks={"out_of_sync": _no_fetch_for_long},
+    ),
+    Mutant(
         name="shrink-before-it-is-agreed",
         says="a leader counts on a smaller in-sync set as soon as it has asked for it",
         stands_for="KIP-497: until the controller has agreed, those who are to leave count",
@@ -269,5 +307,23 @@ COMMITS: Final = (
         found_by="log-starts",
         rule="start-went-back",
         breaks={"low_watermark": _leaders_start},
+    ),
+    Mutant(
+        name="delete-what-is-not-committed",
+        says="DeleteRecords takes all that its leader has, committed or not",
+        stands_for="KIP-107: nothing beyond the high watermark is deleted",
+        scenario="broker-restart",
+        found_by="log-starts",
+        rule="begins-beyond-end",
+        breaks={"deletable_end": _to_the_end},
+    ),
+    Mutant(
+        name="acknowledge-duplicates-at-once",
+        says="an idempotent producer's retry is acknowledged because it is in the leader's log",
+        stands_for="KIP-98: a retry is promised what its first try would have been",
+        scenario="broker-restart",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"awaits_duplicates": no},
     ),
 )

@@ -57,6 +57,13 @@ def _first_live(
     return state.new_leader_and_isr(leader, tuple(sorted({leader, *isr})))
 
 
+def _first_if_live(
+    state: LeaderAndIsr, assignment: Sequence[int], live_replicas: Collection[int]
+) -> LeaderAndIsr | None:
+    preferred = assignment[0]
+    return state.new_leader(preferred) if preferred in live_replicas else None
+
+
 def _epoch_of_before(previous: int, _elected: int) -> int:
     return previous
 
@@ -130,6 +137,24 @@ CONTROL: Final = (
         found_by="truncation-loss",
         rule="acked-all-lost",
         breaks={"elect_for_offline": _first_live},
+    ),
+    Mutant(
+        name="elect-any-preferred",
+        says="a preferred election does not ask whether the preferred replica is in sync",
+        stands_for="KIP-183: a preferred leader that is not in sync is not available",
+        scenario="returning-leader",
+        found_by="epochs",
+        rule="unclean-election",
+        breaks={"elect_preferred": _first_if_live},
+    ),
+    Mutant(
+        name="forget-the-dead-at-failover",
+        says="who takes office does not look whether those who are in sync live",
+        stands_for="KAFKA-3083: a partition that a succession of controllers leaves as it was",
+        scenario="controller-death",
+        found_by="departures",
+        rule="dead-in-sync",
+        breaks={"looks_for_the_dead": no},
     ),
     Mutant(
         name="stop-without-handing-over",

@@ -40,8 +40,11 @@ class Appends:
         fetches: Purgatory[DelayedFetch],
         metrics: Metrics,
         now_ns: Callable[[], int],
+        *,
+        awaits_duplicates: bool = True,
     ) -> None:
         self._partitions = partitions
+        self._awaits_duplicates = awaits_duplicates
         self._error_for_missing = error_for_missing
         self._produces = produces
         self._fetches = fetches
@@ -71,7 +74,7 @@ class Appends:
         if append is None:
             respond(result)
             return
-        if required_acks == acks.ALL:
+        if required_acks == acks.ALL and (self._awaits_duplicates or not append.info.duplicate):
             self._await_commit(
                 timeout_ms,
                 {tp: PendingAppend(result, append.info.last_offset + 1, append.leader_epoch)},

@@ -408,7 +408,8 @@ class Partition(IsrPartition):
                     "policy",
                 )
             wanted = self.high_watermark if offset == LATEST_TIMESTAMP else offset
-            if not 0 <= wanted <= self.high_watermark:
+            end = self._rules.deletable_end(self.high_watermark, own_log.log_end_offset)
+            if not 0 <= wanted <= end:
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
             own_log.advance_log_start_offset(wanted, "client delete records request")
             return wanted, self._low_watermark(own_log)

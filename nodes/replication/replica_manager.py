@@ -143,6 +143,7 @@ class ReplicaManager:
             self._fetches,
             metrics,
             now_ns,
+            awaits_duplicates=rules.awaits_duplicates(),
         )
         register_gauges(metrics, self, self._produces, self._fetches)
 

@@ -111,7 +111,7 @@ WITHOUT_DEFAULTS = (
     *("double-failover", "outdated-expansion", "diverging-fetch"),
     *("last-standing", "last-in-sync", "late-epoch-answer"),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
-    *("recreate-topic", "stopped-ahead"),
+    *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
 )
 
 

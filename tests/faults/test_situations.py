@@ -107,6 +107,25 @@ def test_who_lags_may_go_on_for_a_while(ctx: Any, entry: Any, logs: Any) -> None
     fault.heal(ctx)
 
 
+def test_clients_of_who_lags_lose_their_connections_and_have_time(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    logs(1, "t-0", 30)
+    slept, real = [], ctx.sleep
+    ctx.sleep = lambda s: (slept.append((s, len(ctx.cluster.calls))), real(s))
+    fault = build(entry("lagged-kill", partition="t-0", resend=True, longer_ms=40))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [
+        ("add_toxic", 1, Link.INTER_BROKER, "e1"),
+        ("disable", 1, Link.CLIENT),
+        ("enable", 1, Link.CLIENT),
+        ("kill", 1),
+        ("remove_toxic", 1, Link.INTER_BROKER, "e1"),
+    ]
+    assert (0.04, 3) in slept  # between its clients' return and its death
+    fault.heal(ctx)
+
+
 def test_a_leader_that_is_not_ahead_of_all_is_not_killed(ctx: Any, entry: Any, logs: Any) -> None:
     logs(1, "t-0", 30)
     logs(2, "t-0", 30)
@@ -163,6 +182,33 @@ def test_who_is_killed_unanswered_has_given_its_followers_all(
     assert (fault.took_hold, fault.detail["records"]) == (True, 4)
     fault.heal(ctx)
     assert ctx.cluster.running[1]
+
+
+def test_who_has_a_partition_alone_is_killed_unanswered(ctx: Any, entry: Any, logs: Any) -> None:
+    ctx.cluster.add_topic("one", {0: [2]})
+    logs(2, "one-0", 5)
+    looks, home = 0, ctx.cluster.log_dir
+
+    def log_dir(node: int) -> str:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            logs(2, "one-0", 8)
+        return str(home(node))
+
+    ctx.cluster.log_dir = log_dir
+    fault = build(entry("unanswered-kill", partition="one-0", records=3))
+    fault.inject(ctx)
+    assert (fault.took_hold, fault.detail["records"], fault.nodes) == (True, 3, [2])
+    assert fault.detail["followers"] == []
+    assert not ctx.cluster.running[2]
+    fault.heal(ctx)
+
+
+def test_who_leads_followers_that_are_gone_is_not_alone(ctx: Any, entry: Any, logs: Any) -> None:
+    ctx.cluster.running[2] = ctx.cluster.running[3] = False
+    with pytest.raises(FaultFailed, match="has a live follower in sync"):
+        build(entry("unanswered-kill", partition="t-0", in_sync_ms=20)).inject(ctx)
 
 
 def test_without_what_was_not_answered_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
@@ -284,7 +330,9 @@ def following_the_links(ctx: Any) -> None:
     cluster._out = lambda node: not cluster.running[node]  # a short pause is no death
 
 
-@pytest.mark.parametrize(("how", "left"), [("pause", 2), ("latency", 1), ("cut", 1)])
+@pytest.mark.parametrize(
+    ("how", "left"), [("pause", 2), ("latency", 1), ("cut", 1), ("trickle", 1)]
+)
 def test_lag_shrinks_the_set_and_its_end_fills_it(
     ctx: Any, entry: Any, how: str, left: int
 ) -> None:
@@ -308,6 +356,8 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     assert (node == 1) is (how != "pause")  # the leader's link, or one follower of it
     if how == "latency":
         assert given == [(1, Link.INTER_BROKER, 200)]  # longer than the limit
+    if how == "trickle":
+        assert given == [(1, Link.INTER_BROKER, 25)]  # far from it
     calls = list(ctx.cluster.calls)
     fault.heal(ctx)
     assert ctx.cluster.calls == calls
@@ -351,6 +401,63 @@ def test_who_died_did_not_only_lag(ctx: Any, entry: Any) -> None:
     ctx.cluster._out = lambda node: node in ctx.cluster.paused
     with pytest.raises(FaultFailed, match="not by lag alone"):
         build(entry("isr-lag", partition="t-0", hold_ms=1)).inject(ctx)
+
+
+# ---- the controller, and another -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("controller", "first", "successor"), [(3, 1, 2), (1, 2, 3)])
+def test_the_controller_dies_before_it_can_hear_of_a_death(
+    ctx: Any, entry: Any, controller: int, first: int, successor: int
+) -> None:
+    """The leader of t-0 is 1; where that is the controller, the next in line dies first."""
+    cluster = ctx.cluster
+    cluster.the_controller = controller
+    real = cluster.kill
+
+    def kill(node: int) -> None:
+        real(node)
+        if node == controller:
+            cluster.the_controller = successor
+            cluster.the_controller_epoch += 1
+
+    cluster.kill = kill
+    fault = build(entry("joint-death", partition="t-0", gap_ms=1))
+    fault.inject(ctx)
+    assert cluster.calls == [("kill", first), ("kill", controller)]
+    assert fault.nodes == [first, controller]
+    assert fault.took_hold is True
+    assert fault.detail["successor"] == successor
+    fault.heal(ctx)
+    fault.heal(ctx)
+    assert set(cluster.calls[2:]) == {("start", first), ("start", controller)}
+
+
+def test_a_death_that_the_controller_heard_of_is_none(ctx: Any, entry: Any) -> None:
+    cluster = ctx.cluster
+    cluster.the_controller = 3
+    real = cluster.kill
+
+    def kill(node: int) -> None:
+        real(node)
+        if node == 1:
+            elect(cluster, ("t", 0), 2, isr=(2, 3))
+        else:
+            cluster.the_controller = 2
+            cluster.the_controller_epoch += 1
+
+    cluster.kill = kill
+    fault = build(entry("joint-death", partition="t-0", gap_ms=1))
+    fault.inject(ctx)
+    assert fault.took_hold is False
+    fault.heal(ctx)
+
+
+def test_nobody_dies_where_there_is_no_controller(ctx: Any, entry: Any) -> None:
+    ctx.cluster.the_controller = None
+    with pytest.raises(FaultFailed, match="no controller"):
+        build(entry("joint-death", partition="t-0")).inject(ctx)
+    assert not ctx.cluster.calls
 
 
 # ---- the last one in sync ------------------------------------------------------------------------
@@ -399,6 +506,59 @@ def test_who_is_alone_in_sync_dies_and_nobody_may_lead(ctx: Any, entry: Any, log
     fault.heal(ctx)
     fault.heal(ctx)
     assert ctx.cluster.calls[3:] == [("start", 1)]
+
+
+def back_and_behind(ctx: Any) -> None:
+    elect(ctx.cluster, ("t", 0), 2, isr=(2, 3))
+
+
+def test_a_preferred_leader_that_is_not_in_sync_is_asked_for(ctx: Any, entry: Any) -> None:
+    back_and_behind(ctx)
+    ctx.cluster.running[1] = False
+    looks = 0
+    real = ctx.cluster.live_brokers
+
+    def live_brokers() -> Any:
+        nonlocal looks
+        looks += 1
+        ctx.cluster.running[1] = looks > 3
+        return real()
+
+    def elect_preferred(partitions: Any) -> None:
+        assert partitions == [("t", 0)]
+        assert looks > 3
+        raise FaultFailed("PREFERRED_LEADER_NOT_AVAILABLE")
+
+    ctx.cluster.live_brokers, ctx.cluster.elect_preferred = live_brokers, elect_preferred
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.took_hold is True
+    assert fault.detail["refused"] == "PREFERRED_LEADER_NOT_AVAILABLE"
+    assert (fault.detail["preferred"], fault.detail["isr"]) == (1, [2, 3])
+
+
+def test_a_preferred_leader_that_is_elected_all_the_same_took_hold(ctx: Any, entry: Any) -> None:
+    """Not judged here: who decided what is in the history."""
+    back_and_behind(ctx)
+    ctx.cluster.elect_preferred = lambda _: elect(ctx.cluster, ("t", 0), 1, isr=(1, 2, 3))
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert (fault.took_hold, fault.detail["refused"], fault.detail["led_by"]) == (True, None, 1)
+
+
+def test_who_caught_up_meanwhile_was_not_unready(ctx: Any, entry: Any) -> None:
+    back_and_behind(ctx)
+    ctx.cluster.elect_preferred = lambda _: elect(ctx.cluster, ("t", 0), 2, isr=(1, 2, 3))
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.took_hold is False
+
+
+def test_who_is_in_sync_before_anybody_asks_is_not_asked_for(ctx: Any, entry: Any) -> None:
+    ctx.cluster.elect_preferred = lambda _: pytest.fail("asked")
+    fault = build(entry("unready-preferred", partition="t-0"))
+    fault.inject(ctx)
+    assert fault.took_hold is None
 
 
 def test_an_election_that_should_have_been_refused_is_told(ctx: Any, entry: Any, logs: Any) -> None:

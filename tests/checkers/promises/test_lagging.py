@@ -45,6 +45,7 @@ def with_(change) -> Zoo:
 
 STORIES = {
     "stays": (held, 1),
+    "fetches, and never has it all": (lambda: held(how="trickle"), 1),
     "dropped too late": (dropped_too_late, 1),
     "another is dropped": (lambda: with_(lambda s: s.state(12_500, 1, [1, 2])), 1),
     "one of two stays": (

@@ -93,13 +93,42 @@ STORIES = {
     "deleted-too-little:timed out": (shortened, lambda s: timed_out(s, 22_000, 35)),
     "deleted-uncommitted": (shortened, lambda s: deleted(s, 70_000, 51)),
     "deleted-uncommitted:all there is": (shortened, lambda s: deleted(s, 70_000, 50)),
-    "deleted-uncommitted: not yet": (shortened, lambda s: told(s, 22_000, 29, LATEST)),
+    "deleted-uncommitted: not yet": (shortened, lambda s: told(s, 20_500, 29, LATEST)),
     "deleted-uncommitted:told before": (shortened, lambda s: told(s, 19_000, 29, LATEST)),
     "deleted-uncommitted:asked before": (
         shortened,
         lambda s: told(s, 20_500, 29, LATEST, invoke_t=19_500),
     ),
     "deleted-uncommitted:by another": (shortened, lambda s: told(s, 22_000, 29, LATEST, node=2)),
+    "begins-beyond-end": (
+        shortened,
+        lambda s: (told(s, 22_000, 33), told(s, 23_000, 32, LATEST)),
+    ),
+    "begins-beyond-end: a deletion that timed out": (
+        shortened,
+        lambda s: (timed_out(s, 22_000, 33), told(s, 23_000, 33), told(s, 24_000, 32, LATEST)),
+    ),
+    "begins-beyond-end:all there is": (
+        shortened,
+        lambda s: (told(s, 22_000, 33), told(s, 23_000, 33, LATEST)),
+    ),
+    "begins-beyond-end:asked before": (
+        shortened,
+        lambda s: (told(s, 22_000, 33), told(s, 23_000, 32, LATEST, invoke_t=21_500)),
+    ),
+    "begins-beyond-end:by another": (
+        shortened,
+        lambda s: (told(s, 22_000, 33), told(s, 23_000, 32, LATEST, node=2)),
+    ),
+    "begins-beyond-end:led by who followed nobody since": (
+        shortened,
+        lambda s: (
+            told(s, 21_500, 33, node=2),
+            lived(s, 15_000, 2, "kill", "start"),
+            led(s, 22_000, 2, end=40),
+            told(s, 23_000, 32, LATEST, node=2),
+        ),
+    ),
     "start-went-back": (shortened, lambda s: told(s, 22_000, 29)),
     "start-went-back: by another": (shortened, lambda s: told(s, 22_000, 29, node=2)),
     "start-went-back:asked before": (shortened, lambda s: told(s, 20_500, 0, invoke_t=19_500)),

@@ -342,6 +342,7 @@ def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
     wanted = {
         *((1, 0, "ok", 0, 70), (1, 1, "info", 7, 70)),
         *((1, 0, "fail", 1, 1_000_100), (2, 0, "fail", 6, 70)),
+        (1, 0, "fail", 1, 101),  # told twice that its log ends at 100
     }
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
@@ -351,8 +352,13 @@ def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
     found = done(sound(rows(plan.output)))
     told = {(r["node"], r.get("asked_ms"), r["offset"]) for r in found if r["type"] == "ok"}
     assert {(1, -1, 100), (1, -2, 0), (1, None, 70)} <= told
-    low = {r["low_watermark"] for r in found if r["f"] == "records_deleted" and r["type"] == "ok"}
-    assert low == {70}
+    deletions = [r for r in found if r["f"] == "records_deleted"]
+    assert {r["low_watermark"] for r in deletions if r["type"] == "ok"} == {70}
+    # Who told no end, or no end twice, is not asked for the next record.
+    assert {r["node"] for r in deletions if r["offset"] == 101} == {1}
+    ends = [r["t"] for r in found if (r["node"], r.get("asked_ms")) == (1, -1)]
+    nexts = [r["invoke_t"] for r in deletions if r["offset"] == 101]
+    assert sorted(set(ends))[1] < min(nexts)
 
 
 def test_a_deletion_that_nobody_answers_may_have_been_done(

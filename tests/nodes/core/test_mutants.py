@@ -71,6 +71,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("leave-waiting-when-demoted", "answers_at_demotion"),
         ("ignore-heartbeats", "heartbeats_count"),
         ("keep-what-is-erased", "erases_on_load"),
+        ("acknowledge-duplicates-at-once", "awaits_duplicates"),
+        ("forget-the-dead-at-failover", "looks_for_the_dead"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -114,6 +116,30 @@ def test_high_watermarks() -> None:
     assert wrong(8, 9, followers, now_ms=0, lag_max_ms=1) == 8, "it never goes back either"
     assert RULES.follower_high_watermark(5, 2, 9) == 5
     assert rules_with(["keep-follower-watermark"]).follower_high_watermark(5, 2, 9) == 2
+
+
+def test_who_fetches_and_never_has_it_all() -> None:
+    late = FollowerState(3, 0, 7, 95, 10)  # fetched a moment ago, and caught up long before
+    gone = FollowerState(3, 0, 7, 10, 10)
+    wrong = rules_with(["keep-who-fetches"]).out_of_sync
+    for rule, out in ((RULES.out_of_sync, {2, 3}), (wrong, {3})):
+        lag = {"local_id": 1, "leader_end": 9, "now_ms": 100, "lag_max_ms": 50}
+        assert rule(committed({1, 2, 3}), {2: late, 3: gone}, **lag) == out
+
+
+def test_how_far_records_may_be_deleted() -> None:
+    assert RULES.deletable_end(5, 9) == 5
+    assert rules_with(["delete-what-is-not-committed"]).deletable_end(5, 9) == 9
+
+
+def test_preferred_elections() -> None:
+    state = LeaderAndIsr(2, (2, 3), leader_epoch=4)
+    wrong = rules_with(["elect-any-preferred"]).elect_preferred
+    assert RULES.elect_preferred(state, [1, 2, 3], {1, 2, 3}) is None
+    elected = wrong(state, [1, 2, 3], {1, 2, 3})
+    assert (elected.leader, elected.leader_epoch, elected.isr) == (1, 5, (2, 3))
+    assert wrong(state, [1, 2, 3], {2, 3}) is None
+    assert wrong(state, [3, 2, 1], {3}) == RULES.elect_preferred(state, [3, 2, 1], {3})
 
 
 def test_elections() -> None:
