@@ -7,7 +7,6 @@ of biplane itself.
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -121,8 +120,8 @@ def run(
     from harness.run import run as play
     from harness.scenarios import SCENARIOS
     from harness.settings import Settings
+    from harness.sut.registry import use_distribution
 
-    _use_kafka(kafka_home)
     soaks, limit_s = profile == "soak", _seconds(time_limit, "--time-limit")
     if not soaks and (keep_going or keep_rounds is not None):
         raise typer.BadParameter("--keep-going, --keep-rounds: allowed with --profile=soak")
@@ -143,6 +142,8 @@ def run(
         agreed=yes,
         live=live,
     )
+    if kafka_home is not None:
+        use_distribution(kafka_home, settings.suts)
     for name in names or []:
         if name not in SCENARIOS:
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
@@ -241,8 +242,10 @@ def compare(
 
     from checkers.judging.verdict import worst_exit_code
     from harness.studies.compare import play_comparison
+    from harness.sut.registry import use_distribution
 
-    _use_kafka(kafka_home)
+    if kafka_home is not None:
+        use_distribution(kafka_home, [name.strip() for name in sut.split(",")])
     folder = into or store / "compare" / time.strftime("%Y%m%dT%H%M%S")
     outcomes, page = play_comparison(
         folder,
@@ -275,11 +278,6 @@ def differences(
     from harness.studies.compare.differences import load_notes, write_differences
 
     typer.echo(str(write_differences(store, load_notes(notes), out)))
-
-
-def _use_kafka(kafka_home: Path | None) -> None:
-    if kafka_home is not None:
-        os.environ["KAFKA_HOME"] = str(kafka_home.absolute())
 
 
 @app.command()

@@ -13,12 +13,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from harness import interrupts
 from harness.refusals import BAD_ARGUMENTS, is_refusal
+from harness.runtime.protocol import SetupError
 from harness.settings import PROFILES, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -78,11 +80,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OUTCOMES] = []
     config.stash[_CRASHES] = []
     interrupts.install()
-    if kafka_home := config.getoption("--kafka-home"):
-        os.environ["KAFKA_HOME"] = kafka_home
     try:
-        config.stash[_SETTINGS] = _settings(config)
-    except SettingsError as error:
+        settings = config.stash[_SETTINGS] = _settings(config)
+        if kafka_home := config.getoption("--kafka-home"):
+            from harness.sut.registry import use_distribution
+
+            use_distribution(Path(kafka_home), settings.suts)
+    except (SettingsError, SetupError) as error:
         pytest.exit(f"biplane: {error}", returncode=BAD_ARGUMENTS)
 
 

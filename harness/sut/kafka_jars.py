@@ -1,9 +1,12 @@
 """Apache Kafka's jars: which versions, where they are looked for, how they are brought.
 
     BIPLANE_KAFKA_LIBS        a folder of jars (kafka-zk); BIPLANE_KAFKA4_LIBS (kafka-kraft)
-    KAFKA_HOME, --kafka-home  a distribution that is there already: its ``libs``, when it fits
+    KAFKA_HOME, --kafka-home  a distribution that is there already: its ``libs``, when it fits;
+                              what the option names must fit one of the systems
     an image                  of the docker runtime (`kafka_images`)
     .biplane/kafka-<v>/libs   what ``make kafka`` brings from Maven Central
+
+What is named and holds no Kafka at all is refused: a verdict on another would be taken for its own.
 
 Any other release (``make kafka VERSION=2.8.1``, ``--kafka-version=2.8.1``) is looked for in the
 last of these places, and KAFKA_HOME where it is exactly that one.
@@ -97,15 +100,15 @@ def release_of(version: Version, mode: Mode) -> Release:
 
 def libs_dir(release: Release) -> Path:
     """The folder that holds the release's jars. Raises `SetupError` when there is none."""
-    refused: list[str] = []
-    for name, folder in _places(release):
+    others: list[str] = []
+    for name, folder in _named(release):
         if _fits(release, folder):
             return folder
-        if name is not None:
-            found = version_in(folder)
-            what = "no Kafka" if found is None else f"Kafka {found}"
-            refused.append(f"{name} names {folder}, which holds {what}")
-    also = f" ({'; '.join(refused)})" if refused else ""
+        others.append(f"{name} names {folder}, which holds {_what(folder)}")
+    fetched = fetched_dir(release)
+    if _fits(release, fetched):
+        return fetched
+    also = f" ({'; '.join(others)})" if others else ""
     raise SetupError(
         f"Apache Kafka {release.says} is not on this machine{also}; bring it with: "
         f"{release.brought_by} ({_maven()}), {_OTHERWISE}"
@@ -142,7 +145,7 @@ class Jars:
 def find_jars(release: Release, programs: Programs) -> Jars:
     """What the user names goes before an image, an image before what ``make kafka`` brought.
     Raises `SetupError` when they are nowhere."""
-    if not any(name and _fits(release, folder) for name, folder in _places(release)):
+    if not any(_fits(release, folder) for _, folder in _named(release)):
         for each in programs.software:
             if each.name == SOFTWARE and each.version.startswith(release.line):
                 return Jars(folder=each.path, version=each.version, software=each)
@@ -170,13 +173,35 @@ def fetched_dir(release: Release) -> Path:
     return home() / f"kafka-{release.pinned}" / "libs"
 
 
-def _places(release: Release) -> list[tuple[str | None, Path]]:
-    places: list[tuple[str | None, Path]] = []
+def refuse_unused(libs: Path, releases: Sequence[Release]) -> None:
+    """Raises `SetupError` where a folder that was named would be used for none of these."""
+    if not any(_fits(release, libs) for release in releases):
+        wanted = " or ".join(release.says for release in releases)
+        raise SetupError(
+            f"--kafka-home: {libs} holds {_what(libs)}; allowed: the folder of an Apache Kafka "
+            f"{wanted}, or another release by --kafka-version as well"
+        )
+
+
+def _named(release: Release) -> list[tuple[str, Path]]:
+    """What the user names, first what goes first. Raises `SetupError` where one holds no Kafka."""
+    places: list[tuple[str, Path]] = []
     if release.variable and (libs := os.environ.get(release.variable)):
         places.append((release.variable, Path(libs)))
     if distribution := os.environ.get("KAFKA_HOME"):
         places.append(("KAFKA_HOME", Path(distribution) / "libs"))
-    return [*places, (None, fetched_dir(release))]
+    for name, folder in places:
+        if version_in(folder) is None:
+            raise SetupError(
+                f"{name} names {folder}, which holds no Kafka; name one that does, or none for "
+                "what make kafka brought"
+            )
+    return places
+
+
+def _what(libs: Path) -> str:
+    found = version_in(libs)
+    return "no Kafka" if found is None else f"Kafka {found}"
 
 
 # -- make kafka ---------------------------------------------------------------------------------

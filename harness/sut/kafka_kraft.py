@@ -69,15 +69,15 @@ class KafkaKraft:
 
     def __init__(self, version: Version | None = None) -> None:
         """None: 4, as it was pinned or as it is on this machine."""
-        self._release = KRAFT_LINE if version is None else release_of(version, self.mode)
+        self.release: Final = KRAFT_LINE if version is None else release_of(version, self.mode)
         self.name: Final = self.kind if version is None else f"{self.kind}-{version}"
 
     def prepare(self, programs: Programs) -> None:
-        find_jars(self._release, programs)
+        find_jars(self.release, programs)
         jvm_options()
 
     def version(self, programs: Programs) -> str:
-        return find_jars(self._release, programs).version
+        return find_jars(self.release, programs).version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -90,8 +90,8 @@ class KafkaKraft:
         self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
     ) -> ProcessSpec:
         _, own = detail_of(overrides)
-        jars = find_jars(self._release, layout.programs)
-        if logs_with_log4j2(self._release.version):
+        jars = find_jars(self.release, layout.programs)
+        if logs_with_log4j2(self.release.version):
             logging, text = "log4j2", log4j2()
             option = f"-Dlog4j2.configurationFile=file:{layout.dir}/log4j2.properties"
         else:
@@ -114,7 +114,7 @@ class KafkaKraft:
             first=(*java, "kafka.tools.StorageTool", "format", cluster_id, "-c", properties),
             workdir=layout.dir,
             files={
-                "server.properties": render(_config(layout, self._release.version), own),
+                "server.properties": render(_config(layout, self.release.version), own),
                 f"{logging}.properties": text,
             },
             ports={link.value: address.port for link, address in layout.bind.items()},
@@ -130,8 +130,8 @@ class KafkaKraft:
         return read_kraft_evidence(
             layout,
             clock,
-            line_of_kafka=self._release.line,
-            version=self._release.version,
+            line_of_kafka=self.release.line,
+            version=self.release.version,
             data=self.log_dir(layout),
         )
 

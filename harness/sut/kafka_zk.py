@@ -42,8 +42,8 @@ class KafkaZk:
 
     def __init__(self, version: Version | None = None) -> None:
         """None: 3.9, as it was pinned or as it is on this machine."""
-        self._release = ZOOKEEPER_LINE if version is None else release_of(version, self.mode)
-        self._version = self._release.version
+        self.release: Final = ZOOKEEPER_LINE if version is None else release_of(version, self.mode)
+        self._version = self.release.version
         self.name: Final = self.kind if version is None else f"{self.kind}-{version}"
         able = {
             Capability.CONTROLLED_STOP,
@@ -75,11 +75,11 @@ class KafkaZk:
         return newest_plain_fetch(self._version)
 
     def prepare(self, programs: Programs) -> None:
-        find_jars(self._release, programs)
+        find_jars(self.release, programs)
         jvm_options()
 
     def version(self, programs: Programs) -> str:
-        return find_jars(self._release, programs).version
+        return find_jars(self.release, programs).version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
@@ -94,7 +94,7 @@ class KafkaZk:
             detail = Detail.QUIET
         config = broker_properties(layout, planes)
         config["log.cleaner.dedupe.buffer.size"] = "2097152"
-        jars = find_jars(self._release, layout.programs)
+        jars = find_jars(self.release, layout.programs)
         return ProcessSpec(
             name=layout.name,
             role=Role.NODE,
@@ -122,4 +122,4 @@ class KafkaZk:
         return layout.dir / "data"
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
-        return read_evidence(layout, clock, line_of_kafka=self._release.line, version=self._version)
+        return read_evidence(layout, clock, line_of_kafka=self.release.line, version=self._version)

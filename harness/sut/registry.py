@@ -3,9 +3,12 @@ description, ``file:my-broker.yaml``; and a cluster that runs already, ``externa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from harness.sut import kafka_jars
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_kraft import KafkaKraft
 from harness.sut.kafka_versions import ALLOWED, UnknownVersion, parse_version
@@ -50,3 +53,13 @@ def get(name: str) -> SystemUnderTest:
         of = "; ".join(f"{k}@RELEASE ({ALLOWED[s.mode]})" for k, s in BY_RELEASE.items())
         allowed = f"{', '.join(SYSTEMS)}; {of}; {FILE}DESCRIPTION.yaml; {EXTERNAL}CLUSTER.yaml"
         raise UnknownSystem(f"unknown system under test {name!r}; allowed: {allowed}") from None
+
+
+def use_distribution(folder: Path, suts: Sequence[str]) -> None:
+    """``--kafka-home``. It must fit one of the systems, where all of them are Kafka's own: nobody
+    is to take a verdict on another Kafka for one on theirs. Raises `SetupError`."""
+    os.environ["KAFKA_HOME"] = str(folder.absolute())
+    systems = [get(name) for name in suts if not name.startswith((FILE, EXTERNAL))]
+    releases = [s.release for s in systems if isinstance(s, KafkaZk | KafkaKraft)]
+    if len(releases) == len(suts):
+        kafka_jars.refuse_unused(folder.absolute() / "libs", releases)

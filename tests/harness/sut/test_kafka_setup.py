@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from harness.sut import kafka_jars
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, find_jars, libs_dir, pom, version_in
 from harness.sut.kafka_jvm import HEAP_VARIABLE, jvm_options
 from harness.sut.kafka_logging import OVERRIDE, Detail, detail_of, log4j
+from harness.sut.registry import use_distribution
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,53 @@ def test_a_distribution_of_another_version_is_refused_by_name(
         libs_dir(ZOOKEEPER_LINE)
     fetched = kafka(kafka_jars.fetched_dir(ZOOKEEPER_LINE), ZOOKEEPER_LINE.pinned)
     assert libs_dir(ZOOKEEPER_LINE) == fetched
+
+
+def test_what_is_named_holds_some_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though one that would do is here: nobody is to believe that it was theirs."""
+    kafka(kafka_jars.fetched_dir(ZOOKEEPER_LINE), ZOOKEEPER_LINE.pinned)
+    for name, said in (("KAFKA_HOME", "dist/libs"), ("BIPLANE_KAFKA_LIBS", "dist")):
+        monkeypatch.setenv(name, str(tmp_path / "dist"))
+        with pytest.raises(SetupError, match=f"{name} names {tmp_path}/{said}, which holds no"):
+            libs_dir(ZOOKEEPER_LINE)
+        with pytest.raises(SetupError, match=name):
+            find_jars(ZOOKEEPER_LINE, Programs(python="python", java="java"))
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("BIPLANE_KAFKA4_LIBS", str(tmp_path / "dist"))  # of another system
+    assert libs_dir(ZOOKEEPER_LINE)
+
+
+@pytest.mark.parametrize(
+    ("version", "suts", "says"),
+    [
+        ("3.9.1", ["kafka-zk"], None),
+        ("3.9.1", ["kafka-zk", "kafka-kraft"], None),
+        ("2.8.1", ["kafka-zk@2.8.1"], None),
+        ("3.9.1", ["dualplane", "kafka-kraft"], None),  # as the environment would name it
+        ("3.9.1", ["file:adapters/apache-kafka.yaml"], None),
+        ("3.9.1", ["kafka-kraft"], r"holds Kafka 3\.9\.1; allowed: .* Apache Kafka 4 \(KRaft"),
+        ("4.1.0", ["kafka-zk"], r"holds Kafka 4\.1\.0; allowed: .* Apache Kafka 3\.9 "),
+        ("2.8.1", ["kafka-zk"], r"holds Kafka 2\.8\.1; .* another release by --kafka-version"),
+        ("2.8.2", ["kafka-zk@2.8.1"], r"holds Kafka 2\.8\.2; allowed: .* 2\.8\.1 "),
+        (None, ["kafka-zk", "kafka-kraft"], r"holds no Kafka; .* 3\.9 .* or 4 "),
+    ],
+)
+def test_what_the_option_names_is_used(
+    version: str | None,
+    suts: list[str],
+    says: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", "put back when the test is over")
+    if version is not None:
+        kafka(tmp_path / "dist" / "libs", version)
+    if says is None:
+        use_distribution(tmp_path / "dist", suts)
+        assert os.environ["KAFKA_HOME"] == str(tmp_path / "dist")
+    else:
+        with pytest.raises(SetupError, match=f"^--kafka-home: {tmp_path}/dist/libs {says}"):
+            use_distribution(tmp_path / "dist", suts)
 
 
 def test_an_image_that_holds_the_jars_will_do(
