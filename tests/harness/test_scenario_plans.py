@@ -72,7 +72,7 @@ def test_a_profile_plays_its_scenarios_and_those_that_are_named() -> None:
 def test_the_readme_lists_each_with_its_conjecture() -> None:
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| \S", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(SCENARIOS)
-    assert {name for name in rows[:4]} == {n for n, s in SCENARIOS.items() if "smoke" in s.profiles}
+    assert set(rows[:4]) == {n for n, s in SCENARIOS.items() if "smoke" in s.profiles}
 
 
 def test_handed_over_partitions_are_fetched_by_threads_of_their_own() -> None:
