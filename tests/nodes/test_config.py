@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodes.config import BrokerConfig, ConfigError
+from nodes.listeners import normalised
 from nodes.properties import format_properties, parse_properties
 
 BASE = {"broker.id": "1", "zookeeper.connect": "127.0.0.1:2181/kafka"}
@@ -225,3 +226,27 @@ def test_levels_of_loggers_are_named_as_in_log4j() -> None:
 def test_metrics_are_served_by_default_at_a_port_of_their_own() -> None:
     assert make().biplane_metrics_port == 0
     assert make(**{"biplane.metrics.port": "-1"}).biplane_metrics_port == -1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_taken"),
+    [
+        ("", False), (" ", False), ("\t", False), ("\x01", False), (" \x00\n ", False),
+        ("\u2003", True),  # no blank to Java's trim
+        (" a ", True), ("x", True),
+    ],
+)  # fmt: skip
+def test_blank_is_what_java_trims(name: str, is_taken: bool) -> None:
+    """ListenerName.normalised: refused when nothing but blanks; else as it is, in capitals."""
+    if is_taken:
+        assert normalised("listeners", name) == name.upper()
+        return
+    with pytest.raises(ConfigError, match="blank listener name") as refused:
+        normalised("control.plane.listener.name", name)
+    assert refused.value.config == "control.plane.listener.name"
+
+
+def test_a_name_of_a_control_character_is_blank() -> None:
+    """In the middle of a list, where no comma's blanks are left out."""
+    with pytest.raises(ConfigError, match="blank listener name"):
+        make(listeners="REPLICATION://127.0.0.1:2,\x01://127.0.0.1:1,CLIENT://127.0.0.1:3")
