@@ -27,10 +27,24 @@ def test_is_answered(
     node: Any, api: ApiKey, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.lead("t")
+    node._correlation_id = -(2**31)  # any number is lawful; `call` looks for it in the answer
     with caplog.at_level(logging.ERROR):
         answer = node.call(api, version, **BODIES.get(api, {}))
     assert not caplog.records
     assert "unknown_server_error" not in repr(answer)
+
+
+@pytest.mark.parametrize("correlation_id", [0, 1, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("api", [ApiKey.API_VERSIONS, ApiKey.METADATA])
+def test_an_answer_that_was_kept_is_each_time_to_its_request(
+    node: Any, api: ApiKey, correlation_id: int
+) -> None:
+    node.lead("t")
+    low, high = SUPPORTED[api]
+    for version in range(low, high + 1):
+        for number in (3, correlation_id, 4, correlation_id):
+            node._correlation_id = number - 1
+            node.call(api, version, **BODIES.get(api, {}))
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)
