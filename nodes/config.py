@@ -369,13 +369,20 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
         raise ConfigError("process.roles", "this broker runs with ZooKeeper only", "leave it unset")
     if values["zookeeper_connection_timeout_ms"] is None:
         values["zookeeper_connection_timeout_ms"] = values["zookeeper_session_timeout_ms"]
-    values["log_dirs"] = values["log_dirs"] or (values["log_dir"],)
+    if "log.dirs" not in given:
+        values["log_dirs"] = tuple(split_list(values["log_dir"]))
+    if not values["log_dirs"]:
+        raise ConfigError("log.dirs", "at least one directory is required", "paths")
     if "log.retention.ms" not in given:
         minutes = values["log_retention_minutes"]
         if minutes is None:
             hours = values["log_retention_hours"]
             minutes = hours if hours < 0 else hours * 60
         values["log_retention_ms"] = minutes if minutes < 0 else minutes * 60_000
+    if not values["log_retention_ms"]:
+        raise ConfigError("log.retention.ms", "0 keeps nothing", f"-1 (all), or 1 to {_LONG_MAX}")
+    if not values["max_connections_per_ip"]:
+        raise ConfigError("max.connections.per.ip", "0 lets nobody in", f"1 to {_INT_MAX}")
     if "log.roll.ms" not in given:
         values["log_roll_ms"] = values["log_roll_hours"] * 3_600_000
     if "log.flush.interval.ms" not in given:

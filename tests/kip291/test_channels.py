@@ -254,3 +254,52 @@ def test_every_channel_ends_with_the_office(
     made.ask(3)
     eventually(lambda: made.answers == [3])
     assert len(silent.received) == 2, "one before, one after"
+
+
+@pytest.mark.parametrize("control", [None, "CONTROLLER"])
+@pytest.mark.parametrize("others", [0, 1, 2, 5])
+@pytest.mark.parametrize("number", [0, 1, 1000])
+def test_whom_it_dials_is_up_to_two_names(
+    monkeypatch: pytest.MonkeyPatch, control: str | None, others: int, number: int
+) -> None:
+    """The control listener's and the inter-broker listener's of the controller's own configuration:
+    however many listeners there are besides, wherever they stand, whatever its brokers prefer."""
+    names = ["CONTROLLER", *(f"L{i}" for i in range(others)), "REPLICATION"]
+    given = {
+        "broker.id": str(number),
+        "zookeeper.connect": "unused:1",
+        "listeners": ",".join(f"{name}://:{port}" for port, name in enumerate(names, 1)),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "inter.broker.listener.name": "REPLICATION",
+        "request.timeout.ms": "52000",
+        "controller.socket.timeout.ms": "41000",
+        "replica.socket.timeout.ms": "63000",
+    }
+    if control:
+        given["control.plane.listener.name"] = control
+    made: list[Any] = []
+
+    class Thread:
+        queue_size = 0
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            made.append((*args, options["request_timeout_ms"], options["socket_timeout_ms"]))
+
+        def start(self) -> None:
+            pass
+
+        shutdown = start
+
+    monkeypatch.setattr("nodes.controller.channel_manager.RequestSendThread", Thread)
+    manager = ControllerChannelManager(
+        BrokerConfig.from_properties(given), Trace(None, 1, 1), Metrics(), now_ns=time.monotonic_ns
+    )
+    wanted = control or "REPLICATION"
+    brokers = [broker(i, **{name: 100 * i + p for p, name in enumerate(names)}) for i in (0, 3, 7)]
+    manager.startup(brokers)
+    port = names.index(wanted)
+    assert made == [
+        (number, i, EndPoint(wanted, "PLAINTEXT", "127.0.0.1", 100 * i + port), 52_000, 41_000)
+        for i in (0, 3, 7)
+    ]
+    manager.shutdown()

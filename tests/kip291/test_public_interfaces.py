@@ -54,12 +54,28 @@ def test_the_name_is_optional_and_has_no_default() -> None:
         ({"control_plane_listener_name": "CONTROLLER"}, "dual"),
     ],
 )
-@pytest.mark.parametrize("threads", ["1", "8"])
-def test_the_name_alone_makes_two_planes(given: dict[str, str], mode: str, threads: str) -> None:
-    """Whatever else is configured."""
-    made = config(num_io_threads=threads, num_network_threads=threads, **given)
+@pytest.mark.parametrize("threads", ["1", "8", "64"])
+@pytest.mark.parametrize("more", [0, 1, 5, 20])
+def test_the_name_alone_makes_two_planes(
+    given: dict[str, str], mode: str, threads: str, more: int
+) -> None:
+    """Whatever else is configured, however many listeners there are."""
+    names = ["EXTERNAL", *(f"L{i}" for i in range(more)), "CONTROLLER", "INTERNAL"]
+    made = config(
+        num_io_threads=threads,
+        num_network_threads=threads,
+        queued_max_requests=threads,
+        broker_id=threads,
+        listeners=",".join(f"{name}://127.0.0.1:0" for name in names),
+        listener_security_protocol_map=",".join(f"{name}:PLAINTEXT" for name in names),
+        **given,
+    )
     assert made.plane_mode == mode
-    assert (made.control_plane_endpoint is not None) == (mode == "dual")
+    dual = mode == "dual"
+    assert (made.control_plane_endpoint is not None) == dual
+    data = [name for name in names if not (dual and name == "CONTROLLER")]
+    assert [each.name for each in made.data_plane_endpoints] == data
+    assert made.controller_listener_name == ("CONTROLLER" if dual else "INTERNAL")
 
 
 @pytest.mark.parametrize("name", ["CONTROLLER", "controller", " Controller "])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodes.config import BrokerConfig, ConfigError
+from nodes.listeners import normalised
 from nodes.properties import format_properties, parse_properties
 
 BASE = {"broker.id": "1", "zookeeper.connect": "127.0.0.1:2181/kafka"}
@@ -57,6 +58,47 @@ def test_a_followers_fetch_may_not_wait_longer_than_it_is_given(bound: str) -> N
     make(**wait, **{bound: "700"})
     with pytest.raises(ConfigError, match=r"replica\.fetch\.wait\.max\.ms"):
         make(**wait, **{bound: "699"})
+
+
+HOUR_MS = 3_600_000
+FOREVER = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("given", "attribute", "value"),
+    [
+        # What KafkaConfig derives from other configs where it is not said itself.
+        ({}, "zookeeper_connection_timeout_ms", 18_000),
+        ({"zookeeper.session.timeout.ms": "7"}, "zookeeper_connection_timeout_ms", 7),
+        ({"zookeeper.connection.timeout.ms": "9"}, "zookeeper_connection_timeout_ms", 9),
+        (
+            {"zookeeper.connection.timeout.ms": "9", "zookeeper.session.timeout.ms": "7"},
+            "zookeeper_connection_timeout_ms", 9,
+        ),
+        ({}, "log_dirs", ("/tmp/kafka-logs",)),
+        ({"log.dir": "/a"}, "log_dirs", ("/a",)),
+        ({"log.dir": "/a, /b"}, "log_dirs", ("/a", "/b")),
+        ({"log.dir": "/a", "log.dirs": "/c,/d"}, "log_dirs", ("/c", "/d")),
+        ({}, "log_retention_ms", 168 * HOUR_MS),
+        ({"log.retention.hours": "2"}, "log_retention_ms", 2 * HOUR_MS),
+        ({"log.retention.hours": "-1"}, "log_retention_ms", -1),
+        ({"log.retention.hours": "2", "log.retention.minutes": "5"}, "log_retention_ms", 300_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "-1"}, "log_retention_ms", -1),
+        ({"log.retention.minutes": "5", "log.retention.ms": "7"}, "log_retention_ms", 7),
+        ({"log.retention.minutes": "5", "log.retention.ms": "-1"}, "log_retention_ms", -1),
+        ({}, "log_roll_ms", 168 * HOUR_MS),
+        ({"log.roll.hours": "2"}, "log_roll_ms", 2 * HOUR_MS),
+        ({"log.roll.hours": "2", "log.roll.ms": "7"}, "log_roll_ms", 7),
+        ({}, "log_flush_interval_ms", FOREVER),
+        ({"log.flush.scheduler.interval.ms": "7"}, "log_flush_interval_ms", 7),
+        (
+            {"log.flush.scheduler.interval.ms": "7", "log.flush.interval.ms": "5"},
+            "log_flush_interval_ms", 5,
+        ),
+    ],
+)  # fmt: skip
+def test_what_follows_from_what(given: dict[str, str], attribute: str, value: object) -> None:
+    assert getattr(make(**given), attribute) == value
 
 
 def test_priority_is_a_mode_of_one_plane() -> None:
@@ -117,6 +159,13 @@ def test_one_port_may_serve_both_address_families() -> None:
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes", "at least 104857600"),
         ({"replica.fetch.wait.max.ms": "30001"}, "replica.fetch.wait.max.ms", "0 to 30000"),
         ({"num.io.threads": "0"}, "num.io.threads", "1 to"),
+        ({"max.connections.per.ip": "0"}, "max.connections.per.ip", "1 to 2147483647"),
+        ({"log.retention.ms": "0"}, "log.retention.ms", "-1 (all)"),
+        ({"log.retention.minutes": "0"}, "log.retention.ms", "-1 (all)"),
+        ({"log.retention.hours": "0"}, "log.retention.ms", "-1 (all)"),
+        ({"log.dirs": ""}, "log.dirs", "at least one"),
+        ({"log.dirs": " , "}, "log.dirs", "at least one"),
+        ({"log.dir": ""}, "log.dirs", "at least one"),
         ({"num.io.threads": "many"}, "num.io.threads", "not an integer"),
         ({"delete.topic.enable": "maybe"}, "delete.topic.enable", "true, false"),
         ({"biplane.plane.mode": "triple"}, "biplane.plane.mode", "priority"),
@@ -177,3 +226,27 @@ def test_levels_of_loggers_are_named_as_in_log4j() -> None:
 def test_metrics_are_served_by_default_at_a_port_of_their_own() -> None:
     assert make().biplane_metrics_port == 0
     assert make(**{"biplane.metrics.port": "-1"}).biplane_metrics_port == -1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_taken"),
+    [
+        ("", False), (" ", False), ("\t", False), ("\x01", False), (" \x00\n ", False),
+        ("\u2003", True),  # no blank to Java's trim
+        (" a ", True), ("x", True),
+    ],
+)  # fmt: skip
+def test_blank_is_what_java_trims(name: str, is_taken: bool) -> None:
+    """ListenerName.normalised: refused when nothing but blanks; else as it is, in capitals."""
+    if is_taken:
+        assert normalised("listeners", name) == name.upper()
+        return
+    with pytest.raises(ConfigError, match="blank listener name") as refused:
+        normalised("control.plane.listener.name", name)
+    assert refused.value.config == "control.plane.listener.name"
+
+
+def test_a_name_of_a_control_character_is_blank() -> None:
+    """In the middle of a list, where no comma's blanks are left out."""
+    with pytest.raises(ConfigError, match="blank listener name"):
+        make(listeners="REPLICATION://127.0.0.1:2,\x01://127.0.0.1:1,CLIENT://127.0.0.1:3")

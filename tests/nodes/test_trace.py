@@ -121,3 +121,45 @@ def test_boots_are_counted(tmp_path: Path) -> None:
     assert [next_boot(tmp_path / "logs") for _ in range(3)] == [1, 2, 3]
     (tmp_path / "logs" / "biplane.boot").write_text("garbage")
     assert next_boot(tmp_path / "logs") == 1
+    assert next_boot(tmp_path / "logs") == 2
+    assert [each.name for each in (tmp_path / "logs").iterdir()] == ["biplane.boot"]
+
+
+def test_a_new_life_writes_behind_the_old_one(tmp_path: Path) -> None:
+    """A node that was killed and started again, and a life that has not ended yet: nobody writes
+    over what another said, nor takes it away."""
+    path = tmp_path / "trace.jsonl"
+    first, second = Trace(path, 1, 1), Trace(path, 1, 2)
+    for number, trace in enumerate((first, second, first, second)):
+        trace.event("controller", event="elected", controller_epoch=number)
+    first.close()
+    Trace(path, 1, 3).event("controller", event="elected", controller_epoch=4)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["boot"], row["seq"], row["controller_epoch"]) for row in rows] == [
+        (1, 0, 0), (2, 0, 1), (1, 1, 2), (2, 1, 3), (3, 0, 4),
+    ]  # fmt: skip
+
+
+def test_after_its_end_it_says_nothing_and_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[int] = []
+    real = os.close
+
+    def close(fd: int) -> None:
+        closed.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(os, "close", close)
+    path = tmp_path / "trace.jsonl"
+    trace = Trace(path, 1)
+    assert trace.enabled
+    trace.event("controller", event="elected", controller_epoch=1)
+    fd = trace._fd
+    assert not os.get_inheritable(fd), "no program that this one starts keeps it open"
+    trace.close()
+    trace.close()
+    assert not trace.enabled
+    trace.event("controller", event="resigned", controller_epoch=1)
+    assert len(path.read_text().splitlines()) == 1
+    assert closed.count(fd) == 1

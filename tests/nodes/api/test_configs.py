@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nodes.api.config_entries import default_of, is_list
 from nodes.wire.apis import ApiKey
 
 TOPIC, BROKER = 2, 4
@@ -130,6 +131,19 @@ def test_synonyms_only_when_they_are_asked_for(node: Any) -> None:
 def test_only_what_was_asked_for(node: Any, keys: Any, names: set[str]) -> None:
     node.lead("a")
     assert set(shown(described(node, TOPIC, "a", keys))) == names
+
+
+def test_what_a_list_is_grown_from() -> None:
+    """LogConfig's own defaults and types, whatever this broker's are."""
+    assert {name: default_of(name) for name in TOPICS} == {
+        name: default for name, (_, default, _, _) in TOPICS.items()
+    }
+    assert {name for name in TOPICS if is_list(name)} == {
+        "cleanup.policy",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+    }
+    assert (default_of("not.known"), is_list("not.known")) == (None, False)
 
 
 @pytest.mark.parametrize("version", [5, 6, 7])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nodes.api.failures import fail
-from nodes.core.errors import Errors
+from nodes.core.errors import ApiError, Errors
 from nodes.wire.apis import SUPPORTED, ApiKey, request_class
 from nodes.wire.codec import build, decode_response
 from tests.nodes.api.bodies import BODIES
@@ -27,10 +27,24 @@ def test_is_answered(
     node: Any, api: ApiKey, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.lead("t")
+    node._correlation_id = -(2**31)  # any number is lawful; `call` looks for it in the answer
     with caplog.at_level(logging.ERROR):
         answer = node.call(api, version, **BODIES.get(api, {}))
     assert not caplog.records
     assert "unknown_server_error" not in repr(answer)
+
+
+@pytest.mark.parametrize("correlation_id", [0, 1, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("api", [ApiKey.API_VERSIONS, ApiKey.METADATA])
+def test_an_answer_that_was_kept_is_each_time_to_its_request(
+    node: Any, api: ApiKey, correlation_id: int
+) -> None:
+    node.lead("t")
+    low, high = SUPPORTED[api]
+    for version in range(low, high + 1):
+        for number in (3, correlation_id, 4, correlation_id):
+            node._correlation_id = number - 1
+            node.call(api, version, **BODIES.get(api, {}))
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)
@@ -77,3 +91,36 @@ def test_no_answer_possible_closes_the_connection(
     node.lead("t")
     reply = node.send(ApiKey.LIST_OFFSETS, 5, **BODIES[ApiKey.LIST_OFFSETS])
     assert reply.wait() is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "error", "message", "lines"),
+    [
+        (ApiError(Errors.INVALID_REQUEST, "why"), 42, "why", 0),
+        (ApiError(Errors.NOT_CONTROLLER), 41, "NOT_CONTROLLER", 0),
+        (RuntimeError("a secret"), -1, None, 1),
+    ],
+)
+def test_what_a_handler_raises_is_the_answer(
+    node: Any,
+    caplog: pytest.LogCaptureFixture,
+    problem: Exception,
+    error: int,
+    message: str | None,
+    lines: int,
+) -> None:
+    """With its own words, where there are any; a bug's are for the log alone."""
+
+    def handle(_: Any) -> None:
+        raise problem
+
+    node.apis._handlers[int(ApiKey.DESCRIBE_CLUSTER)] = handle
+    with caplog.at_level(logging.INFO, "kafka.server.KafkaApis"):
+        answer = node.call(ApiKey.DESCRIBE_CLUSTER, 1)
+    assert answer.error_code == error
+    assert answer.error_message == message
+    found = [r for r in caplog.records if r.name == "kafka.server.KafkaApis"]
+    assert [(r.levelname, bool(r.exc_info)) for r in found] == [("ERROR", True)] * lines
+    if found:
+        text = "[KafkaApi-1] Unexpected error handling request Request(api_key=60, api_version=1, "
+        assert found[0].getMessage().startswith(text)

@@ -169,6 +169,29 @@ def test_any_sensible_size_is(
     assert asked == [4, size]
 
 
+def test_the_time_is_for_the_whole_exchange(
+    listening: socket.socket, connection: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``request.timeout.ms`` from the first byte sent to the last one received: a broker that
+    answers a byte now and then has not that time for each."""
+    connection.connect(PATIENCE_MS)
+    ends: list[float] = []
+    wait = connection._wait
+
+    def noted(waited: socket.socket, events: int, deadline: float) -> None:
+        ends.append(deadline)
+        wait(waited, events, deadline)
+
+    monkeypatch.setattr(connection, "_wait", noted)
+    before = time.monotonic()
+    broker = answering(listening, 5, [b"\0\0", b"\0\6", b"an", b"sw", b"er"])
+    assert connection.exchange(b"\0\0\0\1x", PATIENCE_MS) == b"answer"
+    broker.join(30)
+    assert len(ends) >= 3
+    (end,) = set(ends)
+    assert before + PATIENCE_MS / 1000 <= end <= time.monotonic() + PATIENCE_MS / 1000
+
+
 def test_who_is_interrupted_takes_no_answer(
     listening: socket.socket, connection: BrokerConnection
 ) -> None:

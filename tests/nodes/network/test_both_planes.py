@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
+from nodes.config import BrokerConfig
 from nodes.metrics import Metrics
 from nodes.network.handler import RequestHandlerPool
 from nodes.network.idle_time import IdleTime
 from nodes.network.processor import CONNECTION_QUEUE_SIZE, Processor
 from nodes.network.quotas import ConnectionQuotas
-from nodes.network.request_channel import RequestChannel
+from nodes.network.request_channel import PriorityRequestChannel, RequestChannel
 from nodes.network.request_times import Meters, RequestTimes, request_metrics
-from nodes.network.socket_server import RecentShare
+from nodes.network.socket_server import RecentShare, SocketServer
+from tests.nodes.network.conftest import parse
 
 DUAL = {
     "listeners": "DATA://127.0.0.1:0,CLIENT://127.0.0.1:0,CONTROL://127.0.0.1:0",
@@ -30,6 +32,99 @@ DUAL = {
 LISTENERS = ("DATA", "CLIENT", "CONTROL")
 _BACKLOG_AT = 28
 """Of tcpi_sacked in the kernel's tcp_info: of a listening socket, the backlog it was given."""
+
+
+MODES: dict[str, dict[str, str]] = {
+    "single": {},
+    "dual": {"control.plane.listener.name": "CONTROL"},
+    "priority": {"biplane.plane.mode": "priority"},
+}
+SIZES: list[dict[str, str]] = [
+    {},
+    {"num.io.threads": "1", "num.network.threads": "1", "queued.max.requests": "1"},
+    {"num.io.threads": "64", "num.network.threads": "32", "queued.max.requests": "10000"},
+    {"num.io.threads": "64", "num.network.threads": "1", "queued.max.requests": "19"},
+    {
+        "queued.max.request.bytes": "104857600",
+        "max.connections": "1",
+        "socket.request.max.bytes": "9",
+    },
+    {"biplane.control.priority": "false", "biplane.data.home.core": "false"},
+    {"connections.max.idle.ms": "-1", "max.connections.per.ip": "2", "broker.id": "77"},
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("others", [1, 2, 5])
+def test_what_planes_are_made_of(mode: str, sizes: dict[str, str], others: int) -> None:
+    """KIP-291: one acceptor, one network thread, a queue of 20 and one handler for controllers,
+    whatever else is configured; of the others each listener has ``num.network.threads``, and all
+    share ``num.io.threads`` and one queue of ``queued.max.requests``. Numbers are given to the
+    control plane first."""
+    names = [f"L{i}" for i in range(others)]
+    names.insert(1, "CONTROL")
+    given = {
+        "broker.id": "1",
+        "zookeeper.connect": "unused:1",
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in names),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "inter.broker.listener.name": "L0",
+        **MODES[mode],
+        **sizes,
+    }
+    server = SocketServer(BrokerConfig.from_properties(given), parse, Metrics())
+    network_threads = int(sizes.get("num.network.threads", "3"))
+    found = [
+        (
+            parts.plane,
+            type(parts.channel),
+            parts.channel.capacity,
+            parts.handlers,
+            [(each.acceptor.endpoint.name, len(each.processors)) for each in parts.listeners],
+        )
+        for parts in server._planes()
+    ]
+    shared = [(name, network_threads) for name in names if mode != "dual" or name != "CONTROL"]
+    data = (
+        "data",
+        PriorityRequestChannel if mode == "priority" else RequestChannel,
+        int(sizes.get("queued.max.requests", "500")),
+        int(sizes.get("num.io.threads", "8")),
+        shared,
+    )
+    control = ("control", RequestChannel, 20, 1, [("CONTROL", 1)])
+    assert found == ([control, data] if mode == "dual" else [data])
+    processors = [p for parts in server._planes() for p in parts.processors()]
+    assert [p.id for p in processors] == list(range(len(processors)))
+    for parts in server._planes():
+        for listener in parts.listeners:
+            for processor in listener.processors:
+                assert processor._channel is parts.channel
+                assert (processor.plane, processor.listener) == (
+                    parts.plane, listener.acceptor.endpoint.name,
+                )  # fmt: skip
+    made: list[tuple[Any, ...]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "nodes.network.socket_server.RequestHandlerPool",
+            lambda plane, channel, _handle, count, prepare, broker_id: made.append(
+                (plane, channel, count, prepare is not None, broker_id)
+            ),
+        )
+        server.start_handlers(lambda _: None)
+    wanted = sizes.get("biplane.control.priority", "true") == "true"
+    channels = {parts.plane: parts.channel for parts in server._planes()}
+    number = int(sizes.get("broker.id", "1"))
+    expected = [("data", channels["data"], data[3], False, number)]
+    if mode == "dual":
+        expected.append(("control", channels["control"], 1, wanted, number))
+    assert made == expected
+    for processor in processors:
+        processor._close_all()
+    for parts in server._planes():
+        for listener in parts.listeners:
+            listener.acceptor.close()
 
 
 @pytest.mark.parametrize("name", LISTENERS)

@@ -134,6 +134,7 @@ def test_handlers_end_after_everything_that_waits(kind: type[RequestChannel]) ->
     for number, api_key in enumerate((0, 1, 3, 18)):
         channel.put(a_request(number, api_key))
     channel.end_handlers(2)
+    assert channel.size() == 4, "an ending is no request that waits"
     taken = [channel.get() for _ in range(6)]
     assert [request and request.correlation_id for request in taken] == [0, 1, 2, 3, None, None]
 

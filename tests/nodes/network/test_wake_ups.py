@@ -270,6 +270,33 @@ def test_an_answers_way_ends_when_it_has_left(
         each.close()
 
 
+def test_answers_of_one_turn_are_taken_off_the_queue_at_once(
+    by_hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kafka's thread empties its queue before it writes: who comes later in the turn waits in
+    ResponseSendTimeMs, not in ResponseQueueTimeMs."""
+    now_ns = [100]
+    monkeypatch.setattr("nodes.network.processor.time.monotonic_ns", lambda: now_ns[0])
+    processor = by_hand()
+    pairs = [socket.socketpair() for _ in range(3)]
+
+    def send(data: Any) -> int:
+        now_ns[0] += 30
+        return len(data)
+
+    for ours, _ in pairs:
+        connection = Connection(ours, "h", 0)
+        connection.send = send  # type: ignore[assignment]
+        a_request(processor, connection).respond(b"answer")
+    now_ns[0] = 100
+    processor._write_replies()
+    rows = [(taken_ns, sent_ns) for *_, taken_ns, sent_ns, _ in processor.times.windows[0]]
+    assert rows == [(100, 130), (100, 160), (100, 190)]
+    for pair in pairs:
+        for each in pair:
+            each.close()
+
+
 def test_a_frozen_network_thread_keeps_20_waiting_and_no_more(by_hand: Any) -> None:
     """All that wait are taken in one turn, and their places are free again."""
     processor = by_hand()
