@@ -408,6 +408,34 @@ class Desk:
         ]
         self.manager.fetch_messages(params, asked, respond)
 
+    def list_offset(
+        self, timestamp: int, name: str = "t-0", *, epoch: int = -1, replica: int = -1
+    ) -> None:
+        r = self.manager.list_offset(tp(name), timestamp, epoch, 0, replica)
+        found = "" if r.error else f" at {r.offset} epoch {r.leader_epoch} time {r.timestamp_ms}"
+        self.said.append(f"{name} for {timestamp} {Errors(r.error).name}{found}")
+
+    def epoch_end(self, leader_epoch: int, name: str = "t-0", *, epoch: int = -1) -> None:
+        r = self.manager.last_offset_for_leader_epoch(tp(name), epoch, leader_epoch)
+        found = "" if r.error else f" {r.leader_epoch} at {r.end_offset}"
+        self.said.append(f"{name} end of {leader_epoch} {Errors(r.error).name}{found}")
+
+    def delete_records(self, offset: int, *names: str) -> None:
+        def respond(results: dict[TopicPartition, Any]) -> None:
+            rows = [
+                f"{name_of(p)} {Errors(r.error).name} low {r.low_watermark}"
+                for p, r in sorted(results.items())
+            ]
+            self.said.append(f"deleted {', '.join(rows)}")
+
+        self.manager.deletions.delete({tp(n): offset for n in names or ("t-0",)}, 1000, respond)
+
+    def checkpoint(self) -> None:
+        self.manager.checkpoint_high_watermarks()
+        read = self.logs.read_high_watermarks()
+        rows = [f"{name_of(p)} {offset}" for p, offset in sorted(read.items())]
+        self.said.append(f"on disk {', '.join(rows)}")
+
     def follow(self) -> None:
         """One round of every fetcher, and what came of it."""
         for thread in list(self.manager.fetchers._threads.values()):
