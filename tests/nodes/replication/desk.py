@@ -3,6 +3,7 @@
     fetches t-0 from 2 epoch 3 at 5          ``fetches no more t-0``
     leads t-0 epoch 3.5 from 5 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 5 by 1
     follows 2 in t-0 epoch 4.6 hw 0 end 5 by 1
+    thread + ReplicaFetcherThread-0-2        ``-``: it is to end
     log + t-0                                a log is made (``-``: deleted)
     wakes t-0                                whoever waits for it
     hears leads t-0 follows t-1              who keeps something by leadership
@@ -118,7 +119,12 @@ class Desk:
         self.min_isr = 1
         self.alive = {1, 2, 3}
         self.controller_epoch = 1
-        monkeypatch.setattr(ReplicaFetcherThread, "start", lambda _thread: None)
+        for method, sign in (("start", "+"), ("stop", "-")):
+            monkeypatch.setattr(
+                ReplicaFetcherThread,
+                method,
+                lambda thread, sign=sign: self.said.append(f"thread {sign} {thread.name}"),
+            )
         self.boot()
 
     def boot(self, *, verify: bool = True) -> None:

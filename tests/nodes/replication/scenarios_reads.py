@@ -203,6 +203,7 @@ def records_go_and_the_leader_too(d: Desk) -> Iterator[None]:
     wakes t-0
     deleted t-0 NOT_LEADER_OR_FOLLOWER low -1
     fetches t-0 from 2 epoch 1 at 1
+    thread + ReplicaFetcherThread-0-2
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE

@@ -33,6 +33,7 @@ def leads_at_once(d: Desk) -> Iterator[None]:
     fetches no more u-0
     wakes u-0
     fetches u-0 from 2 epoch 0 at 0 cut there
+    thread + ReplicaFetcherThread-0-2
     checkpoints
     hears leads t-0 leads t-1 follows u-0
     answer NONE, t-0 NONE, t-1 NONE, u-0 NONE
@@ -54,6 +55,8 @@ def follows_at_once(d: Desk) -> Iterator[None]:
     wakes t-1
     fetches t-0 from 2 epoch 0 at 0 cut there
     fetches t-1 from 3 epoch 0 at 0 cut there
+    thread + ReplicaFetcherThread-0-2
+    thread + ReplicaFetcherThread-0-3
     checkpoints
     hears follows t-0 follows t-1
     answer NONE, t-0 NONE, t-1 NONE
@@ -68,6 +71,7 @@ def leads_who_followed(d: Desk) -> Iterator[None]:
     fetches no more t-0
     leads t-0 epoch 1.1 from 3 isr 1,3 of 1,2,3 waits for 1,3 hw 1 end 3 by 1
     checkpoints
+    thread - ReplicaFetcherThread-0-2
     hears leads t-0
     answer NONE, t-0 NONE
     epochs 0 from 0, 1 from 3
@@ -91,6 +95,7 @@ def follows_who_led(d: Desk) -> Iterator[None]:
     fetched t-0 NOT_LEADER_OR_FOLLOWER
     produced t-0 NOT_LEADER_OR_FOLLOWER at 1
     fetches t-0 from 3 epoch 1 at 2
+    thread + ReplicaFetcherThread-0-3
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
@@ -219,6 +224,7 @@ def orders_of_an_older_partition_epoch(d: Desk) -> Iterator[None]:
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 4 at 0
+    thread + ReplicaFetcherThread-0-2
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
@@ -287,6 +293,7 @@ def is_stopped_and_deleted(d: Desk) -> Iterator[None]:
     log + t-0
     leads t-0 epoch 0.0 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
+    thread - ReplicaFetcherThread-0-2
     hears leads t-0
     answer NONE, t-0 NONE
     """
@@ -517,6 +524,7 @@ def follows_with_what_another_life_left(d: Desk) -> Iterator[None]:
     fetches no more t-0
     wakes t-0
     fetches t-0 from 3 epoch 1 at 4
+    thread + ReplicaFetcherThread-0-3
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
