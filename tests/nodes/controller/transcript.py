@@ -30,6 +30,7 @@ from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 
 from nodes.config import BrokerConfig
 from nodes.controller import controller as controller_module
+from nodes.controller.context import PartitionAndReplica
 from nodes.controller.controller import KafkaController
 from nodes.controller.event_manager import ControllerEventManager
 from nodes.controller.results import Result
@@ -303,6 +304,18 @@ class Office:
             ],
         )
         self.ask(self.controllers[by].alter_partitions, request)
+
+    def look(self, topic: str, by: int = 1) -> None:
+        """A line of the states that a topic's partitions and replicas are in."""
+        context = self.controllers[by]._parts.context
+        rows = []
+        for tp in context.partitions_for_topic(topic):
+            replicas = [
+                f"{r} {context.replica_state(PartitionAndReplica(tp, r)).name}"
+                for r in context.partition_replica_assignment(tp)
+            ]
+            rows.append(f"{tp.partition} {context.partition_state(tp).name}: {', '.join(replicas)}")
+        self.said.append(f"states of {topic}: {'; '.join(rows) or 'none'}")
 
     def told(self) -> list[str]:
         """The lines since the last call."""

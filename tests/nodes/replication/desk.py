@@ -489,7 +489,8 @@ class Desk:
 
     def epochs(self, name: str = "t-0") -> None:
         entries = self.partition(name).local_log()._epochs.entries
-        self.said.append("epochs " + ", ".join(f"{e} from {o}" for e, o in entries))
+        said = ", ".join(f"{e} from {o}" for e, o in entries) or "none"
+        self.said.append(f"epochs {said}")
 
     def run(self) -> None: ...
 

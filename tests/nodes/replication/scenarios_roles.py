@@ -541,6 +541,37 @@ def follows_with_what_another_life_left(d: Desk) -> Iterator[None]:
     d.epochs()
 
 
+def follows_without_epochs(d: Desk) -> Iterator[None]:
+    """A leader cannot find where such a log parts from its own: it is cut at its watermark.
+
+    follows 3 in t-0 epoch 1.1 hw 2 end 4 by 1
+    fetches no more t-0
+    wakes t-0
+    fetches t-0 from 3 epoch 1 at 2 cut there
+    thread + ReplicaFetcherThread-0-3
+    checkpoints
+    hears follows t-0
+    answer NONE, t-0 NONE
+    epochs none
+    asks 3 for t-0 at 2 epoch 1 last -1 start 0
+    follows 3 in t-0 epoch 1.1 hw 2 end 2 by 1 next 2
+    """
+    d.leader_and_isr(follow())
+    d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 0, 2))
+    d.follow()
+    d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 2, 2))
+    d.follow()
+    d.manager.checkpoint_high_watermarks()
+    d.logs.close()
+    (d.folder / "t-0" / "leader-epoch-checkpoint").unlink()
+    d.boot()
+    yield
+    d.leader_and_isr(follow(3, 1))
+    d.epochs()
+    d.says["t-0"] = FetchResult(0, 2, 2, 0, b"")
+    d.follow()
+
+
 def leads_with_what_another_life_left(d: Desk) -> Iterator[None]:
     """The new epoch begins at its end, and nothing above the checkpoint is shown.
 
