@@ -146,3 +146,42 @@ def test_every_move_of_a_partition(source: P, target: P, monkeypatch: pytest.Mon
         f"1.1 > 2,3 LeaderAndIsr leaders 2: {role}{new}",
         f"1.1 > 1,2,3 UpdateMetadata live 1,2,3: {role}",
     ]
+
+
+@pytest.mark.parametrize("machine", ["replicas", "partitions"])
+def test_what_an_error_left_behind_goes_out_with_nothing_else(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that was cut short is dropped as a whole: nothing of it is said then, nor with the
+    next one, which goes as if nothing had been."""
+    office = Office(monkeypatch)
+    made = office.start(2, 3)
+    office.topic("t", (2, 3), (3, 2))
+    office.run()
+    office.told()
+    replica = PartitionAndReplica(T0, 2)
+    parts = made._parts
+    of_machine = getattr(parts, machine)
+    real = of_machine._batch.send
+
+    def fail() -> None:
+        assert of_machine._batch._batch
+        raise RuntimeError("out of ideas")
+
+    monkeypatch.setattr(of_machine._batch, "send", fail)
+    if machine == "replicas":
+        parts.replicas.handle_state_changes([replica], R.ONLINE)
+    else:
+        outcomes = parts.partitions.handle_state_changes([T0], P.ONLINE, OFFLINE)
+        assert isinstance(outcomes[T0], RuntimeError)
+    monkeypatch.setattr(of_machine._batch, "send", real)
+    assert all(line.startswith("zk ") for line in office.told())
+    other = TopicPartition("t", 1)
+    if machine == "replicas":
+        parts.replicas.handle_state_changes([PartitionAndReplica(other, 3)], R.ONLINE)
+    else:
+        parts.partitions.handle_state_changes([other], P.ONLINE, OFFLINE)
+    sent = [line for line in office.told() if ">" in line]
+    assert sent
+    assert all("t-1" in line and "t-0" not in line for line in sent)
+    assert made.is_active

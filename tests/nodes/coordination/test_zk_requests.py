@@ -467,3 +467,43 @@ def test_first_states_that_are_there_already(zk: KafkaZkClient) -> None:
     again = zk.create_topic_partition_states(state, 9)[T0]
     assert isinstance(again.error, NodeExistsError)
     assert (again.written, again.retry) == (None, False)
+
+
+def test_a_registration_that_is_ours_already(zk: KafkaZkClient) -> None:
+    """The answer to the first try was lost: its epoch is that of its creation, whatever was written
+    into it since."""
+    own = Broker(4, (EndPoint("B", "PLAINTEXT", "i", 2),))
+    epoch = zk.register_broker(own)
+    make(zk, SetData("/brokers/ids/4", b"{}"))
+    lines(zk).clear()
+    assert zk.register_broker(own) == epoch
+    assert [said.split(" {")[0] for said in lines(zk)] == [
+        "create ephemeral /brokers/ids/4; set /brokers/ids/4 @0",
+        "data /brokers/ids/4",
+    ]
+
+
+def test_a_registration_of_our_session_before(zk: KafkaZkClient, tree: MemoryZooKeeper) -> None:
+    """KAFKA-7165: it is replaced, and the new one has an epoch of its own."""
+    own = Broker(4, (EndPoint("B", "PLAINTEXT", "i", 2),))
+    epoch = zk.register_broker(own)
+    session: Any = zk._session
+    session.renew()
+    lines(zk).clear()
+    assert zk.register_broker(own) > epoch
+    assert [said.split(" {")[0] for said in lines(zk)] == [
+        "create ephemeral /brokers/ids/4; set /brokers/ids/4 @0",
+        "data /brokers/ids/4",
+        "delete /brokers/ids/4",
+        "create ephemeral /brokers/ids/4; set /brokers/ids/4 @0",
+    ]
+    assert tree.nodes["/brokers/ids/4"].owner == session.session_id
+
+
+def test_a_registration_of_somebody_else(zk: KafkaZkClient, tree: MemoryZooKeeper) -> None:
+    """It is his until his session is over."""
+    make(zk, Create("/brokers/ids/4", b"{}", ephemeral=True))
+    before = dict(tree.nodes)
+    with pytest.raises(NodeExistsError):
+        zk.register_broker(Broker(4, (EndPoint("B", "PLAINTEXT", "i", 2),)))
+    assert tree.nodes == before

@@ -160,3 +160,26 @@ def test_who_waits_when_the_partition_goes_elsewhere(
     assert other.heartbeat() in (0, REBALANCING)
     assert [g.group_id for g in coordinator.list_groups(())[1]] == [kept]
     coordinator.on_resignation(0)
+
+
+def test_members_that_a_new_coordinator_found_are_waited_for_as_long_as_they_asked(
+    make_coordinator: Any, client_of: Any, clock: Any, until: Any
+) -> None:
+    """GroupMetadataManager's loadGroup: their sessions begin anew; who says nothing is dropped, who
+    beats stays."""
+    before = make_coordinator()
+    for group_id in ("silent", "beating"):
+        client = client_of(before, group_id=group_id)
+        client.join(session_timeout_ms=50)
+        client.sync({client.member_id: b""})
+    after = make_coordinator(clock=clock)
+    client.coordinator = after
+
+    def has_expired() -> bool:
+        clock.advance(10)
+        assert client.heartbeat() == 0
+        return after.describe("silent").state == "Empty"
+
+    assert after.describe("silent").state == "Stable"
+    until(has_expired)
+    assert after.describe("beating").state == "Stable"
