@@ -473,8 +473,11 @@ class Desk:
         end = "no log" if p.log is None else f"hw {p.high_watermark} end {p.log.log_end_offset}"
         epochs = f"epoch {p.leader_epoch}.{p.partition_epoch}"
         if not p.is_leader:
+            kept = " with an ISR" if p.isr_state.isr or p.isr_state.maximal_isr else ""
+            kept += " with followers" if p.followers else ""
             return (
-                f"follows {p.leader_id} in {name_of(p.tp)} {epochs} {end} by {p.controller_epoch}"
+                f"follows {p.leader_id} in {name_of(p.tp)} {epochs} {end} by "
+                f"{p.controller_epoch}{kept}"
             )
         state = p.isr_state
         waits = ids(sorted(state.maximal_isr))
