@@ -17,7 +17,6 @@ map's. A controller is driven by the test's own thread, through `Office.run`.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import threading
@@ -197,19 +196,26 @@ class Office:
         return queued.event.name
 
     def expire(self, broker_id: int) -> None:
-        """A controller's session is over, and it hears of it; a new one begins."""
+        """A controller's session is over, and it hears of it; a new one begins, and not before the
+        event thread has taken note of the end of the old one."""
         session, made = self.sessions[broker_id], self.controllers[broker_id]
         session.expire()
-        for moment in ("before_new_session", "after_new_session"):
-            for handler in session.state_handlers:
-                thread = threading.Thread(target=getattr(handler, moment))
-                thread.start()
-                while thread.is_alive():
-                    thread.join(0.001)
-                    with contextlib.suppress(IndexError):
-                        self.step(made)
-            if moment == "before_new_session":
-                session.renew()
+        for handler in session.state_handlers:
+            ending = threading.Thread(target=handler.before_new_session)
+            ending.start()
+            while not made._events._queue:
+                assert ending.is_alive(), "it says that the session is over"
+                ending.join(0.001)
+            ending.join(0.02)
+            assert ending.is_alive(), "it waits"
+            assert [q.event.name for q in made._events._queue] == ["Expire"]
+            self.step(made)
+            ending.join(60)
+            assert not ending.is_alive()
+        session.renew()
+        for handler in session.state_handlers:
+            handler.after_new_session()
+        self.run()
 
     def answer(self, *apis: ApiKey) -> None:
         """Brokers answer what they were sent so far (only these APIs), by `answers`; then `run`."""
