@@ -211,7 +211,7 @@ class Desk:
         self._patch.setattr(self.logs, "async_delete", deletes)
         self._watch(Partition, "make_leader")
         self._watch(Partition, "make_follower")
-        self._watch(Partition, "delete", lambda p: f"forgets {name_of(p.tp)}")
+        self._watch(Partition, "delete", lambda p: f"forgets {name_of(p.tp)}: {self.role(p)}")
 
     def _watch(
         self, owner: Any, method: str, line: Callable[[Partition], str] | None = None

@@ -276,11 +276,11 @@ def is_stopped_and_deleted(d: Desk) -> Iterator[None]:
     one is no error. A topic of its name may come again.
 
     fetches no more t-0,t-1,t-9
-    forgets t-0
+    forgets t-0: follows None in t-0 epoch 0.0 no log by 1
     wakes t-0
     fetched t-0 NOT_LEADER_OR_FOLLOWER
     produced t-0 NOT_LEADER_OR_FOLLOWER at 0
-    forgets t-1
+    forgets t-1: follows None in t-1 epoch 0.0 no log by 1
     wakes t-1
     wakes t-9
     log - t-0
@@ -314,22 +314,22 @@ def stops_of_every_epoch(d: Desk) -> Iterator[None]:
 
     answer NONE, t-0 FENCED_LEADER_EPOCH
     fetches no more t-1
-    forgets t-1
+    forgets t-1: follows None in t-1 epoch 5.5 no log by 1
     wakes t-1
     log - t-1
     answer NONE, t-1 NONE
     fetches no more t-2
-    forgets t-2
+    forgets t-2: follows None in t-2 epoch 5.5 no log by 1
     wakes t-2
     log - t-2
     answer NONE, t-2 NONE
     fetches no more t-3
-    forgets t-3
+    forgets t-3: follows None in t-3 epoch 5.5 no log by 1
     wakes t-3
     log - t-3
     answer NONE, t-3 NONE
     fetches no more t-4
-    forgets t-4
+    forgets t-4: follows None in t-4 epoch 5.5 no log by 1
     wakes t-4
     log - t-4
     answer NONE, t-4 NONE
