@@ -13,6 +13,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from nodes.coordination import zk as zk_module
 from nodes.coordination.errors import ControllerMoved
+from nodes.coordination.producer_ids import ProducerIdManager
 from nodes.coordination.requests import Check, Create, Delete, GetChildren, Multi, Request, SetData
 from nodes.coordination.session import ChangeHandler
 from nodes.coordination.zk import KafkaZkClient
@@ -507,3 +508,29 @@ def test_a_registration_of_somebody_else(zk: KafkaZkClient, tree: MemoryZooKeepe
     with pytest.raises(NodeExistsError):
         zk.register_broker(Broker(4, (EndPoint("B", "PLAINTEXT", "i", 2),)))
     assert tree.nodes == before
+
+
+def block(first: int, broker_id: int) -> str:
+    return (
+        f'{{"version":1,"broker":{broker_id},"block_start":"{first}","block_end":"{first + 999}"}}'
+    )
+
+
+def test_a_block_of_producer_ids_that_another_claimed_meanwhile(
+    zk: KafkaZkClient, tree: MemoryZooKeeper
+) -> None:
+    """ZkProducerIdManager: written over the version that was read, or read again; nobody else gets
+    these ids, and ZooKeeper is asked once for a thousand."""
+    path = "/latest_producer_id_block"
+    session: Any = zk._session
+    session.foreign = {f"set {path} @0": lambda: make(zk, SetData(path, block(0, 5).encode()))}
+    ids = ProducerIdManager(4, zk)
+    assert [ids.generate() for _ in range(1000)] == list(range(1000, 2000))
+    assert lines(zk) == [
+        f"data {path}",
+        f"set {path} @0 {block(0, 4)}",
+        f"data {path}",
+        f"set {path} @1 {block(1000, 4)}",
+    ]
+    assert ids.generate() == 2000
+    assert tree.nodes[path].data.decode() == block(2000, 4)
