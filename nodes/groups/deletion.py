@@ -26,14 +26,15 @@ _LENGTH: Final = struct.Struct(">h")
 
 
 class GroupDeletion:
-    """`error_of` says why this broker cannot serve a group; `append` writes to its partition."""
+    """`error_of(group_id, may_be_empty=...)` says why this broker cannot serve a group; `append`
+    writes to its partition."""
 
     def __init__(
         self,
         lock: DeferringLock,
         groups: MutableMapping[str, Group],
         membership: Membership,
-        error_of: Callable[[str], Errors],
+        error_of: Callable[..., Errors],
         append: Callable[[str, Rows], None],
     ) -> None:
         self._lock = lock
@@ -48,7 +49,7 @@ class GroupDeletion:
             return {group_id: self._delete(group_id) for group_id in dict.fromkeys(group_ids)}
 
     def _delete(self, group_id: str) -> Errors:
-        error = self._error_of(group_id)
+        error = self._error_of(group_id, may_be_empty=True)
         if error:
             return error
         group = self._groups.get(group_id)

@@ -42,6 +42,7 @@ def comes_back(o: Office) -> Iterator[None]:
     zk = t-2 @1 leader 3 epoch 2 isr 3 by 1
     1.1 > 3 LeaderAndIsr leaders 3: t-2 leader 3 epoch 2.2 by 1 isr 3 of 3
     1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-2 leader 3 epoch 2.2 by 1 isr 3 of 3
+    states of t: 0 ONLINE: 2 ONLINE, 3 ONLINE; 1 ONLINE: 3 ONLINE, 1 ONLINE; 2 ONLINE: 3 ONLINE
     """
     o.start(2, 3)
     o.topic("t", (2, 3), (3, 1), (3,))
@@ -49,6 +50,8 @@ def comes_back(o: Office) -> Iterator[None]:
     o.leave(3)
     yield
     o.join(3)
+    o.run()
+    o.look("t")
 
 
 def comes_back_alone_in_the_isr(o: Office) -> Iterator[None]:
@@ -101,11 +104,15 @@ def goes(o: Office) -> Iterator[None]:
     1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 2 epoch 1.1 by 1 isr 2 of 2,3 offline 3; t-1
         leader 1 epoch 1.1 by 1 isr 1 of 3,1 offline 3; t-2 leader -1 epoch 1.1 by 1 isr 3 of 3
         offline 3
+    states of t: 0 ONLINE: 2 ONLINE, 3 OFFLINE; 1 ONLINE: 3 OFFLINE, 1 ONLINE; 2 OFFLINE: 3
+        OFFLINE; 3 ONLINE: 2 ONLINE, 1 ONLINE
     """
     o.start(2, 3)
     o.topic("t", (2, 3), (3, 1), (3,), (2, 1))
     yield
     o.leave(3)
+    o.run()
+    o.look("t")
 
 
 def goes_from_a_new_partition(o: Office) -> Iterator[None]:
@@ -307,11 +314,14 @@ def takes_its_leave(o: Office) -> Iterator[None]:
     1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-1 leader 2 epoch 1.1 by 1 isr 2 of 2,3 offline 3
     1.1 > 3 StopReplica: t-1 epoch 0
     answer NONE, none
+    states of t: 0 ONLINE: 3 ONLINE, 2 ONLINE; 1 ONLINE: 2 ONLINE, 3 OFFLINE; 2 ONLINE: 3
+        ONLINE; 3 ONLINE: 1 ONLINE, 2 ONLINE
     """
     made = o.start(2, 3)
     o.topic("t", (3, 2), (2, 3), (3,), (1, 2))
     yield
     o.ask(made.controlled_shutdown, 3, -1)
+    o.look("t")
 
 
 def takes_its_leave_and_goes_and_is_back(o: Office) -> Iterator[None]:
@@ -428,9 +438,17 @@ def shutdowns_that_are_refused(o: Office) -> Iterator[None]:
     answer BROKER_NOT_AVAILABLE, none
     answer STALE_BROKER_EPOCH, none
     answer STALE_CONTROLLER_EPOCH, none
+    zk + /brokers/topics/u/partitions
+    zk + /brokers/topics/u/partitions/0
+    zk + u-0 leader 2 epoch 0 isr 2,1 by 1
+    1.1 > 1,2 LeaderAndIsr leaders 2: u-0 leader 2 epoch 0.0 by 1 isr 2,1 of 2,1 new
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: u-0 leader 2 epoch 0.0 by 1 isr 2,1 of 2,1
     zk = t-0 @0 leader 1 epoch 1 isr 1 by 1
-    1.1 > 1,2 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1
-    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1 offline 2
+    zk = u-0 @0 leader 1 epoch 1 isr 1 by 1
+    1.1 > 1,2 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1; u-0 leader 1
+        epoch 1.1 by 1 isr 1 of 2,1
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1 offline 2;
+        u-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1 offline 2
     answer NONE, none
     """
     made = o.start(2)
@@ -441,4 +459,6 @@ def shutdowns_that_are_refused(o: Office) -> Iterator[None]:
     o.ask(made.controlled_shutdown, 9, -1)
     o.ask(made.controlled_shutdown, 2, epoch - 1)
     o.ask(o.controllers[3].controlled_shutdown, 2, epoch)
+    o.topic("u", (2, 1))
+    o.run()
     o.ask(made.controlled_shutdown, 2, epoch + 1)

@@ -25,6 +25,7 @@ def begins(o: Office) -> Iterator[None]:
         removing 2 new
     1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 1.1 by 1 isr 1,2 of 1,3,2
     answer NONE, t-0 NONE
+    states of t: 0 ONLINE: 1 ONLINE, 3 NEW, 2 ONLINE; 1 ONLINE: 2 ONLINE, 1 ONLINE
     answer NONE, t-0 1,3,2 adding 3 removing 2
     answer NONE, t-0 1,3,2 adding 3 removing 2
     """
@@ -32,6 +33,7 @@ def begins(o: Office) -> Iterator[None]:
     o.topic("t", (1, 2), (2, 1))
     yield
     o.ask(made.alter_reassignments, {T0: (1, 3)})
+    o.look("t")
     o.ask(made.list_reassignments, None)
     o.ask(made.list_reassignments, [T0, T1])
 
@@ -52,6 +54,7 @@ def is_complete(o: Office) -> Iterator[None]:
     1.1 > 2 StopReplica: t-0 epoch 3 delete
     zk = /brokers/topics/t 0:1,3 1:2,1
     1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 3.4 by 1 isr 1,3 of 1,3
+    states of t: 0 ONLINE: 1 ONLINE, 3 ONLINE; 1 ONLINE: 2 ONLINE, 1 ONLINE
     """
     made = o.start(2, 3)
     o.topic("t", (1, 2), (2, 1))
@@ -59,6 +62,7 @@ def is_complete(o: Office) -> Iterator[None]:
     o.ask(made.alter_reassignments, {T0: (1, 3)})
     yield
     o.alter_isr(1, "t-0", (1, 2, 3))
+    o.look("t")
     o.answer()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.wire.apis import ApiKey
 from tests.nodes.controller.scenarios_elections import led_elsewhere
 from tests.nodes.controller.transcript import Office
 
@@ -350,6 +352,39 @@ def its_session_ends_and_others_wait(o: Office) -> Iterator[None]:
     o.topic("t", (2, 1))
     yield
     o.expire(1)
+
+
+def what_it_knew_counts_no_more(o: Office) -> Iterator[None]:
+    """Who took its leave, which disk had failed: in the next office nobody has, none is.
+
+    channel - 1
+    channel - 2
+    channel - 3
+    unfenced zk + /brokers/ids/1 ephemeral, = /brokers/ids/1 @0
+    unfenced zk + /controller ephemeral, = /controller_epoch @1
+    channel + 1
+    channel + 2
+    channel + 3
+    1.2 > 1,2,3 UpdateMetadata live 1,2,3
+    1.2 > 2,3 LeaderAndIsr leaders 3: t-0 leader 3 epoch 1.1 by 1 isr 3 of 2,3
+    1.2 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 3 epoch 1.1 by 1 isr 3 of 2,3
+    states of t: 0 ONLINE: 2 ONLINE, 3 ONLINE
+    zk + /brokers/topics/u/partitions
+    zk + /brokers/topics/u/partitions/0
+    zk + u-0 leader 2 epoch 0 isr 2,3 by 2
+    1.2 > 2,3 LeaderAndIsr leaders 2: u-0 leader 2 epoch 0.0 by 2 isr 2,3 of 2,3 new
+    1.2 > 1,2,3 UpdateMetadata live 1,2,3: u-0 leader 2 epoch 0.0 by 2 isr 2,3 of 2,3
+    """
+    made = o.start(2, 3)
+    o.topic("t", (2, 3))
+    o.run()
+    o.answers = lambda b, *_: Errors.KAFKA_STORAGE_ERROR if b == 2 else Errors.NONE
+    o.answer(ApiKey.LEADER_AND_ISR)
+    o.ask(made.controlled_shutdown, 2, -1)
+    yield
+    o.expire(1)
+    o.look("t")
+    o.topic("u", (2, 3))
 
 
 # ---- somebody else writes in between -------------------------------------------------------------

@@ -35,10 +35,13 @@ def is_made(o: Office) -> Iterator[None]:
         3 epoch 0.0 by 1 isr 3,1 of 3,1 new
     1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 2 epoch 0.0 by 1 isr 2,3 of 2,3; t-1
         leader 3 epoch 0.0 by 1 isr 3,1 of 3,1
+    states of t: 0 ONLINE: 2 ONLINE, 3 ONLINE; 1 ONLINE: 3 ONLINE, 1 ONLINE
     """
     o.start(2, 3)
     yield
     o.topic("t", (2, 3), (3, 1))
+    o.run()
+    o.look("t")
 
 
 def is_made_of_dead_replicas(o: Office) -> Iterator[None]:
@@ -49,6 +52,7 @@ def is_made_of_dead_replicas(o: Office) -> Iterator[None]:
     zk + t-0 leader 2 epoch 0 isr 2 by 1
     1.1 > 2 LeaderAndIsr leaders 2: t-0 leader 2 epoch 0.0 by 1 isr 2 of 3,2 new
     1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 2 epoch 0.0 by 1 isr 2 of 3,2 offline 3
+    states of t: 0 ONLINE: 3 ONLINE, 2 ONLINE; 1 NEW: 3 ONLINE, 4 ONLINE
     channel + 4
     1.1 > 1,2 UpdateMetadata live 1,2,4
     1.1 > 4 UpdateMetadata live 1,2,4: t-0 leader 2 epoch 0.0 by 1 isr 2 of 3,2 offline 3
@@ -62,6 +66,7 @@ def is_made_of_dead_replicas(o: Office) -> Iterator[None]:
     yield
     o.topic("t", (3, 2), (3, 4))
     o.run()
+    o.look("t")
     o.join(4)
 
 
@@ -204,6 +209,10 @@ def goes_with_a_dead_replica(o: Office) -> Iterator[None]:
     1.1 > 2 StopReplica: t-0 epoch -2; t-1 epoch -2
     1.1 > 1 StopReplica: t-1 epoch -2 delete
     1.1 > 2 StopReplica: t-0 epoch -2 delete; t-1 epoch -2 delete
+    states of t: 0 NON_EXISTENT: 2 DELETION_STARTED, 3 DELETION_INELIGIBLE; 1 NON_EXISTENT: 1
+        DELETION_STARTED, 2 DELETION_STARTED
+    states of t: 0 NON_EXISTENT: 2 DELETION_SUCCESSFUL, 3 OFFLINE; 1 NON_EXISTENT: 1
+        DELETION_SUCCESSFUL, 2 DELETION_SUCCESSFUL
     channel + 3
     1.1 > 1,2,3 UpdateMetadata live 1,2,3
     1.1 > 3 LeaderAndIsr leaders : t-0 leader -1 epoch 2.2 by 1 isr 2 of 2,3
@@ -228,7 +237,9 @@ def goes_with_a_dead_replica(o: Office) -> Iterator[None]:
     yield
     o.admin.create_delete_topic_path("t")
     o.run()
+    o.look("t")
     o.answer()
+    o.look("t")
     o.join(3)
     o.run()
     o.answer()
@@ -239,6 +250,7 @@ def a_replica_dies_while_it_goes(o: Office) -> Iterator[None]:
 
     channel - 3
     1.1 > 1,2 UpdateMetadata live 1,2
+    states of t: 0 NON_EXISTENT: 2 DELETION_STARTED, 3 DELETION_INELIGIBLE
     zk = t-0 @2 leader -1 epoch 3 isr 3 by 1
     channel + 3
     1.1 > 1,2,3 UpdateMetadata live 1,2,3
@@ -263,6 +275,7 @@ def a_replica_dies_while_it_goes(o: Office) -> Iterator[None]:
     yield
     o.leave(3)
     o.run()
+    o.look("t")
     o.answer()
     o.join(3)
     o.run()
@@ -371,11 +384,19 @@ def goes_while_it_moves(o: Office) -> Iterator[None]:
 
 
 def the_znode_of_a_topic_vanishes(o: Office) -> Iterator[None]:
-    """Without the controller: it says nothing."""
+    """Without the controller: it says nothing.
+
+    states of t: none
+    1.1 > 1,2 UpdateMetadata live 1,2
+    answer NONE, 0 UNKNOWN_TOPIC_ID
+    """
     o.start(2)
     o.topic("t", (1, 2))
     yield
     o.admin.delete_recursive("/brokers/topics/t")
+    o.run()
+    o.look("t")
+    o.alter_isr(1, "t-0", (1,), topic_id=UUID(int=ord("t")))
 
 
 def an_isr_of_the_topic_of_that_name_before(o: Office) -> Iterator[None]:

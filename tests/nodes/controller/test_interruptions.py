@@ -17,7 +17,7 @@ from tests.scenarios import Scenario, play
 
 USURPER, SUCCESSOR = 99, 77
 WRITE = re.compile(r"zk [-+=]")
-REFUSED = re.compile(r"zk [-+=].* -> BadVersionError|channel - \d+|answer .*")
+REFUSED = re.compile(r"zk [-+=].* -> BadVersionError|channel - \d+|answer .*|states of .*")
 
 
 def writes_of(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]:

@@ -17,7 +17,6 @@ map's. A controller is driven by the test's own thread, through `Office.run`.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import threading
@@ -30,6 +29,7 @@ from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 
 from nodes.config import BrokerConfig
 from nodes.controller import controller as controller_module
+from nodes.controller.context import PartitionAndReplica
 from nodes.controller.controller import KafkaController
 from nodes.controller.event_manager import ControllerEventManager
 from nodes.controller.results import Result
@@ -196,19 +196,26 @@ class Office:
         return queued.event.name
 
     def expire(self, broker_id: int) -> None:
-        """A controller's session is over, and it hears of it; a new one begins."""
+        """A controller's session is over, and it hears of it; a new one begins, and not before the
+        event thread has taken note of the end of the old one."""
         session, made = self.sessions[broker_id], self.controllers[broker_id]
         session.expire()
-        for moment in ("before_new_session", "after_new_session"):
-            for handler in session.state_handlers:
-                thread = threading.Thread(target=getattr(handler, moment))
-                thread.start()
-                while thread.is_alive():
-                    thread.join(0.001)
-                    with contextlib.suppress(IndexError):
-                        self.step(made)
-            if moment == "before_new_session":
-                session.renew()
+        for handler in session.state_handlers:
+            ending = threading.Thread(target=handler.before_new_session)
+            ending.start()
+            while not made._events._queue:
+                assert ending.is_alive(), "it says that the session is over"
+                ending.join(0.001)
+            ending.join(0.02)
+            assert ending.is_alive(), "it waits"
+            assert [q.event.name for q in made._events._queue] == ["Expire"]
+            self.step(made)
+            ending.join(60)
+            assert not ending.is_alive()
+        session.renew()
+        for handler in session.state_handlers:
+            handler.after_new_session()
+        self.run()
 
     def answer(self, *apis: ApiKey) -> None:
         """Brokers answer what they were sent so far (only these APIs), by `answers`; then `run`."""
@@ -303,6 +310,18 @@ class Office:
             ],
         )
         self.ask(self.controllers[by].alter_partitions, request)
+
+    def look(self, topic: str, by: int = 1) -> None:
+        """A line of the states that a topic's partitions and replicas are in."""
+        context = self.controllers[by]._parts.context
+        rows = []
+        for tp in context.partitions_for_topic(topic):
+            replicas = [
+                f"{r} {context.replica_state(PartitionAndReplica(tp, r)).name}"
+                for r in context.partition_replica_assignment(tp)
+            ]
+            rows.append(f"{tp.partition} {context.partition_state(tp).name}: {', '.join(replicas)}")
+        self.said.append(f"states of {topic}: {'; '.join(rows) or 'none'}")
 
     def told(self) -> list[str]:
         """The lines since the last call."""

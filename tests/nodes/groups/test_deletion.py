@@ -48,7 +48,7 @@ class TestGroups:
 
     def test_refusals(self, make_coordinator: Any) -> None:
         delete = make_coordinator(owns=False).deletion.delete_groups
-        expected = {"g": Errors.NOT_COORDINATOR, "": Errors.INVALID_GROUP_ID}
+        expected = {"g": Errors.NOT_COORDINATOR, "": Errors.NOT_COORDINATOR}
         assert delete(["g", ""]) == expected
 
 

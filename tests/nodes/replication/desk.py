@@ -3,6 +3,7 @@
     fetches t-0 from 2 epoch 3 at 5          ``fetches no more t-0``
     leads t-0 epoch 3.5 from 5 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 5 by 1
     follows 2 in t-0 epoch 4.6 hw 0 end 5 by 1
+    thread + ReplicaFetcherThread-0-2        ``-``: it is to end
     log + t-0                                a log is made (``-``: deleted)
     wakes t-0                                whoever waits for it
     hears leads t-0 follows t-1              who keeps something by leadership
@@ -118,7 +119,12 @@ class Desk:
         self.min_isr = 1
         self.alive = {1, 2, 3}
         self.controller_epoch = 1
-        monkeypatch.setattr(ReplicaFetcherThread, "start", lambda _thread: None)
+        for method, sign in (("start", "+"), ("stop", "-")):
+            monkeypatch.setattr(
+                ReplicaFetcherThread,
+                method,
+                lambda thread, sign=sign: self.said.append(f"thread {sign} {thread.name}"),
+            )
         self.boot()
 
     def boot(self, *, verify: bool = True) -> None:
@@ -205,7 +211,7 @@ class Desk:
         self._patch.setattr(self.logs, "async_delete", deletes)
         self._watch(Partition, "make_leader")
         self._watch(Partition, "make_follower")
-        self._watch(Partition, "delete", lambda p: f"forgets {name_of(p.tp)}")
+        self._watch(Partition, "delete", lambda p: f"forgets {name_of(p.tp)}: {self.role(p)}")
 
     def _watch(
         self, owner: Any, method: str, line: Callable[[Partition], str] | None = None
@@ -408,6 +414,34 @@ class Desk:
         ]
         self.manager.fetch_messages(params, asked, respond)
 
+    def list_offset(
+        self, timestamp: int, name: str = "t-0", *, epoch: int = -1, replica: int = -1
+    ) -> None:
+        r = self.manager.list_offset(tp(name), timestamp, epoch, 0, replica)
+        found = "" if r.error else f" at {r.offset} epoch {r.leader_epoch} time {r.timestamp_ms}"
+        self.said.append(f"{name} for {timestamp} {Errors(r.error).name}{found}")
+
+    def epoch_end(self, leader_epoch: int, name: str = "t-0", *, epoch: int = -1) -> None:
+        r = self.manager.last_offset_for_leader_epoch(tp(name), epoch, leader_epoch)
+        found = "" if r.error else f" {r.leader_epoch} at {r.end_offset}"
+        self.said.append(f"{name} end of {leader_epoch} {Errors(r.error).name}{found}")
+
+    def delete_records(self, offset: int, *names: str) -> None:
+        def respond(results: dict[TopicPartition, Any]) -> None:
+            rows = [
+                f"{name_of(p)} {Errors(r.error).name} low {r.low_watermark}"
+                for p, r in sorted(results.items())
+            ]
+            self.said.append(f"deleted {', '.join(rows)}")
+
+        self.manager.deletions.delete({tp(n): offset for n in names or ("t-0",)}, 1000, respond)
+
+    def checkpoint(self) -> None:
+        self.manager.checkpoint_high_watermarks()
+        read = self.logs.read_high_watermarks()
+        rows = [f"{name_of(p)} {offset}" for p, offset in sorted(read.items())]
+        self.said.append(f"on disk {', '.join(rows)}")
+
     def follow(self) -> None:
         """One round of every fetcher, and what came of it."""
         for thread in list(self.manager.fetchers._threads.values()):
@@ -439,8 +473,11 @@ class Desk:
         end = "no log" if p.log is None else f"hw {p.high_watermark} end {p.log.log_end_offset}"
         epochs = f"epoch {p.leader_epoch}.{p.partition_epoch}"
         if not p.is_leader:
+            kept = " with an ISR" if p.isr_state.isr or p.isr_state.maximal_isr else ""
+            kept += " with followers" if p.followers else ""
             return (
-                f"follows {p.leader_id} in {name_of(p.tp)} {epochs} {end} by {p.controller_epoch}"
+                f"follows {p.leader_id} in {name_of(p.tp)} {epochs} {end} by "
+                f"{p.controller_epoch}{kept}"
             )
         state = p.isr_state
         waits = ids(sorted(state.maximal_isr))
@@ -455,7 +492,8 @@ class Desk:
 
     def epochs(self, name: str = "t-0") -> None:
         entries = self.partition(name).local_log()._epochs.entries
-        self.said.append("epochs " + ", ".join(f"{e} from {o}" for e, o in entries))
+        said = ", ".join(f"{e} from {o}" for e, o in entries) or "none"
+        self.said.append(f"epochs {said}")
 
     def run(self) -> None: ...
 

@@ -125,6 +125,7 @@ def too_few_when_it_is_looked_at(d: Desk) -> Iterator[None]:
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 2 at 1
+    thread + ReplicaFetcherThread-0-2
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
@@ -132,6 +133,7 @@ def too_few_when_it_is_looked_at(d: Desk) -> Iterator[None]:
     fetches no more t-0
     leads t-0 epoch 3.3 from 1 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 1 by 1
     checkpoints
+    thread - ReplicaFetcherThread-0-2
     hears leads t-0
     answer NONE, t-0 NONE
     below 1 NOT_LEADER_OR_FOLLOWER

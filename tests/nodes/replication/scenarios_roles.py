@@ -33,6 +33,7 @@ def leads_at_once(d: Desk) -> Iterator[None]:
     fetches no more u-0
     wakes u-0
     fetches u-0 from 2 epoch 0 at 0 cut there
+    thread + ReplicaFetcherThread-0-2
     checkpoints
     hears leads t-0 leads t-1 follows u-0
     answer NONE, t-0 NONE, t-1 NONE, u-0 NONE
@@ -54,6 +55,8 @@ def follows_at_once(d: Desk) -> Iterator[None]:
     wakes t-1
     fetches t-0 from 2 epoch 0 at 0 cut there
     fetches t-1 from 3 epoch 0 at 0 cut there
+    thread + ReplicaFetcherThread-0-2
+    thread + ReplicaFetcherThread-0-3
     checkpoints
     hears follows t-0 follows t-1
     answer NONE, t-0 NONE, t-1 NONE
@@ -68,6 +71,7 @@ def leads_who_followed(d: Desk) -> Iterator[None]:
     fetches no more t-0
     leads t-0 epoch 1.1 from 3 isr 1,3 of 1,2,3 waits for 1,3 hw 1 end 3 by 1
     checkpoints
+    thread - ReplicaFetcherThread-0-2
     hears leads t-0
     answer NONE, t-0 NONE
     epochs 0 from 0, 1 from 3
@@ -91,6 +95,7 @@ def follows_who_led(d: Desk) -> Iterator[None]:
     fetched t-0 NOT_LEADER_OR_FOLLOWER
     produced t-0 NOT_LEADER_OR_FOLLOWER at 1
     fetches t-0 from 3 epoch 1 at 2
+    thread + ReplicaFetcherThread-0-3
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
@@ -219,6 +224,7 @@ def orders_of_an_older_partition_epoch(d: Desk) -> Iterator[None]:
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 4 at 0
+    thread + ReplicaFetcherThread-0-2
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
@@ -270,11 +276,11 @@ def is_stopped_and_deleted(d: Desk) -> Iterator[None]:
     one is no error. A topic of its name may come again.
 
     fetches no more t-0,t-1,t-9
-    forgets t-0
+    forgets t-0: follows None in t-0 epoch 0.0 no log by 1
     wakes t-0
     fetched t-0 NOT_LEADER_OR_FOLLOWER
     produced t-0 NOT_LEADER_OR_FOLLOWER at 0
-    forgets t-1
+    forgets t-1: follows None in t-1 epoch 0.0 no log by 1
     wakes t-1
     wakes t-9
     log - t-0
@@ -287,6 +293,7 @@ def is_stopped_and_deleted(d: Desk) -> Iterator[None]:
     log + t-0
     leads t-0 epoch 0.0 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
+    thread - ReplicaFetcherThread-0-2
     hears leads t-0
     answer NONE, t-0 NONE
     """
@@ -307,22 +314,22 @@ def stops_of_every_epoch(d: Desk) -> Iterator[None]:
 
     answer NONE, t-0 FENCED_LEADER_EPOCH
     fetches no more t-1
-    forgets t-1
+    forgets t-1: follows None in t-1 epoch 5.5 no log by 1
     wakes t-1
     log - t-1
     answer NONE, t-1 NONE
     fetches no more t-2
-    forgets t-2
+    forgets t-2: follows None in t-2 epoch 5.5 no log by 1
     wakes t-2
     log - t-2
     answer NONE, t-2 NONE
     fetches no more t-3
-    forgets t-3
+    forgets t-3: follows None in t-3 epoch 5.5 no log by 1
     wakes t-3
     log - t-3
     answer NONE, t-3 NONE
     fetches no more t-4
-    forgets t-4
+    forgets t-4: follows None in t-4 epoch 5.5 no log by 1
     wakes t-4
     log - t-4
     answer NONE, t-4 NONE
@@ -517,6 +524,7 @@ def follows_with_what_another_life_left(d: Desk) -> Iterator[None]:
     fetches no more t-0
     wakes t-0
     fetches t-0 from 3 epoch 1 at 4
+    thread + ReplicaFetcherThread-0-3
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
@@ -531,6 +539,37 @@ def follows_with_what_another_life_left(d: Desk) -> Iterator[None]:
     yield
     d.leader_and_isr(follow(3, 1))
     d.epochs()
+
+
+def follows_without_epochs(d: Desk) -> Iterator[None]:
+    """A leader cannot find where such a log parts from its own: it is cut at its watermark.
+
+    follows 3 in t-0 epoch 1.1 hw 2 end 4 by 1
+    fetches no more t-0
+    wakes t-0
+    fetches t-0 from 3 epoch 1 at 2 cut there
+    thread + ReplicaFetcherThread-0-3
+    checkpoints
+    hears follows t-0
+    answer NONE, t-0 NONE
+    epochs none
+    asks 3 for t-0 at 2 epoch 1 last -1 start 0
+    follows 3 in t-0 epoch 1.1 hw 2 end 2 by 1 next 2
+    """
+    d.leader_and_isr(follow())
+    d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 0, 2))
+    d.follow()
+    d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 2, 2))
+    d.follow()
+    d.manager.checkpoint_high_watermarks()
+    d.logs.close()
+    (d.folder / "t-0" / "leader-epoch-checkpoint").unlink()
+    d.boot()
+    yield
+    d.leader_and_isr(follow(3, 1))
+    d.epochs()
+    d.says["t-0"] = FetchResult(0, 2, 2, 0, b"")
+    d.follow()
 
 
 def leads_with_what_another_life_left(d: Desk) -> Iterator[None]:

@@ -171,3 +171,20 @@ def test_a_deadline_in_the_past_is_now(purgatory: Purgatory[Probe], delay_ms: in
     assert not purgatory.try_complete_else_watch(probe, ["a"])
     wait_for(lambda: probe.expirations == 1)
     wait_for(lambda: (purgatory.size, purgatory.delayed, purgatory.entries) == (0, 0, 0))
+
+
+def test_what_changes_between_the_try_and_the_watch_is_not_lost(
+    purgatory: Purgatory[Probe],
+) -> None:
+    """When it is tried last before it waits, whoever changes something finds it under each of its
+    keys: one of the two sees the change (tryCompleteElseWatch)."""
+    seen: list[set[object]] = []
+
+    class Watching(Probe):
+        def try_complete(self) -> bool:
+            seen.append({key for key, waiting in purgatory.watched.items() if self in waiting})
+            return super().try_complete()
+
+    probe = Watching()
+    assert not purgatory.try_complete_else_watch(probe, ["a", "b"])
+    assert seen[-1] == {"a", "b"}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.replication import scenarios_isr, scenarios_roles
+from tests.nodes.replication import scenarios_isr, scenarios_reads, scenarios_roles
 from tests.nodes.replication.desk import Desk
 from tests.scenarios import expected, play, scenarios_of
 
-ALL = scenarios_of(scenarios_roles, scenarios_isr)
+ALL = scenarios_of(scenarios_roles, scenarios_isr, scenarios_reads)
 
 
 @pytest.mark.parametrize("name", ALL)
