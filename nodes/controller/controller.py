@@ -97,7 +97,7 @@ class KafkaController:
         self._events = ControllerEventManager(self._process, metrics, now_ns=now_ns)
         self._gauges = ControllerGauges(metrics, lambda: self._events.state, lambda: self.is_active)
         self._parts = self._make_parts(metrics, now_ns)
-        self._reassignments = Reassignments(self._parts)
+        self._reassignments = Reassignments(self._parts, rules)
         self._elections = Elections(self._parts)
         self._brokers = BrokerChanges(self._parts, self._reassignments)
         self._topics = TopicChanges(self._parts)

@@ -132,6 +132,12 @@ def test_how_far_records_may_be_deleted() -> None:
     assert rules_with(["delete-what-is-not-committed"]).deletable_end(5, 9) == 9
 
 
+def test_the_end_of_a_move() -> None:
+    assert RULES.move_is_complete((2, 3), (1, 2, 3))
+    assert not RULES.move_is_complete((2, 3), (1, 2))
+    assert rules_with(["move-at-once"]).move_is_complete((2, 3), (1, 2))
+
+
 def test_preferred_elections() -> None:
     state = LeaderAndIsr(2, (2, 3), leader_epoch=4)
     wrong = rules_with(["elect-any-preferred"]).elect_preferred
