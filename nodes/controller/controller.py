@@ -99,7 +99,7 @@ class KafkaController:
         self._parts = self._make_parts(metrics, now_ns)
         self._reassignments = Reassignments(self._parts, rules)
         self._elections = Elections(self._parts)
-        self._brokers = BrokerChanges(self._parts, self._reassignments)
+        self._brokers = BrokerChanges(self._parts, self._reassignments, rules)
         self._topics = TopicChanges(self._parts)
         self._responses = Responses(self._parts, self._brokers.on_replicas_become_offline)
         self._alter_partitions = AlterPartitions(self._parts, self._reassignments)

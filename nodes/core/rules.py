@@ -194,6 +194,16 @@ def move_is_complete(targets: Collection[int], isr: Collection[int]) -> bool:
     return set(targets) <= set(isr)
 
 
+def forgets_at_resignation() -> bool:
+    """Who coordinates a group no more knows nothing of it when it does so again."""
+    return True
+
+
+def tells_all_to_who_comes() -> bool:
+    """A broker that registers is told of all partitions, not only of those that it has."""
+    return True
+
+
 def looks_for_the_dead() -> bool:
     """Who takes office takes those who are gone out of all in-sync sets: nobody else tells it."""
     return True
@@ -284,6 +294,8 @@ class Rules:
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
+    forgets_at_resignation: Callable[[], bool] = forgets_at_resignation
+    tells_all_to_who_comes: Callable[[], bool] = tells_all_to_who_comes
     move_is_complete: Callable[[Collection[int], Collection[int]], bool] = move_is_complete
 
 

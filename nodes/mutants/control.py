@@ -170,6 +170,15 @@ CONTROL: Final = (
         breaks={"move_is_complete": _moved_at_once},
     ),
     Mutant(
+        name="tell-who-comes-of-its-own-alone",
+        says="a broker that comes back is told of the partitions that it has, and of no others",
+        stands_for="KAFKA-9839: a broker's metadata stays behind after it has registered",
+        scenario="broker-restart",
+        found_by="whole-metadata",
+        rule="metadata-forgot",
+        breaks={"tells_all_to_who_comes": no},
+    ),
+    Mutant(
         name="stop-without-handing-over",
         says="a broker that stops in order is told that it may, and leads until it is gone",
         stands_for="KAFKA-340: a controlled shutdown moves leaders first",

@@ -73,6 +73,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("keep-what-is-erased", "erases_on_load"),
         ("acknowledge-duplicates-at-once", "awaits_duplicates"),
         ("forget-the-dead-at-failover", "looks_for_the_dead"),
+        ("remember-groups-of-before", "forgets_at_resignation"),
+        ("tell-who-comes-of-its-own-alone", "tells_all_to_who_comes"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
