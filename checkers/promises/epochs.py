@@ -37,7 +37,8 @@ leader at all by then), ``acted-before-commit`` (`checkers.promises.before_commi
 LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see, is the forger's doing, and
 counted.
 
-Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`.
+Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`. When a move of
+replicas may end: `checkers.promises.moves`.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
 ``served-by-another`` are judged, by what its brokers showed.
@@ -64,6 +65,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.acting import ACKS, CACHED, IN_SYNC, ROLES, acting
 from checkers.promises.before_commit import DATED, before_commit
 from checkers.promises.elections import ELECTIONS, elections
+from checkers.promises.moves import MOVED, moves
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -93,6 +95,7 @@ def check(history: History) -> Outcome:
         *acting(history, outcome),
         *before_commit(history, outcome),
         *elections(history, outcome),
+        *moves(history, outcome),
     ):
         outcome.add(finding)
     for arm, trial, why in _lacking(history):
@@ -374,11 +377,13 @@ PROMISE: Final = Promise(
         "acted-before-commit": "Nobody acts on a leader epoch that is not committed yet.",
         "served-by-another": "Only the leader of a leader epoch serves clients in it.",
         "elected-out-of-order": "The first assigned replica that lives and is in sync leads.",
+        "moved-before-in-sync": "A move ends when all that it moves to are in sync.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
     },
     evidence={
         _STATES: "states of partitions, each once",
         ELECTIONS: "far from reassignments, by ZooKeeper's log",
+        MOVED: "replicas that were there before were dropped, by ZooKeeper's log",
         ROLES: "leaderships that brokers took up or followed",
         CACHED: "by broker, leader and leader epoch",
         IN_SYNC: "of which leaders told",
@@ -394,7 +399,7 @@ PROMISE: Final = Promise(
         "successor may serve what is committed",
         "clients that do not say which broker they asked, or in which leader epoch they believed",
         "a role that is taken up again in its own leader epoch",
-        "whose turn it was near a reassignment",
+        "whose turn it was near a reassignment, and the end of one that only adds replicas",
         "without ZooKeeper: assignments, and the order of replicas",
     ),
     check=check,

@@ -7,6 +7,9 @@ log is the longer one, and parts from its leader's; its leader hears from it, an
 proves nothing about what it holds (KAFKA-13141): were that taken for a position it would be in sync
 at once, lead next, and all that was acknowledged meanwhile would be cut from the others' logs.
 
+Before it dies its clients lose their connections, and one that is promised each record once sends
+again what was not answered. It has that already, and nobody else has: it must not say so.
+
 It is the preferred leader. An administrator who asks for that one as soon as it lives is refused:
 it is not in sync.
 """
@@ -26,6 +29,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    idempotent_load,
     replicated_load,
     rounds,
 )
@@ -35,10 +39,12 @@ from harness.sut.protocol import Planes
 
 TOPIC = "parted-from"
 PARTITIONS = 1
-AHEAD = 400
+AHEAD = 480
 """By so many records it dies ahead: more than its successor takes until it is back."""
 ROUND_MS = 14_000
-AWAY_MS = SESSION_TIMEOUT_MS + 2800
+RESEND_MS = 800
+"""What a client takes to come back and send again."""
+AWAY_MS = SESSION_TIMEOUT_MS + RESEND_MS + 2800
 """Its followers lag, it is missed for a session, is succeeded, and a little is acknowledged."""
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 PATIENCE_MS = 9000
@@ -65,6 +71,9 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=40.0),
         Role(role="direct-producer", process="direct-producer", params=ahead),
+        # Of one partition, so that what it sends first again is what its broker has: that takes up
+        # one request of a connection at a time.
+        idempotent_load(TOPIC, PARTITIONS, per_s=8.0, first_value=7_000_000_000)[0],
     ]
 
 
@@ -78,7 +87,12 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 fault="lagged-kill",
                 at_ms=at_ms,
                 duration_ms=AWAY_MS,
-                params={"partition": f"{TOPIC}-0", "records": AHEAD},
+                params={
+                    "partition": f"{TOPIC}-0",
+                    "records": AHEAD,
+                    "resend": True,
+                    "longer_ms": RESEND_MS,
+                },
             )
         )
         back_ms = at_ms + AWAY_MS

@@ -21,6 +21,7 @@ from nodes.coordination.session import ChangeHandler, ChildChangeHandler
 from nodes.core.leader_and_isr import LeaderAndIsr
 from nodes.core.partition_state_machine import PartitionState
 from nodes.core.replica_state_machine import ReplicaState
+from nodes.core.rules import RULES, Rules
 
 log = logging.getLogger("kafka.controller.KafkaController")
 
@@ -28,8 +29,9 @@ log = logging.getLogger("kafka.controller.KafkaController")
 class BrokerChanges:
     """Event thread only, but for the watch callbacks, which enqueue."""
 
-    def __init__(self, parts: Parts, reassignments: Reassignments) -> None:
+    def __init__(self, parts: Parts, reassignments: Reassignments, rules: Rules = RULES) -> None:
         self._parts = parts
+        self._rules = rules
         self._reassignments = reassignments
         self._watched: set[int] = set()
 
@@ -124,7 +126,10 @@ class BrokerChanges:
             context.replicas_on_offline_dirs.pop(broker_id, None)
         existing = [i for i in context.live_or_shutting_down_broker_ids if i not in new]
         parts.send_update_metadata(existing, ())
-        parts.send_update_metadata(new, context.partitions_with_leaders)
+        all_partitions = context.partitions_with_leaders
+        parts.send_update_metadata(
+            new, all_partitions if self._rules.tells_all_to_who_comes() else ()
+        )
         replicas = context.replicas_on_brokers(new)
         parts.replicas.handle_state_changes(replicas, ReplicaState.ONLINE)
         parts.partitions.trigger_online_state_change()

@@ -26,6 +26,7 @@ from nodes.core.batching import BatchNotEmpty
 from nodes.core.errors import Errors
 from nodes.core.partition_state_machine import PartitionState
 from nodes.core.replica_state_machine import ReplicaState
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 
 log = logging.getLogger("kafka.controller.KafkaController")
@@ -37,8 +38,9 @@ RespondList = Callable[[Errors, Mapping[TopicPartition, ReplicaAssignment]], Non
 class Reassignments:
     """Event thread only, but for `alter`, `list` and the watch callback, which enqueue."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, rules: Rules = RULES) -> None:
         self._parts = parts
+        self._rules = rules
         self._handler = ChangeHandler(znodes.REASSIGN_PARTITIONS, created=self._put_from_zk)
 
     # ---- requests --------------------------------------------------------------------------------
@@ -211,8 +213,8 @@ class Reassignments:
         if not assignment.is_being_reassigned:
             return True
         state = self._parts.zk.get_topic_partition_states([tp]).get(tp)
-        return state is not None and set(assignment.target_replicas) <= set(
-            state.leader_and_isr.isr
+        return state is not None and self._rules.move_is_complete(
+            assignment.target_replicas, state.leader_and_isr.isr
         )
 
     def _reassign(self, tp: TopicPartition, assignment: ReplicaAssignment) -> None:

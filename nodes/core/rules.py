@@ -9,7 +9,7 @@ Not every rule is switchable: only those whose breaking a history can show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from nodes.core import acks, election, epochs, isr, truncation
@@ -189,6 +189,21 @@ def deletable_end(high_watermark: int, _log_end_offset: int) -> int:
     return high_watermark
 
 
+def move_is_complete(targets: Collection[int], isr: Collection[int]) -> bool:
+    """A partition has moved when all that it moves to are in sync (KIP-455)."""
+    return set(targets) <= set(isr)
+
+
+def forgets_at_resignation() -> bool:
+    """Who coordinates a group no more knows nothing of it when it does so again."""
+    return True
+
+
+def tells_all_to_who_comes() -> bool:
+    """A broker that registers is told of all partitions, not only of those that it has."""
+    return True
+
+
 def looks_for_the_dead() -> bool:
     """Who takes office takes those who are gone out of all in-sync sets: nobody else tells it."""
     return True
@@ -279,6 +294,9 @@ class Rules:
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
+    forgets_at_resignation: Callable[[], bool] = forgets_at_resignation
+    tells_all_to_who_comes: Callable[[], bool] = tells_all_to_who_comes
+    move_is_complete: Callable[[Collection[int], Collection[int]], bool] = move_is_complete
 
 
 RULES = Rules()

@@ -112,9 +112,10 @@ class GroupCoordinator:
         self.timer = Timer(f"ExpirationReaper-{config.broker_id}-Rebalance")
         self._loader = Timer("group-metadata-manager-0")
         self._store = GroupStore(replica_manager, config.offsets_commit_timeout_ms, now_ms)
+        self._rules = replica_manager.rules
         self._membership = Membership(
             *(config, self._lock, self.timer, self._store_group, now_ms, self._discard_if_vacant),
-            rules=replica_manager.rules,
+            rules=self._rules,
         )
         self._groups: dict[str, Group] = {}
         self.deletion = GroupDeletion(
@@ -187,7 +188,8 @@ class GroupCoordinator:
             self._loading.discard(partition)
             lost = [g for g in self._groups.values() if self.partition_for(g.group_id) == partition]
             for group in lost:
-                del self._groups[group.group_id]
+                if self._rules.forgets_at_resignation():
+                    del self._groups[group.group_id]
                 self._membership.unload(group)
         log.info("Resigned as the group coordinator for partition %d", partition)
 
@@ -203,6 +205,8 @@ class GroupCoordinator:
             if self._owned.get(partition) is not term:
                 return
             for group_id in {*loaded.groups, *(g for g, o in loaded.offsets.items() if o)}:
+                if group_id in self._groups and not self._rules.forgets_at_resignation():
+                    continue
                 stored = loaded.groups.get(group_id)
                 group = Group(group_id) if stored is None else Group.load(group_id, stored)
                 group.offsets = loaded.offsets.get(group_id, {})

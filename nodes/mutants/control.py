@@ -64,6 +64,10 @@ def _first_if_live(
     return state.new_leader(preferred) if preferred in live_replicas else None
 
 
+def _moved_at_once(_targets: Collection[int], _isr: Collection[int]) -> bool:
+    return True
+
+
 def _epoch_of_before(previous: int, _elected: int) -> int:
     return previous
 
@@ -155,6 +159,24 @@ CONTROL: Final = (
         found_by="departures",
         rule="dead-in-sync",
         breaks={"looks_for_the_dead": no},
+    ),
+    Mutant(
+        name="move-at-once",
+        says="a partition that moves drops its old replicas before the new ones are in sync",
+        stands_for="KIP-455: a reassignment ends when all of its targets are in sync",
+        scenario="reassignment",
+        found_by="epochs",
+        rule="moved-before-in-sync",
+        breaks={"move_is_complete": _moved_at_once},
+    ),
+    Mutant(
+        name="tell-who-comes-of-its-own-alone",
+        says="a broker that comes back is told of the partitions that it has, and of no others",
+        stands_for="KAFKA-9839: a broker's metadata stays behind after it has registered",
+        scenario="broker-restart",
+        found_by="whole-metadata",
+        rule="metadata-forgot",
+        breaks={"tells_all_to_who_comes": no},
     ),
     Mutant(
         name="stop-without-handing-over",

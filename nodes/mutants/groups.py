@@ -88,4 +88,13 @@ GROUPS: Final = (
         rule="deleted-group-back",
         breaks={"erases_on_load": no},
     ),
+    Mutant(
+        name="remember-groups-of-before",
+        says="who coordinates a group again goes on from what it knew when it last did",
+        stands_for="KAFKA-1012: a coordinator reads what is kept from the log that it leads",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="committed-offset-lost",
+        breaks={"forgets_at_resignation": no},
+    ),
 )

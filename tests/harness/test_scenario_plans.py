@@ -231,6 +231,18 @@ def test_what_a_broker_leads_is_written_to_in_one_request() -> None:
         assert max(led.count(node) for node in STAGE.nodes) > 1  # else each is a request alone
 
 
+def test_who_comes_back_last_hears_of_partitions_that_it_has_no_replica_of() -> None:
+    scenario = SCENARIOS["broker-restart"]
+    (topic,) = [t for t in scenario.topics(STAGE) if t.name == "elsewhere"]
+    strangers = [set(STAGE.nodes) - set(r) for r in topic.assignment.values()]
+    assert set.union(*strangers) == set(STAGE.nodes)
+    (reader,) = [r for r in scenario.workloads(STAGE) if r.role == "metadata-reader"]
+    assert topic.name in reader.params["topics"]
+    for plan in plans("broker-restart", "smoke"):
+        # A pause leaves a broker what it knew.
+        assert [e.fault for e in plan.entries] == ["stop", "pause", "lagged-kill"]
+
+
 def test_records_are_deleted_where_brokers_come_and_go() -> None:
     """Of each broker's partitions, of a topic of its own: what is kept elsewhere stays whole."""
     scenario = SCENARIOS["broker-restart"]

@@ -73,6 +73,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("keep-what-is-erased", "erases_on_load"),
         ("acknowledge-duplicates-at-once", "awaits_duplicates"),
         ("forget-the-dead-at-failover", "looks_for_the_dead"),
+        ("remember-groups-of-before", "forgets_at_resignation"),
+        ("tell-who-comes-of-its-own-alone", "tells_all_to_who_comes"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -130,6 +132,12 @@ def test_who_fetches_and_never_has_it_all() -> None:
 def test_how_far_records_may_be_deleted() -> None:
     assert RULES.deletable_end(5, 9) == 5
     assert rules_with(["delete-what-is-not-committed"]).deletable_end(5, 9) == 9
+
+
+def test_the_end_of_a_move() -> None:
+    assert RULES.move_is_complete((2, 3), (1, 2, 3))
+    assert not RULES.move_is_complete((2, 3), (1, 2))
+    assert rules_with(["move-at-once"]).move_is_complete((2, 3), (1, 2))
 
 
 def test_preferred_elections() -> None:
