@@ -30,6 +30,10 @@ its rows or columns mean. A fact judges nothing.
     registrations when a broker's registration was gone
     numbers      which of a broker's rows are stored
     told_requests each controller request as its two ends tell of it
+    counted      what brokers counted that they took, against what they answered
+    own_epochs   the broker epochs that brokers held for their own
+    taken_in     what brokers showed, against what they took into their metadata
+    askers       who asks brokers each by itself, and went on doing so
     clients      what each client did and was given, in all and since the last fault was healed
     histogram    latencies in logarithmic buckets
     spans        when a row really happened: its times, widened by their own error

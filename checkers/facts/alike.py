@@ -5,6 +5,8 @@ rows of a kind, and fills in the same columns each time that the same happened: 
 went well, a partition's answer, a state that was written. A column that is null in some of them was
 lost, and whatever is judged by it falls out of the count.
 
+Brokers of one cluster are one program as well: of what they number each fills in what others do.
+
 ``_SORTS`` says of which sort a row is; ``_EITHER`` what may be there or not, for all one knows.
 """
 
@@ -104,10 +106,16 @@ def _rows(history: History, kind: str) -> DataFrame:
         "arm",
         "trial",
         F.lit(kind).alias("kind"),
-        F.coalesce("process", F.lit("?")).alias("process"),
+        _writer().alias("process"),
         _sort(_SORTS[kind]).alias("sort"),
         there.alias("there"),
     )
+
+
+def _writer() -> Column:
+    """Who writes alike."""
+    broker = F.col("seq").isNotNull() & F.col("process").rlike("^node-[0-9]+$")
+    return F.when(broker, F.lit("brokers")).otherwise(F.coalesce("process", F.lit("?")))
 
 
 def _sort(of: tuple[str, ...]) -> Column:

@@ -11,7 +11,8 @@ was healed. They are few, one program writes them, and each has its place:
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
 kill, stop or pause that was put in place was killed, stopped or paused then; a flood's workers
-reach whom it names, and count from one row to the next. One trial is played after the other: two
+reach whom it names, and count from one row to the next; a forger that says how many requests it
+sent, and how many were answered, has told of each. One trial is played after the other: two
 of one time are one, told twice.
 
 Lawful, and similar: a fault that failed and healed again and again; a kill of a node that is being
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.details import all_details
+from checkers.facts.details import all_details, details
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -36,6 +37,8 @@ _RUNS: Final = frozenset({"ready", "pause", "stop"})
 _DOINGS: Final = frozenset({"kill", "stop", "pause"})
 """What only a fault does to a node. The last word of faults' names that do nothing else."""
 _COUNTED_NS: Final = 100_000_000
+_FORGES, _FORGER = "forged", "forger-"
+"""So begins the name of such a fault, and of its process, which its id ends."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -44,6 +47,7 @@ def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
     """By trial, what cannot have been, in words."""
     phases, faults = _by_trial(history.rows("phase")), _by_trial(history.rows("fault"))
     events, floods = _by_trial(history.rows("node_event")), _by_trial(history.rows("flood"))
+    forged = _by_trial(history.rows("forged"))
     for key in sorted(phases.keys() | faults.keys() | events.keys()):
         played = _by_id(faults.get(key, []))
         for why in (
@@ -53,6 +57,7 @@ def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
             *_hands(phases.get(key, []), played, events.get(key, [])),
             *_floods(played, floods.get(key, [])),
             *_counted(floods.get(key, [])),
+            *_forged(played, forged.get(key, [])),
         ):
             yield key, why
     if not history.run.merged:
@@ -180,6 +185,20 @@ def _counted(rows: Iterable[Row]) -> Iterator[str]:
         if worker in last and abs(since_t - last[worker]) > _COUNTED_NS:
             yield f"flood {row['id']}: what its worker counted is not of the time between its rows"
         last[worker] = row["t"]
+
+
+def _forged(played: Mapping[str, list[Row]], told: Sequence[Row]) -> Iterator[str]:
+    """What a forger says in the end that it sent, against its requests."""
+    for name, rows in played.items():
+        if not str(rows[0]["fault"]).startswith(_FORGES):
+            continue
+        own = [row for row in told if row["process"] == f"{_FORGER}{name}"]
+        there = {"sent": len(own), "answered": sum(row["type"] == "ok" for row in own)}
+        for row in (row for row in rows if row["phase"] == "healed"):
+            for what, n in there.items():
+                said = details(dict(row)).get(what, n)
+                if said != n:
+                    yield f"fault {name} ({row['fault']}) {what} {said} requests, and tells of {n}"
 
 
 def _over(rows: Iterable[Row]) -> int:

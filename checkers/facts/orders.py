@@ -131,3 +131,27 @@ def unsent(history: History) -> list[tuple[Trial, str]]:
         )
         for row in lone.toArrow().to_pylist()
     )
+
+
+LOOKED_NS: Final = 3_000_000_000
+"""A queue that lasts as long is looked at: several times a second."""
+
+
+def unlooked(history: History) -> list[tuple[Trial, str]]:
+    """By trial, in words: queues of a controller at which nobody looked, though somebody looked at
+    its queues to others (`channel_queue`)."""
+    if not (history.has("control_send") and history.has("channel_queue")):
+        return []
+    by = ("arm", "trial", "node", "to")
+    looked = history.frame("channel_queue").select(*by).distinct()
+    sent = history.frame("control_send").where("seq is not null").groupBy(*by)
+    long = sent.agg((F.max("t") - F.min("t")).alias("_long")).where(F.col("_long") >= LOOKED_NS)
+    long = long.join(F.broadcast(looked.select(*by[:3]).distinct()), [*by[:3]], "left_semi")
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"nobody looked at controller {row['node']}'s queue to node {row['to']}, as somebody "
+            "did at its others",
+        )
+        for row in long.join(F.broadcast(looked), [*by], "left_anti").toArrow().to_pylist()
+    )

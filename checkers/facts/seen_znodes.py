@@ -8,6 +8,7 @@ The log is whole and in order, so that what anybody saw is in it, as it was seen
                      was made, somebody saw one
     isr_change       a leader whose in-sync set was written took it up, if it lived on
     leader_change    who leads or follows does so under a controller epoch that there was
+    fault            who was to be made leader was, by the time that this is said to have been done
     final_state      each partition's state in the end is the last one by then, and of no topic
                      that a log of all there ever was does not have
 
@@ -72,6 +73,7 @@ def _of_trial(history: History, key: Trial, log: list[Row], begins_ms: int) -> I
     events = _mine(history, "node_event", key)
     yield from _registrations(events, log)
     yield from _taken_up(history, key, states, events)
+    yield from _moved(_mine(history, "fault", key), states)
     raised = {r["controller_epoch"] for r in log if (r["what"], r["step"]) == _RAISED}
     ruled = raised | {row["controller_epoch"] for row in states}
     for row in _mine(history, "leader_change", key):
@@ -150,6 +152,19 @@ def _ended(events: list[Row], row: Row) -> bool:
         and event["t"] < row["t"] + _TOLD_NS
         for event in events
     )
+
+
+def _moved(faults: list[Row], states: list[Row]) -> Iterator[str]:
+    """What the harness says that it moved, and to whom."""
+    led = {(f"{row['topic']}-{row['partition']}", row["leader"]): row for row in reversed(states)}
+    for row in faults:
+        moves = details(dict(row)).get("moves") if row["phase"] == "injected" else None
+        for move in moves if isinstance(moves, list) else ():
+            if not isinstance(move, dict) or move.get("to") is None or row["took_hold"] is False:
+                continue
+            state = led.get((str(move.get("partition")), move["to"]))
+            if state is None or state["t"] - (state["error_ns"] or 0) > row["t"]:
+                yield "moves of leaders were put in place"
 
 
 def _last(ends: list[Row], states: list[Row], *, whole: bool) -> Iterator[str]:

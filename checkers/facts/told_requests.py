@@ -41,7 +41,9 @@ class Told:
     ``unsent`` (handled, and that controller had not sent them), ``untold`` (answered, and the
     broker had not handled them), ``early`` (received before they were sent, or answered before they
     were handled), ``unlike`` (handled otherwise, or more often, than it was sent, or answered
-    otherwise than it was handled)."""
+    otherwise than it was handled). ``sure``: those of the first two of which the end that is silent
+    went on to tell of other things, in the same boot: who is killed may take with it what it was
+    about to tell, and nothing else."""
 
     key: tuple[str, int]
     sender: str
@@ -50,6 +52,7 @@ class Told:
     untold: int
     early: int
     unlike: int
+    sure: int
 
 
 def told(history: History) -> list[Told]:
@@ -70,7 +73,9 @@ def told(history: History) -> list[Told]:
     early = early | F.coalesce(F.col("answered_t") < F.col("handled_t"), F.lit(False))
     more = (F.col("arrivals") > F.col("sends")) & (F.col("sends") > 0)
     unlike = _unlike() | (more & (F.col("sender") != FORGERS))
-    counts = {"unsent": unsent, "untold": untold, "early": early, "unlike": unlike}
+    each = _with_silent(history, each, unsent, untold)
+    sure = (unsent | untold) & F.col("_lived_on")
+    counts = {"unsent": unsent, "untold": untold, "early": early, "unlike": unlike, "sure": sure}
     found = each.groupBy(*_PAIR).agg(
         *(F.sum(of.cast("int")).alias(name) for name, of in counts.items())
     )
@@ -79,6 +84,34 @@ def told(history: History) -> list[Told]:
     ]
 
 
+def _with_silent(history: History, each: DataFrame, unsent: Column, untold: Column) -> DataFrame:
+    """Add ``_lived_on``: whether the end that does not tell of a request told of something before
+    it, and in the same boot of something `_AFTER_NS` later."""
+    by = ("arm", "trial", "node", "boot")
+    rows = [
+        history.frame(kind).where("seq is not null and boot is not null").select(*by, "t")
+        for kind in ("plane_use", "control_request", "control_send")
+        if history.has(kind)
+    ]
+    told = functools.reduce(lambda one, other: one.unionAll(other), rows)
+    boots = told.groupBy(*by).agg(F.min("t").alias("_from_t"), F.max("t").alias("_to_t"))
+    boots = boots.withColumnsRenamed({name: f"_{name}" for name in by})
+    # Each end of a request that is odd, and when that end must have had it.
+    end = F.when(untold, F.col("broker")).when(unsent, F.col("sender").cast("int"))
+    begun = F.coalesce("sent_t", "received_t", "answered_t")
+    over = F.greatest("received_t", "answered_t") + _AFTER_NS
+    same = (
+        (F.col("arm") == F.col("_arm"))
+        & (F.col("trial") == F.col("_trial"))
+        & (end == F.col("_node"))
+        & (begun >= F.col("_from_t"))
+        & (over <= F.col("_to_t"))
+    )
+    joined = each.join(F.broadcast(boots), same, "left")
+    return joined.withColumn("_lived_on", F.col("_boot").isNotNull())
+
+
+_AFTER_NS: Final = 1_000_000_000
 _TIMES: Final = ("sent_t", "received_t", "handled_t", "answered_t")
 _SAID: Final = ("asked", "taken", "gave", "got")
 """What was sent and handled, folded; which error was given and received."""

@@ -4,7 +4,8 @@ A group's coordinator is who leads its partition of ``__consumer_offsets``: by t
 (GroupMetadataManager.partitionFor). Clients ask any broker for it (FindCoordinator), which answers
 from its metadata: so a live broker names the present one, once all is calm and it has had its time
 (`checkers.facts.calm`). A client that is sent to another is answered NOT_COORDINATOR there, asks
-again, and its group stands still for as long as that lasts.
+again, and its group stands still for as long as that lasts. Until then it may name one of the past,
+and never one that has not led that partition.
 
 Lawful, and looks similar: a broker that has not heard of the last leader yet; one that knows of no
 live leader (COORDINATOR_NOT_AVAILABLE: a failed operation).
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.calm import Debts
 from checkers.facts.committed import State, committed
+from checkers.facts.leadership import SHOWN
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "coordinator-superseded"
+NEVER: Final = "coordinator-never-led"
 NAMED: Final = "coordinators named once all was calm"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+_COMMIT_NS: Final = 1_000_000_000
+"""A watch may see a commit so late."""
 _OWED: Final = "arm string, trial int, group string, node int, _owed bigint"
 
 
@@ -50,6 +55,7 @@ def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
     for row in asked:
         trial = (row["arm"], row["trial"])
         ends[trial] = max(row["last_t"], ends.get(trial, 0))
+    yield from _never_led(history, {(row["arm"], row["trial"], row["group"]) for row in asked})
     debts, owed = Debts(history, ends), []
     leaders: dict[tuple[str, int, str], State] = {}
     for row in asked:
@@ -88,12 +94,43 @@ def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
             )
 
 
+def _never_led(history: History, groups: set[tuple[str, int, str]]) -> Iterator[Finding]:
+    """Of partitions of which anything was committed; by then, as far as clocks go. Of a black box
+    nobody knows who led before it was shown."""
+    led: dict[tuple[str, int, str], dict[int, int]] = {}
+    for group in sorted(groups):
+        of = led.setdefault(group, {})
+        for state in _states(history, *group):
+            leader, t = state.row["leader"], state.t - (state.row["error_ns"] or 0) - _COMMIT_NS
+            if leader is not None and state.row["source"] != SHOWN:
+                of[leader] = min(t, of.get(leader, t))
+    named = history.frame("coordinator").where("type = 'ok' and coordinator >= 0")
+    by = ["arm", "trial", "group", "node", "coordinator"]
+    rows = named.where("node is not null").groupBy(*by).agg(F.min("t").alias("t"))
+    for row in rows.orderBy(*by).toArrow().to_pylist():
+        known = led.get((row["arm"], row["trial"], row["group"]))
+        if not known or known.get(row["coordinator"], row["t"] + 1) <= row["t"]:
+            continue
+        yield Finding(
+            NEVER,
+            f"node {row['node']} named node {row['coordinator']} as the coordinator of group "
+            f"{row['group']}, whose partition that had not led",
+            row["arm"],
+            row["trial"],
+            (Pick("coordinator", {"node": row["node"], "t": row["t"]}, rows=1),),
+        )
+
+
+def _states(history: History, arm: str, trial: int, group: str) -> list[State]:
+    """What was committed of the group's partition, in order."""
+    known = {key[3]: of for key, of in committed(history).items() if _is_its(key, arm, trial)}
+    mine = partition_of(group, len(known)) if known else -1
+    return list(known[mine].states) if mine in known else []
+
+
 def _leader(history: History, arm: str, trial: int, group: str) -> State | None:
     """The last that was committed of the group's partition, if it has a leader."""
-    known = {key[3]: of for key, of in committed(history).items() if _is_its(key, arm, trial)}
-    if not known:
-        return None
-    states = known[mine].states if (mine := partition_of(group, len(known))) in known else []
+    states = _states(history, arm, trial, group)
     leads = states[-1].row["leader"] if states else None
     return states[-1] if leads is not None and leads >= 0 else None
 

@@ -39,6 +39,9 @@ counted.
 
 Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`. When a move of
 replicas may end: `checkers.promises.moves`.
+Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`. Of which a
+broker was never told (``election-untold``): `checkers.promises.told_elections`. Leaders that say
+that they are none (``leader-denies``): `checkers.promises.denials`.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
 ``served-by-another`` are judged, by what its brokers showed.
@@ -64,8 +67,10 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.acting import ACKS, CACHED, IN_SYNC, ROLES, acting
 from checkers.promises.before_commit import DATED, before_commit
+from checkers.promises.denials import ASKED, denials
 from checkers.promises.elections import ELECTIONS, elections
 from checkers.promises.moves import MOVED, moves
+from checkers.promises.told_elections import TOLD, told_elections
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -96,6 +101,8 @@ def check(history: History) -> Outcome:
         *before_commit(history, outcome),
         *elections(history, outcome),
         *moves(history, outcome),
+        *told_elections(history, outcome),
+        *denials(history, outcome),
     ):
         outcome.add(finding)
     for arm, trial, why in _lacking(history):
@@ -379,6 +386,8 @@ PROMISE: Final = Promise(
         "elected-out-of-order": "The first assigned replica that lives and is in sync leads.",
         "moved-before-in-sync": "A move ends when all that it moves to are in sync.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
+        "election-untold": "Who lives and has to know is told of each election.",
+        "leader-denies": "Who leads does not answer that it does not.",
     },
     evidence={
         _STATES: "states of partitions, each once",
@@ -389,6 +398,8 @@ PROMISE: Final = Promise(
         IN_SYNC: "of which leaders told",
         DATED: "sent, led, followed, cached or shown",
         ACKS: "acknowledged, delivered, or a log's end told, to clients that say whom they asked",
+        TOLD: "by broker and request, of controllers that number what they send",
+        ASKED: "by clients that say whom they asked",
     },
     unknown_when=("ZooKeeper's log lacks a write, or does not have what was seen there",),
     blind=(

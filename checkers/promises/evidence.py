@@ -21,6 +21,10 @@ in an (arm, trial) in which
   was seen of it (`checkers.facts.znodes`, `checkers.facts.seen_znodes`); run.json has topics that
   nobody made, or clients that asked others than it says (`checkers.facts.claims`); one listener was
   served by both planes (`checkers.facts.listeners`);
+- a broker counted less than it answered (`checkers.facts.counted`), showed what it had not taken in
+  (`checkers.facts.taken_in`), held an epoch for its own with which it never registered
+  (`checkers.facts.own_epochs`), or was not asked any more, or for seconds in which it counted
+  requests (`checkers.facts.askers`);
 - rows whose own times cannot be (an answer before its question), or do not stand in the order of
   their numbers (`checkers.facts.sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
@@ -50,15 +54,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.alike import unlike
+from checkers.facts.askers import passed_over, unasked
 from checkers.facts.claims import unfounded
+from checkers.facts.counted import undercounted
 from checkers.facts.courses import contradictions
 from checkers.facts.known_brokers import unheard_of
 from checkers.facts.listeners import of_both_planes, uncounted
 from checkers.facts.moments import misplaced
 from checkers.facts.numbers import traces, unaccounted
-from checkers.facts.orders import unordered, unsent
+from checkers.facts.orders import unlooked, unordered, unsent
+from checkers.facts.own_epochs import never_registered
 from checkers.facts.seen_znodes import unlogged
 from checkers.facts.sequences import BACKWARDS_NS, disordered
+from checkers.facts.taken_in import shown_untaken
 from checkers.facts.tellers import tellers
 from checkers.facts.times import TOLD_AFTERWARDS, times
 from checkers.facts.told_once import repeated
@@ -209,10 +217,13 @@ def _at_odds(history: History) -> Iterator[tuple[Trial, str]]:
             yield key, f"{one.unsent} of {of} were handled, and nobody tells of having sent them"
         if one.untold >= UNTOLD:
             yield key, f"{one.untold} of {of} were answered, and the broker tells of none of them"
+        if one.sure and one.unsent < UNTOLD and one.untold < UNTOLD:
+            says = "are told of by one end, while the other tells of things before and after"
+            yield key, f"{one.sure} of {of} {says}"
         if one.unlike:
             says = "were handled otherwise, or more often, than they were sent"
             yield key, f"{one.unlike} of {of} {says}, or answered otherwise"
-        if one.early >= UNTOLD:
+        if one.early:
             says = "were received before they were sent, or answered before they were handled"
             yield key, f"{one.early} of {of} {says}"
 
@@ -320,6 +331,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(_vague, contradictions, misplaced, disordered),
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of),
+    *(undercounted, shown_untaken, unasked, passed_over, unlooked, never_registered),
 )
 
 PROMISE: Final = Promise(
@@ -336,21 +348,25 @@ PROMISE: Final = Promise(
         "told once is there twice",
         "a launched client, or a boot of a node, left no row",
         "a controller and a broker do not tell of the same requests, in the order in which they "
-        "must have come",
+        "must have come; nobody looked at the queue to a broker, and somebody did at others'",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
-        "ZooKeeper's own log was not read, though it was watched",
+        "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
+        "saw a connection of it to ZooKeeper; a log begins later, and its broker tells of no cut",
         "phases, faults or nodes' lives in an order in which they cannot have been; a node that no "
         "fault ended; two trials at once",
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
         "topics of run.json that nobody made, and brokers asked of which it does not know",
-        "what a broker took up that no request ordered; a listener that both planes served",
+        "what a broker took up that no request ordered, or showed and had not taken in; a listener "
+        "that both planes served; less counted by a broker than it answered",
+        "a client that asked a broker, and asked it no more once all was healed, or not for "
+        "seconds in which that counted requests",
         "a writer's rows in another order of time than that of their numbers",
     ),
     blind=(
         "what a node could not write from some moment until its end; up to two requests of a "
-        "controller to one broker, of which one end tells and the other does not, or too early",
+        "controller to one broker of which one end tells, where the other ended soon after",
         "figures of which one row alone tells: tries and versions of a request, how far above a "
         "log's end it was cut, how much was counted, how long operations, waits and phases took "
         "where nothing else lies between; times that are off by less than a second",

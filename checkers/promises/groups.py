@@ -18,6 +18,7 @@ Violations:
   final log and was given to none of them;
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
   commit acknowledged (role group-stranger: it is to be refused whatever it says);
+- ``coordinator-never-led``: a broker names one who had not led the group's partition by then;
 - ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
   than who leads the group's partition (`checkers.promises.coordinators`);
 - ``kept-offset-lost``, ``deleted-group-back``: of groups without members
@@ -57,6 +58,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.coordinators import NAMED, coordinators
 from checkers.promises.kept_groups import ASKED, GONE, kept_groups
 from checkers.promises.polls import RESET_ERRORS
+from checkers.promises.quiet_members import quiet_members
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.thrown_out import STAYED, thrown_out
 
@@ -96,7 +98,7 @@ def check(history: History) -> Outcome:
         for finding, n in shown_and_lost(history, outcome, told, members_answers(history)):
             outcome.add(finding, n)
     _asked_for(history, outcome, commits)
-    for arm, trial, why in _strange_groups(history, commits):
+    for arm, trial, why in (*_strange_groups(history, commits), *quiet_members(history)):
         outcome.unknown(arm, trial, why)
     for row in _skipped(history):
         outcome.add(_skip(row), row["n"])
@@ -498,6 +500,7 @@ PROMISE: Final = Promise(
         "deleted-group-back": "A group that is deleted stays deleted.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
+        "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
     },
     evidence={
         BEGINNINGS: "by assignment",
@@ -514,7 +517,8 @@ PROMISE: Final = Promise(
         "no member was given a partition, or none committed",
         "nobody asked for an offset that was kept",
         "a member committed for a partition that it never had",
-        "a group has members and no commits, or commits and no members",
+        "a group has members and no commits, or commits and no members; a member tells of no "
+        "commit, or of no partition, though it was given records",
         "a stranger that commits was hardly ever refused as one, and never obeyed",
     ),
     blind=(

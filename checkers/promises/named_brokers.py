@@ -5,6 +5,8 @@ the controller last told it (MetadataCache.getAliveBrokerNodes). So
 
 - ``stranger-named``: at no time one that never was started or registered;
 - ``live-broker-unnamed``: once all is calm (`checkers.facts.calm`), each that lives;
+- ``live-broker-offline``: once all is calm, none that lives among a partition's offline replicas
+  (that of a failed disk would be; a broker of one disk does not live on without it);
 - ``named-elsewhere``: at no time at another address than the one at which that broker answers
   clients who ask by the same listener: that of its own reader. Listeners are told apart by this:
   who is sent to another one talks past what was put in front of his (a proxy, a quota, a plane).
@@ -41,11 +43,7 @@ def named_brokers(history: History, outcome: Outcome) -> Iterator[Finding]:
         trial = (row["arm"], row["trial"])
         ends[trial] = max(ends.get(trial, 0), row["end_t"])
     debts, known = Debts(history, ends), brokers(history)
-    lied = {
-        (row["arm"], row["trial"], row["node"])
-        for row in history.rows("forged")
-        if row["api"] == "UPDATE_METADATA" and believed(row)
-    }
+    lied = _lied(history)
     listing = {(row["arm"], row["trial"]) for row in sets if row["brokers"] is not None}
     for row in sets:
         trial = (row["arm"], row["trial"])
@@ -76,6 +74,15 @@ def named_brokers(history: History, outcome: Outcome) -> Iterator[Finding]:
         )
 
 
+def _lied(history: History) -> set[tuple[str, int, int]]:
+    """Whom a forger made believe something of its metadata."""
+    return {
+        (row["arm"], row["trial"], row["node"])
+        for row in history.rows("forged")
+        if row["api"] == "UPDATE_METADATA" and believed(row)
+    }
+
+
 def _odd(
     debts: Debts, broker: tuple[str, int, int], row: Row, known: set[int]
 ) -> tuple[str, str] | None:
@@ -89,6 +96,44 @@ def _odd(
         if owed_t is not None and row["last_invoke_t"] > owed_t:
             return "live-broker-unnamed", f"{other} lives, long after all was healed"
     return None
+
+
+def named_offline(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """Whom answers called offline, and when last; of brokers that live."""
+    from pyspark.sql import functions as F
+
+    rows = history.frame("metadata").where("type = 'ok' and node is not null")
+    by = ("arm", "trial", "node")
+    ends = rows.groupBy("arm", "trial").agg(F.max("t").alias("t")).toArrow().to_pylist()
+    called = rows.where("size(offline) > 0").select(
+        *by, "topic", "partition", "invoke_t", "t", F.explode("offline").alias("other")
+    )
+    last = called.groupBy(*by, "other").agg(
+        F.max_by(F.struct("invoke_t", "t", "topic", "partition"), "t").alias("last"),
+    )
+    found = last.orderBy(*by, "other").toArrow().to_pylist()
+    debts = Debts(history, {(row["arm"], row["trial"]): row["t"] for row in ends})
+    lied = _lied(history)
+    for row in found:
+        trial, one = (row["arm"], row["trial"]), row["last"]
+        broker, standing = (*trial, row["node"]), debts.standing((*trial, row["other"]))
+        owed_t = debts.owed_from(broker, standing.since_t) if standing.up else None
+        if owed_t is None or one["invoke_t"] <= owed_t:
+            continue
+        if broker in lied or debts.deaf(broker, one["invoke_t"]):
+            outcome.excuse(*trial, "live-broker-offline", "forged", of=LISTS)
+            continue
+        at = {"topic": one["topic"], "partition": one["partition"]}
+        yield Finding(
+            "live-broker-offline",
+            f"node {row['node']} called node {row['other']}'s replica of {one['topic']}-"
+            f"{one['partition']} offline; {row['other']} lives, long after all was healed",
+            *trial,
+            (
+                Pick("fault", {"phase": "healed"}, rows=1, last=True),
+                Pick("metadata", {**at, "node": row["node"], "t": one["t"]}, rows=1),
+            ),
+        )
 
 
 def _sets(history: History) -> list[dict[str, Any]]:
@@ -129,11 +174,7 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
     at: dict[tuple[str, int, int], set[str]] = {}
     for row in _addresses(history, "asked_at"):
         at.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["address"])
-    lied = {
-        (row["arm"], row["trial"], row["node"])
-        for row in history.rows("forged")
-        if row["api"] == "UPDATE_METADATA" and believed(row)
-    }
+    lied = _lied(history)
     for row in _addresses(history, "explode(endpoints)"):
         arm, trial, node = row["arm"], row["trial"], row["node"]
         if arm in strange:

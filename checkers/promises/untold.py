@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.calm import brokers
 from checkers.facts.decisions import from_log
 from checkers.facts.leadership import SHOWN
-from checkers.facts.office import in_order
+from checkers.facts.office import in_order, in_zookeeper
 from checkers.facts.tellers import tellers
 from checkers.facts.trials import rows_of
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 WATCHED_NS: Final = 2_000_000_000
 """So long after a write its watch tells of it, however busy the machine."""
+_HEAD: Final = "log start"
+"""So begins why a head is cut off."""
 Row = dict[str, Any]
 STEADY: Final = ("leader_change", "metadata_update", "plane_use", "control_request")
 """What each broker that traces at all writes down in any trial: it is given partitions, hears of
@@ -57,9 +59,40 @@ def untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     }
     for node in sorted(wrote - brokers(history).get(key, set())):
         yield f"nobody tells of the life of node {node}"
+    yield from _unconnected(history, key)
+    yield from _beheaded(history, key)
     sent, answered = tellers(history, "control_send"), tellers(history, "control_response")
     for node in sorted(sent.get(key, set()) - answered.get(key, set())):
         yield f"node {node} sent control requests, and tells of no answer"
+
+
+def _unconnected(history: History, key: tuple[str, int]) -> Iterator[str]:
+    """Brokers that were never seen connected to ZooKeeper, without which none is ready: where nodes
+    are processes of this machine their sockets are looked at every second, from the beginning."""
+    arm = history.run.arms.get(key[0], {})
+    if arm.get("runtime") != "process" or not arm.get("traces") or key not in in_zookeeper(history):
+        return
+    seen = {r["node"] for r in rows_of(history, "connection", key) if r["link"] == "zookeeper"}
+    ready = {r["node"] for r in rows_of(history, "node_event", key) if r["event"] == "ready"}
+    for node in sorted(ready - seen):
+        yield f"node {node} was ready, and nobody saw a connection of it to ZooKeeper"
+
+
+def _beheaded(history: History, key: tuple[str, int]) -> Iterator[str]:
+    """Logs that begin later than at 0 in the end, of which a broker that numbers what it tells does
+    not tell that it cut their heads: deleted on request, or by retention."""
+    telling = {r["node"] for r in rows_of(history, "leader_change", key) if r["seq"] is not None}
+    cut = {
+        (r["topic"], r["partition"], r["node"])
+        for r in rows_of(history, "truncation", key)
+        if (r["reason"] or "").startswith(_HEAD)
+    }
+    for row in rows_of(history, "log_end", key):
+        place = (row["topic"], row["partition"], row["node"])
+        begins = row["error"] is None and (row["log_start_offset"] or 0) > 0
+        if begins and row["node"] in telling and place not in cut:
+            log = f"node {row['node']}'s log of {row['topic']}-{row['partition']}"
+            yield f"{log} begins later, and it tells of no cut of its head"
 
 
 def _unwatched(history: History, key: tuple[str, int], watched: list[Row]) -> Iterator[str]:

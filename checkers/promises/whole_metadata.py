@@ -19,8 +19,9 @@ after healing, after its own return, and after the commit):
   started knows nothing yet, and one without replicas hears of a deletion when its turn comes;
 - ``controller-superseded``: a controller that has a successor;
 - ``controller-unknown``: none, though one is in office;
-- ``live-broker-unnamed`` (and, at any time, ``stranger-named`` and ``named-elsewhere``): the live
-  brokers that answers name, and where (`checkers.promises.named_brokers`);
+- ``live-broker-unnamed``, ``live-broker-offline`` (and, at any time, ``stranger-named`` and
+  ``named-elsewhere``): the live brokers that answers name, and where
+  (`checkers.promises.named_brokers`);
 - ``metadata-mute``: a live broker that answered no read for as long as that, though asked anew
   after healing, while others did. A read or a connection that hung in a fault may hang on.
 
@@ -45,7 +46,13 @@ from checkers.facts.office import Election, elections, in_zookeeper
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.named_brokers import ADDRESSES, LISTS, named_addresses, named_brokers
+from checkers.promises.named_brokers import (
+    ADDRESSES,
+    LISTS,
+    named_addresses,
+    named_brokers,
+    named_offline,
+)
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -74,7 +81,11 @@ def check(history: History) -> Outcome:
         for finding in rule():
             outcome.add(finding)
     if history.has("metadata"):
-        for finding in (*named_brokers(history, outcome), *named_addresses(history, outcome)):
+        for finding in (
+            *named_brokers(history, outcome),
+            *named_offline(history, outcome),
+            *named_addresses(history, outcome),
+        ):
             outcome.add(finding)
     return outcome
 
@@ -408,6 +419,7 @@ PROMISE: Final = Promise(
         "stranger-named": "A broker names as live only what ever was a broker.",
         "named-elsewhere": "A broker sends clients to where brokers answer them.",
         "live-broker-unnamed": "Every live broker names all live brokers, once all is calm.",
+        "live-broker-offline": "No replica on who lives is called offline, once all is calm.",
         "controller-went-back": "A broker that heard a controller names none of the past.",
     },
     evidence={

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from checkers.history.made.bulk import PRODUCERS
+from checkers.history.made.bulk import PROBES_A_ROUND, PRODUCERS, READS_A_ROUND
 from checkers.history.made.layout import (
     CONTROLLER,
     MOVE_NS,
@@ -233,8 +233,8 @@ class Small:
         self.add(
             "control_request", handled + 100_000, f"node-{to}", node=to, boot=1, version=7,
             client_id=str(CONTROLLER), plane=self.plane,
-            listener="CONTROLLER" if self.planes == "dual" else "REPLICATION",
-            controller_id=CONTROLLER, controller_epoch=1, broker_epoch=self._born[to],
+            listener=self._listener, controller_id=CONTROLLER, controller_epoch=1,
+            broker_epoch=self._born[to],
             own_broker_epoch=self._born[to], receive_t=sent + MS, enqueue_t=sent + MS + 50_000,
             dequeue_t=sent + 2 * MS, handled_t=handled, error=0,
             partitions=[{**state, "error": 0} for state in states], **same,
@@ -350,15 +350,27 @@ class Small:
         return self.times.round(number) + 2 * S + inside * S
 
     def _plane_use(self) -> None:
+        """No less than was asked in any round."""
+        control = (self.plane, self._listener)
+        asked = {
+            "PRODUCE": (*("data", "CLIENT"), 100),
+            "METADATA": (*("data", "CLIENT"), READS_A_ROUND + len(NODES)),
+            "LEADER_AND_ISR": (*control, 2 + PROBES_A_ROUND),
+            "UPDATE_METADATA": (*control, 2 + PROBES_A_ROUND),
+            "STOP_REPLICA": (*control, 1),
+        }
         for number in range(self.layout.rounds + 1):
             for node in NODES:
                 own = {"node": node, "boot": 1, "interval_ns": ROUND_NS}
                 t, process = self.times.round(number) + 7 * S, f"node-{node}"
-                self.add("plane_use", t, process, plane="data", listener="CLIENT", api="PRODUCE",
-                         requests=100, **own)  # fmt: skip
-                listener = "CONTROLLER" if self.planes == "dual" else "REPLICATION"
-                self.add("plane_use", t, process, plane=self.plane, listener=listener,
-                         api="LEADER_AND_ISR", requests=2, **own)  # fmt: skip
+                for api, (plane, listener, requests) in asked.items():
+                    self.add("plane_use", t, process, plane=plane, listener=listener, api=api,
+                             requests=requests, **own)  # fmt: skip
+
+    @property
+    def _listener(self) -> str:
+        """By which the controller's requests come."""
+        return "CONTROLLER" if self.planes == "dual" else "REPLICATION"
 
     def _end(self) -> None:
         t = self.times.load_end - 100 * MS

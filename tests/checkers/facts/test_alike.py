@@ -31,6 +31,17 @@ def sound() -> Story:
     return story
 
 
+def of_brokers(seq: int | None, *ends: int | None) -> Callable[[Story], Any]:
+    """Each told how long its log was, or not, as it took up a role."""
+
+    def edit(story: Story) -> None:
+        for node, end in enumerate(ends, 1):
+            own = {"node": node, "process": f"node-{node}", "seq": seq}
+            story.add("leader_change", 60, role="leader", log_end_offset=end, **own)
+
+    return edit
+
+
 def lose(kind: str, column: str, *numbers: int) -> Callable[[Story], Any]:
     """Null there."""
 
@@ -52,10 +63,21 @@ LOST: dict[str, Callable[[Story], Any]] = {
 }
 LAWFUL: dict[str, Callable[[Story], Any]] = {
     "as it was": lambda s: None,
+    "brokers of old": of_brokers(None, 5, None),
+    "brokers that all leave it out": of_brokers(4, None, None),
+    "brokers that all tell it": of_brokers(4, 5, 6),
     "nobody tells it": lose("leader_change", "log_end_offset", 0, 1, 2),
     "a record of somebody else": lose("fetch", "value", 1),
     "of another writer": lambda s: s.produce(50, 60, None, acks=0, process="q", error=0),
 }
+
+
+def test_what_one_broker_leaves_out(spark: Any) -> None:
+    edits = {"one": of_brokers(4, 5, None), "none": of_brokers(4, 5, 6)}
+    told = said_of_each(edits, sound, lambda rows: unlike(History.of(spark, rows)))
+    says = "brokers, leader_change: some rows have no log_end_offset, and others that tell of the"
+    assert [one.startswith(says) for one in told.pop("one")] == [True]
+    assert not told
 
 
 def test_what_is_told_of_some(spark: Any) -> None:

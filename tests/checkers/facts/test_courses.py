@@ -213,3 +213,28 @@ def test_a_flood_is_counted_from_row_to_row(how: str, odd: int) -> None:
     found: Any = Rows(story)
     told = [why for _, why in contradictions(found) if "is not of the time between" in why]
     assert len(told) == odd
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("as many", None),
+        ("one lost", "fault forged-0 (forged) sent 3 requests, and tells of 2"),
+        ("one more answered", "fault forged-0 (forged) answered 2 requests, and tells of 3"),
+        ("all lost", "fault forged-0 (forged) sent 3 requests, and tells of 0"),
+        ("another forger's", None),
+        ("nobody counted", None),
+    ],
+)
+def test_a_forger_tells_of_what_it_sent(how: str, says: str | None) -> None:
+    story = played()
+    detail = "{}" if how == "nobody counted" else '{"sent": 3, "answered": 2}'
+    steps = ((210, "inject"), (220, "injected"), (290, "heal"), (299, "healed"))
+    fault(story, "forged", *steps, detail=detail)
+    for n in range(0 if how == "all lost" else 2 if how == "one lost" else 3):
+        ok = n < 2 or how == "one more answered"
+        story.add("forged", 230 + n, type="ok" if ok else "info", process="forger-forged-0")
+    if how == "another forger's":
+        story.add("forged", 240, process="forger-forged-1")
+    found = [why for _, why in contradictions(Rows(story))]  # type: ignore[arg-type]
+    assert found[:1] == ([says] if says else [])

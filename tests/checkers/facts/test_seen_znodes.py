@@ -54,6 +54,15 @@ def role(**more: Any) -> Callable[[Story], Any]:
     return lambda story: story.add("leader_change", 31, **fields)
 
 
+def moved(to: int | None = 2, t: float = 35, took_hold: bool = True, **more: Any) -> Any:
+    """A fault that was to make that broker leader of the partition, and says that it did."""
+    detail = json.dumps({"moves": [{"partition": "t-0", "from": 1, "to": to, **more}]})
+    if to is None:
+        detail = json.dumps({"moves": [{"partition": "t-0", "added": [3], "removed": [1]}]})
+    step = {"fault": "move", "phase": "injected", "took_hold": took_hold, "detail": detail}
+    return lambda story: story.add("fault", t, **step)
+
+
 def dying(event: str, t: float, node: int = 2) -> Callable[[Story], Any]:
     def edit(story: Story) -> None:
         story.rows["isr_change"].clear()
@@ -168,6 +177,12 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
         lambda s: (s.rows["isr_change"].clear(), s.rows["source"][1].update(last_seq=None)),
         "",
     ),
+    "a leader was moved": (moved(), ""),
+    "to who never led": (moved(to=3), "1 moves of leaders were put in place"),
+    "of another partition": (moved(partition="t-7"), "1 moves of leaders were put in place"),
+    "before it was": (moved(t=25), "1 moves of leaders were put in place"),
+    "that did not take hold": (moved(to=3, took_hold=False), ""),
+    "replicas were moved": (moved(to=None), ""),
     "another leader in the end": (ended(leader=1), "1 states of partitions were read in the end"),
     "an in-sync set of before": (ended(isr=[1, 2]), ""),  # it was so a moment ago
     "an in-sync set of long before": (

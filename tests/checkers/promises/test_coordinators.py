@@ -59,6 +59,36 @@ CASES = {
 }
 
 
+NEVER = {
+    "the present one, at once": (lambda s: named(s, 1_001, 1, 2), 0),
+    "the one before": (lambda s: named(s, 1_001, 1, 1), 0),
+    "before the watch saw it": (lambda s: named(s, 400, 1, 2), 0),
+    "long before it led": (lambda s: named(s, 900, 1, 2), 0),
+    "one that never led": (lambda s: named(s, 2_000, 1, 3), 1),
+    "a stranger": (lambda s: named(s, 2_000, 1, 9), 1),
+    "two by two": (lambda s: (named(s, 2_000, 1, 3), named(s, 2_100, 2, 3)), 2),
+    "nobody": (lambda s: named(s, 2_000, 1, -1, type="fail", error=15), 0),
+    "in an answer that failed": (lambda s: named(s, 2_000, 1, 3, type="fail", error=15), 0),
+    "of a black box": (
+        lambda s: (
+            named(s, 2_000, 1, 3),
+            [row.update(source="shown") for row in s.rows["leadership"]],
+        ),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_who_is_named_has_led(spark: object, name: str) -> None:
+    tell, broken = NEVER[name]
+    told = story(t=4_000 if name == "long before it led" else 1_000)
+    broken += name == "long before it led"
+    tell(told)
+    found = list(coordinators(told.history(spark), Outcome()))
+    assert [f.rule for f in found] == ["coordinator-never-led"] * broken
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_live_broker_names_the_present_coordinator(spark: object, name: str) -> None:
     make, tell, broken = CASES[name]
@@ -66,5 +96,7 @@ def test_a_live_broker_names_the_present_coordinator(spark: object, name: str) -
     tell(told)
     outcome = Outcome()
     found = list(coordinators(told.history(spark), outcome))
-    assert [f.rule for f in found] == ["coordinator-superseded"] * broken
+    assert [f.rule for f in found if f.rule != "coordinator-never-led"] == (
+        ["coordinator-superseded"] * broken
+    )
     assert not broken or outcome.evidence[told.arm, 0, NAMED]

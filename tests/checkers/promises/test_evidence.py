@@ -188,6 +188,10 @@ def test_what_nobody_saw_end_may_have_ended_at_any_time(
         ("as it should be", ""),
         ("untold", "3 of controller 2's requests to node 1 were answered, and the broker tells of"),
         ("it ended with them", ""),
+        ("one untold in between", "1 of controller 2's requests to node 1 are told of by one end"),
+        ("one untold, and it ended", ""),
+        ("one unsent in between", "1 of controller 2's requests to node 1 are told of by one end"),
+        ("one received early", "1 of controller 2's requests to node 1 were received before"),
         ("a request that nobody sent", ""),
         (
             "unsent",
@@ -216,14 +220,21 @@ def test_both_ends_of_a_request(story: Any, how: str, says: str) -> Asks:
     for number in range(5):
         same = {"api": "UPDATE_METADATA", "correlation_id": number}
         t, odd, mine = 100 * number + 100, number < 3, {"node": 2, "to": 1, "seq": 1, "boot": 1}
-        if how != "unsent" or not odd:
-            story.add("control_send", t + (50 if how == "received early" and odd else 0), **mine,
+        late = (how == "received early" and odd) or (how == "one received early" and number == 1)
+        unsent = (how == "unsent" and odd) or (how == "one unsent in between" and number == 1)
+        if not unsent:
+            story.add("control_send", t + (50 if late else 0), **mine,
                       controller_epoch=1, broker_epoch=50, partitions=[], **same)  # fmt: skip
         lost = odd if how == "untold" else number < 2 if how == "it ended with them" else False
-        if not lost:
+        if not lost and not (how.startswith("one untold") and number == 2):
             story.handled(t + 20, 1, seq=1, client_id="2", controller_id=2, **same)
         early = how == "answered early" and odd
         story.add("control_response", t + (17 if early else 30), error=0, send_t=t, **mine, **same)
+    if "in between" in how or how == "one untold, and it ended":
+        for node in (1, 2):  # both tell of other things before and after
+            for t in (60, 5_000 if "in between" in how else 1_000):
+                own = {"seq": 1, "boot": 1, "client_id": "prober", "correlation_id": 70 + t}
+                story.handled(t, node, process="p", **own)
     if how in ("handled otherwise", "sent twice, and otherwise"):
         story.rows["control_request"][1]["controller_epoch"] = 2
     if how == "sent twice, and otherwise":
@@ -383,6 +394,66 @@ def test_states_that_need_not_be_seen(story: Any, how: str) -> Asks:
     stored(story)
     tamper(story, how)
     assert said((yield made_whole(story))) == ("valid", "")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("told", ""),
+        ("untold", "node 1's log of t-0 begins later, and it tells of no cut of its head"),
+        ("its tail was cut", "node 1's log of t-0 begins later, and it tells of no cut of its"),
+        ("another replica's", "node 1's log of t-0 begins later, and it tells of no cut of its"),
+        ("it begins at 0", ""),
+        ("it could not be read", ""),
+        ("by who numbers nothing", ""),
+    ],
+)
+@judging(check)
+def test_who_cuts_a_logs_head_says_so(story: Any, how: str, says: str) -> Asks:
+    stored(story)
+    read = {"log_end_offset": 9, "is_leader": True, "node": 1}
+    error = "no such log" if how == "it could not be read" else None
+    story.add("log_end", 3_000, log_start_offset=0 if "at 0" in how else 4, error=error, **read)
+    for number, row in enumerate(story.rows["leader_change"]):
+        row["seq"] = None if "numbers nothing" in how else number
+    if how in ("told", "its tail was cut", "another replica's"):
+        why = "diverging epoch" if "tail" in how else "log start: leader offset increment"
+        node = 2 if "another" in how else 1
+        story.add("truncation", 2_500, node=node, from_offset=4, to_offset=0, reason=why)
+    verdict, reasons = said((yield made_whole(story)))
+    assert verdict == ("unknown" if says else "valid"), reasons
+    assert says in reasons
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("seen", ""),
+        ("one", "node 2 was ready, and nobody saw a connection of it to ZooKeeper"),
+        ("to another broker only", "node 2 was ready, and nobody saw a connection of it to"),
+        ("none, in containers", ""),
+        ("none, of a system that writes no trace", ""),
+        ("none, without ZooKeeper", ""),
+    ],
+)
+@judging(check)
+def test_who_was_seen_connected(story: Any, how: str, says: str) -> Asks:
+    """Where nodes are processes of this machine, a broker that was ready was connected."""
+    stored(story)
+    arm = story.run["arms"][story.arm]
+    arm |= {"runtime": "docker" if "containers" in how else "process", "traces": ["plane_use"]}
+    if "no trace" in how:
+        arm["traces"] = []
+    if "without" in how:
+        del story.rows["zk_write"]
+        story.rows["leadership"][0]["source"] = "controller"
+    for node in (1, 2) if how == "seen" else () if "none" in how else (1,):
+        story.add("connection", 90, node=node, to=node, link="zookeeper", connections=1)
+    if "another" in how:
+        story.add("connection", 90, node=2, to=1, link="inter-broker", connections=1)
+    verdict, reasons = said((yield made_whole(story)))
+    assert verdict == ("unknown" if says else "valid"), reasons
+    assert says in reasons
 
 
 @pytest.mark.parametrize(

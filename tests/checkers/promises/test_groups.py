@@ -204,6 +204,38 @@ def test_a_group_that_did_nothing_is_unknown(story: Any, lack: str) -> Asks:
 
 
 @pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("all", ""),
+        ("commit", "b was given 60 records, and tells of no commit"),
+        ("assignment", "b was given 60 records, and tells of no partition that it was given"),
+        ("commit, of few records", ""),
+        ("commit, of no member", ""),
+        ("commit, of polls that gave nothing", ""),
+        ("commit, but one in vain", ""),
+    ],
+)
+@judging(check)
+def test_members_tell_of_all_that_they_do(story: Any, how: str, says: str) -> Asks:
+    handed_over(story, begins_at=3)
+    asked(story, 10)
+    role = "consumer" if "no member" in how else "group-consumer"
+    member = {"process": "b", "role": role, "topics": {"t": [0]}}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": [member]}]
+    for offset in range(10, 63 if "few" not in how else 12):
+        value = None if "nothing" in how else offset
+        story.add("fetch", 65, process="b", poll=65, offset=value, value=value)
+    kind = how.partition(",")[0]
+    if kind != "all":
+        rows = story.rows[kind]
+        rows[:] = [row for row in rows if row["process"] != "b"]
+    if "in vain" in how:
+        commit(story, 72, "b", 10, type="fail", error=16)
+    found = [why for why in (yield apart(story)).unknowns if " was given " in why]
+    assert [why.endswith(says) for why in found] == [True] * bool(says)
+
+
+@pytest.mark.parametrize(
     ("kind", "says"),
     [
         ("assignment", "group h has members, and no commit of it was acknowledged"),

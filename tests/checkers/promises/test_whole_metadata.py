@@ -71,6 +71,35 @@ def test_who_leaves_open_who_the_controller_is(calm: Any, untold: int, unknown: 
 
 
 @pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("none", 0),
+        ("one that lives, late", 1),
+        ("one that lives, of two partitions", 1),
+        ("one that lives, early", 0),
+        ("one that is down", 0),
+        ("one that is just back", 0),
+        ("one that lives, forged", 0),
+    ],
+)
+@judging(check, calm=calmed)
+def test_who_is_called_offline(calm: Any, how: str, broken: int) -> Asks:
+    t = 500 if "early" in how else LATE + 10
+    says(calm, t, 2, 0, 1)
+    for row in calm.rows["metadata"][-2 if "two" in how else -1 :]:
+        row["offline"] = [] if how == "none" else [3]
+    if "down" in how:
+        calm.add("node_event", LATE, node=3, event="kill")
+    if "just back" in how:
+        calm.add("node_event", LATE - 100, node=3, event="start")
+    if "forged" in how:
+        calm.add("forged", LATE + 2, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
+    found = yield calm
+    assert found.counts == ({"live-broker-offline": broken} if broken else {})
+    assert [e.excuse for e in found.excuses()] == ["forged"] * ("forged" in how)
+
+
+@pytest.mark.parametrize(
     ("how", "rules", "unknown"),
     [
         ("all", {}, False),

@@ -1,0 +1,112 @@
+"""Who asks brokers each by itself, and went on doing so until the end.
+
+A reader, prober or keeper goes round: whom it ever asked it asks again, answered or not, for as
+long as the load goes on. Of a broker that it asked no more once all was healed nobody knows what it
+would have said: its rows were lost, or it was not asked (`unasked`).
+
+A reader of metadata, and a prober, has a clock to go by, and asks each broker in turn as long as
+that can be reached. So it did not leave out one for seconds that counted requests all the while
+(`plane_use`): others' or its own (`passed_over`). Who is dead, paused or cut off counts none.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+_KINDS: Final = (
+    *("metadata", "probe", "listed_offset", "epoch_end", "coordinator"),
+    *("group_step", "records_deleted", "commit"),
+)
+_PACED: Final = ("metadata", "probe")
+IDLE_NS: Final = 2_000_000_000
+"""So long before and after a broker's count somebody who goes by a clock asked it."""
+LONG_NS: Final = 4_000_000_000
+"""Shorter than that the load after healing says nothing."""
+
+
+def unasked(history: History) -> list[tuple[tuple[str, int], str]]:
+    """By trial, in words: who asked which broker no more."""
+    ends = {
+        (row["arm"], row["trial"], row["event"]): row["t"]
+        for row in history.rows("phase")
+        if row["name"] == "settle"
+    }
+    spans = [
+        {"arm": arm, "trial": trial, "_from_t": t, "_to_t": ends[arm, trial, "end"]}
+        for (arm, trial, event), t in ends.items()
+        if event == "begin" and ends.get((arm, trial, "end"), 0) - t >= LONG_NS
+    ]
+    kinds = [kind for kind in _KINDS if history.has(kind)]
+    if not spans or not kinds:
+        return []
+    table = history.table(spans, "arm string, trial int, _from_t bigint, _to_t bigint")
+    by = ("arm", "trial", "process", "node")
+    frames = [
+        history.frame(kind)
+        .where("node is not null")
+        .select(*by, "invoke_t", F.lit(kind).alias("kind"))
+        for kind in kinds
+    ]
+    rows = functools.reduce(lambda one, other: one.unionAll(other), frames)
+    rows = rows.join(F.broadcast(table), ["arm", "trial"])
+    late = F.col("invoke_t").between(F.col("_from_t"), F.col("_to_t"))
+    each = rows.groupBy(*by, "kind").agg(F.count(F.when(late, 1)).alias("n"))
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"{row['process']} had asked node {row['node']} ({row['kind']}), and asked it no more "
+            "once all was healed",
+        )
+        for row in each.where("n = 0").toArrow().to_pylist()
+    )
+
+
+def passed_over(history: History) -> list[tuple[tuple[str, int], str]]:
+    """By trial, in words: whom somebody did not ask for seconds in which it counted requests."""
+    kinds = [kind for kind in _PACED if history.has(kind)]
+    if not kinds or not history.has("plane_use"):
+        return []
+    by = ("arm", "trial", "kind", "process")
+    frames = [
+        history.frame(kind)
+        .where("node is not null and invoke_t is not null")
+        .select("arm", "trial", F.lit(kind).alias("kind"), "process", "node", "invoke_t", "t")
+        for kind in kinds
+    ]
+    asks = functools.reduce(lambda one, other: one.unionAll(other), frames)
+    whole = asks.groupBy(*by).agg(
+        F.min("invoke_t").alias("_first_t"), F.max("invoke_t").alias("_last_t")
+    )
+    up = history.frame("plane_use").where("seq is not null")
+    up = up.select("arm", "trial", "node", F.col("t").alias("up_t")).distinct()
+    known = asks.select(*by, "node").distinct().join(F.broadcast(whole), [*by])
+    up = F.broadcast(known).join(up, ["arm", "trial", "node"])
+    up = up.where("up_t > _first_t and up_t < _last_t")
+    rows = asks.select(*by, "node", F.col("invoke_t").alias("at_t"), "invoke_t", "t").unionByName(
+        up.select(*by, "node", F.col("up_t").alias("at_t"), "up_t", "_first_t", "_last_t"),
+        allowMissingColumns=True,
+    )
+    order = Window.partitionBy(*by, "node").orderBy("at_t")
+    before = F.max("t").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    after = F.min("invoke_t").over(order.rowsBetween(0, Window.unboundedFollowing))
+    rows = rows.withColumn("_before_t", F.coalesce(before, "_first_t"))
+    rows = rows.withColumn("_after_t", F.coalesce(after, "_last_t")).where("up_t is not null")
+    idle = (F.col("up_t") - F.col("_before_t") > IDLE_NS) & (
+        F.col("_after_t") - F.col("up_t") > IDLE_NS
+    )
+    found = rows.where(idle).groupBy("arm", "trial", "process", "kind", "node").count()
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"{row['process']} did not ask node {row['node']} ({row['kind']}) for seconds in which "
+            "that counted requests",
+        )
+        for row in found.toArrow().to_pylist()
+    )

@@ -1,0 +1,98 @@
+"""What brokers counted that their planes took (`plane_use`), against what others tell of having
+been answered by them: no less.
+
+A broker counts every request, by API, from one row of a boot to the next. Whoever asked one broker
+by itself and was answered (a reader, a prober, a forger, a keeper of groups) was counted there; so
+was each controller request that the broker itself tells of having handled, on its listener. That it
+counted more is lawful: others ask as well, and who dies does not tell of all that it handled.
+
+Of boots that number their rows, from their first count to their last; what came within `NEAR_NS` of
+either end is counted nowhere for certain.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+NEAR_NS: Final = 250_000_000
+_BOOT: Final = ("arm", "trial", "node", "boot")
+_ASKED: Final = {
+    "metadata": "METADATA",
+    "listed_offset": "LIST_OFFSETS",
+    "epoch_end": "OFFSET_FOR_LEADER_EPOCH",
+    "coordinator": "FIND_COORDINATOR",
+    "records_deleted": "DELETE_RECORDS",
+    "probe": None,
+    "forged": None,
+}
+"""Kinds of which an operation is one request to one broker, and of which API; None: each says."""
+Trial = tuple[str, int]
+
+
+def undercounted(history: History) -> list[tuple[Trial, str]]:
+    """By trial, in words: of which API a broker counted less than it answered."""
+    asked = [_asked(history, kind) for kind in _ASKED if history.has(kind)]
+    asked += [_handled(history)] if history.has("control_request") else []
+    if not asked or not history.has("plane_use"):
+        return []
+    use = history.frame("plane_use").where("boot is not null and seq is not null")
+    spans = use.groupBy(*_BOOT).agg(
+        (F.min(F.col("t") - F.col("interval_ns")) + NEAR_NS).alias("_from_t"),
+        (F.max("t") - NEAR_NS).alias("_to_t"),
+    )
+    counted = use.groupBy(*_BOOT, "api", "listener").agg(F.sum("requests").alias("counted"))
+    whole = counted.groupBy(*_BOOT, "api").agg(F.sum("counted").alias("counted"))
+    places = [*_BOOT, "api", "listener"]
+    counted = counted.unionByName(whole.withColumn("listener", F.lit("")).select(*counted.columns))
+    rows = functools.reduce(lambda one, other: one.unionAll(other), asked)
+    rows = rows.join(F.broadcast(spans), [*_BOOT[:3]])
+    within = (F.col("begun_t") > F.col("_from_t")) & (F.col("over_t") < F.col("_to_t"))
+    each = rows.where(within).groupBy(*places, "kind").agg(F.count_distinct("one").alias("n"))
+    each = each.join(F.broadcast(counted), places, "left")
+    less = each.where(F.col("n") > F.coalesce("counted", F.lit(0)))
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"node {row['node']} counted {row['counted'] or 0} {row['api']} requests in its boot "
+            f"{row['boot']}, and {row['n']} rows of {row['kind']} tell of its answers to such",
+        )
+        for row in less.toArrow().to_pylist()
+    )
+
+
+def _row(
+    kind: str, api: Column, listener: Column, begun: str, over: str, one: Column
+) -> list[Column]:
+    return [
+        *(F.col(name) for name in _BOOT[:3]),
+        F.lit(kind).alias("kind"),
+        api.alias("api"),
+        listener.alias("listener"),
+        F.col(begun).alias("begun_t"),
+        F.col(over).alias("over_t"),
+        one.alias("one"),
+    ]
+
+
+def _asked(history: History, kind: str) -> DataFrame:
+    """What was answered, whatever with; once an operation."""
+    rows = history.frame(kind).where("node is not null and (type = 'ok' or error is not null)")
+    api = F.col("api") if _ASKED[kind] is None else F.lit(_ASKED[kind])
+    one = F.xxhash64("process", "op")
+    return rows.select(*_row(kind, api, F.lit(""), "invoke_t", "t", one))
+
+
+def _handled(history: History) -> DataFrame:
+    rows = history.frame("control_request").where("listener is not null and dequeue_t is not null")
+    rows = rows.where("boot is not null and seq is not null")
+    one = F.xxhash64("boot", "seq")
+    own = _row("control_request", F.col("api"), F.col("listener"), "dequeue_t", "dequeue_t", one)
+    return rows.select(*own)
