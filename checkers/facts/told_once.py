@@ -49,6 +49,7 @@ _OTHERS: Final[Mapping[str, Mapping[str | None, tuple[str, ...]]]] = {
     },
     "log_end": {None: ("node", "topic", "partition")},
     "controller": {None: ("node", "boot", "event", "controller_epoch")},
+    "source": {None: ("source", "boot")},
 }
 """The same of kinds that do not grow with the load; by ``what``."""
 

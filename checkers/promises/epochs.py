@@ -37,11 +37,10 @@ leader at all by then), ``acted-before-commit`` (`checkers.promises.before_commi
 LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see, is the forger's doing, and
 counted.
 
-Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`. When a move of
-replicas may end: `checkers.promises.moves`.
 Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`. Of which a
-broker was never told (``election-untold``): `checkers.promises.told_elections`. Leaders that say
-that they are none (``leader-denies``): `checkers.promises.denials`.
+broker was never told (``election-untold``): `checkers.promises.told_elections`. When a move of
+replicas may end: `checkers.promises.moves`. Leaders that say that they are none
+(``leader-denies``): `checkers.promises.denials`.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
 ``served-by-another`` are judged, by what its brokers showed.

@@ -180,6 +180,8 @@ def _lacks(row: Row) -> list[str]:
         seconds = row["backwards_ns"] / 1e9
         found.append(f"{of}: the clock went back by {seconds:.1f} s between two rows")
     own = (row["rows"] or 0) - (row["unnumbered"] or 0)
+    if not numbered and row["unnumbered"] is not None and own:
+        found.append(f"{of}: it has {row['rows']} rows, and {row['unnumbered']} without a number")
     if numbered and not found and row["last_seq"] + 1 != own:
         found.append(f"{of}: it has {row['rows']} rows, and numbers up to {row['last_seq']}")
     return found

@@ -32,6 +32,8 @@ def sound() -> Story:
         story.add("log_end", 95, node=n, log_end_offset=0)
         story.add("connection", 10 * n, node=1, to=2, link="control", connections=n)
         story.add("connection", 10, node=n, to=3, link="control", connections=1)
+        story.add("source", 99, source="node-1", boot=n, rows=1)
+        story.add("source", 99, source=f"client-{n}", rows=1)
     return story
 
 
@@ -57,6 +59,8 @@ TWICE: dict[str, Callable[[Story], Any]] = {
     "final_state of a partition": again("final_state", 2),
     "log_end": again("log_end", log_end_offset=7),
     "connection": again("connection", t=99_000_000),
+    "source": again("source"),
+    "source of a boot": again("source", 0, rows=2),
 }
 ONCE: dict[str, Callable[[Story], Any]] = {
     "as it was": lambda s: None,

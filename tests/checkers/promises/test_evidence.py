@@ -82,6 +82,8 @@ def test_a_sound_history_is_valid(story: Any) -> Asks:
         ("c", {"torn": 1, "closed": False}, "torn"),
         ("c", {"closed": False}, "did not come to the end"),
         ("c", {"unnumbered": 1}, "1 rows have no number"),
+        ("faults-flood-2", {"unnumbered": 9, "last_seq": None, "closed": False},
+         "faults-flood-2.jsonl: it has 10 rows, and 9 without a number"),
         ("c", {"backwards_ns": 3_000_000_000}, "went back by 3.0 s"),
         ("c", {"first_t": -9_000_000_000}, "9.0 s before the trial began"),
         ("c", {"t": 70_000}, "10.0 s after the trial's end"),
