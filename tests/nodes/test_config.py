@@ -409,3 +409,14 @@ def test_what_a_refusal_says(given: dict[str, str], text: str) -> None:
         make(**given)
     assert str(refused.value) == text
     assert str(refused.value.in_file("f")) == f"f: {text}"
+
+
+@pytest.mark.parametrize("content", [None, b"broker.id=\xff", b"broker.id=\\u12"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    """One that is not there, is no text, or has half an escape."""
+    file = tmp_path / "server.properties"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.load(file)
+    assert str(refused.value).startswith(f"{file}: config 'server.properties': cannot be read: ")

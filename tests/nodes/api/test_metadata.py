@@ -115,7 +115,10 @@ class TestAnswers:
             ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=1, include_cluster_authorized_operations=True
         )
         assert (answer.cluster_id, answer.controller_id) == ("c_-uSTeR_Id22characters", 1)
-        assert [b.broker_id for b in answer.brokers] == [1, 2]
+        assert [(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers] == [
+            (1, "127.0.0.1", 9092, "r1"),
+            (2, "127.0.0.1", 9094, None),
+        ]
         assert node.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2).error_code == 114
 
 
