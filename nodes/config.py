@@ -62,10 +62,17 @@ def _key(name: str, default: Any, parse: Callable[[str, str], Any], kind: str) -
     return field(default=default, metadata={"key": _Key(name, parse, kind)})
 
 
+def _plain(number: str) -> str:
+    """ValueError for what Python reads as a number and Java does not: ``1_000``."""
+    if "_" in number:
+        raise ValueError(number)
+    return number
+
+
 def _number(name: str, value: str, low: int, high: int) -> int:
     allowed = f"{low} to {high}"
     try:
-        number = int(value)
+        number = int(_plain(value))
     except ValueError:
         raise ConfigError(name, f"{value!r} is not an integer", allowed) from None
     if not low <= number <= high:
@@ -90,7 +97,7 @@ def _long(name: str, default: int | None, low: int = 0) -> Any:
 def _share(name: str, default: float) -> Any:
     def parse(config: str, value: str) -> float:
         try:
-            share = float(value)
+            share = float(_plain(value))
         except ValueError:
             share = -1.0
         if not 0 <= share <= 1:

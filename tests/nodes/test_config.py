@@ -250,3 +250,173 @@ def test_a_name_of_a_control_character_is_blank() -> None:
     """In the middle of a list, where no comma's blanks are left out."""
     with pytest.raises(ConfigError, match="blank listener name"):
         make(listeners="REPLICATION://127.0.0.1:2,\x01://127.0.0.1:1,CLIENT://127.0.0.1:3")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((text, True) for text in ("true", "TRUE", "True", "tRuE", " true ")),
+        *((text, False) for text in ("false", "FALSE", "False")),
+        *((text, None) for text in ("", "yes", "no", "1", "0", "t", "truee")),
+    ],
+)
+def test_booleans_are_read_as_java_reads_them(text: str, value: bool | None) -> None:
+    """ConfigDef.parseType: in any case, and nothing else."""
+    given = {"auto.create.topics.enable": text}
+    if value is not None:
+        assert make(**given).auto_create_topics_enable is value
+        return
+    with pytest.raises(ConfigError) as refused:
+        make(**given)
+    assert str(refused.value) == (
+        f"config 'auto.create.topics.enable': {text!r} is not a boolean; allowed: true, false"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7), ("+7", 7), ("007", 7), (" 7 ", 7), ("2147483647", 2**31 - 1),
+        *((text, None) for text in ("", "7.0", "1_000", "0x7", "7 7", "1e3", "seven", "--7")),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_as_java_reads_them(text: str, value: int | None) -> None:
+    if value is not None:
+        assert make(**{"num.io.threads": text}).num_io_threads == value
+        return
+    with pytest.raises(ConfigError) as refused:
+        make(**{"num.io.threads": text})
+    assert str(refused.value) == (
+        f"config 'num.io.threads': {text!r} is not an integer; allowed: 1 to 2147483647"
+    )
+
+
+@pytest.mark.parametrize("text", ["0.2_5", "", "x", "1.01", "-0.1", "nan"])
+def test_shares_are_parts_of_one(text: str) -> None:
+    name = "log.cleaner.min.cleanable.ratio"
+    with pytest.raises(ConfigError) as refused:
+        make(**{name: text})
+    assert str(refused.value) == f"config '{name}': {text!r} is no part of 1; allowed: 0 to 1"
+    assert make(**{name: "0.25"}).log_cleaner_min_cleanable_ratio == 0.25
+
+
+def test_unknown_names_are_told_as_they_came() -> None:
+    given = {"zzz": "1", "num.io.threads": "2", "no.such.config": "1", "aaa": ""}
+    assert make(**given).unknown == ("zzz", "no.such.config", "aaa")
+
+
+@pytest.mark.parametrize("roles", ["broker", "controller", "broker,controller", ""])
+def test_kraft_is_another_broker(roles: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make(**{"process.roles": roles})
+    assert str(refused.value) == (
+        "config 'process.roles': this broker runs with ZooKeeper only; allowed: leave it unset"
+    )
+
+
+def test_advertised_ports_may_repeat() -> None:
+    """Behind a proxy, or several names of one address (KafkaConfig: requireDistinctPorts is for
+    what is bound)."""
+    made = make(
+        **{"advertised.listeners": "CONTROLLER://a:9,REPLICATION://b:9,CLIENT://b:9"},
+    )
+    assert [each.port for each in made.advertised_listeners] == [9, 9, 9]
+    with pytest.raises(ConfigError):
+        make(listeners="CONTROLLER://a:9,REPLICATION://b:9,CLIENT://b:8")
+
+
+MAP = "listener.security.protocol.map"
+NAMES = "names in listener.security.protocol.map: CONTROLLER, REPLICATION, CLIENT"
+CONTROL = "control.plane.listener.name"
+INTER = "inter.broker.listener.name"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({MAP: "A:TELNET"},
+         f"config '{MAP}': unknown security protocol 'TELNET'; allowed: PLAINTEXT, SSL, "
+         "SASL_PLAINTEXT, SASL_SSL"),
+        ({MAP: "A"}, f"config '{MAP}': entry 'A' is not NAME:PROTOCOL"),
+        ({MAP: ":SSL"}, f"config '{MAP}': blank listener name; allowed: the name of a listener"),
+        ({"listeners": "nonsense"},
+         "config 'listeners': cannot parse listener 'nonsense'; allowed: NAME://host:port"),
+        ({"listeners": ""},
+         "config 'listeners': at least one listener is required; allowed: NAME://host:port"),
+        ({"listeners": "CLIENT://h:65536"},
+         "config 'listeners': port 65536 in 'CLIENT://h:65536' is out of range; allowed: 0 to "
+         "65535"),
+        ({"listeners": "X://h:1"},
+         f"config 'listeners': no security protocol is defined for listener X; allowed: {NAMES}"),
+        ({"listeners": "CLIENT://h:1,CLIENT://h:2"},
+         "config 'listeners': each listener must have a different name, got ['CLIENT', 'CLIENT']"),
+        ({"listeners": "CLIENT://h:1,REPLICATION://g:1"},
+         "config 'listeners': port 1 is used by CLIENT://h:1, REPLICATION://g:1; allowed: "
+         "different ports, or exactly one IPv4 and one IPv6 address on one port"),
+        ({"advertised.listeners": "REPLICATION://h:1,CONTROLLER://h:2",
+          "listeners": "REPLICATION://h:1"},
+         "config 'advertised.listeners': not among the listeners: CONTROLLER; allowed: a subset of "
+         "REPLICATION"),
+        ({"advertised.listeners": "CLIENT://h:1"},
+         f"config '{INTER}': REPLICATION is not an advertised listener; allowed: CLIENT"),
+        ({"advertised.listeners": "REPLICATION://0.0.0.0:1"},
+         "config 'advertised.listeners': REPLICATION://0.0.0.0:1 uses the nonroutable address "
+         "0.0.0.0; allowed: a routable address"),
+        ({CONTROL: "X"},
+         f"config '{CONTROL}': no security protocol is defined for listener X; allowed: {NAMES}"),
+        ({CONTROL: "controller", "advertised.listeners": "CLIENT://h:1,REPLICATION://h:2"},
+         f"config '{CONTROL}': CONTROLLER is not an advertised listener; allowed: CLIENT, "
+         "REPLICATION"),
+        ({CONTROL: "replication"},
+         f"config '{CONTROL}': REPLICATION is the inter-broker listener as well; allowed: a "
+         f"listener other than {INTER}"),
+        ({MAP: "CONTROLLER:SSL,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"},
+         "config 'listeners': CONTROLLER://127.0.0.1:1 uses SSL, which this broker does not speak; "
+         "allowed: PLAINTEXT"),
+        ({INTER: "X"},
+         f"config '{INTER}': no security protocol is defined for X; allowed: CONTROLLER, "
+         "REPLICATION, CLIENT"),
+        ({"security.inter.broker.protocol": "SSL"},
+         f"config '{INTER}': security.inter.broker.protocol is set as well; allowed: set one of "
+         "the two"),
+        ({"broker.id": "-1"},
+         "config 'broker.id': an id is required; allowed: 0 to 2147483647"),
+        ({"zookeeper.connect": ""},
+         "config 'zookeeper.connect': is required; allowed: host:port[,host:port...][/chroot]"),
+        ({"queued.max.request.bytes": "5"},
+         "config 'queued.max.request.bytes': 5 is smaller than socket.request.max.bytes; allowed: "
+         "at most 0 (off), or at least 104857600"),
+        ({"replica.fetch.wait.max.ms": "700", "replica.lag.time.max.ms": "600"},
+         "config 'replica.fetch.wait.max.ms': 700 is larger than replica.lag.time.max.ms; allowed: "
+         "0 to 600"),
+        ({"biplane.plane.mode": "priority", CONTROL: "CONTROLLER"},
+         f"config 'biplane.plane.mode': priority is an alternative to {CONTROL}; allowed: set one "
+         "of the two"),
+        ({"biplane.plane.mode": "dual"},
+         "config 'biplane.plane.mode': unknown value 'dual'; allowed: priority"),
+        ({"log.cleanup.policy": "keep"},
+         "config 'log.cleanup.policy': unknown policy in 'keep'; allowed: delete, compact"),
+        ({"biplane.log.levels": "a:LOUD"},
+         "config 'biplane.log.levels': cannot read 'a:LOUD'; allowed: logger:LEVEL[,...] with "
+         "TRACE, DEBUG, INFO, WARN or ERROR"),
+        ({"num.io.threads": "0"},
+         "config 'num.io.threads': 0 is out of range; allowed: 1 to 2147483647"),
+    ],
+)  # fmt: skip
+def test_what_a_refusal_says(given: dict[str, str], text: str) -> None:
+    """Which config, what is wrong with it, and what would do: all that an operator has to go by."""
+    with pytest.raises(ConfigError) as refused:
+        make(**given)
+    assert str(refused.value) == text
+    assert str(refused.value.in_file("f")) == f"f: {text}"
+
+
+@pytest.mark.parametrize("content", [None, b"broker.id=\xff", b"broker.id=\\u12"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    """One that is not there, is no text, or has half an escape."""
+    file = tmp_path / "server.properties"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.load(file)
+    assert str(refused.value).startswith(f"{file}: config 'server.properties': cannot be read: ")

@@ -188,6 +188,35 @@ def test_exported_names(mbean: str) -> None:
     assert sanitise(mbean, "99thPercentile") == (f"{name}_99thpercentile", labels)
 
 
+def test_what_only_grows_is_exported_as_a_counter() -> None:
+    """Counts of every kind of metric; all else is a gauge. MBeans that differ in their labels are
+    one family."""
+    metrics = Metrics()
+    for broker_id in (3, 4):
+        metrics.gauge(f"a:type=T,name=Gauge,broker-id={broker_id}", lambda: 1)
+    metrics.counter("a:type=T,name=Counter").mark()
+    metrics.meter("a:type=T,name=Meter").mark()
+    metrics.timer("a:type=T,name=Timer").update(1.0)
+    metrics.share("a:type=T,name=Share", lambda: 1)
+    server = MetricsServer(metrics, 0)
+    try:
+        text = page(server, "/metrics")
+    finally:
+        server.close()
+    kinds = {family.name: family.type for family in text_string_to_metric_families(text)}
+    counters = {name for name, kind in kinds.items() if kind == "counter"}
+    assert counters == {f"a_t_{name}_count" for name in ("counter", "meter", "timer", "share")}
+    assert (
+        kinds["a_t_gauge"] == kinds["a_t_meter_oneminuterate"] == kinds["a_t_timer_max"] == "gauge"
+    )
+    assert set(kinds.values()) == {"counter", "gauge"}
+    assert text.count("# TYPE a_t_gauge ") == 1
+    assert [line for line in text.splitlines() if line.startswith("a_t_gauge")] == [
+        'a_t_gauge{broker_id="3"} 1.0',
+        'a_t_gauge{broker_id="4"} 1.0',
+    ]
+
+
 def test_what_cannot_be_read_takes_nothing_else_with_it(caplog: pytest.LogCaptureFixture) -> None:
     """A gauge that fails is not a number, a family that fails is left out, even half-way; all else
     is there."""

@@ -115,8 +115,44 @@ class TestAnswers:
             ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=1, include_cluster_authorized_operations=True
         )
         assert (answer.cluster_id, answer.controller_id) == ("c_-uSTeR_Id22characters", 1)
-        assert [b.broker_id for b in answer.brokers] == [1, 2]
+        assert [(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers] == [
+            (1, "127.0.0.1", 9092, "r1"),
+            (2, "127.0.0.1", 9094, None),
+        ]
         assert node.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2).error_code == 114
+
+
+@pytest.mark.parametrize("version", [0, 1, 4, 5, 9, 12])
+def test_each_fact_of_a_partition_is_told(node: Any, topic_state: Any, version: int) -> None:
+    """What the controller said of it: replicas, who is in sync, who is down (from version 5 on), in
+    its order."""
+    state = topic_state("t", [(0, 2, 7)], ID)
+    state["partition_states"][0] |= {
+        "replicas": [3, 2, 1], "isr": [2, 1], "offline_replicas": [3],
+    }  # fmt: skip
+    node.update_metadata([state])
+    (partition,) = metadata(node, version, "t").topics[0].partitions
+    assert (partition.partition_index, partition.leader_id) == (0, 2)
+    gone = [] if version else [3]
+    assert list(partition.replica_nodes) == [r for r in (3, 2, 1) if r not in gone]
+    assert list(partition.isr_nodes) == [2, 1]
+    assert partition.error_code == (0 if version else Errors.REPLICA_NOT_AVAILABLE)
+    if version >= 5:
+        assert list(partition.offline_replicas) == [3]
+    if version >= 7:
+        assert partition.leader_epoch == 7
+
+
+def test_every_question_has_an_answer_of_its_own(node: Any) -> None:
+    """Though answers are kept: other topics, the same ones in another order, all of them, none."""
+    for name in "abc":
+        node.lead(name)
+    for _ in range(2):
+        for names in (["a"], ["b"], ["a", "b"], ["b", "a"], ["a", "c"], [], ["c", "c", "a"]):
+            found = [topic.name for topic in metadata(node, 9, *names).topics]
+            assert found == list(dict.fromkeys(names))
+        answer = node.call(ApiKey.METADATA, 9, topics=None)
+        assert [topic.name for topic in answer.topics] == ["a", "b", "c"]
 
 
 def bits(*codes: int) -> int:

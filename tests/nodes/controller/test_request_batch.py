@@ -161,6 +161,18 @@ def test_leaders_are_named_once_by_their_inter_broker_endpoint(cluster: Cluster)
     assert [(b.broker_id, b.host_name, b.port) for b in leaders] == [(2, "h2", 201)]
 
 
+def test_a_leader_without_the_listener_has_no_address(cluster: Cluster) -> None:
+    """It lives, but nobody can fetch from it; what is said of others is said all the same."""
+    cut_off = Broker(2, broker(2).endpoints[:1])
+    cluster.context.set_live_brokers({1: (broker(1), 71), 2: (cut_off, 72), 3: (broker(3), 73)})
+    other = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1,)), 4)
+    cluster.batch.add_leader_and_isr([3], T0, STATE, MOVING, is_new=False)
+    cluster.batch.add_leader_and_isr([3], T1, other, MOVING, is_new=False)
+    cluster.batch.send()
+    leaders = cluster.channels.to(3)[0].live_leaders
+    assert [(b.broker_id, b.host_name, b.port) for b in leaders] == [(1, "h1", 101)]
+
+
 def test_what_update_metadata_says(cluster: Cluster) -> None:
     """Every live broker with all of its endpoints, those that are shutting down among them; and of
     a partition who of its replicas is down."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -149,3 +150,25 @@ def test_an_address_that_is_taken_is_refused_by_the_config_that_says_it(
     assert refused.value.config == "listeners"
     assert refused.value.problem.startswith(f"{name}://127.0.0.1:{port} cannot be bound: ")
     assert refused.value.allowed == "a free local address"
+
+
+def test_an_error_while_accepting_costs_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes it fail may last, and the socket stays readable: no core is to be spent on it."""
+    pauses: list[float] = []
+    monkeypatch.setattr("nodes.network.acceptor.time.sleep", pauses.append)
+    acceptor = an_acceptor()
+    tries: list[object] = []
+
+    def fails(sock: object) -> None:
+        tries.append(sock)
+        if len(tries) == 3:
+            acceptor._running = False
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(acceptor, "_accept_all", fails)
+    acceptor.bind()
+    acceptor.listen()
+    os.eventfd_write(acceptor._wake_fd, 1)  # it need not wait for a connection
+    acceptor.run()
+    assert pauses == [0.1] * 3
+    acceptor.close()

@@ -127,6 +127,31 @@ def test_what_planes_are_made_of(mode: str, sizes: dict[str, str], others: int) 
             listener.acceptor.close()
 
 
+def test_every_thread_is_named_by_its_plane_and_holds_up_nobodys_end(start: Any) -> None:
+    """As Kafka names them; daemons, so that a handler that is stuck in the disk cannot keep the
+    process from ending."""
+    before = set(threading.enumerate())
+    running = start(num_network_threads="2", num_io_threads="2", broker_id="5", **DUAL)
+    made = set(threading.enumerate()) - before
+    ports = running.ports
+    names = {
+        "data-plane-home-core",
+        "control-plane-kafka-network-thread-5-ListenerName(CONTROL)-PLAINTEXT-0",
+        f"control-plane-kafka-socket-acceptor-ListenerName(CONTROL)-PLAINTEXT-{ports['CONTROL']}",
+        "control-plane-kafka-request-handler-0",
+        *(f"data-plane-kafka-request-handler-{i}" for i in range(2)),
+    }
+    for name, first in (("DATA", 1), ("CLIENT", 3)):
+        where = f"ListenerName({name})-PLAINTEXT"
+        names.add(f"data-plane-kafka-socket-acceptor-{where}-{ports[name]}")
+        for number in (first, first + 1):
+            names.add(f"data-plane-kafka-network-thread-5-{where}-{number}")
+    assert {thread.name for thread in made} >= names
+    assert [t.name for t in made if t.name in names and not t.daemon] == []
+    planes = {t.name for t in made if "-plane-" in t.name}
+    assert planes == names
+
+
 @pytest.mark.parametrize("name", LISTENERS)
 def test_idle_connections_are_closed(start: Any, wire: Any, name: str) -> None:
     now_ms = [0]

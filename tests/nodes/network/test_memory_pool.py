@@ -208,6 +208,35 @@ def test_the_last_one_in_may_be_larger_than_what_was_left() -> None:
     assert woken == [1]
 
 
+def test_who_waits_for_memory_is_served_in_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Selector.pollSelectionKeys: shuffled when memory was low, or the same ones would be served
+    each time."""
+    monkeypatch.setattr("nodes.network.memory_pool.random.shuffle", list.reverse)
+    pool = MemoryPool(100)
+    processor = PooledProcessor(
+        0, pool=pool, listener="L", plane="data", channel=RequestChannel(5),
+        parse=pool.parsing(parse), quotas=ConnectionQuotas(9, 9, None), max_request_bytes=100,
+        max_idle_ms=-1,
+    )  # fmt: skip
+    pairs = [socket.socketpair() for _ in range(4)]
+    waiting = [Connection(ours, "h", 0) for ours, _ in pairs]
+    pool.take(100)
+    for connection in waiting:
+        processor._advance(connection)
+    processor._again[waiting[0]] = None  # so that it does not sleep
+    processor._poll()
+    assert list(processor._starved) == waiting, "there is no room yet"
+    processor._again.clear()
+    pool.give_back(1)
+    processor._poll()
+    assert list(processor._again) == waiting[::-1]
+    assert not processor._starved
+    processor._close_all()
+    for pair in pairs:
+        for each in pair:
+            each.close()
+
+
 @pytest.mark.parametrize("closed", [True, False])
 def test_what_was_read_for_a_connection_that_is_gone_gives_back(closed: bool) -> None:
     """It was closed in the very turn in which its request was complete: nobody parses that."""

@@ -214,7 +214,7 @@ def test_whatever_ends_a_request_first_ends_it(first: str, second: str) -> None:
     assert answers.got == [SENT[first]]
 
 
-@pytest.mark.parametrize("end", ["answer", "nothing"])
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("returned_ns", [0, 7])
 def test_a_handler_is_done_at_the_latest_with_its_answer(end: str, returned_ns: int) -> None:
     """LocalTimeMs ends and RemoteTimeMs begins when the handler has returned, or earlier when the
