@@ -77,3 +77,33 @@ def test_states_have_kafkas_numbers() -> None:
         "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
     }  # fmt: skip
     assert {state.name: state.value for state in ControllerState} == kafkas
+
+
+def test_whoever_waits_for_an_event_that_is_dropped_hears_of_it() -> None:
+    """When the session is over, when the queue is closed, and from then on; each once, and one that
+    fails keeps no other from it."""
+    events = ControllerEventManager(lambda _event: None, Metrics(), now_ns=lambda: 0)
+    heard: list[str] = []
+
+    def event(name: str) -> Event:
+        def dropped() -> None:
+            heard.append(name)
+            if name == "fails":
+                raise RuntimeError(name)
+
+        return Event(name, ControllerState.TOPIC_CHANGE, lambda: None, dropped)
+
+    first = [events.put(event(name)) for name in ("a", "fails", "b")]
+    expire = events.clear_and_put(event("expire"))
+    assert heard == ["a", "fails", "b"]
+    assert all(queued.started.is_set() for queued in first)
+    assert not expire.started.is_set()
+    events.close()
+    assert heard == ["a", "fails", "b", "expire"]
+    assert expire.started.is_set()
+    late = events.put(event("late"))
+    assert heard[-1] == "late"
+    assert late.started.is_set()
+    assert events.clear_and_put(event("later")).started.is_set(), "nobody is kept waiting"
+    events.close()
+    assert len(heard) == 5

@@ -185,3 +185,24 @@ def test_what_an_error_left_behind_goes_out_with_nothing_else(
     assert sent
     assert all("t-1" in line and "t-0" not in line for line in sent)
     assert made.is_active
+
+
+def test_the_znode_of_a_topic_that_is_gone_is_watched_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TopicDeletionManager.completeDeleteTopic, ``mutePartitionModifications``: before the znode
+    goes, or its end would be taken for a change of its partitions."""
+    office = Office(monkeypatch)
+    office.start(2)
+    office.topic("t", (2, 1))
+    office.topic("kept", (2, 1))
+    office.run()
+    handlers = office.sessions[1].change_handlers
+    assert {"/brokers/topics/t", "/brokers/topics/kept"} <= handlers.keys()
+    watched: list[bool] = []
+    office.before_write(4, lambda: watched.append("/brokers/topics/t" in handlers))
+    office.admin.create_delete_topic_path("t")
+    office.run()
+    office.answer()
+    assert watched == [False], "by the first of its znodes that goes"
+    assert "/brokers/topics/kept" in handlers

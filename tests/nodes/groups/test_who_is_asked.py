@@ -183,3 +183,24 @@ def test_members_that_a_new_coordinator_found_are_waited_for_as_long_as_they_ask
     assert after.describe("silent").state == "Stable"
     until(has_expired)
     assert after.describe("beating").state == "Stable"
+
+
+def test_who_leads_on_in_a_new_epoch_keeps_what_it_has(
+    make_coordinator: Any, client_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An election of who has led already loads nothing: a group that is not in the log yet would be
+    lost, and all would be asked to wait."""
+    coordinator = make_coordinator()
+    client = client_of(coordinator)
+    assert client.join().error == 0
+    loads: list[Any] = []
+    monkeypatch.setattr(coordinator._loader, "schedule", lambda *task: loads.append(task))
+    for partition in range(4):
+        coordinator.on_election(partition)
+    assert loads == []
+    assert client.heartbeat() == 0
+    assert lists(client) == 0
+    coordinator.on_resignation(coordinator.partition_for("g"))
+    coordinator.on_election(coordinator.partition_for("g"))
+    assert len(loads) == 1
+    assert joins(client) == IN_PROGRESS

@@ -480,10 +480,12 @@ class Desk:
                 f"{p.controller_epoch}{kept}"
             )
         state = p.isr_state
+        moves = f" adding {ids(p.adding_replicas)}" if p.adding_replicas else ""
+        moves += f" removing {ids(p.removing_replicas)}" if p.removing_replicas else ""
         waits = ids(sorted(state.maximal_isr))
         return (
             f"leads {name_of(p.tp)} {epochs} from {p.leader_epoch_start} isr "
-            f"{ids(sorted(state.isr))} of {ids(p.replicas)} waits for {waits} {end} "
+            f"{ids(sorted(state.isr))} of {ids(p.replicas)}{moves} waits for {waits} {end} "
             f"by {p.controller_epoch}"
         )
 

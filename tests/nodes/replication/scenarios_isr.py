@@ -56,6 +56,20 @@ def acks_of_several_partitions(d: Desk) -> Iterator[None]:
     d.leader_and_isr(follow(epoch=1))
 
 
+def acks_of_which_one_is_refused(d: Desk) -> Iterator[None]:
+    """What was refused stays so, however long the others take.
+
+    wakes t-0
+    produced t-0 NONE at 0, t-1 NOT_ENOUGH_REPLICAS at -1, t-2 UNKNOWN_TOPIC_OR_PARTITION at -1
+    fetched t-0 NONE hw 0 start 0 records nobody
+    """
+    d.min_isr = 2
+    d.leader_and_isr(lead(isr=[1, 2]), lead(tp="t-1", isr=[1]))
+    yield
+    d.produce("t-0", "t-1", "t-2")
+    d.fetch(2, 1, "t-0")
+
+
 def too_few(d: Desk) -> Iterator[None]:
     """Refused before the append, for acks=all alone, and nothing is committed meanwhile; a
     partition with fewer replicas than the minimum needs all.

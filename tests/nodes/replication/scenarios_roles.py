@@ -139,7 +139,7 @@ def leads_with_other_replicas(d: Desk) -> Iterator[None]:
     the epoch, to wait.
 
     fetches no more t-0
-    leads t-0 epoch 1.1 from 0 isr 1,2,4 of 1,2,4 waits for 1,2,4 hw 0 end 0 by 1
+    leads t-0 epoch 1.1 from 0 isr 1,2,4 of 1,2,4 adding 4 waits for 1,2,4 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
     fetched t-0 NOT_LEADER_OR_FOLLOWER
