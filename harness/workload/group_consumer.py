@@ -148,19 +148,27 @@ class GroupConsumer:
         while not life.over and (end is None or time.monotonic() < end):
             invoke_t = time.monotonic_ns()
             first = client.poll(self._params.poll_ms / 1000)
-            gather_s = self._params.gather_ms / 1000
-            rest = [] if first is None else client.consume(self._params.max_records, gather_s)
-            messages = [] if first is None else [first, *rest]
-            record_poll(recorder, self._polls, invoke_t, messages)
-            self._polls += 1
-            for message in messages:
-                if message.error() is None:
-                    place = message.topic(), message.partition()
-                    self._following[place] = message.offset() + 1
+            self._take(recorder, invoke_t, [] if first is None else [first])
+            if first is not None:
+                # Partitions may be given anew within: what came before that is told before it.
+                invoke_t = time.monotonic_ns()
+                gather_s = self._params.gather_ms / 1000
+                rest = client.consume(self._params.max_records, gather_s)
+                if rest:
+                    self._take(recorder, invoke_t, rest)
             now = time.monotonic()
             if self._following and now - self._committed_t >= self._params.commit_ms / 1000:
                 self._committed_t = now
                 self._commit(client, recorder)
+
+    def _take(self, recorder: LiveRecorder, invoke_t: int, messages: list[Any]) -> None:
+        """What one call of the client gave."""
+        record_poll(recorder, self._polls, invoke_t, messages)
+        self._polls += 1
+        for message in messages:
+            if message.error() is None:
+                place = message.topic(), message.partition()
+                self._following[place] = message.offset() + 1
 
     def _commit(self, client: Any, recorder: LiveRecorder) -> None:
         following, self._following = self._following, {}

@@ -1,0 +1,89 @@
+"""What a member of a group writes down, and in which order: its client is stood in for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from harness.workload.group_consumer import GroupConsumer, Params
+from harness.workload.spec import WorkloadSpec
+
+
+class Message(SimpleNamespace):
+    def error(self) -> None: ...
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        offset: int = self.at
+        return offset
+
+    def value(self) -> bytes:
+        return b"\0" * 8
+
+    def leader_epoch(self) -> int:
+        return 0
+
+
+class Client:
+    """Its partition is taken from it and given to it again while it gathers."""
+
+    def __init__(self, life: Any, gathered: list[Message]) -> None:
+        self.life, self.gathered = life, gathered
+
+    def subscribe(self, _topics: Any, **told: Any) -> None:
+        self.told = told
+
+    def poll(self, _timeout_s: float) -> Message:
+        self.told["on_assign"](self, [SimpleNamespace(topic="t", partition=0)])
+        return Message(at=5)
+
+    def consume(self, _most: int, _timeout_s: float) -> list[Message]:
+        self.life.over = True
+        self.told["on_revoke"](self, [SimpleNamespace(topic="t", partition=0)])
+        self.told["on_assign"](self, [SimpleNamespace(topic="t", partition=0)])
+        return self.gathered
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, Any]] = []
+
+    def event(self, kind: str, **fields: Any) -> None:
+        self.rows.append((kind, fields["event"]))
+
+    def complete(self, kind: str, op: int, *_: Any, **fields: Any) -> None:
+        self.rows.append((kind, (op, fields.get("offset"))))
+
+
+def taken(gathered: list[Message]) -> tuple[GroupConsumer, list[tuple[str, Any]]]:
+    params = Params(group="g", topics={"t": 1}, gather_ms=10, commit_ms=3_600_000)
+    spec = WorkloadSpec(role="group-consumer", process="m", output="unused", bootstrap={1: "h:1"})
+    member, life, recorder = GroupConsumer(spec, params), SimpleNamespace(over=False), Recorder()
+    member._committed_t = float("inf")
+    member._take_part(Client(life, gathered), recorder, life)  # type: ignore[arg-type]
+    return member, recorder.rows
+
+
+def test_what_was_given_before_a_partition_was_taken_is_told_before_that() -> None:
+    _, rows = taken([Message(at=5), Message(at=6)])
+    assert rows == [
+        ("assignment", "assigned"),
+        ("fetch", (0, 5)),
+        ("assignment", "revoked"),
+        ("assignment", "assigned"),
+        ("fetch", (1, 5)),
+        ("fetch", (1, 6)),
+    ]
+
+
+def test_a_position_of_before_is_not_committed_for_who_has_it_now() -> None:
+    member, rows = taken([])
+    assert member._following == {}
+    assert [what for what, _ in rows] == ["assignment", "fetch", "assignment", "assignment"]
+    member, _ = taken([Message(at=6)])
+    assert member._following == {("t", 0): 7}
