@@ -369,6 +369,8 @@ PROMISE: Final = Promise(
     blind=(
         "what a node could not write from some moment until its end; up to two requests of a "
         "controller to one broker of which one end tells, where the other ended soon after",
+        "where every account was made anew as well: an order that was soon given again, and that "
+        "neither end tells of; cuts of logs that nobody read in the end",
         "figures of which one row alone tells: tries and versions of a request, how far above a "
         "log's end it was cut, how much was counted, how long operations, waits and phases took "
         "where nothing else lies between; times that are off by less than a second",

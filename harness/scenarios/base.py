@@ -108,6 +108,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
     "fencing",  # and all of them are
     *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
+    "controller-queues",  # where what was decided waited
     "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was
     *("replicas", "records"),  # logs agree with each other, and with what was sent

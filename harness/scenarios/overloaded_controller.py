@@ -82,7 +82,6 @@ OVERLOADED_CONTROLLER = Scenario(
     plan=_plan,
     checks=(
         "controller-latency",
-        "controller-queues",
         "stale-metadata",
         "fencing",
         "truncation-loss",

@@ -78,10 +78,7 @@ UNHEARD_ORDERS = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=(
-        *("truncation-loss", "polls", "offsets", "stale-metadata", "fencing"),
-        "controller-queues",  # what a broker cannot be told waits there
-    ),
+    checks=(*("truncation-loss", "polls", "offsets", "stale-metadata", "fencing"),),
     leader_changes=True,
     quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
