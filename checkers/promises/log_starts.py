@@ -26,12 +26,14 @@ high watermark with the start). Starts are written to disk once a minute
 (``log.flush.start.offset.checkpoint.interval.ms``), and a replica that is not registered need not
 have deleted anything when the answer comes: whoever was away hears of the start with the first
 records that it is given. One that leads without having been given any since it came back is not
-judged, nor is anybody after it.
+judged, nor is anybody after it. A leader that was succeeded while it was paused or cut off goes on
+telling of its own log until it hears of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
@@ -40,9 +42,9 @@ from pyspark.sql import functions as F
 from checkers.facts.accounts import leaders_table
 from checkers.facts.after_healing import AfterHealing
 from checkers.facts.clients import healed_trials
-from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.facts.replicas import last_isrs
-from checkers.facts.timeline import FOREVER
+from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -100,6 +102,8 @@ def check(history: History) -> Outcome:
     broken = _broken("deleted-too-little", little)
     broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
     back = _after(judged, done, TP).where("offset < _known")
+    succeeded = Timeline(list(_succeeded(history, partitions)), (*TP, "node"))
+    back = succeeded.at(history, back.drop("_at"), F.col("t")).where(f"{FROM} is null")
     broken = broken.unionByName(_broken("start-went-back", back))
     begins = judged.select(*TP, "node", "t", F.col("offset").alias("low_watermark"))
     ends = told.where(f"asked_ms = {_LATEST}")
@@ -167,6 +171,23 @@ def _told_finding(rule: str, row: Row) -> Finding:
 
 
 # -- who may begin earlier ------------------------------------------------------------------------
+
+
+def _succeeded(history: History, partitions: Iterable[Key]) -> Iterator[dict[str, Any]]:
+    """Spans (ns) in which a broker had led a partition, and another one may have by commit: from
+    the earliest moment of its successor's epoch until it certainly leads again."""
+    led = leadership(history)
+    for key in partitions:
+        since: dict[int, int] = {}
+        for before, after in pairwise(led[key].epochs if key in led else ()):
+            begun = after.committed_t if after.earliest_t is None else after.earliest_t
+            if before.leader is not None and before.leader != after.leader:
+                since.setdefault(before.leader, before.valid_from if begun is None else begun)
+            if after.leader in since and after.committed_t is not None:
+                span = {FROM: since.pop(after.leader), TO: after.committed_t}
+                yield {**dict(zip(TP, key, strict=True)), "node": after.leader, **span}
+        for node, from_t in since.items():
+            yield {**dict(zip(TP, key, strict=True)), "node": node, FROM: from_t, TO: FOREVER}
 
 
 def _unjudged_from(history: History, key: Key) -> int:

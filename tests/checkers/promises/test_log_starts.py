@@ -131,6 +131,22 @@ STORIES = {
     ),
     "start-went-back": (shortened, lambda s: told(s, 22_000, 29)),
     "start-went-back: by another": (shortened, lambda s: told(s, 22_000, 29, node=2)),
+    "start-went-back:who had led, and did not know that it does no more": (
+        shortened,
+        lambda s: (s.commit(50, 2, 0), told(s, 22_000, 29, node=2)),
+    ),
+    "start-went-back:who heard later than it was asked": (
+        shortened,
+        lambda s: (s.commit(21_900, 2, 2), told(s, 22_000, 29, invoke_t=21_800)),
+    ),
+    "start-went-back: who leads again": (
+        shortened,
+        lambda s: (s.commit(50, 2, 0), s.commit(21_500, 2, 2), told(s, 22_000, 29, node=2)),
+    ),
+    "start-went-back: who is succeeded later": (
+        shortened,
+        lambda s: (told(s, 22_000, 29), s.commit(24_000, 2, 2)),
+    ),
     "start-went-back:asked before": (shortened, lambda s: told(s, 20_500, 0, invoke_t=19_500)),
     "start-went-back:nothing was answered": (
         shortened,
