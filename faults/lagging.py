@@ -8,8 +8,7 @@ dies, and have time to send again what was not answered: it has that already, an
 not.
 
 ``unanswered-kill``: a leader's answers no longer reach its clients, and when its followers have
-what it took since then it is killed. Clients send that again, to its successor, which has it; and
-where there are no replicas but the leader's, to itself, when it is back and has read its log.
+what it took since then it is killed. Clients send that again, to its successor, which has it.
 
 ``lagging-follower``: one in-sync follower is behind another when their leader dies. Proxies stand
 before listeners and delay either both followers of a leader or none; so the laggard is stopped
@@ -70,7 +69,7 @@ class _HeldKill(BaseFault):
     def apply(self, ctx: Context) -> None:
         wait_for(
             ctx,
-            lambda: self.is_ready(ctx, self._state(ctx)),
+            lambda: bool(self._followers(ctx, self._state(ctx))),
             timeout_ms=self.in_sync_ms,
             what=f"the leader of {self.topic}-{self.partition} has a live follower in sync",
             poll_s=_LOOK_S,
@@ -97,9 +96,6 @@ class _HeldKill(BaseFault):
         self.let_answers(ctx, leader, self.link)  # who dials it when it is back is answered at once
 
     waits_for: ClassVar[str]
-
-    def is_ready(self, ctx: Context, state: PartitionState) -> bool:
-        return bool(self._followers(ctx, state))
 
     def end(self, ctx: Context, node: int) -> int:
         return log_end(ctx, node, self.topic, self.partition)
@@ -138,8 +134,7 @@ class LaggedKill(_HeldKill):
 
 class UnansweredKill(_HeldKill):
     """Its clients are not answered; records: how many of those that it took since then each in-sync
-    follower has, or, of a partition with one replica, it has itself. Took hold: it died with such
-    records."""
+    follower has. Took hold: it died with such records."""
 
     name = "unanswered-kill"
     needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
@@ -147,12 +142,8 @@ class UnansweredKill(_HeldKill):
     waits_for = "that were not answered and are with"
     default_records = 1
 
-    def is_ready(self, ctx: Context, state: PartitionState) -> bool:
-        alone = len(state.replicas) == 1 and state.leader in ctx.view.live_brokers()
-        return alone or super().is_ready(ctx, state)
-
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
-        return min(self.end(ctx, node) for node in followers or [leader]) - at_first
+        return min(self.end(ctx, node) for node in followers) - at_first
 
 
 class LaggingFollower(BaseFault):

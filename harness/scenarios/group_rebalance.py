@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from faults.plan import Plan
@@ -24,7 +23,6 @@ from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
-    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -70,8 +68,6 @@ def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
 
 COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
 MOVE_MS = 600
-SINGLE = "single"
-SINGLE_AWAY_MS = 1000
 BACK_MS = 1900
 """By then the second coordinator has kept positions for more than a second."""
 MOVED_MS = 3000
@@ -84,10 +80,7 @@ LAG_MS = 700
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [
-        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
-        Topic(name=SINGLE, assignment={0: [stage.victim]}, configs=SHORT_SEGMENTS),
-    ]
+    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
@@ -107,10 +100,6 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     ]
     return [
         *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
-        replace(
-            idempotent_load(SINGLE, 1, per_s=60.0, first_value=8_000_000_000)[0],
-            process="producer-single",
-        ),
         *members,
         Role(
             role="group-consumer",
@@ -146,8 +135,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     """Moves, and then deaths: of the coordinator first and then in every other step; between, of
     whoever leads a partition, with records that are replicated and not answered: their producers
-    send them again, to the next. Last of who has a partition alone: its producer sends again what
-    it reads in its log as it comes back."""
+    send them again, to the next."""
     ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
     entries = _moves()
@@ -165,16 +153,6 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params=_params(way, f"{TOPIC}-{rng.randrange(PARTITIONS)}"),
             )
         )
-    entries.append(
-        Entry(
-            id="unanswered-kill-single",
-            fault="unanswered-kill",
-            at_ms=begin_ms + steps * STEP_MS + 500,
-            duration_ms=SINGLE_AWAY_MS,
-            # A producer alone, and five requests of it at a time.
-            params={"partition": f"{SINGLE}-0", "records": 3},
-        )
-    )
     return Plan.of(rng.getrandbits(31), entries)
 
 

@@ -184,33 +184,6 @@ def test_who_is_killed_unanswered_has_given_its_followers_all(
     assert ctx.cluster.running[1]
 
 
-def test_who_has_a_partition_alone_is_killed_unanswered(ctx: Any, entry: Any, logs: Any) -> None:
-    ctx.cluster.add_topic("one", {0: [2]})
-    logs(2, "one-0", 5)
-    looks, home = 0, ctx.cluster.log_dir
-
-    def log_dir(node: int) -> str:
-        nonlocal looks
-        looks += 1
-        if looks == 3:
-            logs(2, "one-0", 8)
-        return str(home(node))
-
-    ctx.cluster.log_dir = log_dir
-    fault = build(entry("unanswered-kill", partition="one-0", records=3))
-    fault.inject(ctx)
-    assert (fault.took_hold, fault.detail["records"], fault.nodes) == (True, 3, [2])
-    assert fault.detail["followers"] == []
-    assert not ctx.cluster.running[2]
-    fault.heal(ctx)
-
-
-def test_who_leads_followers_that_are_gone_is_not_alone(ctx: Any, entry: Any, logs: Any) -> None:
-    ctx.cluster.running[2] = ctx.cluster.running[3] = False
-    with pytest.raises(FaultFailed, match="has a live follower in sync"):
-        build(entry("unanswered-kill", partition="t-0", in_sync_ms=20)).inject(ctx)
-
-
 def test_without_what_was_not_answered_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
     logs(2, "t-0", 30)
     fault = build(entry("unanswered-kill", partition="t-0", lag_ms=30))

@@ -310,7 +310,7 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        moves, deaths = plan.entries[:3], list(plan.entries[3:])
+        moves, deaths = plan.entries[:3], plan.entries[3:]
         assert [e.fault for e in moves] == ["move-leadership"] * 3
         moved = [str(e.params["partitions"]) for e in moves]
         assert moved[0] == f"__consumer_offsets-{where}" != moved[1]
@@ -320,11 +320,6 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
         assert {e.params["order"] for e in moves} == {"rotate"}
         assert 1 + moves[2].params["times"] == len(STAGE.nodes)
         assert moves[2].at_ms > moves[0].at_ms + 1500
-        last = deaths.pop()
-        (single,) = [t for t in scenario.topics(STAGE) if len(t.assignment[0]) == 1]
-        assert last.params["partition"] == f"{single.name}-0"
-        assert last.fault == "unanswered-kill"
-        assert max(e.at_ms + e.duration_ms for e in deaths) < last.at_ms
         coordinators = deaths[::2]
         assert {e.fault for e in coordinators} == {"lagged-kill", "stop"}
         for e in coordinators:
@@ -344,9 +339,7 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     assert waited_ms < PROFILES["smoke"].chaos_s * 1000 / 2
     least = int(scenario.overrides["group.min.session.timeout.ms"])
     assert least <= gone.params["session_timeout_ms"]
-    assert [r.params["idempotent"] for r in roles if r.role == "producer"] == [True] * 3
-    alone = [r for r in roles if r.params.get("topics") == {single.name: 1}]
-    assert [r.role for r in alone] == ["producer"]
+    assert [r.params["idempotent"] for r in roles if r.role == "producer"] == [True, True]
     assert "groups" in scenario.checks
     assert "polls" in scenario.checks  # of a member, from one assignment to the next
 
@@ -439,8 +432,8 @@ def test_the_flooded_broker_is_the_controller() -> None:
 @pytest.mark.parametrize("name", ["broker-restart", "mixture", "group-rebalance"])
 def test_idempotent_producers_have_values_of_their_own(name: str) -> None:
     producers = [r for r in SCENARIOS[name].workloads(STAGE) if r.role == "producer"]
-    assert sum(bool(r.params.get("idempotent")) for r in producers) >= 2
-    assert max(r.params["linger_ms"] for r in producers if r.params.get("idempotent")) > 100
+    assert sum(bool(r.params.get("idempotent")) for r in producers) == 2
+    assert sorted(r.params["linger_ms"] for r in producers if r.params.get("idempotent"))[1] > 100
     assert len({r.params.get("first_value", 0) for r in producers}) == len(producers)
 
 
