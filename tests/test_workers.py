@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,25 @@ def play(folder: Path, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, str(folder)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout
+
+
+class Taker:
+    """A test, as collecting it has it."""
+
+    def __init__(self, *fixtures: str) -> None:
+        self.fixturenames, self.marks = fixtures, set[str]()
+
+    def add_marker(self, mark: str) -> None:
+        self.marks.add(mark)
+
+
+def test_whoever_takes_what_is_slow_is_marked() -> None:
+    """Else `make unit` would start a Spark session."""
+    from tests.conftest import pytest_collection_modifyitems
+
+    takers: Any = [Taker("tmp_path", "spark"), Taker("zookeeper", "spark"), Taker("sparks")]
+    pytest_collection_modifyitems(Any, takers)
+    assert [taker.marks for taker in takers] == [{"spark"}, {"zookeeper", "spark"}, set()]
 
 
 def test_what_belongs_together_is_played_by_one_worker(tmp_path: Path) -> None:

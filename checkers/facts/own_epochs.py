@@ -12,29 +12,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from checkers.facts.registrations import registered_epochs
+
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 
 def never_registered(history: History) -> list[tuple[tuple[str, int], str]]:
     """By trial, in words."""
-    made: dict[tuple[str, int, int], set[int]] = {}
-    for row in history.rows("zk_write"):
-        if row["what"] == "broker" and row["step"] == "created":
-            made.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["zxid"])
+    made = registered_epochs(history)
     if not made or not history.has("control_request"):
         return []
     rows = history.frame("control_request").where("seq is not null and own_broker_epoch >= 0")
     by = ("arm", "trial", "node", "own_broker_epoch")
     found = []
     for row in rows.groupBy(*by).count().toArrow().to_pylist():
-        of = made.get((row["arm"], row["trial"], row["node"]))
-        if (
-            of is not None
-            and row["own_broker_epoch"] >= min(of)
-            and row["own_broker_epoch"] not in of
-        ):
-            says = f"node {row['node']} held {row['own_broker_epoch']} for its broker epoch in"
+        of, own = made.get((row["arm"], row["trial"], row["node"])), row["own_broker_epoch"]
+        if of and own >= min(of) and own not in of:
+            says = f"node {row['node']} held {own} for its broker epoch in"
             why = f"{says} {row['count']} requests, and never registered with it"
             found.append(((row["arm"], row["trial"]), why))
     return sorted(found)

@@ -1,4 +1,4 @@
-"""When a broker's registration was gone, by ZooKeeper and nobody else.
+"""When a broker's registration was gone, and which there were, by ZooKeeper and nobody else.
 
 Two witnesses: ZooKeeper's own log (`zk_write`), in which a session's end may take a registration
 with it without a word of its own; and the watch of registrations (`node_event`). Gone is what
@@ -29,6 +29,16 @@ class Absence:
 def absences(history: History) -> dict[Node, list[Absence]]:
     """By (arm, trial, node), of brokers that had been registered before; gathered once."""
     found: dict[Node, list[Absence]] = history.memo("absent brokers", lambda: _gather(history))
+    return found
+
+
+def registered_epochs(history: History) -> dict[Node, set[int]]:
+    """By (arm, trial, node), the broker epochs that it had: the ids of the writes that made its
+    registrations (KIP-380), as far back as ZooKeeper's log goes."""
+    found: dict[Node, set[int]] = {}
+    for row in history.rows("zk_write"):
+        if (row["what"], row["step"]) == ("broker", "created") and row["node"] is not None:
+            found.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["zxid"])
     return found
 
 

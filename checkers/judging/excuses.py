@@ -89,6 +89,11 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "hears that it lives",
         "ZooKeeper's log, and its watch of registrations",
     ),
+    "succeeded": Excuse(
+        "another leader was committed, and the broker that had led tells of its own log until it "
+        "hears of that",
+        "ZooKeeper's leaders",
+    ),
     "disturbed": Excuse(
         "a fault named the controller, and may have kept it from knowing who was gone",
         "the harness, whose fault it was",

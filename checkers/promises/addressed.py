@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.registrations import registered_epochs
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -28,10 +29,7 @@ SENT: Final = "epochs of brokers that controllers sent"
 
 
 def addressed(history: History, outcome: Outcome) -> Iterator[Finding]:
-    lives: dict[tuple[str, int, int], set[int]] = {}
-    for row in history.rows("zk_write"):
-        if row["what"] == "broker" and row["step"] == "created" and row["node"] is not None:
-            lives.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["zxid"])
+    lives = registered_epochs(history)
     if not lives or not history.has("control_send"):
         return
     sent = history.frame("control_send").where("`to` is not null and broker_epoch is not null")

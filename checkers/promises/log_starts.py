@@ -60,6 +60,7 @@ Row = Mapping[str, Any]
 ANSWERED: Final = "deletions of records answered"
 TOLD: Final = "beginnings of logs told"
 KEPT: Final = "replicas that began later in the end"
+_BACK: Final = "start-went-back"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _TIMED_OUT: Final = 7
@@ -102,9 +103,9 @@ def check(history: History) -> Outcome:
     broken = _broken("deleted-too-little", little)
     broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
     back = _after(judged, done, TP).where("offset < _known")
-    succeeded = Timeline(list(_succeeded(history, partitions)), (*TP, "node"))
-    back = succeeded.at(history, back.drop("_at"), F.col("t")).where(f"{FROM} is null")
-    broken = broken.unionByName(_broken("start-went-back", back))
+    broken = broken.unionByName(
+        _broken(_BACK, _of_leaders(history, outcome, back.drop("_at"), partitions))
+    )
     begins = judged.select(*TP, "node", "t", F.col("offset").alias("low_watermark"))
     ends = told.where(f"asked_ms = {_LATEST}")
     below = _after(ends, begins, [*TP, "node"]).where("offset < _known")
@@ -128,6 +129,20 @@ def _after(told: DataFrame, done: DataFrame, by: list[str]) -> DataFrame:
     order = Window.partitionBy(*by).orderBy("_at", F.col("_low").isNotNull())
     known = F.max("_low").over(order.rowsBetween(Window.unboundedPreceding, 0))
     return rows.withColumn("_known", known).where("_low is null and _known is not null")
+
+
+def _of_leaders(
+    history: History, outcome: Outcome, back: DataFrame, partitions: Iterable[Key]
+) -> DataFrame:
+    """Without what former leaders told, which is counted."""
+    spans = list(_succeeded(history, partitions))
+    if not spans:
+        return back
+    rows = Timeline(spans, (*TP, "node")).at(history, back, F.col("t"))
+    former = rows.where(f"{FROM} is not null").groupBy("arm", "trial").count()
+    for row in former.toArrow().to_pylist():
+        outcome.excuse(row["arm"], row["trial"], _BACK, "succeeded", of=TOLD, n=row["count"])
+    return rows.where(f"{FROM} is null")
 
 
 def _uncommitted(history: History, told: DataFrame, done: DataFrame) -> DataFrame:

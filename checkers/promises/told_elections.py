@@ -54,6 +54,10 @@ def told_elections(history: History, outcome: Outcome) -> Iterator[Finding]:
     owed = list(_owed(history))
     if not owed:
         return
+    for arm in sorted({key[0] for key in _moved(history)}):
+        outcome.unjudged(
+            arm, "whether the replicas of partitions that moved were told of elections"
+        )
     numbered = history.frame("control_send").where("seq is not null and enqueue_t is not null")
     sent = numbered.select(*_CHANNEL, "node", "api", "enqueue_t", "partitions")
     queue = sent.select(*_CHANNEL, "node", F.col("api").alias("of"), "enqueue_t").alias("q")

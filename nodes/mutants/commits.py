@@ -91,13 +91,7 @@ def _leaders_start(own: int, _followers: Iterable[int]) -> int:
 
 
 def _no_fetch_for_long(
-    state: IsrState,
-    followers: Mapping[int, FollowerState],
-    *,
-    local_id: int,
-    leader_end: int,
-    now_ms: int,
-    lag_max_ms: int,
+    state: IsrState, followers: Mapping[int, FollowerState], **of_the_leader: int
 ) -> frozenset[int]:
     fetching = {
         replica: replace(
@@ -105,13 +99,7 @@ def _no_fetch_for_long(
         )
         for replica, follower in followers.items()
     }
-    return out_of_sync(
-        *(state, fetching),
-        local_id=local_id,
-        leader_end=leader_end,
-        now_ms=now_ms,
-        lag_max_ms=lag_max_ms,
-    )
+    return out_of_sync(state, fetching, **of_the_leader)
 
 
 def _to_the_end(_high_watermark: int, log_end_offset: int) -> int:

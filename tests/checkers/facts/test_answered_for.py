@@ -78,7 +78,18 @@ UNCOUNTED: dict[str, tuple[Edit, str]] = {
         "node 1 counted 0 UPDATE_METADATA requests in its boot 1, and 2 rows of control_request",
     ),
     "more than anybody tells of": (change("plane_use", 3, requests=9), ""),
-    "one at the end": (change("control_request", 1, dequeue_t=19_900 * 10**6), ""),
+    "one more": (
+        lambda s: s.handled(4_800, 1, boot=1, seq=70, listener="REPLICATION"),
+        "node 1 counted 2 UPDATE_METADATA requests in its boot 1, and 3 rows of control_request",
+    ),
+    "one more as it began to count": (
+        lambda s: s.handled(100, 1, boot=1, seq=70, listener="REPLICATION"),
+        "",
+    ),
+    "one more as it counted last": (
+        lambda s: s.handled(19_900, 1, boot=1, seq=70, listener="REPLICATION"),
+        "",
+    ),
     "a read that nobody answered": (
         lambda s: s.add("metadata", 8_800, node=1, op=99, type="info", process="reader"),
         "",

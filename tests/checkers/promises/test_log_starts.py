@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.promises.log_starts import check
+from checkers.promises.log_starts import TOLD, check
 from checkers.promises.truncation_loss import check as check_losses
 from tests.checkers.conftest import Story, judged_together
 
@@ -81,6 +81,12 @@ def moved(
     told(story, 26_000, 10, node=2)
 
 
+def often(story: Story) -> None:
+    """Told so often that one answer is a small share."""
+    for number in range(4):
+        told(story, 20_500 + number, 30)
+
+
 def tried(story: Story, times: int = 3) -> None:
     for number in range(times):
         timed_out(story, HEALED + 5_000 + 2_000 * number, 40, invoke_t=HEALED + 4_000)
@@ -133,11 +139,11 @@ STORIES = {
     "start-went-back: by another": (shortened, lambda s: told(s, 22_000, 29, node=2)),
     "start-went-back:who had led, and did not know that it does no more": (
         shortened,
-        lambda s: (s.commit(50, 2, 0), told(s, 22_000, 29, node=2)),
+        lambda s: (often(s), s.commit(50, 2, 0), told(s, 22_000, 29, node=2)),
     ),
     "start-went-back:who heard later than it was asked": (
         shortened,
-        lambda s: (s.commit(21_900, 2, 2), told(s, 22_000, 29, invoke_t=21_800)),
+        lambda s: (often(s), s.commit(21_900, 2, 2), told(s, 22_000, 29, invoke_t=21_800)),
     ),
     "start-went-back: who leads again": (
         shortened,
@@ -203,6 +209,22 @@ def test_each_rule_is_broken_by_what_breaks_it_and_by_nothing_else(judged, name)
     broken, why = judged[name]
     assert broken == ({} if lawful and not lawful.startswith(" ") else {rule: 1})
     assert why == []
+
+
+def test_what_former_leaders_tell_is_counted(spark):
+    story = shortened()
+    often(story)
+    story.commit(50, 2, 0)
+    told(story, 22_000, 29, node=2)
+    excused = check(story.history(spark)).excused
+    assert excused == {(story.arm, 0, "start-went-back", "succeeded", TOLD): 1}
+    told(story, 22_100, 29, node=2)
+    told(story, 22_200, 30, node=2)  # as it should
+    _, reasons = check(story.history(spark)).verdict([(story.arm, 0)])
+    assert [why for why in reasons if "had to be excused (succeeded)" in why] == []
+    told(story, 22_300, 29, node=2)
+    _, reasons = check(story.history(spark)).verdict([(story.arm, 0)])
+    assert any("3 of 9 beginnings of logs told had to be excused (succeeded)" in r for r in reasons)
 
 
 def logged(*, asked: int | None, kind: str = "ok") -> Story:
