@@ -25,6 +25,7 @@ from faults.protocol import (
     Link,
     PartitionState,
 )
+from tests.faults.situations import write_log
 
 
 class FakeCluster:
@@ -265,3 +266,17 @@ def entry() -> Callable[..., Entry]:
         return Entry(id="e1", fault=fault, at_ms=0, duration_ms=duration_ms, params=params)
 
     return make
+
+
+@pytest.fixture
+def logs(ctx: Any, tmp_path: Path) -> Callable[..., None]:
+    """Each broker has a log directory of its own; ``logs(node, "t-0", 7)`` fills one."""
+    ctx.cluster.log_dir = lambda node: str(tmp_path / str(node))
+
+    def write(node: int, partition: str, records: int) -> None:
+        write_log(tmp_path, node, partition, records)
+
+    for node in (1, 2, 3):
+        for partition in ("t-0", "t-1"):
+            write(node, partition, 5)
+    return write

@@ -1,0 +1,84 @@
+"""In-sync sets that shrink by lag, and fill again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faults import build
+from faults.protocol import FaultFailed, Link
+from tests.faults.situations import following_the_links
+
+
+@pytest.mark.parametrize(
+    ("how", "left"), [("pause", 2), ("latency", 1), ("cut", 1), ("trickle", 1)]
+)
+def test_lag_shrinks_the_set_and_its_end_fills_it(
+    ctx: Any, entry: Any, how: str, left: int
+) -> None:
+    following_the_links(ctx)
+    given: list[Any] = []
+    real = ctx.cluster.add_toxic
+
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        given.append((node, link, toxic["attributes"]["latency"]))
+        real(node, link, **toxic)
+
+    ctx.cluster.add_toxic = add_toxic
+    fault = build(entry("isr-lag", partition="t-0", how=how, hold_ms=1, lag_ms=100))
+    fault.inject(ctx)
+    assert fault.took_hold is True
+    assert len(fault.detail["smaller_isr"]) == left
+    assert not ctx.cluster.paused
+    assert not ctx.cluster.cut
+    assert not ctx.cluster.toxics
+    (node,) = fault.nodes
+    assert (node == 1) is (how != "pause")  # the leader's link, or one follower of it
+    if how == "latency":
+        assert given == [(1, Link.INTER_BROKER, 200)]  # longer than the limit
+    if how == "trickle":
+        assert given == [(1, Link.INTER_BROKER, 25)]  # far from it
+    calls = list(ctx.cluster.calls)
+    fault.heal(ctx)
+    assert ctx.cluster.calls == calls
+
+
+def test_who_commits_the_smaller_set_is_not_who_is_paused(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    for controller, paused in ((2, 3), (3, 2)):
+        ctx.cluster.the_controller = controller
+        fault = build(entry("isr-lag", partition="t-0", hold_ms=1))
+        fault.inject(ctx)
+        assert fault.nodes == [paused]
+    ctx.cluster.add_topic("two", {0: [1, 2]})
+    ctx.cluster.the_controller = 2
+    with pytest.raises(FaultFailed, match="no follower of two-0 but the controller"):
+        build(entry("isr-lag", partition="two-0")).inject(ctx)
+    assert not ctx.cluster.paused
+
+
+def test_a_set_that_does_not_shrink_is_no_lag(ctx: Any, entry: Any) -> None:
+    fault = build(entry("isr-lag", partition="t-0", how="cut", timeout_ms=30))
+    with pytest.raises(FaultFailed, match="dropped from its in-sync set"):
+        fault.inject(ctx)
+    assert ctx.cluster.cut == {(1, Link.INTER_BROKER)}
+    fault.heal(ctx)
+    assert not ctx.cluster.cut
+    assert fault.took_hold is None
+
+
+def test_a_set_that_stays_small_did_not_take_hold(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    ctx.cluster.resume = lambda node: None  # it never comes back
+    fault = build(entry("isr-lag", partition="t-0", hold_ms=1, timeout_ms=50))
+    with pytest.raises(FaultFailed, match="in sync"):
+        fault.inject(ctx)
+    assert fault.took_hold is None
+
+
+def test_who_died_did_not_only_lag(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    ctx.cluster._out = lambda node: node in ctx.cluster.paused
+    with pytest.raises(FaultFailed, match="not by lag alone"):
+        build(entry("isr-lag", partition="t-0", hold_ms=1)).inject(ctx)

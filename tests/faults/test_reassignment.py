@@ -1,0 +1,101 @@
+"""Replicas that are moved."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faults import build
+from faults.protocol import FaultFailed, Link
+from tests.faults.situations import elect
+
+
+def test_replicas_wander_along_the_ring(ctx: Any, entry: Any) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2], 1: [3, 1]})
+    real = ctx.cluster.reassign
+
+    def reassign(assignment: Any) -> None:
+        real(assignment)
+        for key, replicas in assignment.items():
+            elect(ctx.cluster, key, replicas[0], isr=tuple(replicas))
+
+    ctx.cluster.reassign = reassign
+    fault = build(entry("reassign", partitions="w-*", times=2, interval_ms=0))
+    fault.inject(ctx)
+    assert [(m["partition"], m["added"], m["removed"]) for m in fault.detail["moves"]] == [
+        ("w-0", [3], [1]),
+        ("w-1", [2], [3]),
+        ("w-0", [1], [2]),
+        ("w-1", [3], [1]),
+    ]
+    assert fault.took_hold is True
+
+
+def test_a_move_that_changes_no_replica_is_none(ctx: Any, entry: Any) -> None:
+    fault = build(entry("reassign", partitions="t-0", interval_ms=0))  # on every broker already
+    fault.inject(ctx)
+    assert fault.took_hold is False
+    ctx.cluster.add_topic("w", {0: [1, 2]})
+    ctx.cluster.reassign = lambda assignment: None
+    with pytest.raises(FaultFailed, match="w-0 is on"):
+        build(entry("reassign", partitions="w-0")).inject(ctx)
+
+
+class Moving:
+    """A reassignment that goes on when its leader's answers leave again, under a new controller."""
+
+    def __init__(self, ctx: Any, how: str) -> None:
+        self.cluster, self.how = ctx.cluster, how
+        self.elected_at = self.cluster.the_controller_epoch
+
+    def __call__(self, assignment: Any) -> None:
+        ((key, wanted),) = assignment.items()
+        if self.how == "refused":
+            raise FaultFailed("reassigning partitions: NOT_NOW")
+        before = self.cluster.states[key]
+        both = tuple(dict.fromkeys([*wanted, *before.replicas]))
+        self.cluster.states[key] = replace(before, replicas=both)
+        deadline = time.monotonic() + 30
+        while self.cluster.toxics or self.cluster.the_controller_epoch == self.elected_at:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        if self.how != "forgotten":
+            elect(self.cluster, key, wanted[0], isr=tuple(wanted))
+            self.cluster.states[key] = replace(self.cluster.states[key], replicas=tuple(wanted))
+
+
+def test_a_controller_is_succeeded_in_the_middle_of_a_move(ctx: Any, entry: Any) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2]})
+    ctx.cluster.reassign = Moving(ctx, "sound")
+    fault = build(entry("reassign-succeeded", partitions="w-0", interval_ms=0))
+    fault.inject(ctx)
+    calls = [c for c in ctx.cluster.calls if "toxic" in c[0] or c[0] == "remove_controller"]
+    assert calls == [
+        ("add_toxic", 1, Link.INTER_BROKER, "e1"),
+        ("remove_controller",),
+        ("remove_toxic", 1, Link.INTER_BROKER, "e1"),
+    ]
+    assert [(m["added"], m["removed"]) for m in fault.detail["moves"]] == [([3], [1])]
+    assert fault.detail["successor"] == 2
+    assert fault.took_hold is True
+
+
+@pytest.mark.parametrize("how", ["refused", "forgotten"])
+def test_a_move_that_nobody_goes_on_with_is_told(ctx: Any, entry: Any, how: str) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2]})
+    ctx.cluster.reassign = Moving(ctx, how)
+    fault = build(entry("reassign-succeeded", partitions="w-0", interval_ms=0, timeout_ms=200))
+    with pytest.raises(FaultFailed, match=r"to have a replica|w-0 is on"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert fault.took_hold is None
+    assert not ctx.cluster.toxics
+
+
+def test_a_partition_on_every_broker_cannot_be_moved_meanwhile(ctx: Any, entry: Any) -> None:
+    with pytest.raises(FaultFailed, match="would not move"):
+        build(entry("reassign-succeeded", partitions="t-0")).inject(ctx)
+    assert not ctx.cluster.toxics
