@@ -23,6 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.standstills import standstills
 from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
 from checkers.history.frames import History
@@ -178,6 +179,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         strange = sorted(set(outcome.counts) - set(judged.rules))
         if strange:
             raise ValueError(f"findings of rules that the promise does not have: {strange}")
+        if judged.timed:
+            outcome.doubt(judged.timed, standstills(history))
         result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
         result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
         result.violations = attach(history, outcome.findings)

@@ -13,7 +13,7 @@ from typing import Final
 
 from faults.base import BaseFault, wait_for
 from faults.params import Params
-from faults.protocol import Capability, Context, Entry, FaultFailed
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link
 from faults.targets import aim, read_targets
 
 _UNREGISTER_MS: Final = 60_000
@@ -48,7 +48,11 @@ class _NodesDown(BaseFault):
         self.targets = read_targets(params)
         self.until_unregistered = params.flag("until_unregistered", self.default_unregistered)
         self.until_replaced = params.flag("until_replaced", False)
+        self.read(params)
         params.done()
+
+    def read(self, params: Params) -> None:
+        """What else there is to say of a way to go."""
 
     def apply(self, ctx: Context) -> None:
         self.nodes = aim(ctx, self.targets)
@@ -90,13 +94,27 @@ class Stop(_NodesDown):
 
 
 class Kill(_NodesDown):
-    """SIGKILL: no goodbye to ZooKeeper, no flush."""
+    """SIGKILL: no goodbye to ZooKeeper, no flush.
+
+    ``held_ms``: its clients are not answered for so long before, so that it dies with what they
+    will send again. Where there is no link to hold it just dies; ``detail`` says which.
+    """
 
     name = "kill"
     needs = frozenset({Capability.KILL})
 
+    def read(self, params: Params) -> None:
+        self.held_ms = params.integer("held_ms", 0)
+
     def take_down(self, ctx: Context, node: int) -> None:
+        held = self.held_ms > 0 and Capability.LINKS in ctx.capabilities
+        if held:
+            self.hold_answers(ctx, node, Link.CLIENT)
+            ctx.sleep(self.held_ms / 1000)
         self.kill(ctx, node)
+        self.let_answers(ctx, node, Link.CLIENT)
+        if self.held_ms:
+            self.detail["held_ms"] = self.held_ms if held else 0
 
 
 class Pause(_NodesDown):

@@ -18,7 +18,9 @@ Limit = Annotated[float | None, typer.Option("--time-limit", help="Seconds of ch
 Later = Annotated[
     bool, typer.Option("--later", help="Play only; the same command without it judges what waits")
 ]
-Until = Annotated[str, typer.Option("--budget", help="No run is begun after it")]
+Until = Annotated[
+    str, typer.Option("--budget", help="No run is begun after it; 0: judge what waits, play none")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -188,6 +190,6 @@ def _budget(text: str) -> Any:
     from harness.studies.ledger import Budget, seconds_of
 
     try:
-        return Budget(seconds_of(text))
+        return Budget(0.0 if text == "0" else seconds_of(text))
     except ValueError as error:
         raise typer.BadParameter(f"--budget: {error}") from None

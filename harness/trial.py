@@ -25,6 +25,7 @@ import orjson
 
 from faults.plan import Plan
 from faults.protocol import Capability, FaultFailed, Link
+from harness import pulse
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
 from harness.cluster.external import ExternalCluster, cluster_of
@@ -110,7 +111,7 @@ class TrialRunner:
         self.result.log_dirs = cluster.log_dirs
         with uninterrupted():
             try:
-                with interruptible():
+                with interruptible(), pulse.watched(recorder.event):
                     self._live(cluster, recorder)
             except Exception as error:
                 self.result.failure = f"{type(error).__name__}: {error}"

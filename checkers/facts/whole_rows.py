@@ -119,6 +119,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "phase": (_need("name event"),),
     "connection": (_need("node to link connections"),),
     "infra": (_need("component reason"),),
+    "standstill": (_need("lasting_ns"),),
     "source": (_need("source rows missing repeated rejected torn closed"),),
     "final_state": (
         _need("what"),

@@ -463,6 +463,11 @@ _KINDS: Final = (
         {"component": "string", "reason": "string"},  # toxiproxy, zookeeper, disk, ...
     ),
     Kind(
+        "standstill",
+        "Until now nothing ran on this machine: a clock that ticks all the while came late.",
+        {"lasting_ns": "int64"},
+    ),
+    Kind(
         "source",
         "One live file as finishing read it (of a node's: one boot): what it holds, and what of it "
         "is missing. `t` is that of its last row. In live files: the writer's last row, `closed`.",

@@ -89,6 +89,10 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "hears that it lives",
         "ZooKeeper's log, and its watch of registrations",
     ),
+    "session-over": Excuse(
+        "the broker's own session was over: what it reads of ZooKeeper to make a log, it cannot",
+        "ZooKeeper's log, and its watch of registrations",
+    ),
     "succeeded": Excuse(
         "another leader was committed, and the broker that had led tells of its own log until it "
         "hears of that",

@@ -16,8 +16,9 @@ What is excused is never silent: each excuse names a witness that is not the sus
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from checkers.judging.verdict import Excused, Verdict
@@ -37,13 +38,12 @@ class Outcome:
     not_judged: list[str] = field(default_factory=list)
     """What was left out, named: no system or scenario at hand could have shown it."""
     arms: dict[str, dict[str, Any]] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    """By rule: how many violations there are; ``findings`` holds the first few of each."""
     excused: Counter[tuple[str, int, str, str, str]] = field(default_factory=Counter)
     """By (arm, trial, rule, excuse, what): how many would-be findings."""
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Small tables for pictures, stored as ``results/<name>.parquet``."""
+    _found: dict[tuple[str, str, int], tuple[int, list[Finding]]] = field(default_factory=dict)
+    """By (rule, arm, trial): how many violations there are, and the first few findings."""
 
     def arm(self, label: str) -> dict[str, Any]:
         """The figures of one arm, to be added to."""
@@ -60,11 +60,34 @@ class Outcome:
         return self.evidence.total()
 
     def add(self, finding: Finding, n: int = 1) -> None:
-        """Take in a finding, which stands for ``n`` violations; the first `Finding.KEPT` of each
-        rule are kept."""
-        self.counts[finding.rule] = self.counts.get(finding.rule, 0) + n
-        if sum(one.rule == finding.rule for one in self.findings) < Finding.KEPT:
-            self.findings.append(finding)
+        """Take in a finding, which stands for ``n`` violations of that trial."""
+        place = (finding.rule, finding.arm, finding.trial)
+        before, kept = self._found.get(place, (0, []))
+        self._found[place] = (before + n, [*kept, finding] if len(kept) < Finding.KEPT else kept)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """By rule: how many violations there are."""
+        found: Counter[str] = Counter()
+        for (rule, _, _), (n, _) in self._found.items():
+            found[rule] += n
+        return dict(found)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The first `Finding.KEPT` of each rule."""
+        kept: list[Finding] = []
+        for rule in self.counts:
+            of = (one for key, (_, some) in self._found.items() if key[0] == rule for one in some)
+            kept += islice(of, Finding.KEPT)
+        return kept
+
+    def doubt(self, rules: Collection[str], trials: Mapping[tuple[str, int], str]) -> None:
+        """What these rules found in these trials proves nothing, for the reason that is given."""
+        for rule, arm, trial in list(self._found):
+            if rule in rules and (arm, trial) in trials:
+                n, _ = self._found.pop((rule, arm, trial))
+                self.unknown(arm, trial, f"{n} x {rule}, but {trials[arm, trial]}")
 
     def excuse(self, arm: str, trial: int, rule: str, excuse: str, *, of: str, n: int = 1) -> None:
         """``n`` would-be findings of ``rule`` are lawful by an excuse; ``of``: which evidence they
@@ -87,7 +110,7 @@ class Outcome:
         when there is none, any evidence will do."""
         lacking = self._lacking(list(expected)) + list(self._too_much_excused())
         unknowns = list(dict.fromkeys(self.unknowns + lacking))
-        if self.counts:
+        if self._found:
             says = {f.rule: f.says for f in reversed(self.findings)}
             reasons = [f"{n} x {rule}: {says.get(rule, '')}" for rule, n in self.counts.items()]
             return Verdict.INVALID, reasons + unknowns

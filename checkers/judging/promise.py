@@ -22,7 +22,9 @@ class Promise:
 
     ``evidence``: by name (as given to `Outcome.saw`), what the check judges; an (arm, trial) in
     which it saw nothing of any of it is `unknown`. ``unknown_when``: what else keeps it from
-    judging. ``blind``: what it cannot see even then.
+    judging. ``blind``: what it cannot see even then. ``timed``: the rules that hold somebody to a
+    time; what they find while the machine stood still proves nothing
+    (`checkers.facts.standstills`).
     """
 
     name: str
@@ -35,4 +37,5 @@ class Promise:
     evidence: Mapping[str, str]
     unknown_when: tuple[str, ...] = ()
     blind: tuple[str, ...] = ()
+    timed: frozenset[str] = frozenset()
     check: Callable[[History], Outcome]

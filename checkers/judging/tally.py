@@ -43,31 +43,34 @@ class Sort:
 
 
 Judge = Callable[[Row], Sort]
+Place = tuple[str, str, int]
+"""Rule, arm and trial."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """``counts``: by label, how many, and the first one's order; ``firsts``: by rule, the first
-    `Finding.KEPT` suspects that break it, ascending; ``broken``: by rule, how many there are."""
+    """``counts``: by label, how many, and the first one's order; ``firsts``: by rule and trial, the
+    first `Finding.KEPT` suspects that break it, ascending; ``broken``: how many there are."""
 
     counts: dict[tuple[Any, ...], tuple[int, Order]] = field(default_factory=dict)
-    firsts: dict[str, list[tuple[Order, dict[str, Any]]]] = field(default_factory=dict)
-    broken: Counter[str] = field(default_factory=Counter)
+    firsts: dict[Place, list[tuple[Order, dict[str, Any]]]] = field(default_factory=dict)
+    broken: Counter[Place] = field(default_factory=Counter)
 
     def add(self, row: Row, sort: Sort) -> None:
         self._count(sort.label, sort.n, sort.order)
         if sort.rule is not None:
-            self.broken[sort.rule] += 1
-            known = self.firsts.setdefault(sort.rule, [])
+            place = (sort.rule, row["arm"], row["trial"])
+            self.broken[place] += 1
+            known = self.firsts.setdefault(place, [])
             if len(known) < Finding.KEPT or sort.order < known[-1][0]:
-                self._keep(sort.rule, [(sort.order, dict(row))])
+                self._keep(place, [(sort.order, dict(row))])
 
     def merge(self, other: Tally) -> None:
         for label, (n, order) in other.counts.items():
             self._count(label, n, order)
         self.broken.update(other.broken)
-        for rule, rows in other.firsts.items():
-            self._keep(rule, rows)
+        for place, rows in other.firsts.items():
+            self._keep(place, rows)
 
     def _count(self, label: tuple[Any, ...], n: int, order: Order) -> None:
         before = self.counts.get(label)
@@ -75,9 +78,16 @@ class Tally:
             (n, order) if before is None else (before[0] + n, min(before[1], order))
         )
 
-    def _keep(self, rule: str, rows: list[tuple[Order, dict[str, Any]]]) -> None:
-        both = [*self.firsts.get(rule, ()), *rows]
-        self.firsts[rule] = heapq.nsmallest(Finding.KEPT, both, key=lambda one: one[0])
+    def _keep(self, place: Place, rows: list[tuple[Order, dict[str, Any]]]) -> None:
+        both = [*self.firsts.get(place, ()), *rows]
+        self.firsts[place] = heapq.nsmallest(Finding.KEPT, both, key=lambda one: one[0])
+
+    def leave_out(self, rule: str) -> int:
+        """Forget the suspects that break it; how many there were."""
+        places = [place for place in self.firsts if place[0] == rule]
+        for place in places:
+            del self.firsts[place]
+        return sum(self.broken.pop(place) for place in places)
 
     def in_order(self) -> list[tuple[tuple[Any, ...], int]]:
         """Labels and how many, by whose first one came first."""
@@ -85,8 +95,10 @@ class Tally:
         return [(label, n) for label, (n, _) in found]
 
     def findings(self) -> list[tuple[str, dict[str, Any]]]:
-        """(rule, suspect) of the first of each rule, in their order."""
-        each = [(order, rule, row) for rule, rows in self.firsts.items() for order, row in rows]
+        """(rule, suspect) of the first of each rule and trial, in their order."""
+        each = [
+            (order, rule, row) for (rule, *_), rows in self.firsts.items() for order, row in rows
+        ]
         return [(rule, row) for _, rule, row in sorted(each, key=lambda one: one[:2])]
 
 
@@ -135,6 +147,6 @@ def judged(rows: Iterable[Row], judge: Judge) -> Tally:
 
 def add(outcome: Outcome, found: Tally, finding: Callable[[str, Row], Finding]) -> None:
     """The first suspects that break a rule as findings, and all of them counted."""
-    more = {rule: found.broken[rule] - len(first) for rule, first in found.firsts.items()}
+    more = {place: found.broken[place] - len(first) for place, first in found.firsts.items()}
     for rule, row in found.findings():
-        outcome.add(finding(rule, row), 1 + more.pop(rule, 0))
+        outcome.add(finding(rule, row), 1 + more.pop((rule, row["arm"], row["trial"]), 0))

@@ -344,5 +344,17 @@ PROMISE: Final = Promise(
         "followers that go on fetching, and lag all the while",
         "without ZooKeeper: all of it",
     ),
+    timed=frozenset(
+        {
+            "dead-leads",
+            "dead-in-sync",
+            "dead-elected",
+            "dead-named",
+            "dead-not-offline",
+            "lagging-in-sync",
+            "held-up",
+            "left-waiting",
+        }
+    ),
     check=check,
 )

@@ -412,5 +412,6 @@ PROMISE: Final = Promise(
         "whose turn it was near a reassignment, and the end of one that only adds replicas",
         "without ZooKeeper: assignments, and the order of replicas",
     ),
+    timed=frozenset({"election-untold", "leader-denies"}),
     check=check,
 )

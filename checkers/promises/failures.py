@@ -12,6 +12,10 @@ say why:
     103        another topic's id, where the topic was deleted
     77, ...    what the whole request was answered
 
+    -1         of a LeaderAndIsr, where the broker's registration was gone: a log is made with its
+               topic's configuration, which ZooKeeper tells no session that is over
+               (ZooKeeperClientExpiredException out of Partition.createLogIfNotExists); excused
+
 Anything else, -1 above all, says that the broker could not do what it had to. Judged of
 controllers' own requests only: a forger may send what nobody can handle.
 
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+REQUESTS: Final = "control requests"
 APPLIED: Final = "partitions of accepted LeaderAndIsr requests"
 FAILED: Final = "failed-in-handling"
 LOST: Final = "accepted-but-not-applied"
@@ -59,6 +64,7 @@ _STALE_PARTS: Final = (0, 11, 74)
 _NOT_MINE: Final = 3
 _DISK: Final = 56
 _OTHER_TOPIC: Final = 103
+_UNKNOWN: Final = -1
 BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
 """Faults after which a broker may find that its disk failed."""
 _KEYS: Final = [
@@ -72,7 +78,8 @@ _KEYS: Final = [
 ]
 _NOTICED_NS: Final = 2_000_000_000
 """So long after a broker is back in ZooKeeper a controller may still take it for gone: its events
-wait, and one that is new in office has read who lives before it decides."""
+wait, and one that is new in office has read who lives before it decides. The broker's own handlers
+may be about what they began with the session before."""
 Row = Mapping[str, Any]
 
 
@@ -98,6 +105,13 @@ class _Reasons:
     """The brokers that had a replica of it all along, by ZooKeeper's log."""
     broken: tuple[tuple[str, int, frozenset[int], int], ...]
     """Arm, trial, nodes (none: all), and since when their disks may have failed."""
+    absent: Mapping[Node, list[Absence]]
+
+    def had_no_session(self, row: Row) -> bool:
+        if row["code"] != _UNKNOWN or row["api"] != "LEADER_AND_ISR":
+            return False
+        absent = self.absent.get((row["arm"], row["trial"], row["node"]), [])
+        return was_absent(absent, row["t"], _NOTICED_NS)
 
     def is_lawful(self, row: Row) -> bool:
         if row["code"] == _OTHER_TOPIC:
@@ -140,9 +154,11 @@ def _failed(history: History, outcome: Outcome) -> None:
     each = suspects.select(*_KEYS, "t", F.inline(F.when(failed, whole).otherwise(parts)))
     found = tally(each, None, partial(_failure, _reasons(history)))
     add(outcome, found, _failed_in_handling)
-    for (arm, trial, why), _ in found.in_order():
+    for (arm, trial, why, excused), n in found.in_order():
         if why is not None:
             outcome.unknown(arm, trial, f"{why}, and nobody had broken it")
+        if excused is not None:
+            outcome.excuse(arm, trial, FAILED, "session-over", of=excused, n=n)
 
 
 _PART: Final = {"error": "code", "topic": "topic", "partition": "partition"}
@@ -164,12 +180,14 @@ def _reasons(history: History) -> _Reasons:
         for row in history.rows("fault")
         if row["fault"] in BREAKERS
     )
-    return _Reasons(frozenset(deletion_steps(history)), assigned, broken)
+    return _Reasons(frozenset(deletion_steps(history)), assigned, broken, absences(history))
 
 
 def _failure(known: _Reasons, row: Row) -> Sort:
-    why = rule = None
-    if row["topic"] is None:
+    why = rule = excused = None
+    if known.had_no_session(row):
+        excused = REQUESTS if row["topic"] is None else APPLIED
+    elif row["topic"] is None:
         rule = FAILED
     elif row["code"] == _DISK:
         if not known.was_broken(row):
@@ -177,7 +195,7 @@ def _failure(known: _Reasons, row: Row) -> Sort:
             why = f"node {row['node']} says that its disk failed ({at})"
     elif not known.is_lawful(row):
         rule = FAILED
-    return Sort((row["arm"], row["trial"], why), _order(row), rule)
+    return Sort((row["arm"], row["trial"], why, excused), _order(row), rule)
 
 
 def _order(row: Row) -> tuple[Any, ...]:

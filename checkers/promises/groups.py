@@ -530,5 +530,6 @@ PROMISE: Final = Promise(
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",
     ),
+    timed=frozenset({"kept-offset-lost", "thrown-out", "coordinator-superseded"}),
     check=check,
 )

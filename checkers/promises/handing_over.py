@@ -248,5 +248,6 @@ PROMISE: Final = Promise(
         "how long a stop takes",
         "without ZooKeeper: all of it",
     ),
+    timed=frozenset({"left-leading"}),
     check=check,
 )

@@ -338,5 +338,6 @@ PROMISE: Final = Promise(
         "written to disk once a minute",
         "what a fetch below the log's start is answered",
     ),
+    timed=frozenset({"start-left-behind", "never-deleted"}),
     check=check,
 )

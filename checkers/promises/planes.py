@@ -412,5 +412,6 @@ PROMISE: Final = Promise(
         "how soon a control plane answers, where nobody floods the data plane beside it",
         "systems whose controller's requests nobody records (KRaft)",
     ),
+    timed=frozenset({"waits-behind-data"}),
     check=check,
 )

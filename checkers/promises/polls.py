@@ -155,8 +155,7 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
         {"poll-went-back": F.col("back"), _SKIPPED: F.col("skip"), _RESET: F.col("lost")},
     )
     found = tally(odd, None, partial(_poll, known))
-    may_skip = found.broken.pop(_SKIPPED, 0)
-    found.firsts.pop(_SKIPPED, None)
+    may_skip = found.leave_out(_SKIPPED)
     add(outcome, found, _poll_finding)
     labels = found.in_order()
     if may_skip or any(label[2] == _SKIPPED for label, _ in labels):
@@ -373,5 +372,6 @@ PROMISE: Final = Promise(
         "a consumer was behind in the end, and did not poll long enough after healing",
     ),
     blind=("records of a consumer's last second, and of one that lags and goes on",),
+    timed=frozenset({"never-delivered"}),
     check=check,
 )

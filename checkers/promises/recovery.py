@@ -427,5 +427,17 @@ PROMISE: Final = Promise(
         "a node does not run, and nobody had taken it down",
     ),
     blind=("clients of a kind that a scenario does not have; acks=0",),
+    timed=frozenset(
+        {
+            "never-back",
+            "never-led",
+            "never-in-sync",
+            "never-accepted",
+            "never-delivered",
+            "never-answered",
+            "never-ended",
+            "left-behind",
+        }
+    ),
     check=check,
 )

@@ -54,7 +54,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.applied import judge_applied
-from checkers.promises.failures import APPLIED, judge_failures
+from checkers.promises.failures import APPLIED, REQUESTS, judge_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,7 +78,7 @@ def check(history: History) -> Outcome:
         return outcome
     answered = Answered(set(), set())
     for row in counted(history):
-        outcome.saw(row["arm"], row["trial"], "control requests", row["n"])
+        outcome.saw(row["arm"], row["trial"], REQUESTS, row["n"])
         outcome.saw(row["arm"], row["trial"], REFUSED, row["n"] if row["error"] else 0)
         answered.errors.add(row["error"] or 0)
     answered.of_partitions.update(_partition_errors(history))
@@ -352,7 +352,7 @@ PROMISE: Final = Promise(
         "refused-but-applied": "A refused request changes nothing.",
     },
     evidence={
-        "control requests": "as brokers handled them, and forged ones as answered",
+        REQUESTS: "as brokers handled them, and forged ones as answered",
         REFUSED: "those with an error of their own",
         APPLIED: "of brokers that number their rows",
     },

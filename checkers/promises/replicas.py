@@ -283,5 +283,6 @@ PROMISE: Final = Promise(
         "high watermarks with which leader epochs began, of topics that were made again",
         "ends and high watermarks that a broker does not tell as it takes up a role",
     ),
+    timed=frozenset({"high-watermark-behind", "high-watermark-stuck"}),
     check=check,
 )

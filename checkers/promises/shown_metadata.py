@@ -335,5 +335,6 @@ PROMISE: Final = Promise(
         "racks; in which order replicas are shown, and without ZooKeeper which",
         "what was shown in the end of topics that were deleted, their namesakes included",
     ),
+    timed=frozenset({"metadata-no-leader", "metadata-isr-behind"}),
     check=check,
 )

@@ -310,5 +310,6 @@ PROMISE: Final = Promise(
         "going back on the namesake of a deleted topic at brokers that had no replica of that",
         "how stale reads of deleted topics are",
     ),
+    timed=frozenset({"metadata-never-converged"}),
     check=check,
 )

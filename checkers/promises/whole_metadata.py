@@ -438,5 +438,16 @@ PROMISE: Final = Promise(
         "without ZooKeeper: the controller named, and topics that are gone",
         "histories of before deletions' hosts were recorded: who had a replica of a deleted topic",
     ),
+    timed=frozenset(
+        {
+            "metadata-forgot",
+            "metadata-still-names",
+            "controller-unknown",
+            "metadata-mute",
+            "controller-superseded",
+            "live-broker-unnamed",
+            "live-broker-offline",
+        }
+    ),
     check=check,
 )

@@ -264,6 +264,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"listener {e.listener}"
     ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
+    "standstill": lambda e: "the machine had stood still until then",
     "source": lambda e: f"{e.source}.jsonl holds {e.rows} rows; {e.missing} are missing",
     "final_state": lambda e: f"in the end, {_final_state(e)}",
     "log_read": lambda e: (

@@ -3,14 +3,17 @@
 The least that can be asked of a broker: no peers, no replicas, one partition leader that is killed,
 stopped and paused in turn, while producers (one of them idempotent), a consumer, a group and
 readers of metadata go on. What it acknowledged had reached its operating system, which outlives it:
-so each record is there afterwards, at its offset, and was given to every consumer once. It needs
-nothing of a system but to be started and ended, and is where an adapter begins.
+so each record is there afterwards, at its offset, and was given to every consumer once. Before a
+kill nobody is answered for a moment: what idempotent producers send again when it is back it must
+know from its log. It needs nothing of a system but to be started and ended, and is where an adapter
+begins.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -22,6 +25,11 @@ TOPIC = "alone"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
+HELD_MS = 250
+"""So long nobody is answered before a kill."""
+ONE_BY_ONE = {"max.in.flight.requests.per.connection": "1"}
+"""A broker that reads its log anew may know of each producer the last batch alone, as Kafka does
+from a snapshot, and refuse those before it as out of order, although it has them."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -38,7 +46,10 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             process="producer-one",
             params={**load, "acks": 1, "first_value": 4_000_000_000},
         ),
-        *idempotent_load(TOPIC, PARTITIONS),
+        *(
+            replace(role, params={**role.params, "client": ONE_BY_ONE})
+            for role in idempotent_load(TOPIC, PARTITIONS)
+        ),
         Role(role="consumer", process="consumer", params={"topics": topics}),
         Role(
             role="group-consumer",
@@ -61,7 +72,10 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 fault=way,
                 at_ms=step * STEP_MS + rng.randint(800, 1500),
                 duration_ms=rng.randint(400, 900),
-                params={"target": f"leader:{TOPIC}-0"},
+                params={
+                    "target": f"leader:{TOPIC}-0",
+                    **({"held_ms": HELD_MS} if way == "kill" else {}),
+                },
             )
         )
     return Plan.of(rng.getrandbits(31), entries)

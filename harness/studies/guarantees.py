@@ -58,6 +58,9 @@ def _section(promise: Promise) -> str:
     lines.append(f"- **Evidence**, in each arm and trial: {evidence}.")
     if promise.unknown_when:
         lines.append(f"- **Unknown** when {'; '.join(promise.unknown_when)}.")
+    if promise.timed:
+        timed = ", ".join(f"`{rule}`" for rule in promise.rules if rule in promise.timed)
+        lines.append(f"- **Proves nothing of a trial in which the machine stood still**: {timed}.")
     if promise.blind:
         lines.append(f"- **Blind** to {'; '.join(promise.blind)}.")
     lines.append(f"- **Scenarios**: {_scenarios(promise)}.")

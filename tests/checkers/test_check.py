@@ -19,6 +19,7 @@ from checkers.history.frames import History
 from checkers.history.run_info import RunInfo
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Results, Verdict, merge, worst_exit_code
+from checkers.judging.witness import Finding
 from checkers.promises import activity, promise, promises
 
 
@@ -91,6 +92,48 @@ def test_what_a_system_cannot_have_is_not_missed(
     found = activity.check(story.history(spark))
     assert len(found.unknowns) == unknowns
     assert all("fault oust never came" in why for why in found.unknowns)
+
+
+@pytest.mark.parametrize(
+    ("rule", "stood_still", "verdict"),
+    [
+        ("late", (0, 1), Verdict.UNKNOWN),
+        ("late", (0,), Verdict.INVALID),  # trial 1 has what proves it
+        ("late", (), Verdict.INVALID),
+        ("lost", (0, 1), Verdict.INVALID),  # whatever the time was
+    ],
+)
+def test_nobody_is_late_while_the_machine_stands_still(
+    story: Any, spark: Any, rule: str, stood_still: tuple[int, ...], verdict: Verdict
+) -> None:
+    def check(_history: History) -> Outcome:
+        outcome = Outcome()
+        for trial in (0, 1):
+            outcome.saw(story.arm, trial, "records")
+            for n in range(4):
+                outcome.add(Finding(rule, f"{n} of trial {trial}", story.arm, trial, ()), 10)
+        return outcome
+
+    for story.trial in stood_still:
+        story.add("standstill", 40, process="pulse", lasting_ns=1_500_000_000)
+        story.add("standstill", 60, process="pulse", lasting_ns=600_000_000)
+    judged = dataclasses.replace(
+        promise("records"), check=check, rules={"late": "", "lost": ""}, timed=frozenset({"late"})
+    )
+    result, _ = run_check(story.history(spark), judged)
+    assert result.verdict is verdict
+    doubted = stood_still if rule == "late" else ()
+    left = [trial for trial in (0, 1) if trial not in doubted]
+    assert result.violation_counts == ({rule: 40 * len(left)} if left else {})
+    assert {v.trial for v in result.violations} == set(left)
+    says = "40 x late, but the machine stood still: 2 times, 2.1 s in all"
+    told = [why for why in result.reasons if "stood still" in why]
+    assert told == [f"{story.arm}, trial {trial}: {says}" for trial in doubted]
+
+
+def test_who_is_held_to_a_time_is_a_rule() -> None:
+    for each in promises():
+        assert each.timed <= set(each.rules), each.name
 
 
 def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:

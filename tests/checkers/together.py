@@ -76,7 +76,9 @@ def _one_pass(spark: Any, check: Check, stories: Mapping[Any, Story]) -> dict[An
         patches.enter_context(mock.patch.object(Finding, "KEPT", _ALL))
         patches.enter_context(mock.patch.object(Outcome, "add", add))
         whole = check(History.of(spark, rows, run))
-    return {name: _own(whole, stands_for, arms[name], story.arm) for name, story in stories.items()}
+        return {
+            name: _own(whole, stands_for, arms[name], story.arm) for name, story in stories.items()
+        }
 
 
 def said_of_each(

@@ -91,6 +91,34 @@ def test_down_at_inject_and_back_at_heal(
     assert ctx.cluster.calls == [(down, 1), (up, 1)]
 
 
+@pytest.mark.parametrize("able", [True, False])
+def test_before_a_kill_clients_may_have_waited_for_answers(
+    ctx: Any, entry: Any, able: bool
+) -> None:
+    if not able:
+        ctx.capabilities = frozenset({Capability.KILL})
+    slept: list[float] = []
+    ctx.sleep = slept.append
+    fault = build(entry("kill", target="2", held_ms=40))
+    fault.inject(ctx)
+    held = [call for call in ctx.cluster.calls if call[0] != "kill"]
+    if able:
+        first, then, last = ctx.cluster.calls
+        assert (first[:3], then, last[:3]) == (
+            ("add_toxic", 2, Link.CLIENT),
+            ("kill", 2),
+            ("remove_toxic", 2, Link.CLIENT),
+        )
+        assert slept == [0.04]
+    else:
+        assert not held
+        assert not slept
+    assert fault.detail["held_ms"] == (40 if able else 0)
+    assert not ctx.cluster.toxics
+    fault.heal(ctx)
+    assert ctx.cluster.calls[-1] == ("start", 2)
+
+
 def test_a_half_done_kill_is_healed(ctx: Any, entry: Any) -> None:
     real = ctx.cluster.kill
 

@@ -80,6 +80,16 @@ def test_it_says_which_one_it_is(biplane: Biplane) -> None:
     assert (code, out.split()[0]) == (0, "biplane")
 
 
+def test_a_budget_of_nothing_judges_what_waits_and_plays_nothing(
+    biplane: Biplane, tmp_path: Path
+) -> None:
+    code, out, _ = biplane("trust", "--budget", "0", "--store", "s", "--out", "trust.md")
+    assert code == 2  # nothing was certain
+    assert "the budget was spent" in out
+    assert "from 0 runs" in (tmp_path / "trust.md").read_text()
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -96,6 +106,7 @@ def test_it_says_which_one_it_is(biplane: Biplane) -> None:
         (["run", "--profile", "soak", "--keep-rounds", "-1"], "--keep-rounds: -1; allowed: 0"),
         (["check", "nowhere"], "allowed: a run's folder or a URI"),
         (["report", "nowhere"], "no run.json"),
+        (["trust", "--budget", "0h"], "such as 90s, 20m or 2h"),
         (["mutants", "moon"], "allowed: skip-controller-epoch-check"),
         (["mutants", "--planes", "triple"], "allowed: single, dual, priority"),
         (["plan", "nowhere.json"], "cannot be read"),

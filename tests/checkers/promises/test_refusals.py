@@ -242,6 +242,43 @@ def registration(story: Any, t: float, node: int, step: str = "created") -> None
 
 
 @pytest.mark.parametrize(
+    ("how", "code", "broken"),
+    [
+        ("gone", -1, 0),
+        ("back again", -1, 0),  # a handler had begun before
+        ("gone, the whole request", -1, 0),
+        ("gone", 42, 1),  # what it said itself was not for want of ZooKeeper
+        ("back for long", -1, 1),
+        ("gone later", -1, 1),
+        ("another is gone", -1, 1),
+        ("gone, asked to stop", -1, 1),  # it needs nothing of ZooKeeper for that
+    ],
+)
+@judging(check)
+def test_who_has_no_session_may_fail(story: Any, how: str, code: int, broken: int) -> Asks:
+    api = "STOP_REPLICA" if "stop" in how else "LEADER_AND_ISR"
+    request = {"api": api, "correlation_id": 9, "controller_epoch": 1}
+    well = {"api": "LEADER_AND_ISR", "correlation_id": 8, "controller_epoch": 1}
+    at_ms = 9_000 if "long" in how else 300
+    story.add("control_send", 90, node=9, to=1, attempt=1, partitions=[], **request)
+    story.add("control_send", 90, node=9, to=2, attempt=1, partitions=[], **well)
+    for at in (100, 110, 120, 130, 140):
+        story.handled(at, 2, seq=at, partitions=states(1), **well)
+        story.add("leader_change", at, node=2, seq=at + 1, role="leader", leader=1, leader_epoch=1)
+    whole = "whole" in how
+    parts = states(1, code if not whole else 0)
+    story.handled(at_ms, 1, error=code if whole else 0, partitions=parts, **request)
+    node = 2 if "another" in how else 1
+    registration(story, 10, node)
+    registration(story, 400 if "later" in how else 200, node, "removed")
+    if "back" in how:
+        registration(story, 250, node)
+    found = yield story
+    assert found.counts.get("failed-in-handling", 0) == broken
+    assert [(e.excuse, e.n) for e in found.excuses()] == [("session-over", 1)] * (1 - broken)
+
+
+@pytest.mark.parametrize(
     ("how", "broken"),
     [
         ("applied", 0),

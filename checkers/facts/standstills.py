@@ -1,0 +1,29 @@
+"""When the machine stood still: what was late then was late for everybody.
+
+The harness ticks ten times a second while a trial lasts, and writes down when a tick came very late
+(``standstill``, `harness.pulse`): a virtual machine was paused, or every process was stopped. Who
+is held to a time by the clock of that machine cannot be blamed for it. A machine that is merely
+busy is no such thing: on two cores with a load of 17 no tick was 30 ms late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Trial = tuple[str, int]
+
+
+def standstills(history: History) -> dict[Trial, str]:
+    """By trial in which it did, for how long it stood still, in words."""
+    lasting_ns: dict[Trial, list[int]] = {}
+    for row in history.rows("standstill"):
+        lasting_ns.setdefault((row["arm"], row["trial"]), []).append(row["lasting_ns"])
+    return {trial: _says(lasted) for trial, lasted in lasting_ns.items()}
+
+
+def _says(lasted: list[int]) -> str:
+    times = f"{len(lasted)} times, " if len(lasted) > 1 else ""
+    return f"the machine stood still: {times}{sum(lasted) / 1e9:.1f} s in all"
