@@ -4,6 +4,7 @@ and what cannot be meant is refused before anything is begun."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from harness.cli import command
 from harness.cli_options import rows_of, seconds
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Refused:
@@ -111,3 +114,43 @@ def test_spans_of_time_and_numbers_of_rows() -> None:
         *(90, 90, 120, 3600, 604_800)
     ]
     assert [rows_of(text) for text in ("500", "20k", "1.5M")] == [500, 20_000, 1_500_000]
+
+
+def played(*options: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "harness/", "-p", "no:cacheprovider", *options],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["-k", "nosuch"], "no scenario was chosen; allowed: request-flood"),
+        (["--seed=x"], "--seed: 'x'; allowed: a whole number"),
+        (["--rounds=x"], "--rounds: 'x'; allowed: a whole number"),
+        (["--time-limit=soon"], "--time-limit: 'soon'; allowed: a time such as 90s"),
+        (["--time-limit=-1"], "--time-limit: '-1'; allowed"),
+        (["--kafka-home=nowhere"], "--kafka-home: none of these systems is Apache Kafka"),
+        (["--artifacts=README.md"], "--artifacts: README.md: "),
+        (["-n", "2"], "-n: allowed without"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_pytest_refuses_as_the_command_does(options: list[str], says: str) -> None:
+    code, told = played(*options)
+    assert code == 254, told
+    assert says in told
+    assert "Traceback" not in told
+
+
+def test_what_was_skipped_as_a_whole_is_unknown() -> None:
+    code, told = played("-k", "rolling-upgrade", "--planes=priority")
+    assert code == 2, told
+    assert "priority planes are not its own" in told
+    assert "biplane: unknown: nothing was played" in told
+
+
+def test_a_time_limit_has_the_units_that_the_command_takes() -> None:
+    assert played("--collect-only", "--time-limit=2m", "-q", "-k", "zombie")[0] == 0
