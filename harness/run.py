@@ -232,13 +232,14 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
         results = judge(folder)
         progress(name, "writing the report")
         write_report(folder)
+        with uninterrupted():  # a run is in the table or not; its log directories there or not
+            _note(recorded, progress)
+            outcome = outcome_of(recorded, results, time.monotonic() - begun)
+            if outcome.verdict is Verdict.VALID and not recorded.keep_data:
+                progress(name, "removing log directories")
+                remove_log_dirs(recorded)
     except KeyboardInterrupt:
         raise Stopped(folder) from None
-    _note(recorded, progress)
-    outcome = outcome_of(recorded, results, time.monotonic() - begun)
-    if outcome.verdict is Verdict.VALID and not recorded.keep_data:
-        progress(name, "removing log directories")
-        remove_log_dirs(recorded)
     return outcome
 
 
