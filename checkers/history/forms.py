@@ -379,13 +379,14 @@ def _refuse_nothing(kept: Kept, run: Path, history: Path) -> None:
             raise HistoryError(f"--{name} {value}; allowed: {', '.join(map(str, sorted(known)))}")
     if kept.from_t is not None and kept.to_t is not None and kept.from_t > kept.to_t:
         raise HistoryError(f"--from-t {kept.from_t} is after --to-t {kept.to_t}")
-    if kept.topic is None and kept.partition is None:
-        return
-    kinds = [k for k in kept.kinds or kinds_of(history) if "topic" in KINDS[k].all_columns]
+    asked = {name for name in ("topic", "partition") if getattr(kept, name) is not None}
+    kinds = [k for k in kept.kinds or kinds_of(history) if asked <= KINDS[k].all_columns.keys()]
     part = Kept(topic=kept.topic, partition=kept.partition)
-    if not any(batch.num_rows for kind in kinds for batch in batches(history, kind, part)):
-        named = f"--topic {kept.topic}" if kept.partition is None else "--topic, --partition"
-        raise HistoryError(f"{named}: no row has it; allowed: one of the history")
+    if asked and not any(
+        batch.num_rows for kind in kinds for batch in batches(history, kind, part)
+    ):
+        named = ", ".join(f"--{name} {getattr(kept, name)}" for name in sorted(asked))
+        raise HistoryError(f"{named}: no row has it; allowed: what is in the history")
 
 
 def _cell(value: Any) -> Any:
