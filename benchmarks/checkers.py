@@ -32,7 +32,7 @@ from typing import Any
 
 from checkers.history.made import make
 from checkers.history.made.plants import parse
-from harness.cli_history import rows_of
+from harness.cli_options import rows_of
 
 PLANTED = "acked-all-lost=7,unexplained-loss=5,replica-differs=11,metadata-never-committed=3"
 QUESTIONS = ("truncation-loss", "stale-metadata", "controller-latency", "records")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from faults.plan import Plan
+from faults.plan import Plan, PlanError
 from faults.protocol import Capability
 from harness.runtime.protocol import Runtime
 from harness.runtime.select import get_runtime
@@ -15,12 +16,13 @@ from harness.settings import Settings, SettingsError
 from harness.sut.protocol import (
     HasOldReleases,
     HasPlantedBugs,
+    KnowsConfigs,
     RunsAlready,
     SystemUnderTest,
     limits_of,
 )
 from harness.sut.registry import get as get_sut
-from harness.trial_result import Arm
+from harness.trial_result import LAST_FAULT_S, Arm
 
 _OF_FAULTS: Final = frozenset(
     {
@@ -37,7 +39,13 @@ class Skipped(Exception):
 
 def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
     """The arms to compare; raises `Skipped` with what is lacking when there is none."""
+    return arms_and_lacking(scenario, settings)[0]
+
+
+def arms_and_lacking(scenario: Scenario, settings: Settings) -> tuple[list[Arm], list[str]]:
+    """As `arms_of`; and why what was asked for beside them is not among them."""
     lacking: list[str] = []
+    absent: list[str] = []
     arms: list[Arm] = []
     runtime = get_runtime(settings.runtime)
     for name in settings.suts:
@@ -53,14 +61,20 @@ def arms_of(scenario: Scenario, settings: Settings) -> list[Arm]:
             lacking += [f"{p} planes are not its own" for p in wanted if p not in scenario.planes]
             wanted = [p for p in wanted if p in scenario.planes]
         offered = [p for p in wanted if p in sut.plane_modes]
-        for planes in wanted:
-            if planes not in sut.plane_modes:
-                lacking.append(f"{name} has no {planes} planes")
+        absent += [f"{name} has no {p} planes" for p in wanted if p not in offered]
         _check_mutants(settings, sut)
         arms += [Arm(sut=sut, planes=planes) for planes in offered]
     if not arms:
-        raise Skipped(f"{scenario.name}: {'; '.join(lacking)}")
-    return arms
+        raise Skipped(f"{scenario.name}: {'; '.join([*lacking, *absent])}")
+    _check_configs(settings, arms)
+    for label, n in Counter(arm.label for arm in arms).items():
+        if n > 1:
+            raise SettingsError(
+                f"--sut: {n} systems are called {label}; allowed: names of their own"
+            )
+    if settings.planes is not None:  # else nobody asked for those that a system does not have
+        lacking += absent
+    return arms, list(dict.fromkeys(lacking))
 
 
 def lacks_of(
@@ -110,6 +124,23 @@ def _check_mutants(settings: Settings, sut: SystemUnderTest) -> None:
             raise SettingsError(f"--mutants: {name!r}; allowed: {allowed}")
 
 
+def _check_configs(settings: Settings, arms: list[Arm]) -> None:
+    """What is asked for is not to be passed by in silence. What a scenario sets for itself and a
+    system cannot be told is named in run.json."""
+    for name in settings.overrides:
+        if not any(_takes(arm.sut, name) for arm in arms):
+            suts = ", ".join(dict.fromkeys(arm.sut.name for arm in arms))
+            raise SettingsError(
+                f"--config {name}: {suts} cannot be told it; allowed: what it knows"
+            )
+
+
+def _takes(sut: SystemUnderTest, config: str) -> bool:
+    return limits_of(sut).takes_configs and (
+        not isinstance(sut, KnowsConfigs) or config in sut.configs
+    )
+
+
 def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
     """Rounds outside, arms inside, the order turned each round: drift of the machine evens out."""
     for trial in range(rounds):
@@ -117,9 +148,23 @@ def interleaved(arms: list[Arm], rounds: int) -> Iterator[tuple[Arm, int]]:
             yield arm, trial
 
 
+def _in_time(plan: Plan, settings: Settings) -> Plan:
+    """Of its entries none is to be left out because the run is over by then."""
+    most_s = settings.profile.chaos_s + LAST_FAULT_S
+    for entry in plan.entries:
+        if entry.at_ms + entry.duration_ms > 1000 * most_s:
+            raise PlanError(
+                f"it ends {(entry.at_ms + entry.duration_ms) / 1000:g} s after the beginning; "
+                f"allowed: {most_s:g} s, or a longer --time-limit",
+                entry=entry.id,
+                field="duration_ms" if entry.duration_ms else "at_ms",
+            ).within(file=str(settings.plan))
+    return plan
+
+
 def plan_of(scenario: Scenario, settings: Settings) -> Plan:
     """What a run with these settings plays."""
     if settings.plan is not None:
-        return Plan.load(settings.plan)
+        return _in_time(Plan.load(settings.plan), settings)
     rng = random.Random(f"{settings.seed}:{scenario.name}")
     return scenario.plan(rng, settings.profile)

@@ -18,6 +18,8 @@ if not __package__:  # run as a file: what lies beside it is no module of its ow
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
+from harness.cli_options import out_file, pairs, room, seconds
+from harness.cli_options import scenarios as known
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
 CRASH: Final = 255
@@ -122,7 +124,7 @@ def run(
     from harness.settings import Settings
     from harness.sut.registry import use_distribution
 
-    soaks, limit_s = profile == "soak", _seconds(time_limit, "--time-limit")
+    soaks, limit_s = profile == "soak", seconds(time_limit, "--time-limit")
     if not soaks and (keep_going or keep_rounds is not None):
         raise typer.BadParameter("--keep-going, --keep-rounds: allowed with --profile=soak")
     settings = Settings.of(
@@ -137,17 +139,14 @@ def run(
         kafka_version=kafka_version,
         plan=plan,
         mutants=mutants,
-        overrides=cli_history.pairs(config or [], "--config"),
+        overrides=pairs(config or [], "--config"),
         keep_data=keep_data,
         agreed=yes,
         live=live,
     )
     if kafka_home is not None:
         use_distribution(kafka_home, settings.suts)
-    for name in names or []:
-        if name not in SCENARIOS:
-            raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
-    names = names or [n for n, s in SCENARIOS.items() if profile in s.profiles]
+    names = known(names) or [n for n, s in SCENARIOS.items() if profile in s.profiles]
     settings = with_consent(settings, [SCENARIOS[name] for name in names])
     typer.echo(f"seed {settings.seed}, profile {settings.profile.name}, store {settings.store}")
     if soaks:
@@ -189,15 +188,6 @@ def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
     return account.exit_code
 
 
-def _seconds(text: str | None, option: str) -> float | None:
-    from harness.studies.ledger import seconds_of
-
-    try:
-        return None if text is None else seconds_of(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from None
-
-
 @app.command()
 def report(
     folder: Folder,
@@ -216,22 +206,26 @@ def report(
 
 @app.command()
 def compare(
-    sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
-    planes: Annotated[str, typer.Option(help="Plane modes, by comma")] = "single,dual",
+    sut: Annotated[
+        str | None, typer.Option(help="Systems under test, by comma (default: dualplane)")
+    ] = None,
+    planes: Annotated[
+        str | None, typer.Option(help="Plane modes, by comma (default: single,dual)")
+    ] = None,
     scenario: Annotated[
         list[str] | None, typer.Option(help="Repeatable (default: the two that have a flood)")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="smoke, ci or nightly")] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds to add; 0 writes the page again")] = 3,
-    idle: Annotated[int, typer.Option(help="Rounds to add without the flood: the idle floor")] = 0,
+    rounds: Annotated[int, typer.Option(help="Rounds to add; 0 writes the page again", min=0)] = 3,
+    idle: Annotated[
+        int, typer.Option(help="Rounds to add without the flood: the idle floor", min=0)
+    ] = 0,
     seed: Annotated[int | None, typer.Option(help="Of the first round")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds of chaos a trial")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="Chaos a trial (12, 90s, 2m)")] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
-    store: Annotated[Path, typer.Option(help="Where comparisons are kept")] = Path("store"),
-    into: Annotated[Path | None, typer.Option(help="Continue this comparison's folder")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the page here too, to stand alone")
-    ] = None,
+    store: Annotated[Path, room("Where comparisons are kept")] = Path("store"),
+    into: Annotated[Path | None, room("Continue this comparison's folder")] = None,
+    out: Annotated[Path | None, out_file("Write the page here too, to stand alone")] = None,
     kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
@@ -245,7 +239,7 @@ def compare(
     from harness.sut.registry import use_distribution
 
     if kafka_home is not None:
-        use_distribution(kafka_home, [name.strip() for name in sut.split(",")])
+        use_distribution(kafka_home, [name.strip() for name in (sut or "dualplane").split(",")])
     folder = into or store / "compare" / time.strftime("%Y%m%dT%H%M%S")
     outcomes, page = play_comparison(
         folder,
@@ -256,9 +250,9 @@ def compare(
         rounds=rounds,
         idle_rounds=idle,
         seed=seed,
-        time_limit_s=time_limit,
+        time_limit_s=seconds(time_limit, "--time-limit"),
         runtime=runtime,
-        overrides=cli_history.pairs(config or [], "--config"),
+        overrides=pairs(config or [], "--config"),
         out=out,
     )
     typer.echo(page.read_text())
@@ -272,7 +266,7 @@ def differences(
     notes: Annotated[Path, typer.Option(help="What explains differences, as TOML")] = Path(
         "docs/kafka-differences.toml"
     ),
-    out: Annotated[Path, typer.Option(help="The page")] = Path("docs/kafka-differences.md"),
+    out: Annotated[Path, out_file("The page")] = Path("docs/kafka-differences.md"),
 ) -> None:
     """Lay two systems side by side, scenario by scenario, and explain where they differ."""
     from harness.studies.compare.differences import load_notes, write_differences

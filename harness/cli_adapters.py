@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli_options import out_file
+
 adapter = typer.Typer(no_args_is_help=True, help="Description files of brokers (--sut=file:...).")
 
 
@@ -79,7 +81,7 @@ def check(files: Annotated[list[Path], typer.Argument(help="Description files")]
 
 @adapter.command()
 def schema(
-    out: Annotated[Path | None, typer.Option(help="Write it here (default: print it)")] = None,
+    out: Annotated[Path | None, out_file("Write it here (default: print it)")] = None,
     of: Annotated[str, typer.Option(help="adapter, or cluster (--sut=external:...)")] = "adapter",
 ) -> None:
     """The JSON Schema of description files, for editors."""

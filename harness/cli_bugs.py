@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from harness import cli_options
+from harness.cli_options import out_file
+
 
 def register(app: typer.Typer) -> None:
     app.command()(reproduce)
@@ -22,7 +25,7 @@ def reproduce(
     ] = 0,
     budget: Annotated[str, typer.Option(help="No run is begun after it")] = "24h",
     bugs: Annotated[Path, typer.Option(help="Where the bugs' files are")] = Path("bugs"),
-    store: Annotated[Path, typer.Option(help="Where runs and the ledger are kept")] = Path("store"),
+    store: cli_options.Store = Path("store"),
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep a valid run's log directories too")
@@ -34,7 +37,7 @@ def reproduce(
     from harness.bugs.book import load_all
     from harness.progress import show_progress
     from harness.runtime.protocol import SetupError
-    from harness.studies.ledger import Budget, Ledger, seconds_of
+    from harness.studies.ledger import Budget, Ledger
 
     book = load_all(bugs)
     wanted = list(book) if every else list(names or [])
@@ -43,10 +46,7 @@ def reproduce(
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(book)}")
     if not wanted:
         raise typer.BadParameter(f"no bug is named; allowed: --all, {', '.join(book)}")
-    try:
-        whole = Budget(seconds_of(budget))
-    except ValueError as error:
-        raise typer.BadParameter(f"--budget {error}") from None
+    whole = cli_options.budget(budget)
     ledger = Ledger(store / play.LEDGER)
     missed = []
     with show_progress(sys.stdout) as progress:
@@ -74,7 +74,7 @@ def reproduce(
 def track_record(
     bugs: Annotated[Path, typer.Option(help="Where the bugs' files are")] = Path("bugs"),
     store: Annotated[Path, typer.Option(help="Where the ledger is")] = Path("store"),
-    out: Annotated[Path, typer.Option(help="The page")] = Path("docs/track-record.md"),
+    out: Annotated[Path, out_file("The page")] = Path("docs/track-record.md"),
 ) -> None:
     """Write the page of what was found, on which release, how often and how fast."""
     from harness.bugs import play, record

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli_options import out_folder, pairs, room, rows_of, seconds
+
 Run = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 Master = Annotated[
     str | None,
@@ -41,7 +43,7 @@ def check(
     memory: Annotated[str | None, typer.Option(help="Driver memory, such as 2g")] = None,
     conf: Conf = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where results.json goes (default: beside the history)")
+        Path | None, room("Where results.json goes (default: beside the history)")
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="Of a store: runs of the last 90s, 30m, 12h or 7d")
@@ -58,8 +60,8 @@ def check(
 
     settings = pairs(conf or [], "--conf")
     begun = time.monotonic()
-    deadline_s = None if deadline is None else seconds_of(deadline, "--deadline")
-    since_s = None if since is None else time.time() - seconds_of(since, "--since")
+    deadline_s, ago_s = seconds(deadline, "--deadline"), seconds(since, "--since")
+    since_s = None if ago_s is None else time.time() - ago_s
     remote = any(is_remote(place) for place in where)
     spark = session(master, memory=memory, conf=settings, small=False) if remote else None
     runs = [run for place in where for run in runs_at(place, spark, since_s=since_s)]
@@ -153,7 +155,7 @@ def compact(run: Run) -> None:
 
 @history.command()
 def merge(
-    out: Annotated[Path, typer.Argument(help="A new folder")],
+    out: Annotated[Path, out_folder("A new folder")],
     runs: Annotated[list[Path], typer.Argument(help="Runs of one scenario")],
 ) -> None:
     """Several runs of one scenario as one, their trials renumbered."""
@@ -165,7 +167,7 @@ def merge(
 @history.command()
 def export(
     run: Run,
-    out: Annotated[Path, typer.Argument(help="A folder for a file of each kind")],
+    out: Annotated[Path, out_folder("A folder for a file of each kind")],
     form: Annotated[str, typer.Option("--format", help="jsonl or csv")] = "jsonl",
     kind: Annotated[list[str] | None, typer.Option(help="Repeatable (default: all)")] = None,
     arm: Annotated[str | None, typer.Option(help="Of this arm")] = None,
@@ -190,7 +192,7 @@ def export(
 
 @history.command()
 def generate(
-    out: Annotated[Path, typer.Argument(help="A new folder")],
+    out: Annotated[Path, out_folder("A new folder")],
     rows: Annotated[str, typer.Option(help="About so many: 20k, 10M")] = "100k",
     shape: Annotated[str, typer.Option(help="load, soak or wide")] = "load",
     plant: Annotated[str, typer.Option(help="Anomalies: acked-all-lost=3,replica-differs=2")] = "",
@@ -213,49 +215,5 @@ def _say_manifest(run: Path, manifest: Any) -> None:
     )
 
 
-# -- arguments ------------------------------------------------------------------------------------
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def seconds_of(text: str, option: str) -> float:
-    """A span of time such as 90s, 30m, 12h or 7d."""
-    number, unit = text[:-1], _UNITS.get(text[-1:])
-    try:
-        seconds = float(number) * (unit or 0)
-    except ValueError:
-        seconds = 0.0
-    if not unit or seconds <= 0:
-        raise typer.BadParameter(f"{option} {text!r}; allowed: a number and s, m, h or d")
-    return seconds
-
-
-def pairs(given: list[str], option: str) -> dict[str, str]:
-    """``name=value`` arguments."""
-    found = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"{option} {pair!r}; allowed: name=value")
-        found[name.strip()] = value.strip()
-    return found
-
-
 def is_remote(where: str) -> bool:
     return "://" in where and not where.startswith("file:")
-
-
-_THOUSANDS = {"k": 1_000, "M": 1_000_000}
-
-
-def rows_of(text: str) -> int:
-    """A number of rows such as 500, 20k or 10M."""
-    factor = _THOUSANDS.get(text[-1:], 1)
-    number = text[:-1] if factor > 1 else text
-    try:
-        rows = round(float(number) * factor)
-    except ValueError:
-        rows = 0
-    if rows <= 0:
-        raise typer.BadParameter(f"--rows {text!r}; allowed: a number, k or M behind it")
-    return rows

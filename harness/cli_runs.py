@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli_options import out_file
+
 Store = Annotated[Path, typer.Argument(help="Where runs are kept")]
 
 
@@ -65,7 +67,7 @@ def trend(
     everything: Annotated[
         bool, typer.Option("--all", help="Series in which nothing changed, too")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--json", help="Write what was found here")] = None,
+    out: Annotated[Path | None, out_file("Write what was found here", "--json")] = None,
 ) -> None:
     """What changed over the runs of a store: verdicts and figures, each by scenario and arm.
 
@@ -118,7 +120,7 @@ def _day_ms(text: str) -> int:
 
 def serve(
     store: Store = Path("store"),
-    port: Annotated[int, typer.Option(help="Of 127.0.0.1; 0: a free one")] = 8291,
+    port: Annotated[int, typer.Option(help="Of 127.0.0.1; 0: a free one", min=0, max=65535)] = 8291,
 ) -> None:
     """Look at a store's runs in a browser, on loopback, until Ctrl-C."""
     from checkers.history import HistoryError

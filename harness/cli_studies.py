@@ -11,10 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-Store = Annotated[Path, typer.Option(help="Where runs and ledgers are kept")]
+from harness import cli_options
+from harness.cli_options import Store, out_file
+
 Profile = Annotated[str, typer.Option(help="smoke, ci or nightly")]
 Names = Annotated[list[str] | None, typer.Option("--scenario", help="Repeatable (default: all)")]
-Limit = Annotated[float | None, typer.Option("--time-limit", help="Seconds of chaos a trial")]
+Limit = Annotated[str | None, typer.Option(help="Chaos a trial (8, 90s, 2m)")]
 Later = Annotated[
     bool, typer.Option("--later", help="Play only; the same command without it judges what waits")
 ]
@@ -29,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def guarantees(
-    out: Annotated[Path | None, typer.Option(help="Write the page here (default: print)")] = None,
+    out: Annotated[Path | None, out_file("Write the page here (default: print)")] = None,
 ) -> None:
     """Every promise that the checkers hold a system to: rules, evidence, blind spots."""
     from harness.studies.guarantees import page, write
@@ -46,15 +48,18 @@ def mutants(
     planes: Annotated[str, typer.Option(help="single,dual,priority")] = "dual",
     store: Store = Path("store"),
     generate: Annotated[
-        int, typer.Option(help="Instead: as many drawn from the source, see `biplane mutate`")
-    ] = 0,
+        int | None,
+        typer.Option(help="Instead: as many drawn from the source, see `biplane mutate`", min=1),
+    ] = None,
 ) -> None:
     """Play each planted bug's scenario with and without it: each must be found, nothing else."""
     from harness.progress import show_progress
     from harness.settings import Settings
     from harness.studies import mutants as planted
 
-    if generate:
+    if generate is not None:
+        if names or planes != "dual":
+            raise typer.BadParameter("--generate: allowed without names and --planes")
         mutate(generate, seed=1 if seed is None else seed, profile=profile, store=store)
     found = []
     chosen = planted.chosen(names or [])
@@ -71,10 +76,10 @@ def mutants(
 
 
 def mutate(
-    count: Annotated[int, typer.Argument(help="How many mutants to draw")] = 20,
+    count: Annotated[int, typer.Argument(help="How many mutants to draw", min=1)] = 20,
     seed: Annotated[int, typer.Option(help="What they are drawn by")] = 1,
-    seeds: Annotated[int, typer.Option(help="With how many each scenario is tried")] = 3,
-    tries: Annotated[int, typer.Option(help="At most so many runs of a mutant")] = 1000,
+    seeds: Annotated[int, typer.Option(help="With how many each scenario is tried", min=1)] = 3,
+    tries: Annotated[int, typer.Option(help="At most so many runs of a mutant", min=1)] = 1000,
     scenario: Names = None,
     profile: Profile = "ci",
     time_limit: Limit = None,
@@ -85,7 +90,7 @@ def mutate(
     reasons: Annotated[Path, typer.Option(help="Why nobody could notice some, by name")] = Path(
         "docs/mutants.toml"
     ),
-    out: Annotated[Path | None, typer.Option(help="Write the page here, too")] = None,
+    out: Annotated[Path | None, out_file("Write the page here, too")] = None,
 ) -> None:
     """Draw bugs by seed from the broker's own source: which scenario and rule finds each?
 
@@ -95,27 +100,29 @@ def mutate(
     invalid; 2: not everything was tried.
     """
     from harness.progress import show_progress
+    from harness.settings import Settings
     from harness.studies.mutation import study
     from harness.studies.playing import judges, recorder
 
+    limit_s = cli_options.seconds(time_limit, "--time-limit")
+    Settings.of(profile=profile, seed=seed, time_limit_s=limit_s)  # refused before it is begun
     asked = study.Study(
         count=count,
         seed=seed,
         seeds=range(1, seeds + 1),
         tries=tries,
-        scenarios=_scenarios(scenario) or _of_profile(profile),
+        scenarios=cli_options.scenarios(scenario) or _of_profile(profile),
         store=store / "mutants",
         reasons=reasons,
         unit=unit,
     )
-    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": limit_s}
     with show_progress(sys.stdout) as progress, judges() as judge:
         record = recorder(progress, **options)
-        for name, entry in asked.go(record, judge, _budget(budget), later=later):
+        for name, entry in asked.go(record, judge, cli_options.budget(budget), later=later):
             progress(name or f"survey, {entry.play.scenario}", entry.verdict)
-    limit = "" if time_limit is None else f" --time-limit {time_limit:g}"
-    only = "".join(f" --scenario {name}" for name in scenario or [])
-    text = asked.page(f"biplane mutate {count} --seed {seed} --profile {profile}{limit}{only}")
+    more = _options({"--time-limit": time_limit}, {"--scenario": scenario})
+    text = asked.page(f"biplane mutate {count} --seed {seed} --profile {profile}{more}")
     if out is not None:
         out.write_text(text)
     typer.echo(text if out is None else str(out))
@@ -125,7 +132,7 @@ def mutate(
 def trust(
     bug: Annotated[list[str] | None, typer.Option(help="Repeatable (default: all planted)")] = None,
     scenario: Names = None,
-    seeds: Annotated[int, typer.Option(help="How many of each")] = 20,
+    seeds: Annotated[int, typer.Option(help="How many of each", min=1)] = 20,
     planes: Annotated[str, typer.Option(help="Of sound runs, by comma")] = "single,dual",
     sut: Annotated[str, typer.Option(help="Of sound runs, by comma")] = "dualplane",
     profile: Profile = "smoke",
@@ -133,7 +140,7 @@ def trust(
     budget: Until = "2h",
     later: Later = False,
     store: Store = Path("store"),
-    out: Annotated[Path, typer.Option(help="The page")] = Path("docs/trust.md"),
+    out: Annotated[Path, out_file("The page")] = Path("docs/trust.md"),
 ) -> None:
     """How often is each planted bug found, and how often is a sound system accused?
 
@@ -142,54 +149,53 @@ def trust(
     """
     from harness.progress import show_progress
     from harness.scenarios import SCENARIOS
+    from harness.settings import Settings
     from harness.studies import trust as study
     from harness.studies.ledger import Ledger
     from harness.studies.mutants import chosen
     from harness.studies.playing import Desk, judges, recorder
+    from harness.sut.registry import get
 
+    limit_s = cli_options.seconds(time_limit, "--time-limit")
+    asked = Settings.of(profile=profile, planes=planes, sut=sut, time_limit_s=limit_s)
+    for name in asked.suts:
+        get(name)
     wanted = study.plays(
         bugs=[m.name for m in chosen(bug or [])],
-        scenarios=_scenarios(scenario) or list(SCENARIOS),
+        scenarios=cli_options.scenarios(scenario) or list(SCENARIOS),
         seeds=range(1, seeds + 1),
-        planes=planes.split(","),
-        suts=sut.split(","),
+        planes=[str(mode) for mode in asked.planes or ()],
+        suts=asked.suts,
     )
     ledger = Ledger(store / study.LEDGER)
-    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": time_limit}
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": limit_s}
     with show_progress(sys.stdout) as progress, judges() as judge:
         ended = study.study(
             wanted,
             Desk(ledger, recorder(progress, **options), judge, later=later),
-            _budget(budget),
+            cli_options.budget(budget),
             lambda e: progress(f"{e.play.bug or 'sound'}, {e.play.scenario}", e.verdict),
         )
-    limit = "" if time_limit is None else f" --time-limit {time_limit:g}"
-    command = f"biplane trust --seeds {seeds} --profile {profile}{limit}"
+    given = {"--planes": planes, "--sut": sut}
+    usual = {"--planes": "single,dual", "--sut": "dualplane"}
+    own = {name: text for name, text in given.items() if text != usual[name]}
+    lists = {"--bug": bug, "--scenario": scenario}
+    more = _options({**own, "--time-limit": time_limit}, lists)
+    command = f"biplane trust --seeds {seeds} --profile {profile}{more}"
     typer.echo(str(study.save_page(list(ledger), command, out)))
     if not ended:
         typer.echo("the budget was spent: the same command goes on from here")
-    raise typer.Exit(study.exit_code(list(ledger)))
+    raise typer.Exit(study.exit_code(list(ledger), ended=ended))
 
 
-def _scenarios(names: list[str] | None) -> list[str]:
-    from harness.scenarios import SCENARIOS
-
-    for name in names or []:
-        if name not in SCENARIOS:
-            raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
-    return names or []
+def _options(single: dict[str, str | None], several: dict[str, list[str] | None]) -> str:
+    """As they are typed; those that were not given are left out."""
+    words = [f" {name} {text}" for name, text in single.items() if text is not None]
+    words += [f" {name} {text}" for name, texts in several.items() for text in texts or []]
+    return "".join(words)
 
 
 def _of_profile(profile: str) -> list[str]:
     from harness.scenarios import SCENARIOS
 
     return [name for name, scenario in SCENARIOS.items() if profile in scenario.profiles]
-
-
-def _budget(text: str) -> Any:
-    from harness.studies.ledger import Budget, seconds_of
-
-    try:
-        return Budget(0.0 if text == "0" else seconds_of(text))
-    except ValueError as error:
-        raise typer.BadParameter(f"--budget: {error}") from None

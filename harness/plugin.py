@@ -2,7 +2,8 @@
 
 valid passes; invalid and unknown fail, each saying why and where the report is; a scenario that the
 system under test cannot play is skipped with what it lacks. The exit code is the worst of all runs:
-0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crash, in the order 1, 255, 2.
+0 valid, 1 invalid, 2 unknown (also where all were skipped), 254 bad arguments (also where none was
+chosen), 255 crash, in the order 1, 255, 2. What pytest itself cannot read ends with its own 4.
 
 This module stays light (no Spark, no Arrow at import): pytest imports it before it knows whether
 anything is to be run.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,19 +32,21 @@ _OUTCOMES: Final = pytest.StashKey[list["Outcome"]]()
 _CRASHES: Final = pytest.StashKey[list[str]]()
 _SETTINGS: Final = pytest.StashKey[Settings]()
 _STOPPED: Final = pytest.StashKey[str]()
+_NOTHING: Final = pytest.StashKey[str]()
+"""Why no scenario was played, where none was."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("biplane", "biplane: fault injection for a broker's control plane")
     profiles = "; ".join(f"{p.name}: {p.says}" for p in PROFILES.values() if p.name != "soak")
     group.addoption("--profile", default="smoke", help=f"how much: {profiles} (default: smoke)")
-    group.addoption("--seed", type=int, default=None, help="repeat a run (default: drawn, printed)")
+    group.addoption("--seed", default=None, help="repeat a run (default: drawn, printed)")
     group.addoption(
         "--planes", default=None, help="only these plane modes: single,dual,priority (default: all)"
     )
     group.addoption("--store", default="store", help="where runs are kept (default: store/)")
-    group.addoption("--time-limit", type=float, default=None, help="seconds of chaos in each trial")
-    group.addoption("--rounds", type=int, default=None, help="how often each arm is run")
+    group.addoption("--time-limit", default=None, help="chaos in each trial (8, 90s, 2m)")
+    group.addoption("--rounds", default=None, help="how often each arm is run")
     group.addoption(
         "--runtime", default="process", help="where nodes live: process, docker (default: process)"
     )
@@ -82,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     interrupts.install()
     try:
         settings = config.stash[_SETTINGS] = _settings(config)
+        _refuse_what_has_no_effect(config)
         if kafka_home := config.getoption("--kafka-home"):
             from harness.sut.registry import use_distribution
 
@@ -113,19 +118,51 @@ def _settings(config: pytest.Config) -> Settings:
         raise SettingsError("--profile: 'soak'; allowed with `biplane run --profile=soak`")
     return Settings.of(
         profile=option("--profile"),
-        seed=option("--seed"),
+        seed=_integer(option("--seed"), "--seed"),
         store=config.invocation_params.dir / option("--store"),
         runtime=option("--runtime"),
         sut=option("--sut"),
         kafka_version=option("--kafka-version"),
         planes=option("--planes"),
-        time_limit_s=option("--time-limit"),
-        rounds=option("--rounds"),
+        time_limit_s=_seconds(option("--time-limit")),
+        rounds=_integer(option("--rounds"), "--rounds"),
         plan=option("--plan"),
         mutants=option("--mutants"),
         keep_data=option("--keep-data"),
         agreed=option("--yes"),
     )
+
+
+def _integer(text: str | None, option: str) -> int | None:
+    """Read here and not by argparse, whose refusals end with pytest's own 4."""
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise SettingsError(f"{option}: {text!r}; allowed: a whole number") from None
+
+
+def _seconds(text: str | None) -> float | None:
+    from harness.studies.ledger import seconds_of
+
+    try:
+        return None if text is None else seconds_of(text)
+    except ValueError as error:
+        raise SettingsError(f"--time-limit: {error}") from None
+
+
+def _refuse_what_has_no_effect(config: pytest.Config) -> None:
+    """Raises `SettingsError`."""
+    if config.getoption("numprocesses", None):
+        raise SettingsError("-n: allowed without: one cluster at a time, or each slows the others")
+    if (artifacts := config.getoption("--artifacts")) is not None:
+        into = config.invocation_params.dir / artifacts
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=into):
+                pass
+        except OSError as error:
+            why = f"{artifacts}: {error.strerror}"
+            raise SettingsError(f"--artifacts: {why}; allowed: a folder to be written to") from None
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -206,8 +243,16 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return  # whatever came of those before
     if exitstatus == pytest.ExitCode.INTERRUPTED:
         codes.append(Verdict.UNKNOWN.exit_code)  # what was not played is not known
-    if codes:  # else collection errors, usage errors, all skipped: pytest's own code says so
+    if codes:  # else collection errors, usage errors: pytest's own code says so
         session.exitstatus = worst_exit_code(codes)
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        from harness.scenarios import SCENARIOS
+
+        config.stash[_NOTHING] = f"no scenario was chosen; allowed: {', '.join(SCENARIOS)}"
+        session.exitstatus = BAD_ARGUMENTS
+    elif exitstatus == pytest.ExitCode.OK and not config.option.collectonly:
+        config.stash[_NOTHING] = "unknown: nothing was played"
+        session.exitstatus = Verdict.UNKNOWN.exit_code
 
 
 def pytest_unconfigure() -> None:
@@ -223,6 +268,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     outcomes, stopped = config.stash.get(_OUTCOMES, []), config.stash.get(_STOPPED, None)
     crashes = config.stash.get(_CRASHES, [])
     if not outcomes and not crashes and stopped is None:
+        if nothing := config.stash.get(_NOTHING, None):
+            terminalreporter.write_line(f"biplane: {nothing}")
         return
     from harness.report.terminal import summarise
     from harness.runs.ci import SUMMARY, append_summary, summary

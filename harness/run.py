@@ -29,7 +29,7 @@ from checkers.history import HistoryError
 from checkers.judging.verdict import Verdict
 from checkers.spark import SMALL_ROWS, SparkFailed, start_ahead
 from faults.plan import Plan
-from harness.arms import arms_of, interleaved, plan_of, settled_s
+from harness.arms import arms_and_lacking, interleaved, plan_of, settled_s
 from harness.clock import tie_clocks, widen
 from harness.disk import room
 from harness.history import LiveTrial, finish
@@ -109,7 +109,9 @@ def record_run(
     all that is left of the last trial is to stop its nodes, with the run's folder."""
     begun, progress = time.monotonic(), tolerant(progress)
     tools.find_java()  # wherever nodes live, Spark needs one here: not to be found out at the end
-    arms = arms_of(scenario, settings)
+    arms, left_out = arms_and_lacking(scenario, settings)
+    for why in left_out:
+        progress.say(f"{scenario.name}: left out: {why}")
     programs = get_runtime(settings.runtime).programs
     for arm in arms:
         arm.sut.prepare(programs)  # what is missing is said before anything is made
@@ -134,6 +136,7 @@ def record_run(
             "allowed: a folder that can be written to, such as --store /tmp/biplane"
         ) from None
     record = begun_record(scenario, settings, arms, plan, programs, run_id)
+    record["left_out"] = left_out
     first_tie = tie_clocks()
     save_record(folder, record, first_tie, apart(first_tie, arms))
 
@@ -229,13 +232,14 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
         results = judge(folder)
         progress(name, "writing the report")
         write_report(folder)
+        with uninterrupted():  # a run is in the table or not; its log directories there or not
+            _note(recorded, progress)
+            outcome = outcome_of(recorded, results, time.monotonic() - begun)
+            if outcome.verdict is Verdict.VALID and not recorded.keep_data:
+                progress(name, "removing log directories")
+                remove_log_dirs(recorded)
     except KeyboardInterrupt:
         raise Stopped(folder) from None
-    _note(recorded, progress)
-    outcome = outcome_of(recorded, results, time.monotonic() - begun)
-    if outcome.verdict is Verdict.VALID and not recorded.keep_data:
-        progress(name, "removing log directories")
-        remove_log_dirs(recorded)
     return outcome
 
 

@@ -42,7 +42,7 @@ from harness.schedule import Schedule
 from harness.settings import Settings
 from harness.sut.external.own import apart
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, RunsAlready, limits_of
-from harness.trial_result import Arm, TrialResult
+from harness.trial_result import LAST_FAULT_S, Arm, TrialResult
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder, RecorderFailed
 from harness.workload.told import told
@@ -51,7 +51,6 @@ Progress = Callable[[str], None]
 
 _BOUNDED_DISK_BYTES: Final = 512 << 20
 _LOOK_S: Final = 0.25
-_LAST_FAULT_S: Final = 60.0
 
 
 class TrialRunner:
@@ -252,7 +251,7 @@ class TrialRunner:
             self._over.wait(min(0.5, max(0.0, left_s)))
             if not all(process.alive() for process in workloads):
                 self._over.set()  # `_stop_workloads` says who, and why
-        deadline = time.monotonic() + _LAST_FAULT_S
+        deadline = time.monotonic() + LAST_FAULT_S
         while not self._over.is_set() and time.monotonic() < deadline:
             if schedule.join(timeout_s=0.5):
                 return

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from harness.sut.protocol import Planes, SystemUnderTest
+
+LAST_FAULT_S: Final = 60.0
+"""So long after the chaos faults of the plan that are still under way are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

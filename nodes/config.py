@@ -31,7 +31,7 @@ from nodes.listeners import (
 )
 from nodes.properties import parse_properties, trim
 
-__all__ = ["BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
+__all__ = ["CONFIGS", "BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
 
 PlaneMode = Literal["single", "dual", "priority"]
 
@@ -324,17 +324,15 @@ class BrokerConfig:
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
         """Parses and validates. Empty values of numbers are refused; absent ones get defaults."""
         values: dict[str, Any] = {}
-        known = set()
         for spec in dataclasses.fields(cls):
             key: _Key | None = spec.metadata.get("key")
             if key is None:
                 continue
-            known.add(key.name)
             if key.name in properties:
                 values[spec.name] = key.parse(key.name, trim(properties[key.name]))
             else:
                 values[spec.name] = spec.default
-        values["unknown"] = tuple(name for name in properties if name not in known)
+        values["unknown"] = tuple(name for name in properties if name not in CONFIGS)
         _resolve(values, properties)
         return cls(**values)
 
@@ -363,6 +361,12 @@ class BrokerConfig:
     def replace(self, **changes: Any) -> BrokerConfig:
         """A copy with resolved values changed (advertised ports once bound, for example)."""
         return dataclasses.replace(self, **changes)
+
+
+CONFIGS: Final = frozenset(
+    spec.metadata["key"].name for spec in dataclasses.fields(BrokerConfig) if "key" in spec.metadata
+)
+"""Every name that a broker of this kind knows."""
 
 
 def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:

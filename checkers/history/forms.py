@@ -206,6 +206,8 @@ def merge(out: Path, runs: Sequence[Path]) -> Manifest:
     `HistoryError` when they cannot be laid beside each other: other scenarios, arms or
     expectations, or clocks that were tied too differently (another boot of the machine).
     """
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise HistoryError("a run is named twice; allowed: each once")
     if (out / "run.json").exists() or (out / "history").exists():
         raise HistoryError(f"{out}: there is a run in it; allowed: a new folder")
     records = [_record(run) for run in runs]
@@ -347,6 +349,7 @@ def export(run: Path, out: Path, *, form: str = "jsonl", kept: Kept | None = Non
         if kind not in KINDS:
             raise HistoryError(f"--kind {kind!r}; allowed: {', '.join(KINDS)}")
     history = history_of(run)
+    _refuse_nothing(kept, run, history)
     out.mkdir(parents=True, exist_ok=True)
     for kind in kept.kinds or kinds_of(history):
         path, rows = out / f"{kind}.{form}", 0
@@ -363,6 +366,27 @@ def export(run: Path, out: Path, *, form: str = "jsonl", kept: Kept | None = Non
                         own = {"f": kind, **{k: v for k, v in row.items() if v is not None}}
                         file.write(json.dumps(own) + "\n")
         yield f"{path}: {rows:,} rows"
+
+
+def _refuse_nothing(kept: Kept, run: Path, history: Path) -> None:
+    """Raises `HistoryError` where no row can be so: a name mistyped is not to look like silence."""
+    trials = _trials(run, history)
+    for name, value, known in (
+        ("arm", kept.arm, {arm for arm, _ in trials}),
+        ("trial", kept.trial, {n for arm, n in trials if kept.arm in (None, arm)}),
+    ):
+        if value is not None and value not in known:
+            raise HistoryError(f"--{name} {value}; allowed: {', '.join(map(str, sorted(known)))}")
+    if kept.from_t is not None and kept.to_t is not None and kept.from_t > kept.to_t:
+        raise HistoryError(f"--from-t {kept.from_t} is after --to-t {kept.to_t}")
+    asked = {name for name in ("topic", "partition") if getattr(kept, name) is not None}
+    kinds = [k for k in kept.kinds or kinds_of(history) if asked <= KINDS[k].all_columns.keys()]
+    part = Kept(topic=kept.topic, partition=kept.partition)
+    if asked and not any(
+        batch.num_rows for kind in kinds for batch in batches(history, kind, part)
+    ):
+        named = ", ".join(f"--{name} {getattr(kept, name)}" for name in sorted(asked))
+        raise HistoryError(f"{named}: no row has it; allowed: what is in the history")
 
 
 def _cell(value: Any) -> Any:

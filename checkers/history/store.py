@@ -94,7 +94,16 @@ class HadoopStore:
         jvm: Any = spark._jvm  # no public way to Hadoop's FileSystem
         self._new_path = jvm.org.apache.hadoop.fs.Path
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
-        self._fs: Any = self._new_path(self.root).getFileSystem(configuration)
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._fs: Any = self._new_path(self.root).getFileSystem(configuration)
+            self.exists("")
+        except Py4JJavaError as error:
+            why = str(error.java_exception.getMessage()).partition("\n")[0]
+            raise HistoryError(
+                f"{self.root}: {why}; allowed: a place that this Spark can read"
+            ) from None
 
     def exists(self, path: str) -> bool:
         return bool(self._fs.exists(self._new_path(self.uri(path))))
@@ -149,7 +158,7 @@ def open_store(where: str | Path, spark: SparkSession | None) -> Store:
     if text.startswith("file:"):
         text = text.removeprefix("file://").removeprefix("file:")
     if "://" not in text:
-        if not Path(text).is_dir():
+        if not text or not Path(text).is_dir():
             raise HistoryError(f"{text}: there is no such folder; allowed: a run's folder or a URI")
         return LocalStore(Path(text))
     if spark is None:

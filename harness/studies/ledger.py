@@ -167,11 +167,11 @@ class Budget:
         return bool(self._now() >= self._end)
 
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def seconds_of(text: str) -> float:
-    """``90s``, ``20m``, ``2h`` or plain seconds; ValueError says what is allowed."""
+    """``90s``, ``20m``, ``2h``, ``7d`` or plain seconds; ValueError says what is allowed."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
         value = float(number) * _UNITS[unit]

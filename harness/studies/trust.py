@@ -70,14 +70,15 @@ def study(
     return ended
 
 
-def exit_code(entries: Iterable[Entry]) -> int:
-    """1: a sound run is invalid, or a bug was never found; 2: all else that is no certainty."""
+def exit_code(entries: Iterable[Entry], *, ended: bool = True) -> int:
+    """1: a sound run is invalid, or a bug was never found; 2: all else that is no certainty, and
+    what was not played (not ``ended``)."""
     entries = [e for e in entries if e.verdict != "skipped"]
     sound = [e for e in entries if not e.play.bug]
     found = {bug: any(e.found for e in of) for (bug,), of in by(_with_bug(entries), "bug").items()}
     if any(e.found for e in sound) or not all(found.values()):
         return Verdict.INVALID.exit_code
-    if any(e.verdict == Verdict.UNKNOWN for e in entries) or not entries:
+    if any(e.verdict == Verdict.UNKNOWN for e in entries) or not entries or not ended:
         return Verdict.UNKNOWN.exit_code
     return Verdict.VALID.exit_code
 

@@ -192,6 +192,10 @@ def _find(wanted: Find, name: str, file: Path) -> str:
         if any(not os.environ.get(variable) for variable in variables):
             looked.append(f"{place} (not set)")
             continue
+        for variable in variables:
+            given = os.environ[variable]
+            if given.startswith("/") and not Path(given).exists():  # meant, and not to be passed by
+                raise SetupError(f"{file}: {variable} names {given}, which is not there")
         text = _VARIABLE.sub(lambda match: os.environ[match[1]], place)
         if "/" not in text:
             program = shutil.which(text)

@@ -18,6 +18,7 @@ from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupEr
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 from harness.sut.trace_file import read_trace
+from nodes.config import CONFIGS
 from nodes.mutants import MUTANTS
 
 _TRACE: Final = "trace.jsonl"
@@ -43,6 +44,7 @@ class DualPlaneServer:
     traces: Final = frozenset({"control_request", "metadata_update", "plane_use"})
     plane_modes: Final = frozenset(Planes)
     planted_bugs: Final = frozenset(MUTANTS)
+    configs: Final = CONFIGS
 
     def prepare(self, programs: Programs) -> None:
         _source_root()

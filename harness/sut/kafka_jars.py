@@ -173,14 +173,23 @@ def fetched_dir(release: Release) -> Path:
     return home() / f"kafka-{release.pinned}" / "libs"
 
 
-def refuse_unused(libs: Path, releases: Sequence[Release]) -> None:
-    """Raises `SetupError` where a folder that was named would be used for none of these."""
-    if not any(_fits(release, libs) for release in releases):
-        wanted = " or ".join(release.says for release in releases)
+def refuse_unused(libs: Path, releases: Sequence[Release], *, any_release: bool = False) -> None:
+    """Raises `SetupError` where a folder that was named would be used for none of these.
+    ``any_release``: a description asks for it, and says nothing of its version."""
+    if any(_fits(release, libs) for release in releases):
+        return
+    if any_release and version_in(libs) is not None:
+        return
+    if not releases and not any_release:
         raise SetupError(
-            f"--kafka-home: {libs} holds {_what(libs)}; allowed: the folder of an Apache Kafka "
-            f"{wanted}, or another release by --kafka-version as well"
+            "--kafka-home: none of these systems is Apache Kafka from a folder; allowed with "
+            "--sut=kafka-zk, kafka-kraft, or a description file that asks for ${KAFKA_HOME}"
         )
+    wanted = " or ".join(release.says for release in releases) or "distribution"
+    raise SetupError(
+        f"--kafka-home: {libs} holds {_what(libs)}; allowed: the folder of an Apache Kafka "
+        f"{wanted}, or another release by --kafka-version as well"
+    )
 
 
 def _named(release: Release) -> list[tuple[str, Path]]:

@@ -238,6 +238,16 @@ class HasOldReleases(Protocol):
 
 
 @runtime_checkable
+class KnowsConfigs(Protocol):
+    """A system that can say which broker configs it has. Of others nobody knows."""
+
+    @property
+    def configs(self) -> frozenset[str]:
+        """Kafka's names, and its own."""
+        ...
+
+
+@runtime_checkable
 class HasPlantedBugs(Protocol):
     """A system that can be made wrong on purpose, so that checkers can be shown to find it."""
 

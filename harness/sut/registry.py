@@ -13,7 +13,7 @@ from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_kraft import KafkaKraft
 from harness.sut.kafka_versions import ALLOWED, UnknownVersion, parse_version
 from harness.sut.kafka_zk import KafkaZk
-from harness.sut.protocol import SystemUnderTest, UnknownSystem
+from harness.sut.protocol import IsDescribed, SystemUnderTest, UnknownSystem
 
 SYSTEMS: Final[Mapping[str, Callable[[], SystemUnderTest]]] = {
     DualPlaneServer.name: DualPlaneServer,
@@ -56,10 +56,10 @@ def get(name: str) -> SystemUnderTest:
 
 
 def use_distribution(folder: Path, suts: Sequence[str]) -> None:
-    """``--kafka-home``. It must fit one of the systems, where all of them are Kafka's own: nobody
-    is to take a verdict on another Kafka for one on theirs. Raises `SetupError`."""
+    """``--kafka-home``. It must hold what one of the systems would be: nobody is to take a verdict
+    on another Kafka for one on theirs. Raises `SetupError`."""
     os.environ["KAFKA_HOME"] = str(folder.absolute())
-    systems = [get(name) for name in suts if not name.startswith((FILE, EXTERNAL))]
+    systems = [get(name) for name in suts if not name.startswith(EXTERNAL)]
     releases = [s.release for s in systems if isinstance(s, KafkaZk | KafkaKraft)]
-    if len(releases) == len(suts):
-        kafka_jars.refuse_unused(folder.absolute() / "libs", releases)
+    asks = any(isinstance(s, IsDescribed) and "KAFKA_HOME" in s.description for s in systems)
+    kafka_jars.refuse_unused(folder.absolute() / "libs", releases, any_release=asks)

@@ -196,7 +196,9 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "2 trials, replica-differs=2" in capsys.readouterr().out
     assert biplane("history", "compact", run) == 0
     assert biplane("history", "info", run) == 0
-    assert biplane("history", "merge", str(tmp_path / "two"), run, run) == 0
+    shutil.copytree(run, tmp_path / "again")
+    both = (run, str(tmp_path / "again"))
+    assert biplane("history", "merge", str(tmp_path / "two"), *both) == 0
     assert biplane("history", "export", run, str(tmp_path / "out"), "--kind", "phase") == 0
     out = capsys.readouterr().out
     assert "rows of 4 trials" in out
@@ -266,3 +268,25 @@ def test_runs_of_a_store(tmp_path: Path) -> None:
     assert runs_at(old, since_s=now) == [old], "a run that is named is judged"
     with pytest.raises(HistoryError, match="there is no run in it"):
         runs_at(str(tmp_path / "b" / "empty"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [
+        (Kept(arm="nosuch"), "--arm nosuch; allowed: "),
+        (Kept(trial=99), "--trial 99; allowed: 0"),
+        (Kept(topic="nosuch"), "--topic nosuch: no row has it"),
+        (Kept(partition=999), "no row has it"),
+        (Kept(from_t=5, to_t=1), "--from-t 5 is after --to-t 1"),
+    ],
+)
+def test_an_export_of_nothing_is_refused(made: Path, tmp_path: Path, kept: Kept, says: str) -> None:
+    with pytest.raises(HistoryError, match=says):
+        list(export(made, tmp_path / "out", kept=kept))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_is_merged_once(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "same").symlink_to(made)
+    with pytest.raises(HistoryError, match="named twice"):
+        merge(tmp_path / "out", [made, tmp_path / "same"])

@@ -115,3 +115,8 @@ def test_both_stores_do_the_same(spark: Any, home: Path, uri: str, tmp_path: Pat
         with pytest.raises(HistoryError, match="a/x"):
             each.read_text("a/x")
     assert (home / "both/b.txt").read_text() == "text"
+
+
+def test_a_place_of_which_spark_knows_nothing_is_refused(spark: Any) -> None:
+    with pytest.raises(HistoryError, match=r"^moon://x: .*moon.*; allowed: a place"):
+        HadoopStore("moon://x", spark)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import interrupts
+from harness import interrupts, run
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -70,6 +70,28 @@ def test_what_must_not_be_done_by_half_is_done_first() -> None:
     with pytest.raises(KeyboardInterrupt):
         run()
     assert done == [True]
+
+
+def test_a_run_that_is_judged_gives_its_logs_back_whole_and_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Interrupted after its verdict was written."""
+    removed = []
+
+    def remove(recorded: run.Recorded) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        removed.append(recorded.folder)
+
+    monkeypatch.setattr(run, "judge", lambda _: {"verdict": "valid", "reasons": []})
+    monkeypatch.setattr(run, "write_report", lambda _: None)
+    monkeypatch.setattr(run, "note", lambda *_: None)
+    monkeypatch.setattr(run, "remove_log_dirs", remove)
+    recorded = run.Recorded(
+        scenario="x", folder=tmp_path, log_dirs=[], keep_data=False, seconds=0.0
+    )
+    with pytest.raises(run.Stopped, match=str(tmp_path)):
+        run.conclude(recorded, lambda *_: None)
+    assert removed == [tmp_path]
 
 
 def test_nothing_came_nothing_happens() -> None:

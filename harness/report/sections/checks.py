@@ -55,7 +55,8 @@ def _excused(story: Story, found: Mapping[str, Mapping[str, Any]]) -> Html | Non
 def _not_judged(story: Story, found: Mapping[str, Mapping[str, Any]]) -> Html | None:
     """Of whole checks first: those that an arm's system shows nothing for."""
     arms = story.results.get("arms") or {}
-    said = [
+    said = [f"left out: {why}" for why in story.folder.run.get("left_out") or []]
+    said += [
         f"{name}: {arm}: {why}"
         for arm, facts in arms.items()
         for name, why in (facts.get("not_judged") or {}).items()

@@ -18,8 +18,8 @@ from harness.studies.compare.rounds import DEFAULT, PROFILE, RECORD, Comparison,
 def play_comparison(
     folder: Path,
     *,
-    sut: str,
-    planes: str,
+    sut: str | None,
+    planes: str | None,
     scenarios: Sequence[str] | None,
     profile: str | None,
     rounds: int,
@@ -34,8 +34,8 @@ def play_comparison(
     settings = Settings.of(
         profile=profile or "smoke",
         seed=seed,
-        planes=planes,
-        sut=sut,
+        planes=planes or "single,dual",
+        sut=sut or "dualplane",
         runtime=runtime,
         time_limit_s=time_limit_s,
         overrides=overrides,
@@ -54,6 +54,9 @@ def play_comparison(
             raise SettingsError(
                 f"--seed: {seed}; allowed: {comparison.seed}, with which {folder} began"
             )
+        modes = tuple(str(p) for p in settings.planes or ())
+        _same("--sut", sut, settings.suts, comparison.suts, folder)
+        _same("--planes", planes, modes, comparison.planes, folder)
         known = comparison.scenarios
         comparison.scenarios = tuple(dict.fromkeys((*known, *(scenarios or ()))))
     else:
@@ -78,3 +81,12 @@ def play_comparison(
         )
     page = write_page(comparison)
     return outcomes, page if out is None else publish(comparison, out)
+
+
+def _same(
+    option: str, given: str | None, asked: Sequence[str], began: Sequence[str], folder: Path
+) -> None:
+    """What a comparison compares it was begun with. Raises `SettingsError`."""
+    if given is not None and set(asked) != set(began):
+        allowed = ",".join(began)
+        raise SettingsError(f"{option}: {given}; allowed: {allowed}, with which {folder} began")

@@ -149,7 +149,11 @@ def _play(
 def _timed(scenario: Scenario, idle: bool) -> Scenario:
     """The scenario as a comparison plays it."""
     own = tuple(name for name in scenario.checks if name not in _NEEDS_REQUEST_LOG)
-    scenario = dataclasses.replace(scenario, checks=CHECKS if scenario.name in DEFAULT else own)
+    scenario = dataclasses.replace(
+        scenario,
+        checks=CHECKS if scenario.name in DEFAULT else own,
+        overrides={**scenario.overrides, **QUIET},
+    )
     if not idle:
         return scenario
     return dataclasses.replace(
@@ -173,7 +177,6 @@ def _of_round(comparison: Comparison, settings: Settings, number: int, idle: boo
         profile=dataclasses.replace(settings.profile, rounds=1),
         suts=_turn(comparison.suts, turned),
         planes=tuple(Planes(p) for p in _turn(comparison.planes, turned)),
-        overrides={**QUIET, **settings.overrides},
     )
 
 

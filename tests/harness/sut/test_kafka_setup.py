@@ -13,7 +13,7 @@ from harness.sut import kafka_jars
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, find_jars, libs_dir, pom, version_in
 from harness.sut.kafka_jvm import HEAP_VARIABLE, jvm_options
 from harness.sut.kafka_logging import OVERRIDE, Detail, detail_of, log4j
-from harness.sut.registry import use_distribution
+from harness.sut.registry import get, use_distribution
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,10 @@ def test_what_is_named_holds_some_kafka(tmp_path: Path, monkeypatch: pytest.Monk
         ("3.9.1", ["kafka-zk"], None),
         ("3.9.1", ["kafka-zk", "kafka-kraft"], None),
         ("2.8.1", ["kafka-zk@2.8.1"], None),
-        ("3.9.1", ["dualplane", "kafka-kraft"], None),  # as the environment would name it
+        ("3.9.1", ["dualplane", "kafka-zk"], None),
+        ("3.9.1", ["dualplane", "kafka-kraft"], r"holds Kafka 3\.9\.1; allowed: .* 4 \(KRaft"),
+        ("3.9.1", ["file:adapters/apache-kafka.yaml", "kafka-kraft"], None),
+        (None, ["file:adapters/apache-kafka.yaml"], "holds no Kafka; allowed: "),
         ("3.9.1", ["file:adapters/apache-kafka.yaml"], None),
         ("3.9.1", ["kafka-kraft"], r"holds Kafka 3\.9\.1; allowed: .* Apache Kafka 4 \(KRaft"),
         ("4.1.0", ["kafka-zk"], r"holds Kafka 4\.1\.0; allowed: .* Apache Kafka 3\.9 "),
@@ -101,6 +104,25 @@ def test_what_the_option_names_is_used(
     else:
         with pytest.raises(SetupError, match=f"^--kafka-home: {tmp_path}/dist/libs {says}"):
             use_distribution(tmp_path / "dist", suts)
+
+
+@pytest.mark.parametrize("sut", ["dualplane", "file:adapters/kfake.yaml", "external:theirs.yaml"])
+def test_the_option_is_refused_where_nobody_would_use_it(
+    sut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", "put back when the test is over")
+    kafka(tmp_path / "libs", "3.9.1")
+    with pytest.raises(SetupError, match=r"^--kafka-home: none of these systems is Apache Kafka"):
+        use_distribution(tmp_path, [sut])
+
+
+def test_a_folder_that_the_environment_names_is_not_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path / "nowhere"))
+    sut = get("file:adapters/apache-kafka.yaml")
+    with pytest.raises(SetupError, match=r"KAFKA_HOME names .*/nowhere, which is not there"):
+        sut.prepare(Programs(java="java", python="python"))
 
 
 def test_an_image_that_holds_the_jars_will_do(
