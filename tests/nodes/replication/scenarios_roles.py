@@ -361,6 +361,22 @@ def an_id_comes_later(d: Desk) -> Iterator[None]:
         d.leader_and_isr(lead(3), follow(epoch=3, tp="t-1"), topic_id=topic_id)
 
 
+def follows_nobody_while_it_shuts_down(d: Desk) -> Iterator[None]:
+    """makeFollowers: the role is taken, so that clients are sent on; only the fetcher is left out.
+
+    log + t-0
+    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1
+    fetches no more t-0
+    wakes t-0
+    checkpoints
+    hears follows t-0
+    answer NONE, t-0 NONE
+    """
+    yield
+    d.manager._shutting_down.set()
+    d.leader_and_isr(follow())
+
+
 # ---- a follower's rounds -------------------------------------------------------------------------
 
 
