@@ -28,6 +28,8 @@ def a_cluster() -> ControllerContext:
         "stuck": (1, 1, (1, 2, 3, 4)),
     }
     context.all_topics = {*led, "queued", "new-1", "new-2", "new-3", "new-4"}
+    # Assigned, and without a leader yet: no partition that counts.
+    context.update_assignment(TopicPartition("new-1", 0), ReplicaAssignment((1, 2)))
     for topic, (partitions, leader, replicas) in led.items():
         for partition in range(partitions):
             tp = TopicPartition(topic, partition)
@@ -37,6 +39,9 @@ def a_cluster() -> ControllerContext:
             state = PartitionState.OFFLINE if lost else PartitionState.ONLINE
             context.partition_states[tp] = state
     context.topics_to_be_deleted = {"dying", "stuck", "queued"}
+    # Whoever deletes it has begun: nobody is to look for its leader.
+    context.topics_with_deletion_started = {"stuck"}
+    context.partition_states[TopicPartition("stuck", 0)] = PartitionState.OFFLINE
     context.topics_ineligible_for_deletion = {"dying", "stuck"}
     gone, kept, going = (
         ReplicaState.DELETION_SUCCESSFUL,
@@ -82,3 +87,24 @@ def test_each_count_is_of_its_own() -> None:
     assert shown(metrics) == {**zeros, "ActiveControllerCount": 0, "ControllerState": 9}
     gauges.close()
     assert shown(metrics) == {}
+
+
+def test_who_is_not_led_by_its_preferred_replica() -> None:
+    """ControllerContext.hasPreferredLeader: a preferred replica that a reassignment adds is not
+    missed until it is in the ISR. (Then it is, even if it leads: the move is about to end.)"""
+    for adding, leader, isr, is_missed in (
+        ((), 1, (1, 2), False),
+        ((), 2, (1, 2), True),
+        ((), 2, (2,), True),
+        ((1,), 2, (2,), False),
+        ((1,), 2, (1, 2), True),
+        ((1,), 1, (1, 2), True),
+        ((3,), 1, (1, 2), False),
+        ((3,), 2, (1, 2), True),
+    ):
+        context, tp = ControllerContext(), TopicPartition("t", 0)
+        context.update_assignment(tp, ReplicaAssignment((1, 2, 3), adding_replicas=adding))
+        context.leadership[tp] = LeaderIsrAndControllerEpoch(LeaderAndIsr(leader, isr), 1)
+        assert context.preferred_replica_imbalance_count == is_missed, (adding, leader, isr)
+        context.topics_to_be_deleted = {"t"}
+        assert context.preferred_replica_imbalance_count == 0, "nobody is to lead it"
