@@ -23,13 +23,14 @@ def a_cluster() -> ControllerContext:
         # topic: (partitions, leader, replicas)
         "even": (7, 1, (1, 2)),
         "uneven": (5, 1, (2, 1)),
-        "lost": (4, 8, (8,)),
+        "lost": (3, 8, (8,)),
         "dying": (1, 1, (1, 2, 3, 4, 5, 6)),
         "stuck": (1, 1, (1, 2, 3, 4)),
     }
     context.all_topics = {*led, "queued", "new-1", "new-2", "new-3", "new-4"}
     # Assigned, and without a leader yet: no partition that counts.
     context.update_assignment(TopicPartition("new-1", 0), ReplicaAssignment((1, 2)))
+    context.partition_states[TopicPartition("new-1", 0)] = PartitionState.NEW
     for topic, (partitions, leader, replicas) in led.items():
         for partition in range(partitions):
             tp = TopicPartition(topic, partition)
@@ -39,9 +40,10 @@ def a_cluster() -> ControllerContext:
             state = PartitionState.OFFLINE if lost else PartitionState.ONLINE
             context.partition_states[tp] = state
     context.topics_to_be_deleted = {"dying", "stuck", "queued"}
-    # Whoever deletes it has begun: nobody is to look for its leader.
+    # From when its deletion has begun nobody is to look for a leader; until then it lacks one.
     context.topics_with_deletion_started = {"stuck"}
-    context.partition_states[TopicPartition("stuck", 0)] = PartitionState.OFFLINE
+    for topic in ("stuck", "dying"):
+        context.partition_states[TopicPartition(topic, 0)] = PartitionState.OFFLINE
     context.topics_ineligible_for_deletion = {"dying", "stuck"}
     gone, kept, going = (
         ReplicaState.DELETION_SUCCESSFUL,
@@ -74,7 +76,7 @@ def test_each_count_is_of_its_own() -> None:
         "OfflinePartitionsCount": 4,
         "PreferredReplicaImbalanceCount": 5,
         "GlobalTopicCount": 10,
-        "GlobalPartitionCount": 18,
+        "GlobalPartitionCount": 17,
         "TopicsToDeleteCount": 3,
         "ReplicasToDeleteCount": 8,
         "TopicsIneligibleToDeleteCount": 2,
