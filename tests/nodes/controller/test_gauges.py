@@ -110,3 +110,15 @@ def test_who_is_not_led_by_its_preferred_replica() -> None:
         assert context.preferred_replica_imbalance_count == is_missed, (adding, leader, isr)
         context.topics_to_be_deleted = {"t"}
         assert context.preferred_replica_imbalance_count == 0, "nobody is to lead it"
+
+
+def test_an_office_that_has_ended_leaves_nothing() -> None:
+    """ControllerContext.resetContext: epochs, brokers, topics, states of all kinds."""
+    context, fresh = a_cluster(), vars(ControllerContext())
+    for number, (name, empty) in enumerate(fresh.items(), 1):
+        if not vars(context)[name]:
+            filled = {int: number, dict: {number: number}, set: {number}}[type(empty)]
+            setattr(context, name, filled)
+    assert [name for name, empty in fresh.items() if vars(context)[name] == empty] == []
+    context.reset()
+    assert vars(context) == fresh

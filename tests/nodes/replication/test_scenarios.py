@@ -22,8 +22,8 @@ WARNINGS = {
     "roles: answers_with_errors": 1,
     "roles: is_out_of_its_leaders_range": 1,
 }
-"""How often an operator is warned, from what each has been made ready of on: of what is refused,
-and of what is lost. (In which words, `test_state_change_lines` says.) In all others never."""
+"""How often an operator is warned, while each is made ready and after: of what is refused, and of
+what is lost. (In which words, `test_state_change_lines` says.) In all others never."""
 
 
 @pytest.mark.parametrize("name", ALL)
