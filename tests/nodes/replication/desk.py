@@ -46,7 +46,7 @@ from nodes.wire.records import build_batch, iter_batches
 
 ME = 1
 PARTITION_EPOCHS = 5
-"""By so much a partition's epoch is ahead of its leader epoch, unless a test says otherwise: neither
+"""By so much a partition epoch is ahead of the leader epoch, unless a test says otherwise: neither
 can be taken for the other."""
 LAG_MAX_MS = 10_000
 TOPIC_ID = uuid.UUID(int=7)
