@@ -368,11 +368,14 @@ class ReplicaManager:
             self._log_manager.async_delete(tp)
 
     def ensure_log(self, partition: Partition, state: LeaderAndIsrState) -> None:
-        """Opens or creates the partition's log, once; raises OSError."""
+        """Opens or creates the partition's log, once; raises OSError. One that was there before its
+        topic had an id is given it (Partition.createLogIfNotExists)."""
+        if partition.log is not None:
+            if partition.topic_id is None and state.topic_id is not None:
+                self.assign_topic_id(partition, state.topic_id)
+            return
         if partition.topic_id is None:
             partition.topic_id = state.topic_id
-        if partition.log is not None:
-            return
         tp = partition.tp
         new_log = self._log_manager.get_or_create(
             tp, self._log_config(tp.topic), partition.topic_id

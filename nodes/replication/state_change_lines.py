@@ -4,6 +4,7 @@ ZkMetadataCache). `request` is always the whole request of a controller."""
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from nodes.core.types import TopicPartition
 from nodes.replication.control_requests import StopState
@@ -144,6 +145,16 @@ class Lines:
             "%d with correlation id %d epoch %d",
             name_of(state.tp), topic_id_text(state.topic_id), request.controller_id,
             correlation_id, request.controller_epoch,
+        )  # fmt: skip
+
+    def lacks_topic_id(
+        self, correlation_id: int, request: Any, state: LeaderAndIsrState, known_id: UUID
+    ) -> None:
+        self.log.info(
+            "Updating PartitionFetchState for %s to remove log topic ID %s since LeaderAndIsr "
+            "request from controller %d with correlation id %d epoch %d did not contain a topic ID",
+            name_of(state.tp), topic_id_text(known_id), request.controller_id, correlation_id,
+            request.controller_epoch,
         )  # fmt: skip
 
     def unavailable_leader(

@@ -109,7 +109,9 @@ class StateChanges:
         leaders: list[LeaderAndIsrState] = []
         followers: list[LeaderAndIsrState] = []
         for state in states:
-            if self._takes_topic_id(state, correlation_id, request) or self._lacks_topic_id(state):
+            if self._takes_topic_id(state, correlation_id, request) or self._lacks_topic_id(
+                state, correlation_id, request
+            ):
                 errors[state.tp] = int(Errors.NONE)
                 continue
             error = self._admit(state, correlation_id, request)
@@ -165,17 +167,20 @@ class StateChanges:
         self._lines.takes_topic_id(correlation_id, request, state)
         return True
 
-    def _lacks_topic_id(self, state: LeaderAndIsrState) -> bool:
+    def _lacks_topic_id(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> bool:
         """A follower is told what it knows by a controller that knows no topic ids (any more): as
         in Kafka that is no error."""
         partition = self._replicas.partition(state.tp)
-        return (
-            partition is not None
-            and partition.topic_id is not None
-            and state.topic_id is None
-            and state.leader != self._replicas.broker_id
-            and state.leader_epoch == partition.leader_epoch
-        )
+        if (
+            partition is None
+            or partition.topic_id is None
+            or state.topic_id is not None
+            or state.leader == self._replicas.broker_id
+            or state.leader_epoch != partition.leader_epoch
+        ):
+            return False
+        self._lines.lacks_topic_id(correlation_id, request, state, partition.topic_id)
+        return True
 
     def _make_leaders(
         self,

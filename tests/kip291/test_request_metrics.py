@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from nodes.wire.apis import SUPPORTED
 from tests.kip291.control_listener import ControlListener
 from tests.kip291.parts import (
     RunningBroker,
@@ -104,6 +105,63 @@ def test_requests_and_errors_are_counted(start: Start) -> None:
     eventually(lambda: broker.value(name, "Count") == (requests or 0) + 5)
     assert broker.value(stale, "Count") == 2
     assert broker.value(f"{errors}NONE", "Count") == (fine or 0) + 3
+
+
+@pytest.mark.parametrize("planes", ["dual", "single"])
+def test_metrics_are_there_before_what_they_count(start: Start, planes: str) -> None:
+    """As in Kafka an operator's dashboard finds them in a broker of which nobody has asked anything
+    yet, with zeros: an absent row is no zero to it. (Rates of requests, and of errors, come with
+    the first one.)"""
+    broker = start(planes)
+    told = f"{REQUESTS}RequestsPerSec,request=UpdateMetadata,version=8"
+    eventually(lambda: told in broker.mbeans(told))
+    eventually(lambda: broker.value(f"{CHANNELS}TotalQueueSize") == 0)
+    found = broker.mbeans()
+    names = {key.display_name for key in SUPPORTED} | {"FetchConsumer", "FetchFollower"}
+    histograms = {
+        f"{REQUESTS}{segment},request={name}": name
+        for name in names
+        for segment in (*SEGMENTS, "TotalTimeMs", "RequestBytes")
+    }
+    assert histograms.keys() - found.keys() == set()
+    asked = {"UpdateMetadata"}  # by its own controller
+    zero = {n for n, name in histograms.items() if name not in asked}
+    assert {value for n in zero for value in found[n].values()} == {0}
+    asked_for = {n.partition("request=")[2].partition(",")[0] for n in found if "PerSec,req" in n}
+    assert asked_for == asked
+    server = "kafka.server:type="
+    for meter in (
+        "ReplicaManager,name=IsrExpandsPerSec",
+        "ReplicaManager,name=IsrShrinksPerSec",
+        "BrokerTopicMetrics,name=BytesInPerSec",
+        "BrokerTopicMetrics,name=MessagesInPerSec",
+        "DelayedOperationMetrics,name=ProduceExpiresPerSec",
+    ):
+        assert set(found[server + meter].values()) == {0}, meter
+        assert len(found[server + meter]) == 5
+    purgatory = f"{server}DelayedOperationPurgatory,name="
+    fetchers = f"{server}ReplicaFetcherManager,clientId=Replica,name=FailedPartitionsCount"
+    for gauge in (
+        *(f"{server}ReplicaManager,name={name}" for name in REPLICA_GAUGES),
+        *(f"{purgatory}PurgatorySize,delayedOperation={name}" for name in ("Produce", "Fetch")),
+        *(f"{CONTROLLER}{name}" for name in CONTROLLER_GAUGES),
+        fetchers,
+        f"{CHANNELS}TotalQueueSize",
+        f"{CHANNELS}QueueSize,broker-id=1",
+    ):
+        assert found[gauge] == {"Value": 0}, gauge
+    assert f"{CHANNELS}RequestRateAndQueueTimeMs,broker-id=1" in found
+
+
+REPLICA_GAUGES = (
+    "PartitionCount", "LeaderCount", "OfflineReplicaCount", "UnderReplicatedPartitions",
+    "UnderMinIsrPartitionCount", "AtMinIsrPartitionCount", "ReassigningPartitions",
+)  # fmt: skip
+CONTROLLER_GAUGES = (
+    "OfflinePartitionsCount", "PreferredReplicaImbalanceCount", "GlobalTopicCount",
+    "GlobalPartitionCount", "TopicsToDeleteCount", "ReplicasToDeleteCount",
+    "TopicsIneligibleToDeleteCount", "ReplicasIneligibleToDeleteCount", "FencedBrokerCount",
+)  # fmt: skip
 
 
 # ---- the controller ------------------------------------------------------------------------------

@@ -267,7 +267,13 @@ FIXED = (
 )  # fmt: skip
 
 
-def alter(node: Any, api: ApiKey, kind: int, *rows: tuple[str, dict[str, str | None]]) -> Any:
+def alter(
+    node: Any,
+    api: ApiKey,
+    kind: int,
+    *rows: tuple[str, dict[str, str | None]],
+    validate_only: bool = False,
+) -> Any:
     def config(name: str, value: str | None) -> dict[str, Any]:
         row = {"name": name, "value": value}
         return row if api is ApiKey.ALTER_CONFIGS else {**row, "config_operation": 0}
@@ -276,7 +282,7 @@ def alter(node: Any, api: ApiKey, kind: int, *rows: tuple[str, dict[str, str | N
         {"resource_type": kind, "resource_name": n, "configs": [config(*c) for c in cs.items()]}
         for n, cs in rows
     ]
-    answer = node.call(api, 1, resources=resources, validate_only=False)
+    answer = node.call(api, 1, resources=resources, validate_only=validate_only)
     assert [(r.resource_type, r.resource_name) for r in answer.responses] == [
         (kind, name) for name, _ in rows
     ]
@@ -286,17 +292,25 @@ def alter(node: Any, api: ApiKey, kind: int, *rows: tuple[str, dict[str, str | N
 @pytest.mark.parametrize("api", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
 class TestAltering:
     @pytest.mark.parametrize("name", ["", "1"])
+    @pytest.mark.parametrize("only", [True, False])
     def test_of_a_broker_throttles_and_nothing_else(
-        self, node: Any, api: ApiKey, name: str
+        self, node: Any, api: ApiKey, name: str, only: bool
     ) -> None:
+        """Who only asks whether it would do (`validate_only`) is told the same."""
         for config in RATES:
-            assert alter(node, api, BROKER, (name, {config: "7"})) == [(0, None)]
+            assert alter(node, api, BROKER, (name, {config: "7"}), validate_only=only) == [
+                (0, None)
+            ]
         for config in FIXED:
             text = f"Cannot update these configs dynamically: Set({config})"
-            assert alter(node, api, BROKER, (name, {config: "7"})) == [(42, text)]
+            found = alter(node, api, BROKER, (name, {config: "7"}), validate_only=only)
+            assert found == [(42, text)]
         both = {"num.io.threads": "1", RATE: "1", "broker.id": "1"}
         text = "Cannot update these configs dynamically: Set(broker.id, num.io.threads)"
-        assert alter(node, api, BROKER, (name, both)) == [(42, text)]
+        assert alter(node, api, BROKER, (name, both), validate_only=only) == [(42, text)]
+        if only:
+            assert not any(node.admin.configs.values())
+            return
         kept = node.admin.configs[f"broker {name or '<default>'}"]
         assert not kept.keys() - set(RATES), "a refusal keeps nothing of it"
         assert kept[RATES[-1]] == "7"

@@ -32,6 +32,7 @@ def test_is_answered(
         answer = node.call(api, version, **BODIES.get(api, {}))
     assert not caplog.records
     assert "unknown_server_error" not in repr(answer)
+    assert not getattr(answer, "throttle_time", None), "nobody is throttled here"
 
 
 @pytest.mark.parametrize("correlation_id", [0, 1, -1, 2**31 - 1, -(2**31)])

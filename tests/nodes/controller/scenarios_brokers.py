@@ -418,6 +418,23 @@ def two_take_their_leave(o: Office) -> Iterator[None]:
     o.topic("u", (3, 2), (2, 1))
 
 
+def takes_its_leave_from_what_has_no_leader(o: Office) -> Iterator[None]:
+    """All of its replicas were taking their leave when it was made: nobody is told to stop it, and
+    it stays as new as it is.
+
+    answer NONE, none
+    states of u: 0 NEW: 3 ONLINE, 2 ONLINE
+    """
+    made = o.start(2, 3)
+    for leaving in (2, 3):
+        o.ask(made.controlled_shutdown, leaving, -1)
+    o.topic("u", (3, 2))
+    o.run()
+    yield
+    o.ask(made.controlled_shutdown, 3, -1)
+    o.look("u")
+
+
 def takes_its_leave_from_a_dying_topic(o: Office) -> Iterator[None]:
     """Nothing is moved that is to be deleted.
 

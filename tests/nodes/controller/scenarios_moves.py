@@ -271,6 +271,32 @@ def its_new_replica_dies_and_is_back(o: Office) -> Iterator[None]:
     o.join(3)
 
 
+def its_old_replica_dies_and_is_back(o: Office) -> Iterator[None]:
+    """maybeResumeReassignments: only who is to hold the partition lets a move go on. Who is to
+    leave it is told its role, as anybody.
+
+    channel - 2
+    zk = t-0 @1 leader 1 epoch 2 isr 1 by 1
+    1.1 > 1,3 LeaderAndIsr leaders 1: t-0 leader 1 epoch 2.2 by 1 isr 1 of 1,3,2 adding 3
+        removing 2
+    1.1 > 1,3 UpdateMetadata live 1,3: t-0 leader 1 epoch 2.2 by 1 isr 1 of 1,3,2 offline 2
+    channel + 2
+    1.1 > 1,3 UpdateMetadata live 1,2,3
+    1.1 > 2 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 2.2 by 1 isr 1 of 1,3,2
+    1.1 > 2 LeaderAndIsr leaders 1: t-0 leader 1 epoch 2.2 by 1 isr 1 of 1,3,2 adding 3
+        removing 2
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 2.2 by 1 isr 1 of 1,3,2
+    """
+    made = o.start(2, 3)
+    o.topic("t", (1, 2))
+    o.run()
+    o.ask(made.alter_reassignments, {T0: (1, 3)})
+    yield
+    o.leave(2)
+    o.run()
+    o.join(2)
+
+
 def through_zookeeper(o: Office) -> Iterator[None]:
     """What is complete or cannot be is removed from the znode, which goes with the last; the latest
     wish counts.

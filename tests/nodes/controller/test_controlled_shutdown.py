@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from nodes.controller.controlled_shutdown import ControlledShutdowns
 from nodes.controller.event_manager import ControllerState, Event
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
@@ -140,3 +142,22 @@ def test_whoever_waits_when_the_office_is_lost_is_told(trio: Any) -> None:
     events.clear_and_put(Event("Expire", ControllerState.IDLE, lambda: None))
     assert answers == [(Errors.STALE_CONTROLLER_EPOCH, ())]
     may_end.set()
+
+
+def test_whoever_asks_is_answered_whatever_comes_of_it() -> None:
+    """KafkaController.processControlledShutdown calls back with what was thrown, too, and when the
+    event is dropped. Once."""
+    events: list[Event] = []
+
+    def fails() -> bool:
+        raise RuntimeError("planted")
+
+    parts: Any = SimpleNamespace(put=events.append, is_active=fails, context=None)
+    answers: list[Any] = []
+    ControlledShutdowns(parts).shut_down(2, -1, lambda *answer: answers.append(answer))
+    (event,) = events
+    with pytest.raises(RuntimeError):
+        event.run()
+    assert answers == [(Errors.UNKNOWN_SERVER_ERROR, ())]
+    event.preempt()
+    assert answers[1:] == [(Errors.STALE_CONTROLLER_EPOCH, ())]

@@ -497,7 +497,7 @@ def _said(part: Any) -> str:
             return text + (
                 f" removing {_ids(part.removing_replicas)}" if part.removing_replicas else ""
             )
-        case {"topics": topics, "error_code": error}:
+        case {"topics": topics, "error_code": error, "throttle_time": 0}:
             rows = [_altered(p) for t in topics for p in t["partitions"]]
             return ", ".join([Errors(error).name, *rows])
         case dict():

@@ -1,5 +1,6 @@
 """ISR membership and the commit rule."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,8 +84,35 @@ def test_a_new_leader_knows_no_positions_and_trusts_members_for_one_period() -> 
     assert member.log_end_offset == outsider.log_end_offset == isr.UNKNOWN_OFFSET
     assert member.last_caught_up_ms == 5
     assert not isr.is_caught_up(outsider, 9, 0, LAG_MS)
-    again = isr.at_new_leader_epoch(known, newly_leader=False, in_isr=True, leader_end=9, now_ms=5)
-    assert again.log_end_offset == 7
+
+
+@pytest.mark.parametrize("in_isr", [True, False])
+@pytest.mark.parametrize("newly_leader", [True, False])
+def test_what_is_known_of_a_follower_at_a_new_leader_epoch(
+    newly_leader: bool, in_isr: bool
+) -> None:
+    """Replica.resetReplicaState: a broker that was elected again keeps where its followers are; a
+    lag period begins anew for members of the ISR, however long ago they were caught up, and for
+    nobody else, however lately."""
+    for caught_up_ms in (isr.NEVER_MS, 1, 400):
+        known = FollowerState(
+            log_end_offset=7,
+            log_start_offset=3,
+            last_fetch_leader_end_offset=8,
+            last_fetch_ms=450,
+            last_caught_up_ms=caught_up_ms,
+        )
+        found = isr.at_new_leader_epoch(
+            known, newly_leader=newly_leader, in_isr=in_isr, leader_end=9, now_ms=500
+        )
+        seen_ms = 500 if in_isr else isr.NEVER_MS
+        assert found == FollowerState(
+            log_end_offset=-1 if newly_leader else 7,
+            log_start_offset=-1 if newly_leader else 3,
+            last_fetch_leader_end_offset=-1 if newly_leader else 9,
+            last_fetch_ms=isr.NEVER_MS if newly_leader else seen_ms,
+            last_caught_up_ms=seen_ms,
+        )
 
 
 def test_joining_needs_the_high_watermark_and_the_epochs_start() -> None:

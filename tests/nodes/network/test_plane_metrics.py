@@ -3,18 +3,20 @@ Interfaces: Metrics; RequestChannel, SocketServer, Acceptor, KafkaRequestHandler
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from nodes.metrics import RESERVOIR
+from nodes.config import BrokerConfig
+from nodes.metrics import RESERVOIR, Metrics
 from nodes.network.acceptor import Acceptor
 from nodes.network.handler import RequestHandlerPool
 from nodes.network.processor import Processor
 from nodes.network.request_channel import RequestChannel
 from nodes.network.request_times import SEGMENTS, Meters, RequestTimes, request_metrics
-from nodes.network.socket_server import RecentShare
+from nodes.network.socket_server import RecentShare, SocketServer
 
 MAP = {"listener_security_protocol_map": "DATA:PLAINTEXT,CLIENT:PLAINTEXT,CONTROL:PLAINTEXT"}
 LISTENERS = "DATA://127.0.0.1:0,CLIENT://127.0.0.1:0,CONTROL://127.0.0.1:0"
@@ -242,6 +244,27 @@ def test_what_nobody_asked_for_yet_is_zero() -> None:
     assert {found[f"{h},request=1"]["Count"] for h in HISTOGRAMS} == {0}
 
 
+def test_the_server_shows_each_api_before_anybody_asks() -> None:
+    """With nothing bound yet, let alone asked: all that it was told that there is, of all zeros."""
+    config = BrokerConfig.from_properties(
+        {
+            "broker.id": "1",
+            "zookeeper.connect": "unused:1",
+            "listeners": "DATA://127.0.0.1:0,CONTROL://127.0.0.1:0",
+            "listener.security.protocol.map": "DATA:PLAINTEXT,CONTROL:PLAINTEXT",
+            "inter.broker.listener.name": "DATA",
+            "control.plane.listener.name": "CONTROL",
+        }
+    )
+    metrics = Metrics()
+    names = {3: "Metadata", 6: "UpdateMetadata"}
+    server = SocketServer(config, lambda _: (None, None), metrics, api_name=names.get, apis=names)  # type: ignore[arg-type]
+    found = {n: row for n, row in metrics.by_mbean().items() if n.startswith(BEAN)}
+    assert set(found) == {f"{BEAN}{h},request={n}" for n in names.values() for h in HISTOGRAMS}
+    assert {value for row in found.values() for value in row.values()} == {0}
+    server.stop_processing_requests()
+
+
 def test_times_are_milliseconds_between_two_moments() -> None:
     times = RequestTimes()
     record(times, 4)
@@ -345,12 +368,14 @@ def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> Non
 
 
 def test_an_answer_that_nobody_is_there_for_is_counted(start: Any, wire: Any) -> None:
-    running = start(connections_max_idle_ms="1")
+    late_ns = [0]
+    running = start(lambda: time.monotonic_ns() + late_ns[0], connections_max_idle_ms="600000")
     waiting: list[Any] = []
     running.handle = waiting.append
     client = running.client()
     client.send(wire.request(0, 1))
     wire.eventually(lambda: waiting)
+    late_ns[0] = 10**15
     assert client.is_closed_by_peer(), "it idled too long"
     waiting[0].respond(wire.frame_of(b"late"))
     wire.eventually(lambda: f"{BEAN}{REQUESTS}" in running.metrics.by_mbean())

@@ -45,6 +45,9 @@ from nodes.wire.build import build
 from nodes.wire.records import build_batch, iter_batches
 
 ME = 1
+PARTITION_EPOCHS = 5
+"""By so much a partition epoch is ahead of the leader epoch, unless a test says otherwise: neither
+can be taken for the other."""
 LAG_MAX_MS = 10_000
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -264,7 +267,7 @@ class Desk:
                     "leader": 2,
                     "leader_epoch": 0,
                     "isr": [1, 2, 3],
-                    "partition_epoch": state.get("leader_epoch", 0),
+                    "partition_epoch": state.get("leader_epoch", 0) + PARTITION_EPOCHS,
                     "replicas": [1, 2, 3],
                     **{k: v for k, v in state.items() if k != "tp"},
                 }

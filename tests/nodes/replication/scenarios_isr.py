@@ -40,7 +40,7 @@ def acks_of_several_partitions(d: Desk) -> Iterator[None]:
 
     wakes t-1
     fetched t-1 NONE hw 0 start 0 records nobody
-    follows 2 in t-0 epoch 1.1 hw 0 end 1 by 1
+    follows 2 in t-0 epoch 1.6 hw 0 end 1 by 1
     fetches no more t-0
     wakes t-0
     produced t-0 NOT_LEADER_OR_FOLLOWER at 0, t-1 NONE at 0, t-2 NOT_LEADER_OR_FOLLOWER at -1
@@ -78,13 +78,13 @@ def too_few(d: Desk) -> Iterator[None]:
     produced t-1 NONE at 0
     produced t-0 NONE at 0
     fetched t-0 NONE hw 0 start 0 records nobody
-    proposes t-0 epoch 0.0 isr 1,2
+    proposes t-0 epoch 0.5 isr 1,2
     wakes t-0
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 0.0 from 0 isr 1 of 1,2,3 waits for 1,2 hw 0 end 1 by 1
+    leads t-0 epoch 0.5 from 0 isr 1 of 1,2,3 waits for 1,2 hw 0 end 1 by 1
     produced t-0 NOT_ENOUGH_REPLICAS at -1
     wakes t-0
-    leads t-0 epoch 0.1 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 1 end 1 by 1
+    leads t-0 epoch 0.6 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 1 end 1 by 1
     """
     d.min_isr = 2
     d.leader_and_isr(lead(isr=[1]), lead(tp="t-1", isr=[1], replicas=[1]))
@@ -103,14 +103,14 @@ def too_few(d: Desk) -> Iterator[None]:
 def too_few_after_the_append(d: Desk) -> Iterator[None]:
     """It waits for the ISR to grow again.
 
-    proposes t-0 epoch 0.0 isr 1
-    leads t-0 epoch 0.1 from 0 isr 1 of 1,2 waits for 1 hw 0 end 1 by 1
-    proposes t-0 epoch 0.1 isr 1,2
+    proposes t-0 epoch 0.5 isr 1
+    leads t-0 epoch 0.6 from 0 isr 1 of 1,2 waits for 1 hw 0 end 1 by 1
+    proposes t-0 epoch 0.6 isr 1,2
     wakes t-0
     fetched t-0 NONE hw 0 start 0 records nobody
     wakes t-0
     produced t-0 NONE at 0
-    leads t-0 epoch 0.2 from 0 isr 1,2 of 1,2 waits for 1,2 hw 1 end 1 by 1
+    leads t-0 epoch 0.7 from 0 isr 1,2 of 1,2 waits for 1,2 hw 1 end 1 by 1
     """
     d.min_isr = 2
     d.leader_and_isr(lead(isr=[1, 2], replicas=[1, 2]))
@@ -127,15 +127,15 @@ def too_few_when_it_is_looked_at(d: Desk) -> Iterator[None]:
 
     below 1 NONE
     fetches no more t-0
-    leads t-0 epoch 1.1 from 1 isr 1 of 1,2 waits for 1 hw 1 end 1 by 1
+    leads t-0 epoch 1.6 from 1 isr 1 of 1,2 waits for 1 hw 1 end 1 by 1
     checkpoints
     answer NONE, t-0 NONE
     below 1 NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    proposes t-0 epoch 1.1 isr 1,2
+    proposes t-0 epoch 1.6 isr 1,2
     fetched t-0 NONE hw 1 start 0 records nobody
     below 1 NONE
     below 2 waits
-    follows 2 in t-0 epoch 2.2 hw 1 end 1 by 1
+    follows 2 in t-0 epoch 2.7 hw 1 end 1 by 1
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 2 at 1
@@ -145,7 +145,7 @@ def too_few_when_it_is_looked_at(d: Desk) -> Iterator[None]:
     answer NONE, t-0 NONE
     below 1 NOT_LEADER_OR_FOLLOWER
     fetches no more t-0
-    leads t-0 epoch 3.3 from 1 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 1 by 1
+    leads t-0 epoch 3.8 from 1 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 1 by 1
     checkpoints
     thread - ReplicaFetcherThread-0-2
     hears leads t-0
@@ -176,10 +176,10 @@ def a_follower_joins(d: Desk) -> Iterator[None]:
 
     wakes t-0
     fetched t-0 NONE hw 1 start 0 records 0
-    proposes t-0 epoch 0.0 isr 1,2,3
+    proposes t-0 epoch 0.5 isr 1,2,3
     fetched t-0 NONE hw 1 start 0 records nobody
     fetched t-0 NONE hw 1 start 0 records nobody
-    leads t-0 epoch 0.1 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 2 by 1
+    leads t-0 epoch 0.6 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 2 by 1
     wakes t-0
     produced t-0 NONE at 1
     fetched t-0 NONE hw 1 start 0 records nobody
@@ -205,7 +205,7 @@ def who_joined_counts_before_the_answer(d: Desk) -> Iterator[None]:
     fetched t-0 NONE hw 0 start 0 records nobody
     fetched t-0 NONE hw 0 start 0 records nobody
     wakes t-0
-    leads t-0 epoch 0.1 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 1 by 1
+    leads t-0 epoch 0.6 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 1 by 1
     fetched t-0 NONE hw 1 start 0 records nobody
     wakes t-0
     produced t-0 NONE at 1
@@ -235,7 +235,7 @@ def who_may_not_join(d: Desk) -> Iterator[None]:
     wakes t-0
     fetched t-0 NONE hw 0 start 0 records 1
     fetched t-0 NONE hw 1 start 0 records 0,1
-    proposes t-0 epoch 1.1 isr 1,2,3
+    proposes t-0 epoch 1.6 isr 1,2,3
     fetched t-0 NONE hw 1 start 0 records 1
     fetched t-0 NONE hw 1 start 0 records nobody
     """
@@ -259,11 +259,11 @@ def followers_lag(d: Desk) -> Iterator[None]:
     """Longer than the limit without having been at the end; who is dropped counts until the answer.
 
     fetched t-0 NONE hw 0 start 0 records nobody
-    proposes t-0 epoch 0.0 isr 1,2
+    proposes t-0 epoch 0.5 isr 1,2
     fetched t-0 NONE hw 0 start 0 records nobody
     wakes t-0
     produced t-0 NONE at 1
-    leads t-0 epoch 0.1 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 2 end 2 by 1
+    leads t-0 epoch 0.6 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 2 end 2 by 1
     """
     d.leader_and_isr(lead())
     d.produce(acks=1)
@@ -293,7 +293,7 @@ def a_follower_that_always_trails(d: Desk) -> Iterator[None]:
     produced t-0 NONE at 3
     wakes t-0
     fetched t-0 NONE hw 2 start 0 records 3
-    proposes t-0 epoch 0.0 isr 1
+    proposes t-0 epoch 0.5 isr 1
     """
     d.leader_and_isr(lead(replicas=[1, 2], isr=[1, 2]))
     yield
@@ -308,26 +308,26 @@ def proposals_that_fail(d: Desk) -> Iterator[None]:
     """One answer proves that nothing was applied: back. Others: again; or wait, as strict as
     before, for an order.
 
-    proposes t-0 epoch 0.0 isr 1,2,3
+    proposes t-0 epoch 0.5 isr 1,2,3
     wakes t-0
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
-    proposes t-0 epoch 0.0 isr 1,2,3
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    proposes t-0 epoch 0.5 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
-    proposes t-0 epoch 0.0 isr 1,2,3
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    proposes t-0 epoch 0.5 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    proposes t-0 epoch 0.0 isr 1,2,3
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
-    proposes t-0 epoch 0.0 isr 1,2,3
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    proposes t-0 epoch 0.5 isr 1,2,3
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    proposes t-0 epoch 0.5 isr 1,2,3
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetched t-0 NONE hw 0 start 0 records nobody
     fetches no more t-0
-    leads t-0 epoch 1.1 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 1.6 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 1.1 isr 1,2,3
+    proposes t-0 epoch 1.6 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
     """
     d.leader_and_isr(lead(isr=[1, 2]))
@@ -352,49 +352,49 @@ def refusals_that_are_final(d: Desk) -> Iterator[None]:
 
     fetches no more t-0
     log + t-0
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     hears leads t-0
     answer NONE, t-0 NONE
-    proposes t-0 epoch 0.0 isr 1,2,3
+    proposes t-0 epoch 0.5 isr 1,2,3
     wakes t-0
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 0.0 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 0.5 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetches no more t-0
-    leads t-0 epoch 1.1 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 1.6 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 1.1 isr 1,2,3
+    proposes t-0 epoch 1.6 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 1.1 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 1.6 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetches no more t-0
-    leads t-0 epoch 2.2 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 2.7 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 2.2 isr 1,2,3
+    proposes t-0 epoch 2.7 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 2.2 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 2.7 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetches no more t-0
-    leads t-0 epoch 3.3 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 3.8 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 3.3 isr 1,2,3
+    proposes t-0 epoch 3.8 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 3.3 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 3.8 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetches no more t-0
-    leads t-0 epoch 4.4 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 4.9 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 4.4 isr 1,2,3
+    proposes t-0 epoch 4.9 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 4.4 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 4.9 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetches no more t-0
-    leads t-0 epoch 5.5 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 5.10 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 5.5 isr 1,2,3
+    proposes t-0 epoch 5.10 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 5.5 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 5.10 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     """
     yield
     for epoch, error in enumerate(
@@ -415,33 +415,33 @@ def refusals_that_are_final(d: Desk) -> Iterator[None]:
 def answers_that_come_late(d: Desk) -> Iterator[None]:
     """Of an older partition epoch, or to a proposal that an order has overtaken: not taken in.
 
-    leads t-0 epoch 0.4 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 0.9 from 0 isr 1,2 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     fetches no more t-0
-    leads t-0 epoch 1.5 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 1.10 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 1.5 isr 1,2,3
+    proposes t-0 epoch 1.10 isr 1,2,3
     fetched t-0 NONE hw 0 start 0 records nobody
     fetches no more t-0
-    leads t-0 epoch 2.6 from 0 isr 1 of 1,2,3 waits for 1 hw 0 end 0 by 1
+    leads t-0 epoch 2.11 from 0 isr 1 of 1,2,3 waits for 1 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    leads t-0 epoch 2.6 from 0 isr 1 of 1,2,3 waits for 1 hw 0 end 0 by 1
-    proposes t-0 epoch 2.6 isr 1,3
+    leads t-0 epoch 2.11 from 0 isr 1 of 1,2,3 waits for 1 hw 0 end 0 by 1
+    proposes t-0 epoch 2.11 isr 1,3
     fetched t-0 NONE hw 0 start 0 records nobody
-    leads t-0 epoch 2.6 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    leads t-0 epoch 2.11 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
     """
-    d.leader_and_isr(lead(isr=[1, 2], partition_epoch=4))
+    d.leader_and_isr(lead(isr=[1, 2], partition_epoch=9))
     d.fetch(3, 0)
     yield
-    d.answer_proposal(partition_epoch=3)
+    d.answer_proposal(partition_epoch=8)
     d.proposals.clear()
-    d.leader_and_isr(lead(1, isr=[1, 2], partition_epoch=5))
+    d.leader_and_isr(lead(1, isr=[1, 2], partition_epoch=10))
     d.fetch(3, 0)
-    d.leader_and_isr(lead(2, isr=[1], partition_epoch=6))
+    d.leader_and_isr(lead(2, isr=[1], partition_epoch=11))
     d.answer_proposal()
     d.fetch(3, 0)
-    d.answer_proposal(partition_epoch=6, isr=(1, 2))
+    d.answer_proposal(partition_epoch=11, isr=(1, 2))
 
 
 def waits_are_over(d: Desk) -> Iterator[None]:
@@ -454,12 +454,12 @@ def waits_are_over(d: Desk) -> Iterator[None]:
     produced t-0 NONE at 1
     fetched t-0 NONE hw 1 start 0 records 1
     fetches no more t-0
-    leads t-0 epoch 1.1 from 2 isr 1,2 of 1,2,3 waits for 1,2 hw 1 end 2 by 1
+    leads t-0 epoch 1.6 from 2 isr 1,2 of 1,2,3 waits for 1,2 hw 1 end 2 by 1
     checkpoints
     answer NONE, t-0 NONE
     wakes t-0
     fetches no more t-0
-    leads t-0 epoch 2.2 from 2 isr 1 of 1,2,3 waits for 1 hw 2 end 2 by 1
+    leads t-0 epoch 2.7 from 2 isr 1 of 1,2,3 waits for 1 hw 2 end 2 by 1
     checkpoints
     answer NONE, t-0 NONE
     produced t-0 NONE at 2

@@ -198,7 +198,7 @@ def records_go_without_who_is_dead(d: Desk) -> Iterator[None]:
 def records_go_and_the_leader_too(d: Desk) -> Iterator[None]:
     """It is answered that it leads no more.
 
-    follows 2 in t-0 epoch 1.1 hw 1 end 1 by 1
+    follows 2 in t-0 epoch 1.6 hw 1 end 1 by 1
     fetches no more t-0
     wakes t-0
     deleted t-0 NOT_LEADER_OR_FOLLOWER low -1
@@ -224,7 +224,7 @@ def what_is_written_down(d: Desk) -> Iterator[None]:
     answer NONE
     on disk t-0 1, t-1 2, u-0 1
     fetches no more t-0
-    leads t-0 epoch 1.1 from 1 isr 1 of 1 waits for 1 hw 1 end 1 by 1
+    leads t-0 epoch 1.6 from 1 isr 1 of 1 waits for 1 hw 1 end 1 by 1
     checkpoints
     hears leads t-0
     answer NONE, t-0 NONE

@@ -25,11 +25,11 @@ def leads_at_once(d: Desk) -> Iterator[None]:
 
     fetches no more t-0,t-1
     log + t-0
-    leads t-0 epoch 0.0 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 0.5 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     log + t-1
-    leads t-1 epoch 0.0 from 0 isr 1 of 1 waits for 1 hw 0 end 0 by 1
+    leads t-1 epoch 0.5 from 0 isr 1 of 1 waits for 1 hw 0 end 0 by 1
     log + u-0
-    follows 2 in u-0 epoch 0.0 hw 0 end 0 by 1
+    follows 2 in u-0 epoch 0.5 hw 0 end 0 by 1
     fetches no more u-0
     wakes u-0
     fetches u-0 from 2 epoch 0 at 0 cut there
@@ -47,9 +47,9 @@ def follows_at_once(d: Desk) -> Iterator[None]:
     again; a log without epochs is cut at its high watermark.
 
     log + t-0
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1
     log + t-1
-    follows 3 in t-1 epoch 0.0 hw 0 end 0 by 1
+    follows 3 in t-1 epoch 0.5 hw 0 end 0 by 1
     fetches no more t-0,t-1
     wakes t-0
     wakes t-1
@@ -69,7 +69,7 @@ def leads_who_followed(d: Desk) -> Iterator[None]:
     """Its epoch begins where its log ends; what is committed it knows as far as it was told.
 
     fetches no more t-0
-    leads t-0 epoch 1.1 from 3 isr 1,3 of 1,2,3 waits for 1,3 hw 1 end 3 by 1
+    leads t-0 epoch 1.6 from 3 isr 1,3 of 1,2,3 waits for 1,3 hw 1 end 3 by 1
     checkpoints
     thread - ReplicaFetcherThread-0-2
     hears leads t-0
@@ -89,7 +89,7 @@ def follows_who_led(d: Desk) -> Iterator[None]:
     to find where they part.
 
     wakes t-0
-    follows 3 in t-0 epoch 1.1 hw 0 end 2 by 1
+    follows 3 in t-0 epoch 1.6 hw 0 end 2 by 1
     fetches no more t-0
     wakes t-0
     fetched t-0 NOT_LEADER_OR_FOLLOWER
@@ -114,10 +114,10 @@ def leads_again(d: Desk) -> Iterator[None]:
     something hears of it.
 
     fetches no more t-0
-    leads t-0 epoch 1.1 from 1 isr 1,2 of 1,2,3 waits for 1,2 hw 1 end 1 by 1
+    leads t-0 epoch 1.6 from 1 isr 1,2 of 1,2,3 waits for 1,2 hw 1 end 1 by 1
     checkpoints
     answer NONE, t-0 NONE
-    proposes t-0 epoch 1.1 isr 1,2,3
+    proposes t-0 epoch 1.6 isr 1,2,3
     fetched t-0 NONE hw 1 start 0 records nobody
     wakes t-0
     produced t-0 NONE at 1
@@ -139,7 +139,7 @@ def leads_with_other_replicas(d: Desk) -> Iterator[None]:
     the epoch, to wait.
 
     fetches no more t-0
-    leads t-0 epoch 1.1 from 0 isr 1,2,4 of 1,2,4 adding 4 waits for 1,2,4 hw 0 end 0 by 1
+    leads t-0 epoch 1.6 from 0 isr 1,2,4 of 1,2,4 adding 4 waits for 1,2,4 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
     fetched t-0 NOT_LEADER_OR_FOLLOWER
@@ -169,8 +169,8 @@ def orders_that_are_refused(d: Desk) -> Iterator[None]:
     answer NONE, t-0 FENCED_LEADER_EPOCH
     answer STALE_CONTROLLER_EPOCH, t-0 STALE_CONTROLLER_EPOCH
     answer STALE_CONTROLLER_EPOCH
-    leads t-0 epoch 3.3 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
-    follows 2 in t-1 epoch 3.3 hw 0 end 0 by 1
+    leads t-0 epoch 3.8 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    follows 2 in t-1 epoch 3.8 hw 0 end 0 by 1
     """
     d.leader_and_isr(lead(3), follow(epoch=3, tp="t-1"))
     yield
@@ -191,7 +191,7 @@ def orders_of_a_later_controller(d: Desk) -> Iterator[None]:
     answer NONE
     answer STALE_CONTROLLER_EPOCH, t-0 STALE_CONTROLLER_EPOCH
     fetches no more t-0
-    leads t-0 epoch 4.4 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 4.9 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
     answer STALE_CONTROLLER_EPOCH, t-9 STALE_CONTROLLER_EPOCH
@@ -214,13 +214,13 @@ def orders_of_an_older_partition_epoch(d: Desk) -> Iterator[None]:
     """They are not applied and no error; the same one is.
 
     fetches no more t-0
-    leads t-0 epoch 3.7 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 3.12 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    leads t-0 epoch 3.7 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 3.12 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    follows 2 in t-0 epoch 4.7 hw 0 end 0 by 1
+    follows 2 in t-0 epoch 4.12 hw 0 end 0 by 1
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 4 at 0
@@ -229,11 +229,11 @@ def orders_of_an_older_partition_epoch(d: Desk) -> Iterator[None]:
     hears follows t-0
     answer NONE, t-0 NONE
     """
-    d.leader_and_isr(lead(3, partition_epoch=7))
+    d.leader_and_isr(lead(3, partition_epoch=12))
     yield
-    d.leader_and_isr(lead(4, partition_epoch=6))
-    d.leader_and_isr(follow(epoch=4, partition_epoch=6))
-    d.leader_and_isr(follow(epoch=4, partition_epoch=7))
+    d.leader_and_isr(lead(4, partition_epoch=11))
+    d.leader_and_isr(follow(epoch=4, partition_epoch=11))
+    d.leader_and_isr(follow(epoch=4, partition_epoch=12))
 
 
 def a_leader_that_is_not_alive(d: Desk) -> Iterator[None]:
@@ -243,7 +243,7 @@ def a_leader_that_is_not_alive(d: Desk) -> Iterator[None]:
     answer NONE, t-0 NONE
     checkpoints
     answer NONE, t-0 NONE
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1
     """
     d.leader_and_isr(follow())
     yield
@@ -259,7 +259,7 @@ def is_stopped(d: Desk) -> Iterator[None]:
     wakes t-0
     wakes t-1
     answer NONE, t-0 NONE, t-1 NONE
-    leads t-0 epoch 0.0 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 2 by 1
+    leads t-0 epoch 0.5 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 2 by 1
     produced t-0 NONE at 2
     """
     d.leader_and_isr(lead(), follow(tp="t-1"))
@@ -276,11 +276,11 @@ def is_stopped_and_deleted(d: Desk) -> Iterator[None]:
     one is no error. A topic of its name may come again.
 
     fetches no more t-0,t-1,t-9
-    forgets t-0: follows None in t-0 epoch 0.0 no log by 1
+    forgets t-0: follows None in t-0 epoch 0.5 no log by 1
     wakes t-0
     fetched t-0 NOT_LEADER_OR_FOLLOWER
     produced t-0 NOT_LEADER_OR_FOLLOWER at 0
-    forgets t-1: follows None in t-1 epoch 0.0 no log by 1
+    forgets t-1: follows None in t-1 epoch 0.5 no log by 1
     wakes t-1
     wakes t-9
     log - t-0
@@ -291,7 +291,7 @@ def is_stopped_and_deleted(d: Desk) -> Iterator[None]:
     produced t-0 UNKNOWN_TOPIC_OR_PARTITION at -1
     fetches no more t-0
     log + t-0
-    leads t-0 epoch 0.0 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    leads t-0 epoch 0.5 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
     thread - ReplicaFetcherThread-0-2
     hears leads t-0
@@ -314,22 +314,22 @@ def stops_of_every_epoch(d: Desk) -> Iterator[None]:
 
     answer NONE, t-0 FENCED_LEADER_EPOCH
     fetches no more t-1
-    forgets t-1: follows None in t-1 epoch 5.5 no log by 1
+    forgets t-1: follows None in t-1 epoch 5.10 no log by 1
     wakes t-1
     log - t-1
     answer NONE, t-1 NONE
     fetches no more t-2
-    forgets t-2: follows None in t-2 epoch 5.5 no log by 1
+    forgets t-2: follows None in t-2 epoch 5.10 no log by 1
     wakes t-2
     log - t-2
     answer NONE, t-2 NONE
     fetches no more t-3
-    forgets t-3: follows None in t-3 epoch 5.5 no log by 1
+    forgets t-3: follows None in t-3 epoch 5.10 no log by 1
     wakes t-3
     log - t-3
     answer NONE, t-3 NONE
     fetches no more t-4
-    forgets t-4: follows None in t-4 epoch 5.5 no log by 1
+    forgets t-4: follows None in t-4 epoch 5.10 no log by 1
     wakes t-4
     log - t-4
     answer NONE, t-4 NONE
@@ -361,6 +361,22 @@ def an_id_comes_later(d: Desk) -> Iterator[None]:
         d.leader_and_isr(lead(3), follow(epoch=3, tp="t-1"), topic_id=topic_id)
 
 
+def follows_nobody_while_it_shuts_down(d: Desk) -> Iterator[None]:
+    """makeFollowers: the role is taken, so that clients are sent on; only the fetcher is left out.
+
+    log + t-0
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1
+    fetches no more t-0
+    wakes t-0
+    checkpoints
+    hears follows t-0
+    answer NONE, t-0 NONE
+    """
+    yield
+    d.manager._shutting_down.set()
+    d.leader_and_isr(follow())
+
+
 # ---- a follower's rounds -------------------------------------------------------------------------
 
 
@@ -368,15 +384,15 @@ def takes_over_records(d: Desk) -> Iterator[None]:
     """The watermark is the leader's as far as the own log goes, down too; so is the log's start.
 
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 0.0 hw 0 end 2 by 1 next 2
+    follows 2 in t-0 epoch 0.5 hw 0 end 2 by 1 next 2
     asks 2 for t-0 at 2 epoch 0 last 0 start 0
-    follows 2 in t-0 epoch 0.0 hw 2 end 2 by 1 next 2
+    follows 2 in t-0 epoch 0.5 hw 2 end 2 by 1 next 2
     asks 2 for t-0 at 2 epoch 0 last 0 start 0
-    follows 2 in t-0 epoch 0.0 hw 1 end 3 by 1 next 3
+    follows 2 in t-0 epoch 0.5 hw 1 end 3 by 1 next 3
     asks 2 for t-0 at 3 epoch 0 last 0 start 0
-    follows 2 in t-0 epoch 0.0 hw 3 end 3 by 1 next 3
+    follows 2 in t-0 epoch 0.5 hw 3 end 3 by 1 next 3
     asks 2 for t-0 at 3 epoch 0 last 0 start 2
-    follows 2 in t-0 epoch 0.0 hw 3 end 3 by 1 next 3
+    follows 2 in t-0 epoch 0.5 hw 3 end 3 by 1 next 3
     """
     d.leader_and_isr(follow())
     yield
@@ -396,9 +412,9 @@ def cuts_where_its_leader_says(d: Desk) -> Iterator[None]:
 
     epochs 0 from 0, 1 from 2, 3 from 4
     asks 3 for t-0 at 5 epoch 5 last 3 start 0
-    follows 3 in t-0 epoch 5.5 hw 4 end 4 by 1 next 4
+    follows 3 in t-0 epoch 5.10 hw 4 end 4 by 1 next 4
     asks 3 for t-0 at 4 epoch 5 last 1 start 0
-    follows 3 in t-0 epoch 5.5 hw 1 end 1 by 1 next 1
+    follows 3 in t-0 epoch 5.10 hw 1 end 1 by 1 next 1
     epochs 0 from 0
     """
     d.leader_and_isr(follow())
@@ -420,20 +436,20 @@ def an_answer_that_comes_too_late(d: Desk) -> Iterator[None]:
     """After an order for another epoch, or to stop, it is not applied.
 
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 1.1 hw 0 end 0 by 1
+    follows 2 in t-0 epoch 1.6 hw 0 end 0 by 1
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 1 at 0 cut there
     checkpoints
     hears follows t-0
     answer NONE, t-0 NONE
-    follows 2 in t-0 epoch 1.1 hw 0 end 0 by 1 next 0
+    follows 2 in t-0 epoch 1.6 hw 0 end 0 by 1 next 0
     asks 2 for t-0 at 0 epoch 1 last -1 start 0
     fetches no more t-0
     wakes t-0
     answer NONE, t-0 NONE
-    follows 2 in t-0 epoch 1.1 hw 0 end 0 by 1 no more
-    follows 2 in t-0 epoch 1.1 hw 0 end 0 by 1
+    follows 2 in t-0 epoch 1.6 hw 0 end 0 by 1 no more
+    follows 2 in t-0 epoch 1.6 hw 0 end 0 by 1
     """
     d.leader_and_isr(follow())
     d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 0, 2))
@@ -449,16 +465,16 @@ def answers_with_errors(d: Desk) -> Iterator[None]:
     """It rests, and asks again; who is fenced waits for an order.
 
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1 next 0 in 1000 ms
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1 next 0 in 1000 ms
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1 next 0 in 1000 ms
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1 next 0 in 1000 ms
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1 next 0 in 1000 ms
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1 next 0 in 1000 ms
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1 next 0 in 1000 ms
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1 next 0 in 1000 ms
     asks 2 for t-0 at 0 epoch 0 last -1 start 0
-    follows 2 in t-0 epoch 0.0 hw 0 end 0 by 1 no more
-    follows 2 in t-0 epoch 1.1 hw 0 end 0 by 1
+    follows 2 in t-0 epoch 0.5 hw 0 end 0 by 1 no more
+    follows 2 in t-0 epoch 1.6 hw 0 end 0 by 1
     fetches no more t-0
     wakes t-0
     fetches t-0 from 2 epoch 1 at 0 cut there
@@ -487,22 +503,22 @@ def is_out_of_its_leaders_range(d: Desk) -> Iterator[None]:
 
     asks 2 for t-0 at 4 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
-    follows 2 in t-0 epoch 0.0 hw 2 end 3 by 1 next 3
+    follows 2 in t-0 epoch 0.5 hw 2 end 3 by 1 next 3
     asks 2 for t-0 at 3 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
     asks 2 for the start of t-0 epoch 0
-    follows 2 in t-0 epoch 0.0 hw 2 end 3 by 1 next 3
+    follows 2 in t-0 epoch 0.5 hw 2 end 3 by 1 next 3
     asks 2 for t-0 at 3 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
     asks 2 for the start of t-0 epoch 0
-    follows 2 in t-0 epoch 0.0 hw 2 end 3 by 1 next 3
+    follows 2 in t-0 epoch 0.5 hw 2 end 3 by 1 next 3
     asks 2 for t-0 at 3 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
     asks 2 for the start of t-0 epoch 0
-    follows 2 in t-0 epoch 0.0 hw 7 end 7 by 1 next 7
+    follows 2 in t-0 epoch 0.5 hw 7 end 7 by 1 next 7
     asks 2 for t-0 at 7 epoch 0 last -1 start 7
     asks 2 for the end of t-0 epoch 0
-    follows 2 in t-0 epoch 0.0 hw 7 end 7 by 1 no more
+    follows 2 in t-0 epoch 0.5 hw 7 end 7 by 1 no more
     """
     d.leader_and_isr(follow())
     d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 0, 4))
@@ -520,7 +536,7 @@ def is_out_of_its_leaders_range(d: Desk) -> Iterator[None]:
 def follows_with_what_another_life_left(d: Desk) -> Iterator[None]:
     """The watermark is the checkpoint's.
 
-    follows 3 in t-0 epoch 1.1 hw 2 end 4 by 1
+    follows 3 in t-0 epoch 1.6 hw 2 end 4 by 1
     fetches no more t-0
     wakes t-0
     fetches t-0 from 3 epoch 1 at 4
@@ -544,7 +560,7 @@ def follows_with_what_another_life_left(d: Desk) -> Iterator[None]:
 def follows_without_epochs(d: Desk) -> Iterator[None]:
     """A leader cannot find where such a log parts from its own: it is cut at its watermark.
 
-    follows 3 in t-0 epoch 1.1 hw 2 end 4 by 1
+    follows 3 in t-0 epoch 1.6 hw 2 end 4 by 1
     fetches no more t-0
     wakes t-0
     fetches t-0 from 3 epoch 1 at 2 cut there
@@ -554,7 +570,7 @@ def follows_without_epochs(d: Desk) -> Iterator[None]:
     answer NONE, t-0 NONE
     epochs none
     asks 3 for t-0 at 2 epoch 1 last -1 start 0
-    follows 3 in t-0 epoch 1.1 hw 2 end 2 by 1 next 2
+    follows 3 in t-0 epoch 1.6 hw 2 end 2 by 1 next 2
     """
     d.leader_and_isr(follow())
     d.says["t-0"] = FetchResult(0, 2, 2, 0, records(0, 0, 2))
@@ -576,7 +592,7 @@ def leads_with_what_another_life_left(d: Desk) -> Iterator[None]:
     """The new epoch begins at its end, and nothing above the checkpoint is shown.
 
     fetches no more t-0
-    leads t-0 epoch 1.1 from 3 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 3 by 1
+    leads t-0 epoch 1.6 from 3 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 1 end 3 by 1
     checkpoints
     hears leads t-0
     answer NONE, t-0 NONE

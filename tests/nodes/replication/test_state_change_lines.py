@@ -231,6 +231,46 @@ def test_a_topic_that_is_given_an_id(make_cluster: ClusterFactory, lines: Lines)
     assert order(cluster, 43, topic_id=uuid.UUID(int=5)) == Errors.INCONSISTENT_TOPIC_ID
 
 
+def test_a_topic_whose_id_a_controller_does_not_know(
+    make_cluster: ClusterFactory, lines: Lines
+) -> None:
+    """A follower that is told what it knows, without the id: it keeps the id, and says so."""
+    cluster = make_cluster(brokers=2, min_isr=1)
+    cluster.controller.states[TP] = State(2, 4, (1, 2), 6, (1, 2))
+    cluster.controller.tell_metadata(1)
+    assert order(cluster, 40) == Errors.NONE
+    lines.take()
+    assert order(cluster, 41, topic_id=uuid.UUID(int=0)) == Errors.NONE
+    assert cluster.brokers[1].partition().topic_id == TOPIC_ID
+    assert lines.take()[1] == (
+        f"Updating PartitionFetchState for t-0 to remove log topic ID {ID_TEXT} since LeaderAndIsr "
+        "request from controller 9 with correlation id 41 epoch 1 did not contain a topic ID"
+    )
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_a_topic_that_is_given_an_id_with_a_new_leader_epoch(
+    make_cluster: ClusterFactory, leader: int
+) -> None:
+    """The role is taken as any other, and the id besides, here and on the disk
+    (Partition.createLogIfNotExists). (On the disk it was not: the next life did not know it.)"""
+    cluster = make_cluster(brokers=2, min_isr=1)
+    cluster.controller.states[TP] = State(2, 4, (1, 2), 6, (1, 2))
+    cluster.controller.tell_metadata(1)
+    assert order(cluster, 40, topic_id=uuid.UUID(int=0)) == Errors.NONE
+    partition = cluster.brokers[1].partition()
+    cluster.controller.states[TP] = State(leader, 5, (1, 2), 7, (1, 2))
+    assert order(cluster, 41) == Errors.NONE
+    assert (partition.leader_id, partition.leader_epoch) == (leader, 5)
+    assert partition.topic_id == TOPIC_ID
+    assert read_partition_metadata(partition.local_log().dir) == TOPIC_ID
+    cluster.controller.states[TP] = State(leader, 6, (1, 2), 8, (1, 2))
+    assert order(cluster, 42, topic_id=uuid.UUID(int=0)) == Errors.NONE
+    assert (partition.leader_epoch, partition.topic_id) == (6, TOPIC_ID), (
+        "who tells none takes none"
+    )
+
+
 # ---- TRACE ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from nodes.core.types import TopicPartition
 from nodes.log.slices import OffsetPosition
 from nodes.replication.delayed_fetch import DelayedFetch
 from nodes.replication.model import FetchParams, FetchPartitionRequest
+from tests.nodes.replication.desk import Desk, tp
+from tests.nodes.replication.scenarios_roles import lead
 
 OFFSET, LAST_EPOCH = 10, 4
 MAX_BYTES = 60
@@ -106,3 +109,41 @@ def test_so_many_bytes_are_waited_for(ends: list[Any], min_bytes: int, is_answer
     """Over all partitions, of each no more than its share; what lies in a later segment is not
     waited for."""
     assert answered(Log(*ends), min_bytes=min_bytes) == is_answered
+
+
+@pytest.mark.parametrize(
+    ("asked", "more", "is_answered"),
+    [
+        ((("t-0", 1),), {}, False),
+        ((("t-0", 1),), {"max_wait_ms": 0}, True),
+        ((("t-0", 1),), {"max_wait_ms": -1}, True),
+        ((), {}, True),
+        ((("t-0", 0),), {}, True),
+        ((("t-0", 0),), {"min_bytes": 10_000}, False),
+        ((("t-0", 1),), {"min_bytes": 0}, True),
+        ((("t-0", 1), ("t-1", 0)), {}, True),
+        ((("t-0", 1), ("t-0", 2)), {}, True),
+        ((("t-0", 1), ("t-9", 0)), {"min_bytes": 10_000}, True),
+    ],
+)
+def test_what_is_answered_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: tuple[tuple[str, int], ...],
+    more: dict[str, int],
+    is_answered: bool,
+) -> None:
+    """ReplicaManager.fetchMessages: who does not want to wait, who asks for nothing, who finds
+    enough, who is refused anything. One record is in t-0 and one in t-1."""
+    desk = Desk(tmp_path, monkeypatch)
+    desk.leader_and_isr(lead(isr=[1]), lead(tp="t-1", isr=[1]))
+    desk.produce("t-0", acks=1)
+    desk.produce("t-1", acks=1)
+    requests = [(tp(name), FetchPartitionRequest(at, 0, 1 << 20, -1, -1)) for name, at in asked]
+    answers: list[Any] = []
+    params = FetchParams(replica_id=2, **{"max_wait_ms": 1000, "min_bytes": 1, **more})
+    desk.manager.fetch_messages(params, requests, answers.append)
+    assert len(answers) == is_answered
+    if is_answered:
+        assert [found for found, _ in answers[0]] == [partition for partition, _ in requests]
+    desk.close()
