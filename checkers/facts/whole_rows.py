@@ -2,9 +2,9 @@
 
 A row without a partition, a type or an epoch falls out of every join and filter, and nobody misses
 it: the checks see less, and find less. So what every writer of a kind puts into each of its rows,
-whatever the system, is asked of each row that is stored; and of names that are few, that it is one
-of them; of counts and offsets, that they can be, and are in the order that they have. Not asked
-for: what some system, version or answer does not tell.
+whatever the system, is asked of each row that is stored; and of names and errors, which are few,
+that it is one of them; of counts and offsets, that they can be, and are in the order that they
+have. Not asked for: what some system, version or answer does not tell.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.answerable import ERRORS, NAMES_LEADER
 from checkers.facts.courses import PHASES
 from checkers.history import KINDS
 
@@ -140,7 +141,7 @@ _LIES: Final = (
     *("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch"),
     "future_controller_epoch",
 )
-WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+_NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
     **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
@@ -178,6 +179,10 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
             "unread",
         )
     },
+}
+WORDS: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
+    kind: {**_NAMES.get(kind, {}), **({"error": ERRORS[kind]} if kind in ERRORS else {})}
+    for kind in _NAMES.keys() | ERRORS.keys()
 }
 RISING: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "truncation": (("to_offset", "from_offset"),),
@@ -264,6 +269,10 @@ def lacking(kind: str) -> Column:
     if kind == "leader_change":
         leads = F.coalesce(F.col("leader") == F.col("node"), F.col("role") == "leader")
         found = found | F.coalesce((F.col("role") == "leader") != leads, F.lit(False))
+    if kind == "metadata":
+        named = (F.col("leader") >= 0) != F.col("error").isin(*NAMES_LEADER)
+        answered = F.col("partition").isNotNull() & (F.col("type") == "ok")
+        found = found | F.coalesce(answered & named, F.lit(False))
     if kind in _UNHURT:
         hurt = (F.col("type") == "ok") & (F.col("error") != 0)
         found = found | F.coalesce(hurt, F.lit(False))
@@ -292,6 +301,10 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
     known = kind == "leader_change" and None not in (row["leader"], row["node"])
     if known and (row["role"] == "leader") != (row["leader"] == row["node"]):
         yield "role"
+    if kind == "metadata" and row["partition"] is not None and row["type"] == "ok":
+        known = None not in (row["leader"], row["error"])
+        if known and (row["leader"] >= 0) != (row["error"] in NAMES_LEADER):
+            yield "error"
     if kind in _UNHURT and row["type"] == "ok" and row["error"]:
         yield "error"
 

@@ -56,10 +56,11 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.alike import unlike
 from checkers.facts.askers import passed_over, unasked
 from checkers.facts.claims import unfounded
-from checkers.facts.counted import undercounted
+from checkers.facts.counted import overlapping, undercounted
 from checkers.facts.courses import contradictions
 from checkers.facts.known_brokers import unheard_of
 from checkers.facts.listeners import of_both_planes, uncounted
+from checkers.facts.log_courses import out_of_course
 from checkers.facts.moments import misplaced
 from checkers.facts.numbers import traces, unaccounted
 from checkers.facts.orders import unlooked, unordered, unsent
@@ -70,7 +71,7 @@ from checkers.facts.taken_in import shown_untaken
 from checkers.facts.tellers import tellers
 from checkers.facts.times import TOLD_AFTERWARDS, times
 from checkers.facts.told_once import repeated
-from checkers.facts.told_requests import FORGERS, told
+from checkers.facts.told_requests import STRANGERS, told
 from checkers.facts.trials import rows_of
 from checkers.facts.whole_rows import VOID
 from checkers.facts.znodes import disorders
@@ -212,8 +213,8 @@ def _at_odds(history: History) -> Iterator[tuple[Trial, str]]:
     traced = tellers(history, "control_send")
     for one in told(history):
         key = one.key
-        whose = FORGERS if one.sender == FORGERS else f"controller {one.sender}"
-        of = f"{whose}'{'' if whose == FORGERS else 's'} requests to node {one.broker}"
+        whose = STRANGERS if one.sender == STRANGERS else f"controller {one.sender}"
+        of = f"{whose}'{'' if whose == STRANGERS else 's'} requests to node {one.broker}"
         # Who is killed may take with it what it was about to tell.
         if one.unsent >= UNTOLD and traced.get(key):
             yield key, f"{one.unsent} of {of} were handled, and nobody tells of having sent them"
@@ -334,6 +335,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of),
     *(undercounted, shown_untaken, unasked, passed_over, unlooked, never_registered),
+    *(out_of_course, overlapping),
 )
 
 PROMISE: Final = Promise(
