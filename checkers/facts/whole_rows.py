@@ -232,6 +232,16 @@ _UNHURT: Final = frozenset(
 )
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""
 
+ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "produce": ("offset",),
+    "committed": ("offset",),
+    "listed_offset": ("offset", "found_ms", "leader_epoch"),
+    "epoch_end": ("leader_epoch", "offset"),
+    "coordinator": ("coordinator",),
+    "metadata": ("leader", "leader_epoch"),
+}
+"""What only an answer that is `ok` tells: of others it is null, or -1."""
+
 
 def lacking(kind: str) -> Column:
     """Of a frame of that kind: whether a row lacks what every row of it says."""
@@ -263,6 +273,9 @@ def lacking(kind: str) -> Column:
         found = found | F.coalesce(F.col(name) < least, F.lit(False))
     for low, high in RISING.get(kind, ()):
         found = found | F.coalesce(F.col(high) < F.col(low), F.lit(False))
+    for name in ANSWERED.get(kind, ()):
+        told = (F.col("type") != "ok") & (F.col(name) >= 0)
+        found = found | F.coalesce(told, F.lit(False))
     if kind in _OF_NODES:
         own = F.concat(F.lit(_NODE), F.coalesce(F.col("node").cast("string"), F.lit("?")))
         found = found | (F.col("process").rlike(f"^{_NODE}[0-9]+$") & (F.col("process") != own))
@@ -296,6 +309,9 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
     for low, high in RISING.get(kind, ()):
         if None not in (row[low], row[high]) and row[high] < row[low]:
             yield high
+    for name in ANSWERED.get(kind, ()):
+        if row["type"] not in (None, "ok") and row[name] is not None and row[name] >= 0:
+            yield name
     if _of_another(kind, row):
         yield "node"
     known = kind == "leader_change" and None not in (row["leader"], row["node"])

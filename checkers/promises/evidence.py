@@ -15,16 +15,17 @@ in an (arm, trial) in which
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
-- a controller and a broker do not tell of the same requests (`checkers.facts.told_requests`), or
-  either of what no request ordered, or nobody sent (`checkers.facts.orders`);
+- a controller, forger or prober and a broker do not tell of the same requests
+  (`checkers.facts.told_requests`), or either of what no request ordered, or nobody sent
+  (`checkers.facts.orders`); a broker cut a log out of course (`checkers.facts.log_courses`);
 - what ZooKeeper's own log says of a znode is in no order in which it can have been, or is not what
   was seen of it (`checkers.facts.znodes`, `checkers.facts.seen_znodes`); run.json has topics that
   nobody made, or clients that asked others than it says (`checkers.facts.claims`); one listener was
   served by both planes (`checkers.facts.listeners`);
-- a broker counted less than it answered (`checkers.facts.counted`), showed what it had not taken in
-  (`checkers.facts.taken_in`), held an epoch for its own with which it never registered
-  (`checkers.facts.own_epochs`), or was not asked any more, or for seconds in which it counted
-  requests (`checkers.facts.askers`);
+- a broker counted less than it answered, or one time twice (`checkers.facts.counted`), showed
+  what it had not taken in (`checkers.facts.taken_in`), held an epoch for its own with which it
+  never registered (`checkers.facts.own_epochs`), or was not asked any more, or for seconds in which
+  it counted requests (`checkers.facts.askers`);
 - rows whose own times cannot be (an answer before its question), or do not stand in the order of
   their numbers (`checkers.facts.sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
@@ -348,11 +349,13 @@ PROMISE: Final = Promise(
         "a line of a live file was rejected",
         "rows are missing from a live file, or its writer did not come to its end",
         "what a live file held is not stored, or stored twice",
-        "rows do not say what every row of their kind says, or others of their writer; what is "
-        "told once is there twice",
+        "rows do not say what every row of their kind says, or others of their writer, or bear an "
+        "error that Kafka does not answer such requests with; what is told once is there twice",
         "a launched client, or a boot of a node, left no row",
-        "a controller and a broker do not tell of the same requests, in the order in which they "
-        "must have come; nobody looked at the queue to a broker, and somebody did at others'",
+        "a controller, a forger or a prober and a broker do not tell of the same requests, in the "
+        "order in which they must have come; a cut of a log in a leader epoch in which its broker "
+        "took up no role, or from below where the log ended; nobody looked at the "
+        "queue to a broker, and somebody did at others'",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
@@ -363,7 +366,7 @@ PROMISE: Final = Promise(
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
         "topics of run.json that nobody made, and brokers asked of which it does not know",
         "what a broker took up that no request ordered, or showed and had not taken in; a listener "
-        "that both planes served; less counted by a broker than it answered",
+        "that both planes served; less counted by a broker than it answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
         "seconds in which that counted requests",
         "a writer's rows in another order of time than that of their numbers",
