@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -65,6 +66,28 @@ def undercounted(history: History) -> list[tuple[Trial, str]]:
             f"{row['boot']}, and {row['n']} rows of {row['kind']} tell of its answers to such",
         )
         for row in less.toArrow().to_pylist()
+    )
+
+
+def overlapping(history: History) -> list[tuple[Trial, str]]:
+    """By trial, in words: which brokers counted one time twice. What was counted at one moment is
+    all of one interval, which began no sooner than the one before ended."""
+    if not history.has("plane_use"):
+        return []
+    use = history.frame("plane_use").where("boot is not null and seq is not null")
+    each = use.groupBy(*_BOOT, "t").agg(
+        F.min("interval_ns").alias("_least"), F.max("interval_ns").alias("_most")
+    )
+    before = F.lag("t").over(Window.partitionBy(*_BOOT).orderBy("t"))
+    sooner = F.coalesce(F.col("t") - F.col("_most") < before, F.lit(False))
+    odd = each.withColumn("_odd", sooner | (F.col("_least") < F.col("_most"))).where("_odd")
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"node {row['node']}, boot {row['boot']}: what it counted at {row['count']} moments "
+            "is of a time in which it had counted, or of more than one",
+        )
+        for row in odd.groupBy(*_BOOT).count().toArrow().to_pylist()
     )
 
 

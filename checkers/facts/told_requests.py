@@ -10,8 +10,8 @@ And they tell of the same: the controller, epochs and partitions that were handl
 send, the answer is one that was given, and nothing is handled more often than it was sent.
 
 Of ends that number their rows, so that none can be missing unnoticed. A controller's client id is
-its broker's; a forger (`forged`) has one of its own for each request. What probers ask bears no
-number. One pass; a few numbers a pair leave Spark.
+its broker's; a forger (`forged`) has one of its own for each request, and a prober (`probe`) its
+name for all, and its operations' numbers. One pass; a few numbers a pair leave Spark.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
-FORGERS: Final = "forgers"
-"""Who sent what no controller did. Probers do not number what they ask."""
+STRANGERS: Final = "strangers"
+"""Who speaks as a controller and is none: forgers and probers."""
 _PAIR: Final = ("arm", "trial", "sender", "broker")
 _ONE: Final = (*_PAIR, "client_id", "api", "correlation_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Of one sender (a controller's id, or `FORGERS`) and one broker: how many requests were
+    """Of one sender (a controller's id, or `STRANGERS`) and one broker: how many requests were
     ``unsent`` (handled, and that controller had not sent them), ``untold`` (answered, and the
     broker had not handled them), ``early`` (received before they were sent, or answered before they
     were handled), ``unlike`` (handled otherwise, or more often, than it was sent, or answered
@@ -58,7 +58,8 @@ class Told:
 def told(history: History) -> list[Told]:
     if not (history.has("control_send") and history.has("control_request")):
         return []
-    parts = [_sent(history), _handled(history), _answered(history), _forged(history)]
+    parts = [_sent(history), _handled(history), _answered(history)]
+    parts += [_asked_by(history, kind) for kind in _STRANGE if history.has(kind)]
     rows: DataFrame = functools.reduce(lambda a, b: a.unionAll(b), parts)
     each = rows.groupBy(*_ONE).agg(
         *(F.min(name).alias(name) for name in _TIMES),
@@ -67,12 +68,12 @@ def told(history: History) -> list[Told]:
         F.count("received_t").alias("arrivals"),
     )
     sent, received = F.col("sent_t"), F.col("received_t")
-    unsent = received.isNotNull() & sent.isNull() & (F.col("sender") != FORGERS)
+    unsent = received.isNotNull() & sent.isNull() & (F.col("sender") != STRANGERS)
     untold = F.col("answered_t").isNotNull() & received.isNull()
     early = F.coalesce(received < sent, F.lit(False))
     early = early | F.coalesce(F.col("answered_t") < F.col("handled_t"), F.lit(False))
     more = (F.col("arrivals") > F.col("sends")) & (F.col("sends") > 0)
-    unlike = _unlike() | (more & (F.col("sender") != FORGERS))
+    unlike = _unlike() | (more & (F.col("sender") != STRANGERS))
     each = _with_silent(history, each, unsent, untold)
     sure = (unsent | untold) & F.col("_lived_on")
     counts = {"unsent": unsent, "untold": untold, "early": early, "unlike": unlike, "sure": sure}
@@ -168,7 +169,7 @@ def _handled(history: History) -> DataFrame:
         "gave": F.col("error"),
     }
     client = F.col("client_id")
-    sender = F.when(client.rlike("^[0-9]+$"), client).otherwise(F.lit(FORGERS))
+    sender = F.when(client.rlike("^[0-9]+$"), client).otherwise(F.lit(STRANGERS))
     return rows.select(*_row(sender, client, "node", **times))
 
 
@@ -179,12 +180,29 @@ def _answered(history: History) -> DataFrame:
     return rows.select(*_row(own, own, "to", answered_t=latest(F.col("t")), got=got))
 
 
-def _forged(history: History) -> DataFrame:
-    """Answered as a whole: brokers that do not number their rows are left out by their ends."""
+_STRANGE: Final = {
+    "forged": ("client_id", "correlation_id"),
+    "probe": ("process", f"cast(op & {2**31 - 1} as int)"),
+}
+"""By kind of a stranger's request: its client id, and its number."""
+
+
+def _asked_by(history: History, kind: str) -> DataFrame:
+    """Answered as a whole: brokers that do not number their rows are left out by their ends, and so
+    is a prober of whom no broker tells. What never found a free connection was not sent."""
+    client, number = _STRANGE[kind]
     traced = history.frame("control_request").where("seq is not null")
-    traced = traced.select("arm", "trial", "node").distinct()
-    rows = history.frame("forged").where("seq is not null and client_id is not null")
-    rows = rows.join(F.broadcast(traced), ["arm", "trial", "node"], "left_semi")
-    answered = F.when((F.col("type") == "ok") & F.col("error").isNotNull(), F.col("t"))
-    times = {"sent_t": F.col("invoke_t"), "answered_t": answered}
-    return rows.select(*_row(F.lit(FORGERS), F.col("client_id"), "node", **times))
+    rows = history.frame(kind).where(f"seq is not null and {client} is not null")
+    rows = rows.where("type <> 'fail' or error is not null")
+    rows = rows.withColumns({"client_id": F.col(client), "correlation_id": F.expr(number)})
+    of = [("arm", "trial", "node"), *([("arm", "trial", "client_id")] if kind == "probe" else [])]
+    for by in of:
+        known = traced.select(*by).distinct()
+        rows = rows.join(F.broadcast(known), [*by], "left_semi")
+    answered = (F.col("type") == "ok") & F.col("error").isNotNull()
+    times = {
+        "sent_t": F.col("invoke_t"),
+        "answered_t": F.when(answered, F.col("t")),
+        "got": F.when(answered, F.col("error")),
+    }
+    return rows.select(*_row(F.lit(STRANGERS), F.col("client_id"), "node", **times))

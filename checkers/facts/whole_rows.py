@@ -2,9 +2,9 @@
 
 A row without a partition, a type or an epoch falls out of every join and filter, and nobody misses
 it: the checks see less, and find less. So what every writer of a kind puts into each of its rows,
-whatever the system, is asked of each row that is stored; and of names that are few, that it is one
-of them; of counts and offsets, that they can be, and are in the order that they have. Not asked
-for: what some system, version or answer does not tell.
+whatever the system, is asked of each row that is stored; and of names and errors, which are few,
+that it is one of them; of counts and offsets, that they can be, and are in the order that they
+have. Not asked for: what some system, version or answer does not tell.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.answerable import ERRORS, NAMES_LEADER
 from checkers.facts.courses import PHASES
 from checkers.history import KINDS
 
@@ -141,7 +142,7 @@ _LIES: Final = (
     *("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch"),
     "future_controller_epoch",
 )
-WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+_NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
     **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
@@ -179,6 +180,10 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
             "unread",
         )
     },
+}
+WORDS: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
+    kind: {**_NAMES.get(kind, {}), **({"error": ERRORS[kind]} if kind in ERRORS else {})}
+    for kind in _NAMES.keys() | ERRORS.keys()
 }
 RISING: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "truncation": (("to_offset", "from_offset"),),
@@ -228,6 +233,16 @@ _UNHURT: Final = frozenset(
 )
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""
 
+ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "produce": ("offset",),
+    "committed": ("offset",),
+    "listed_offset": ("offset", "found_ms", "leader_epoch"),
+    "epoch_end": ("leader_epoch", "offset"),
+    "coordinator": ("coordinator",),
+    "metadata": ("leader", "leader_epoch"),
+}
+"""What only an answer that is `ok` tells: of others it is null, or -1."""
+
 
 def lacking(kind: str) -> Column:
     """Of a frame of that kind: whether a row lacks what every row of it says."""
@@ -259,12 +274,19 @@ def lacking(kind: str) -> Column:
         found = found | F.coalesce(F.col(name) < least, F.lit(False))
     for low, high in RISING.get(kind, ()):
         found = found | F.coalesce(F.col(high) < F.col(low), F.lit(False))
+    for name in ANSWERED.get(kind, ()):
+        told = (F.col("type") != "ok") & (F.col(name) >= 0)
+        found = found | F.coalesce(told, F.lit(False))
     if kind in _OF_NODES:
         own = F.concat(F.lit(_NODE), F.coalesce(F.col("node").cast("string"), F.lit("?")))
         found = found | (F.col("process").rlike(f"^{_NODE}[0-9]+$") & (F.col("process") != own))
     if kind == "leader_change":
         leads = F.coalesce(F.col("leader") == F.col("node"), F.col("role") == "leader")
         found = found | F.coalesce((F.col("role") == "leader") != leads, F.lit(False))
+    if kind == "metadata":
+        named = (F.col("leader") >= 0) != F.col("error").isin(*NAMES_LEADER)
+        answered = F.col("partition").isNotNull() & (F.col("type") == "ok")
+        found = found | F.coalesce(answered & named, F.lit(False))
     if kind in _UNHURT:
         hurt = (F.col("type") == "ok") & (F.col("error") != 0)
         found = found | F.coalesce(hurt, F.lit(False))
@@ -288,11 +310,18 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
     for low, high in RISING.get(kind, ()):
         if None not in (row[low], row[high]) and row[high] < row[low]:
             yield high
+    for name in ANSWERED.get(kind, ()):
+        if row["type"] not in (None, "ok") and row[name] is not None and row[name] >= 0:
+            yield name
     if _of_another(kind, row):
         yield "node"
     known = kind == "leader_change" and None not in (row["leader"], row["node"])
     if known and (row["role"] == "leader") != (row["leader"] == row["node"]):
         yield "role"
+    if kind == "metadata" and row["partition"] is not None and row["type"] == "ok":
+        known = None not in (row["leader"], row["error"])
+        if known and (row["leader"] >= 0) != (row["error"] in NAMES_LEADER):
+            yield "error"
     if kind in _UNHURT and row["type"] == "ok" and row["error"]:
         yield "error"
 

@@ -15,16 +15,17 @@ in an (arm, trial) in which
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
-- a controller and a broker do not tell of the same requests (`checkers.facts.told_requests`), or
-  either of what no request ordered, or nobody sent (`checkers.facts.orders`);
+- a controller, forger or prober and a broker do not tell of the same requests
+  (`checkers.facts.told_requests`), or either of what no request ordered, or nobody sent
+  (`checkers.facts.orders`); a broker cut a log out of course (`checkers.facts.log_courses`);
 - what ZooKeeper's own log says of a znode is in no order in which it can have been, or is not what
   was seen of it (`checkers.facts.znodes`, `checkers.facts.seen_znodes`); run.json has topics that
   nobody made, or clients that asked others than it says (`checkers.facts.claims`); one listener was
   served by both planes (`checkers.facts.listeners`);
-- a broker counted less than it answered (`checkers.facts.counted`), showed what it had not taken in
-  (`checkers.facts.taken_in`), held an epoch for its own with which it never registered
-  (`checkers.facts.own_epochs`), or was not asked any more, or for seconds in which it counted
-  requests (`checkers.facts.askers`);
+- a broker counted less than it answered, or one time twice (`checkers.facts.counted`), showed
+  what it had not taken in (`checkers.facts.taken_in`), held an epoch for its own with which it
+  never registered (`checkers.facts.own_epochs`), or was not asked any more, or for seconds in which
+  it counted requests (`checkers.facts.askers`);
 - rows whose own times cannot be (an answer before its question), or do not stand in the order of
   their numbers (`checkers.facts.sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
@@ -56,10 +57,11 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.alike import unlike
 from checkers.facts.askers import passed_over, unasked
 from checkers.facts.claims import unfounded
-from checkers.facts.counted import undercounted
+from checkers.facts.counted import overlapping, undercounted
 from checkers.facts.courses import contradictions
 from checkers.facts.known_brokers import unheard_of
 from checkers.facts.listeners import of_both_planes, uncounted
+from checkers.facts.log_courses import out_of_course
 from checkers.facts.moments import misplaced
 from checkers.facts.numbers import traces, unaccounted
 from checkers.facts.orders import unlooked, unordered, unsent
@@ -70,7 +72,7 @@ from checkers.facts.taken_in import shown_untaken
 from checkers.facts.tellers import tellers
 from checkers.facts.times import TOLD_AFTERWARDS, times
 from checkers.facts.told_once import repeated
-from checkers.facts.told_requests import FORGERS, told
+from checkers.facts.told_requests import STRANGERS, told
 from checkers.facts.trials import rows_of
 from checkers.facts.whole_rows import VOID
 from checkers.facts.znodes import disorders
@@ -212,8 +214,8 @@ def _at_odds(history: History) -> Iterator[tuple[Trial, str]]:
     traced = tellers(history, "control_send")
     for one in told(history):
         key = one.key
-        whose = FORGERS if one.sender == FORGERS else f"controller {one.sender}"
-        of = f"{whose}'{'' if whose == FORGERS else 's'} requests to node {one.broker}"
+        whose = STRANGERS if one.sender == STRANGERS else f"controller {one.sender}"
+        of = f"{whose}'{'' if whose == STRANGERS else 's'} requests to node {one.broker}"
         # Who is killed may take with it what it was about to tell.
         if one.unsent >= UNTOLD and traced.get(key):
             yield key, f"{one.unsent} of {of} were handled, and nobody tells of having sent them"
@@ -334,6 +336,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of),
     *(undercounted, shown_untaken, unasked, passed_over, unlooked, never_registered),
+    *(out_of_course, overlapping),
 )
 
 PROMISE: Final = Promise(
@@ -346,11 +349,13 @@ PROMISE: Final = Promise(
         "a line of a live file was rejected",
         "rows are missing from a live file, or its writer did not come to its end",
         "what a live file held is not stored, or stored twice",
-        "rows do not say what every row of their kind says, or others of their writer; what is "
-        "told once is there twice",
+        "rows do not say what every row of their kind says, or others of their writer, or bear an "
+        "error that Kafka does not answer such requests with; what is told once is there twice",
         "a launched client, or a boot of a node, left no row",
-        "a controller and a broker do not tell of the same requests, in the order in which they "
-        "must have come; nobody looked at the queue to a broker, and somebody did at others'",
+        "a controller, a forger or a prober and a broker do not tell of the same requests, in the "
+        "order in which they must have come; a cut of a log in a leader epoch in which its broker "
+        "took up no role, or from below where the log ended; nobody looked at the "
+        "queue to a broker, and somebody did at others'",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
@@ -361,7 +366,7 @@ PROMISE: Final = Promise(
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
         "topics of run.json that nobody made, and brokers asked of which it does not know",
         "what a broker took up that no request ordered, or showed and had not taken in; a listener "
-        "that both planes served; less counted by a broker than it answered",
+        "that both planes served; less counted by a broker than it answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
         "seconds in which that counted requests",
         "a writer's rows in another order of time than that of their numbers",

@@ -3,12 +3,14 @@ flight.
 
 Questions go to each broker by itself (a client library would ask whichever it likes). One that is
 still unanswered when the next is due delays it: a broker that answers late is seen late, as any
-client would see it. After ``timeout_ms`` the question is lost, and the connection made anew.
+client would see it. After ``timeout_ms`` the question is lost, and the connection made anew. What
+is in flight in the end is waited for a moment, and then lost as well: it may have been done.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from harness.workload.lifecycle import Lifecycle
@@ -19,6 +21,7 @@ from harness.workload.spec import WorkloadError, WorkloadSpec
 
 _CONNECT_S: Final = 20.0
 _STEP_S: Final = 0.05
+_LAST_S: Final = 1.0
 
 
 class Asks(Protocol):
@@ -76,8 +79,18 @@ class AskEach:
                     self._serve(channel, clock, now)
                 wait_s = min(clock.wait_s(time.monotonic_ns(), _STEP_S) for clock in clocks)
                 self._links.step(wait_s)
+            self._end_all(channels)
         finally:
             self._links.close()
+
+    def _end_all(self, channels: Sequence[Channel]) -> None:
+        """Every question that was sent leaves its rows."""
+        deadline = time.monotonic() + _LAST_S
+        while any(one.state == "busy" for one in channels) and time.monotonic() < deadline:
+            self._links.step(_STEP_S)
+        for channel in channels:
+            if channel.state == "busy":
+                self.lost(channel, "the run ended", time.monotonic_ns())
 
     def _serve(self, channel: Channel, clock: Clock, now: int) -> None:
         late_ns = self._asks.timeout_ms * 1_000_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.facts.askers import passed_over, unasked
-from checkers.facts.counted import undercounted
+from checkers.facts.counted import overlapping, undercounted
 from checkers.facts.orders import unlooked
 from checkers.facts.own_epochs import never_registered
 from checkers.facts.taken_in import shown_untaken
@@ -113,6 +113,36 @@ def test_less_counted_than_answered(spark: Any) -> None:
         found = told.get(name, [])
         assert len(found) == bool(says), (name, found)
         assert all(one.startswith(says) for one in found), (name, found)
+
+
+OVERLAPPING: dict[str, tuple[Edit, bool]] = {
+    "as it was": (lambda s: None, False),
+    "a longer time": (change("plane_use", 6, interval_ns=S + 1), True),
+    "a shorter time than others of the same moment": (
+        change("plane_use", 20, interval_ns=S // 2),
+        True,
+    ),
+    "a time in which nobody asked": (
+        drop("plane_use", lambda row: row["t"] == 7_000 * 10**6),
+        False,
+    ),
+    "from before another boot": (
+        lambda s: [row.update(boot=2) for row in s.rows["plane_use"] if late(row)],
+        False,
+    ),
+    "by who numbers nothing": (
+        lambda s: [row.update(seq=None, interval_ns=9 * S) for row in s.rows["plane_use"]],
+        False,
+    ),
+}
+
+
+def test_one_time_counted_twice(spark: Any) -> None:
+    edits = {name: edit for name, (edit, _) in OVERLAPPING.items()}
+    told = said_of_each(edits, sound, lambda rows: overlapping(History.of(spark, rows)))
+    assert told.keys() == {name for name, (_, odd) in OVERLAPPING.items() if odd}
+    says = "node 1, boot 1: what it counted at 1 moments is of a time in which it had counted"
+    assert all(len(of) == 1 and of[0].startswith(says) for of in told.values())
 
 
 UNTAKEN: dict[str, tuple[Edit, int]] = {

@@ -184,6 +184,22 @@ def test_what_nobody_saw_end_may_have_ended_at_any_time(
     )
 
 
+def probed(story: Any, how: str, number: int) -> None:
+    """The prober's operation of that number, at both ends; of the second ``how`` says what is odd.
+    Its broker tells of other things before and after."""
+    t, odd, api = 1000 + 1000 * number, number == 1, "LEADER_AND_ISR"
+    never = odd and how.endswith("never sent")
+    answer = {"type": "fail", "failure": "no free connection"} if never else {"error": 0}
+    asked = {"op": 2**31 + number, "planned_t": t, "plane": "data", "process": "prober"}
+    story.add("probe", t + 8, node=1, invoke_t=t, seq=number, api=api, **asked, **answer)
+    told = not (odd and how.endswith(("untold", "never sent")))
+    if told and not how.endswith("no broker tells"):
+        own = {"client_id": "prober", "correlation_id": number, "boot": 1, "seq": 1, "api": api}
+        error = 11 if odd and how.endswith("otherwise") else 0
+        early = 10 if odd and how.endswith("early") else 0
+        story.handled(t + 6 - early, 1, process="p", error=error, **own)
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [
@@ -204,8 +220,15 @@ def test_what_nobody_saw_end_may_have_ended_at_any_time(
         ("a channel made anew", ""),
         ("a prober's", ""),
         ("a forger's", ""),
-        ("a forger's, untold", "3 of forgers' requests to node 1 were answered, and the broker"),
+        ("a forger's, untold", "3 of strangers' requests to node 1 were answered, and the broker"),
         ("a forger's, unanswered", ""),
+        ("a forger's, answered otherwise", "1 of strangers' requests to node 1 were handled other"),
+        ("a probe", ""),
+        ("a probe, untold", "1 of strangers' requests to node 1 are told of by one end"),
+        ("a probe, answered otherwise", "1 of strangers' requests to node 1 were handled other"),
+        ("a probe, received early", "1 of strangers' requests to node 1 were received before"),
+        ("a probe, never sent", ""),
+        ("a probe of which no broker tells", ""),
         ("handled otherwise", "1 of controller 2's requests to node 1 were handled otherwise, or"),
         ("handled twice", "1 of controller 2's requests to node 1 were handled otherwise, or more"),
         ("another controller's", "1 of controller 2's requests to node 1 were handled otherwise"),
@@ -266,8 +289,12 @@ def test_both_ends_of_a_request(story: Any, how: str, says: str) -> Asks:
         same |= {"correlation_id": 1}
         answer = {"type": "info"} if "unanswered" in how else {"error": 11}
         story.add("forged", t + 8, node=1, invoke_t=t, seq=1, **same, **answer)
-        if how == "a forger's":
+        if how in ("a forger's", "a forger's, answered otherwise"):
             story.handled(t + 6, 1, seq=1, error=11, **same)
+    if how == "a forger's, answered otherwise":
+        story.rows["forged"][1]["error"] = 0
+    for number in range(4 if "a probe" in how and "prober" not in how else 0):
+        probed(story, how, number)
     numbered = [row for rows in story.rows.values() for row in rows if row["process"] == "p"]
     for number, row in enumerate(sorted(numbered, key=lambda row: row["t"])):
         row["seq"] = number if "seq" in row else None

@@ -379,6 +379,24 @@ def test_a_deletion_that_nobody_answers_may_have_been_done(
     sound(rows(plan.output))
 
 
+def test_a_deletion_in_flight_in_the_end_may_have_been_done(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.unanswered.add(ApiKey.DELETE_RECORDS)
+    plan = spec("record-deleter", topics={"t": 2}, rate_per_s=100, kept=30, timeout_ms=60_000)
+
+    def asked() -> bool:
+        return any(r["f"] == "records_deleted" for r in rows(plan.output))
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(asked)
+        assert workload.stop() == 0
+    found = [r for r in done(sound(rows(plan.output))) if r["f"] == "records_deleted"]
+    told = {(r["node"], r["partition"], r["offset"], r["type"], r["failure"]) for r in found}
+    assert {(1, p, 70, "info", "the run ended") for p in (0, 1)} <= told
+
+
 # ---- the stranger to a group ---------------------------------------------------------------------
 
 
