@@ -175,7 +175,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "final_state": {
         "what": (
             *("partition", "replica", "node", "deletion", "reassignment", "leftover"),
-            "unread",
+            *("settings", "unread"),
         )
     },
 }

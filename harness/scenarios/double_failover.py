@@ -3,7 +3,10 @@
 The second leader may die before it has heard that it leads, or before its followers have fetched
 from it; the third leads with what the first gave it, in an epoch that skips one nobody wrote in.
 Both come back and must agree with it. Once the first goes by a controlled shutdown (its leadership
-is moved away while it lives), once by a kill.
+is moved away while it lives), once by a kill. And once the second lags behind the third, which
+never hears from it, and takes records of its own until it dies: both have records of the past at
+the same offsets then, of different leader epochs. The third, when it leads, knows nothing of the
+second's epoch: asked where that ends it must answer of the one before (KIP-279).
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 8000
 AWAY_MS = 2 * SESSION_TIMEOUT_MS + 2500
 """Two sessions end one after the other, with an election after each."""
+UNEVEN = "uneven-failover"
+LAG_MS = 1200
+"""Who lags is stopped for no longer: its session goes on."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -47,21 +53,24 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    ways = ["kill", "stop"]
+    ways = ["kill", "stop", UNEVEN]
     rng.shuffle(ways)
-    entries = [
-        Entry(
-            id=f"twice-{turn}",
-            fault="double-failover",
-            at_ms=turn * ROUND_MS + rng.randint(200, 500),
-            duration_ms=AWAY_MS,
-            params={
-                "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
-                "how": ways[turn % len(ways)],
-            },
+    entries = []
+    for turn in rounds(profile, ROUND_MS, least=len(ways)):
+        how = ways[turn % len(ways)]
+        uneven = how == UNEVEN
+        entries.append(
+            Entry(
+                id=f"twice-{turn}",
+                fault=UNEVEN if uneven else "double-failover",
+                at_ms=turn * ROUND_MS + rng.randint(200, 500),
+                duration_ms=AWAY_MS,
+                params={
+                    "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
+                    **({"lag_ms": LAG_MS} if uneven else {"how": how}),
+                },
+            )
         )
-        for turn in rounds(profile, ROUND_MS, least=2)
-    ]
     return Plan.of(rng.getrandbits(31), entries)
 
 
