@@ -75,7 +75,9 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 def _workloads(stage: Stage) -> Sequence[Role]:
     """One producer allows less time for replication than a follower may lag: what is not with all
-    in sync by then has timed out (REQUEST_TIMED_OUT), and was not acknowledged."""
+    in sync by then has timed out (REQUEST_TIMED_OUT), and was not acknowledged. Another one allows
+    about as much, to a partition whose follower is not the one that is stopped: it must not be kept
+    waiting by who waits for that one as well, and what it sent is read."""
     impatient = {
         "topic": TOPIC,
         "partition": 0,
@@ -89,6 +91,17 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
         Role(role="direct-producer", process="impatient-producer", params=impatient),
+        Role(
+            role="direct-producer",
+            process="patient-producer",
+            params={
+                **impatient,
+                "topic": PAIRED,
+                "ack_timeout_ms": LAG_MAX_MS,
+                "first_value": 8_000_000_000,
+            },
+        ),
+        Role(role="consumer", process="consumer-paired", params={"topics": {PAIRED: 3}}),
         joint_producer(TOPIC, PARTITIONS),
         replace(joint_producer(PAIRED, 3, first_value=6_000_000_000), process="producer-paired"),
         Role(
