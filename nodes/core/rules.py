@@ -257,6 +257,12 @@ def epoch_answered_for(found: int, _asked: int) -> int:
     return found
 
 
+def looks_at_all_who_wait() -> bool:
+    """Whoever waits for a partition is looked at when something changed there: one that waits for
+    another partition as well keeps nobody behind it waiting. Asked once a broker."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -330,6 +336,7 @@ class Rules:
     replicas_after_move: Callable[[tuple[int, ...]], tuple[int, ...]] = replicas_after_move
     knows_its_end: Callable[[int, int], bool] = knows_its_end
     epoch_answered_for: Callable[[int, int], int] = epoch_answered_for
+    looks_at_all_who_wait: Callable[[], bool] = looks_at_all_who_wait
 
 
 RULES = Rules()

@@ -76,6 +76,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("remember-groups-of-before", "forgets_at_resignation"),
         ("tell-who-comes-of-its-own-alone", "tells_all_to_who_comes"),
         ("leave-settings-behind", "deletes_settings"),
+        ("stop-at-who-cannot-go", "looks_at_all_who_wait"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
