@@ -281,6 +281,18 @@ def test_records_are_deleted_where_brokers_come_and_go() -> None:
     assert [(r.role, r.params["acks"]) for r in writers] == [("joint-producer", -1)]
 
 
+def test_who_leads_unheard_is_sent_acks_all_alone() -> None:
+    scenario = SCENARIOS["double-failover"]
+    writers = [
+        r
+        for r in scenario.workloads(STAGE)
+        if "unheard" in r.params["topics"] and "acks" in r.params
+    ]
+    assert [r.params["acks"] for r in writers] == [-1]
+    (topic,) = (t for t in scenario.topics(STAGE) if t.name == "unheard")
+    assert topic.configs["min.insync.replicas"] == "2"
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_two_leaders_die_twice(profile: str) -> None:
     for plan in plans("double-failover", profile):
@@ -289,7 +301,8 @@ def test_two_leaders_die_twice(profile: str) -> None:
         assert {e.params["how"] for e in plan.entries if e not in uneven} == {"kill", "stop"}
         # Who lags is stopped, and stays in office all the same.
         limit_ms = SCENARIOS["double-failover"].session_timeout_ms
-        assert uneven
+        # Who leads in the end takes nothing while it is alone: all of it is acks=all.
+        assert {e.params["partition"] for e in uneven} == {"unheard-0"}
         assert all(e.params["lag_ms"] < limit_ms for e in uneven)
         for one, following in zip(plan.entries, plan.entries[1:], strict=False):
             assert one.at_ms + one.duration_ms < following.at_ms
