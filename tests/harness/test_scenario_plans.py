@@ -221,6 +221,22 @@ def test_a_request_waits_for_some_of_its_partitions_and_not_for_others() -> None
     assert topic.configs["min.insync.replicas"] == "2"
 
 
+def test_who_waits_for_another_partition_keeps_a_patient_producer_waiting() -> None:
+    """Its partition has a follower that goes on; a request for all of them waits for one that does
+    not, for longer than it allows; and what it sends is read."""
+    scenario = SCENARIOS["isr-by-lag"]
+    roles = {r.process: r for r in scenario.workloads(STAGE)}
+    patient, joint = roles["patient-producer"], roles["producer-paired"]
+    name, partition = patient.params["topic"], patient.params["partition"]
+    assert name in joint.params["topics"]
+    (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
+    (stopped,) = set(STAGE.nodes) - {STAGE.victim, STAGE.controller}
+    assert stopped not in topic.assignment[partition]
+    lag_ms = int(scenario.overrides["replica.lag.time.max.ms"])
+    assert patient.params["ack_timeout_ms"] <= lag_ms
+    assert name in roles["consumer-paired"].params["topics"]
+
+
 def test_who_is_given_less_than_is_written_lags_though_it_fetches() -> None:
     scenario = SCENARIOS["isr-by-lag"]
     for plan in plans("isr-by-lag"):
