@@ -14,6 +14,11 @@ what it took since then it is killed. Clients send that again, to its successor,
 before listeners and delay either both followers of a leader or none; so the laggard is stopped
 (SIGSTOP), for less time than its session and its place in the in-sync set last, and goes on when
 the leader is dead: from then on nobody can send it what it lacks.
+
+``uneven-failover``: the laggard leads next, and its answers do not leave, so that who has more does
+not hear from it. It takes records of its own, and when it has some it is killed as well. Who has
+more leads now, and each of the two has, at the same offsets, what the other one never had: in a
+leader epoch of its own here, in the one before there (KIP-279).
 """
 
 from __future__ import annotations
@@ -162,13 +167,24 @@ class LaggingFollower(BaseFault):
         super().__init__(entry)
         params = Params(entry)
         self.topic, self.partition = read_partition(params)
-        self.laggard = params.choice("laggard", LAGGARDS, LAGGARDS[0])
         self.records = params.integer("records", 10, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 2000, low=1)
+        self.read(params)
         params.done()
 
+    def read(self, params: Params) -> None:
+        """A kind's own parameters."""
+        self.laggard = params.choice("laggard", LAGGARDS, LAGGARDS[0])
+
     def apply(self, ctx: Context) -> None:
+        self.leave_uneven(ctx)
+
+    def before_death(self, ctx: Context, laggard: int) -> None:
+        """What else is done when the laggard is behind."""
+
+    def leave_uneven(self, ctx: Context) -> tuple[PartitionState, int, int]:
+        """Who led, the laggard, and who has more."""
         state = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.in_sync_ms, least=3)
         line = next_in_line(state)
         laggard, other = line[0], line[-1]
@@ -183,6 +199,7 @@ class LaggingFollower(BaseFault):
             what=f"broker {laggard} is {self.records} records behind broker {other}",
             poll_s=_LOOK_S,
         )
+        self.before_death(ctx, laggard)
         self.kill(ctx, state.leader)
         self.resume(ctx, laggard)
         ctx.sleep(_SETTLED_S)  # what had reached its socket is in its log now
@@ -197,7 +214,64 @@ class LaggingFollower(BaseFault):
             "leader_epoch": now.leader_epoch,
         }
         self.took_hold = behind > 0 and {laggard, other} <= set(now.isr)
+        return state, laggard, other
 
     def _behind(self, ctx: Context, laggard: int, other: int) -> int:
         end = log_end(ctx, other, self.topic, self.partition)
         return end - log_end(ctx, laggard, self.topic, self.partition)
+
+
+class UnevenFailover(LaggingFollower):
+    """Parameters beyond: own_records, how many the laggard must have taken as the leader; elect_ms,
+    how long each election may take, and those records.
+
+    Took hold: both elections were seen committed, the laggard died with such records, and its
+    log and that of its successor had parted before. heal starts both again.
+    """
+
+    name = "uneven-failover"
+    needs = LaggingFollower.needs | {Capability.LINKS}
+
+    def read(self, params: Params) -> None:
+        self.laggard = LAGGARDS[0]
+        self.own_records = params.integer("own_records", 3, low=1)
+        self.elect_ms = params.integer("elect_ms", 20_000, low=1)
+
+    def before_death(self, ctx: Context, laggard: int) -> None:
+        self.hold_answers(ctx, laggard, Link.INTER_BROKER)
+
+    def apply(self, ctx: Context) -> None:
+        before, laggard, other = self.leave_uneven(ctx)
+        begins = self._end(ctx, laggard)
+        self._await_leader(ctx, laggard, before.leader_epoch)
+        wait_for(
+            ctx,
+            lambda: self._end(ctx, laggard) >= begins + self.own_records,
+            timeout_ms=self.elect_ms,
+            what=f"broker {laggard} has {self.own_records} records of its own",
+            poll_s=_LOOK_S,
+        )
+        own = partition_state(ctx.view, self.topic, self.partition)
+        self.kill(ctx, laggard)
+        own_records = self._end(ctx, laggard) - begins
+        behind = self._end(ctx, other) - begins
+        self._await_leader(ctx, other, own.leader_epoch)
+        self.let_answers(ctx, laggard, Link.INTER_BROKER)  # who dials it when it is back
+        self.detail |= {"own_records": own_records, "behind_records": behind}
+        self.took_hold = bool(self.took_hold) and min(own_records, behind) > 0
+
+    def _end(self, ctx: Context, node: int) -> int:
+        return log_end(ctx, node, self.topic, self.partition)
+
+    def _await_leader(self, ctx: Context, node: int, after_epoch: int) -> None:
+        def leads() -> bool:
+            now = partition_state(ctx.view, self.topic, self.partition)
+            return now.leader == node and now.leader_epoch > after_epoch
+
+        wait_for(
+            ctx,
+            leads,
+            timeout_ms=self.elect_ms,
+            what=f"broker {node} leads {self.topic}-{self.partition}",
+            poll_s=_LOOK_S,
+        )

@@ -27,7 +27,7 @@ from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
 from faults.joint_death import JointDeath
-from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill
+from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill, UnevenFailover
 from faults.last_in_sync import LastInSync
 from faults.last_standing import LastStanding
 from faults.late_epoch_answer import LateEpochAnswer
@@ -68,6 +68,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         LaggedKill,
         UnansweredKill,
         LaggingFollower,
+        UnevenFailover,
         IsrLag,
         LastInSync,
         DoubleFailover,

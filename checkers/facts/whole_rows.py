@@ -177,7 +177,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "final_state": {
         "what": (
             *("partition", "replica", "node", "deletion", "reassignment", "leftover"),
-            "unread",
+            *("settings", "unread"),
         )
     },
 }

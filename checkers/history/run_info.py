@@ -51,7 +51,8 @@ class Workload:
     ``delivery``: once, it sends a record at most once; once-a-leader, again when the leader said
     that it is none; idempotent, again, and is promised that it lands once; None: it may send again,
     or nobody knows; ``begins``: a consumer at its partitions' "start" or "end" (a group's member
-    unless an offset is kept); None: elsewhere, or nobody knows."""
+    unless an offset is kept); None: elsewhere, or nobody knows; ``ack_timeout_ms``: how long a
+    producer lets its broker wait for acks=all, None: nobody says."""
 
     process: str
     role: str
@@ -60,6 +61,7 @@ class Workload:
     acks: int | None = None
     delivery: str | None = None
     begins: str | None = None
+    ack_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +277,7 @@ _BEGINS: Final = ("start", "end")
 def _workload(read: _Reader, entry: Any, name: str) -> Workload:
     body = read.mapping(entry, name)
     topics = read.mapping(body.get("topics", {}), f"{name}.topics")
-    acks = body.get("acks")
+    acks, allowed_ms = body.get("acks"), body.get("ack_timeout_ms")
     return Workload(
         process=str(body.get("process")),
         role=str(body.get("role")),
@@ -284,6 +286,9 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
         acks=None if acks is None else read.integer(acks, f"{name}.acks"),
         delivery=read.one_of(body.get("delivery"), _DELIVERIES, f"{name}.delivery"),
         begins=read.one_of(body.get("begins"), _BEGINS, f"{name}.begins"),
+        ack_timeout_ms=(
+            None if allowed_ms is None else read.integer(allowed_ms, f"{name}.ack_timeout_ms")
+        ),
     )
 
 

@@ -493,11 +493,12 @@ _KINDS: Final = (
     Kind(
         "final_state",
         "Something of the cluster as it was when the load ended, read past every proxy: one row a "
-        "partition, a node, a deletion or reassignment that had not ended, a log (`leftover`) of a "
-        "topic that is gone, a replica of a partition whose in-sync set was not full.",
+        "partition, a node, a deletion or reassignment that had not ended, a log (`leftover`) or "
+        "the `settings` of a topic that is gone, a replica of a partition whose in-sync set was "
+        "not full.",
         {
             "what": "string",  # partition | replica | node | deletion | reassignment | leftover |
-            # unread: the state could not be read, see `failure`
+            # settings | unread: the state could not be read, see `failure`
             **_TP,
             "leader": "int32",
             "leader_epoch": "int32",

@@ -15,7 +15,8 @@ by a controller that was in office all the while; ``dead-named`` and ``dead-not-
 was told of it as if it were there (`checkers.promises.still_named`). Who lives and gets nothing is
 dropped by its leader: ``lagging-in-sync``, `checkers.promises.lagging`; and nobody waits for who is
 out of sync: ``held-up``, `checkers.promises.held_up`; nor at who leads no more: ``left-waiting``,
-`checkers.promises.left_waiting`.
+`checkers.promises.left_waiting`; nor when what it waits for has come about: ``left-unanswered``,
+`checkers.promises.left_unanswered`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
@@ -44,6 +45,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.held_up import OFFERED, held_up
 from checkers.promises.lagging import HELD, lagging
+from checkers.promises.left_unanswered import TIMED, left_unanswered
 from checkers.promises.left_waiting import WAITED, left_waiting
 from checkers.promises.still_named import NAMED, OFFLINE, still_named
 
@@ -104,7 +106,11 @@ def check(history: History) -> Outcome:
         for finding in _judge(history, outcome, trial, rows):
             outcome.add(finding)
     told = still_named(history, outcome, _absences(history), partial(_besides, history))
-    kept = (*held_up(history, outcome), *left_waiting(history, outcome))
+    kept = (
+        *held_up(history, outcome),
+        *left_waiting(history, outcome),
+        *left_unanswered(history, outcome),
+    )
     for finding in (*told, *lagging(history, outcome), *kept):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
@@ -325,6 +331,7 @@ PROMISE: Final = Promise(
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
         "held-up": "acks=all does not wait for who is out of sync.",
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
+        "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
     },
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
@@ -334,6 +341,7 @@ PROMISE: Final = Promise(
         HELD: "than replica.lag.time.max.ms, by the harness",
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",
+        TIMED: "sent by producers that name one partition, and say how long they wait",
     },
     unknown_when=("who was gone is still named when the load ends, too early to tell",),
     blind=(
@@ -354,6 +362,7 @@ PROMISE: Final = Promise(
             "lagging-in-sync",
             "held-up",
             "left-waiting",
+            "left-unanswered",
         }
     ),
     check=check,

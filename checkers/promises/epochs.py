@@ -384,6 +384,7 @@ PROMISE: Final = Promise(
         "served-by-another": "Only the leader of a leader epoch serves clients in it.",
         "elected-out-of-order": "The first assigned replica that lives and is in sync leads.",
         "moved-before-in-sync": "A move ends when all that it moves to are in sync.",
+        "moved-otherwise": "A move ends with the replicas that were asked for, in their order.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
         "election-untold": "Who lives and has to know is told of each election.",
         "leader-denies": "Who leads does not answer that it does not.",

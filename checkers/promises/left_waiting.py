@@ -90,7 +90,7 @@ def _demoted(history: History) -> Iterator[dict[str, Any]]:
 
 def _clear(history: History, trial: tuple[str, int], node: int, t: int) -> tuple[int, int]:
     begin, end = ALWAYS, FOREVER
-    for from_t, to_t in _troubles(history, trial, node):
+    for from_t, to_t in troubles(history, trial, node):
         if from_t <= t <= to_t:
             return t, t
         if to_t < t:
@@ -100,7 +100,7 @@ def _clear(history: History, trial: tuple[str, int], node: int, t: int) -> tuple
     return begin, end
 
 
-def _troubles(history: History, trial: tuple[str, int], node: int) -> Iterator[tuple[int, int]]:
+def troubles(history: History, trial: tuple[str, int], node: int) -> Iterator[tuple[int, int]]:
     """When a fault was in place that may keep the node from answering its clients, or it was ended,
     stopped or started."""
     for fault in faults_of(history, trial):

@@ -1,16 +1,22 @@
-"""Moves by ZooKeeper's own log, for `checkers.promises.epochs`: does a move end when it may?
+"""Moves by ZooKeeper's own log, for `checkers.promises.epochs`: does one end when it may, and as
+it was asked for?
 
 A reassignment first writes the old replicas and the new ones together, and drops the old ones when
 all that it moves to are in sync (KIP-455; KafkaController.onPartitionReassignment): from then on
 these are all that there is of the partition. In ZooKeeper's order that write comes when the
 in-sync set has them all: the same controller commits in-sync sets, one decision after the other.
 
-- ``moved-before-in-sync``: old replicas were dropped, and one that is to stay was not in sync.
+- ``moved-before-in-sync``: old replicas were dropped, and one that is to stay was not in sync;
+- ``moved-otherwise``: those that stayed stand in another order than they had together with the old
+  ones. Replicas are a list: the first is the preferred leader, the others lead in their order. Who
+  asks for a move gives such a list, and it is written as it is, the old ones behind it.
 
 Lawful, and looks similar: who was added is dropped again, which is a move that was called off, or
 turned elsewhere. All of the old ones are there then: a move has ended when one of those is gone. Of
 one that only adds replicas nobody sees the end there. Leaders before KIP-497 wrote in-sync sets
-themselves: one that shrinks while the controller looks would be called a move too early.
+themselves: one that shrinks while the controller looks would be called a move too early. A move to
+the same replicas in another order is all in its first write, and drops nobody. Before KIP-455 both
+were written together as a set, of which more than four stand in any order (Scala's): not judged.
 """
 
 from __future__ import annotations
@@ -28,16 +34,17 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 MOVED: Final = "moves that ended"
+_IN_ORDER: Final = 4
 Row = Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class _Partition:
     """``home``: its replicas when no move of it was known to be under way; ``now``: all that are
-    assigned; ``state``: what was committed of it last."""
+    assigned, in order; ``state``: what was committed of it last."""
 
     home: frozenset[int]
-    now: frozenset[int]
+    now: tuple[int, ...]
     state: Row | None = None
 
 
@@ -57,16 +64,27 @@ def moves(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _assigned(outcome: Outcome, known: dict[Key, _Partition], row: Row) -> Iterator[Finding]:
-    key, replicas = key_of(row), frozenset(row["replicas"] or ())
+    key, order = key_of(row), tuple(row["replicas"] or ())
+    replicas = frozenset(order)
     one = known.get(key)
     if one is None:
-        known[key] = _Partition(replicas, replicas)
+        known[key] = _Partition(replicas, order)
         return
     ended = bool(one.home - replicas)
-    dropped, one.now = one.now - replicas, replicas
+    before, one.now = one.now, order
+    dropped = set(before) - replicas
     if not ended:
         return
     one.home = replicas
+    stay = tuple(r for r in before if r in replicas)
+    if dropped and len(before) <= _IN_ORDER and set(stay) == replicas and stay != order:
+        yield Finding(
+            "moved-otherwise",
+            f"{key[2]}-{key[3]} was on {list(before)} while it moved, and then on {list(order)}, "
+            f"which is not their order: {stay[0]} was to be the preferred leader",
+            *key[:2],
+            (written(row),),
+        )
     state = one.state
     if not dropped or state is None or state["isr"] is None:
         return

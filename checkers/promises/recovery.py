@@ -8,7 +8,8 @@ From the end of healing to the end of the load, which goes on for that: each for
     consumer       each partition that has new records gives one
     reader, prober each broker that it asks answers it
     administration every deletion and reassignment ends; no log of a deleted topic is left behind,
-                   and none on a broker that it was moved off
+                   and none on a broker that it was moved off; and no settings of one, which the
+                   next topic of that name would have (TopicDeletionManager.completeDeleteTopic)
 
 The cluster's own state is read past every proxy when the load ends (kind ``final_state``); where
 something has not recovered by then, the harness goes on looking and the load goes on. What still
@@ -189,7 +190,9 @@ _ADMINISTRATION: Final = {
     "deletion": "the deletion of {topic} never ended",
     "reassignment": "the reassignment of {topic} never ended",
     "leftover": "node {node} still has the log of {topic}-{partition}, which is deleted or moved",
+    "settings": "topic {topic} is gone, and what was configured for it is still there",
 }
+_LEFT: Final = ("leftover", "settings")
 
 
 def _others(outcome: Outcome, seen: AfterHealing) -> None:
@@ -210,7 +213,7 @@ def _others(outcome: Outcome, seen: AfterHealing) -> None:
         elif seen.left_down(seen.nodes):
             outcome.excuse(*seen.key, "never-ended", "left-down", of="administration under way")
         else:
-            rule = "left-behind" if row["what"] == "leftover" else "never-ended"
+            rule = "left-behind" if row["what"] in _LEFT else "never-ended"
             at = {"topic": row["topic"]}
             picks = (
                 Pick("topic_deletion", at),
@@ -409,7 +412,7 @@ PROMISE: Final = Promise(
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
         "never-ended": "Deletions and reassignments end.",
-        "left-behind": "The logs of topics that are deleted, and of replicas that moved, are gone.",
+        "left-behind": "Logs and settings of deleted topics, and logs that moved, are gone.",
     },
     evidence={
         "nodes": "brokers whose state was read in the end",
@@ -418,7 +421,7 @@ PROMISE: Final = Promise(
         "partitions written to with acks=all": "by producer",
         "partitions read by consumers": "that had new records",
         "brokers asked by readers and probers": "by client",
-        "administration under way": "deletions, reassignments and logs found in the end",
+        "administration under way": "deletions, reassignments, logs and settings found in the end",
     },
     unknown_when=(
         "what did not recover was looked at for too short a time, or tried too seldom",

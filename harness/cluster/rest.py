@@ -2,10 +2,10 @@
 
 At rest: every node runs, is registered and answers; every partition is led, its in-sync set full;
 no deletion and no reassignment is under way; no log lies about that is of a deleted topic, or on a
-broker that is no replica of it any more. What a reading
-found becomes rows of kind ``final_state``, judged by the promise `recovery`; a reading that waited
-in vain says of each lack for how long it was there without a break (``lasting_ns``), and of a
-replica that is out of sync where its log ended then and now: one that moves is only slow.
+broker that is no replica of it any more, and no settings of one. What a reading found becomes rows
+of kind ``final_state``, judged by the promise `recovery`; a reading that waited in vain says of
+each lack for how long it was there without a break (``lasting_ns``), and of a replica that is out
+of sync where its log ended then and now: one that moves is only slow.
 """
 
 from __future__ import annotations
@@ -207,6 +207,8 @@ def says(row: Mapping[str, Any]) -> str:
             return f"node {row['node']} does not run, is not registered, or does not answer"
         case "leftover":
             return f"node {row['node']} still has {row['topic']}-{row['partition']}"
+        case "settings":
+            return f"the settings of {row['topic']} are there, and it is not"
         case "unread":
             return f"the state cannot be read: {row['failure']}"
     return f"the {row['what']} of {row['topic']} is under way"

@@ -27,7 +27,8 @@ class StateView(View, Protocol):
     def registrations(self) -> Mapping[int, state.Registration]: ...
     def topics(self, topic: str | None = None) -> Sequence[state.Topic]: ...
     def pending(self) -> Sequence[tuple[str, str]]:
-        """What was asked for and has not ended: ("deletion" | "reassignment", topic)."""
+        """What was asked for and has not ended: ("deletion" | "reassignment" | "settings", topic);
+        settings: a topic is gone, and what was configured for it is not."""
         ...
 
 
@@ -89,11 +90,15 @@ class ZookeeperView:
     def pending(self) -> Sequence[tuple[str, str]]:
         deletions = sorted(self._children(state.DELETE_TOPICS))
         asked = self._get(state.REASSIGN_PARTITIONS)
-        moving = {each.name for each in self.topics() if each.moving}
+        # Settings first: who makes a topic writes them before it.
+        configured = set(self._children(state.TOPIC_CONFIGS))
+        topics = self.topics()
+        moving = {each.name for each in topics if each.moving}
         moving |= state.parse_reassignment(asked[0]) if asked is not None else set()
         return [
             *(("deletion", topic) for topic in deletions),
             *(("reassignment", topic) for topic in sorted(moving)),
+            *(("settings", topic) for topic in sorted(configured - {t.name for t in topics})),
         ]
 
     def topic_id(self, topic: str) -> str | None:

@@ -3,13 +3,19 @@
 The second leader may die before it has heard that it leads, or before its followers have fetched
 from it; the third leads with what the first gave it, in an epoch that skips one nobody wrote in.
 Both come back and must agree with it. Once the first goes by a controlled shutdown (its leadership
-is moved away while it lives), once by a kill.
+is moved away while it lives), once by a kill. And once the second lags behind the third, which
+never hears from it, and takes records of its own until it dies: both have records of the past at
+the same offsets then, of different leader epochs. The third, when it leads, knows nothing of the
+second's epoch: asked where that ends it must answer of the one before (KIP-279). It is asked before
+it has taken anything: of that topic all records are sent with acks=all, which it refuses while it
+is alone. Its own leader epoch, in which nothing is written yet, must be known to it (KAFKA-7415).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -20,6 +26,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    offset_reader,
     replicated_load,
     rounds,
     tail_reader,
@@ -29,39 +36,64 @@ from harness.sut.protocol import Planes
 
 TOPIC = "twice-lost"
 PARTITIONS = 2
+UNHEARD = "unheard"
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 8000
 AWAY_MS = 2 * SESSION_TIMEOUT_MS + 2500
 """Two sessions end one after the other, with an election after each."""
+UNEVEN = "uneven-failover"
+LAG_MS = 1200
+"""Who lags is stopped for no longer: its session goes on."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     # One order for all partitions: who leads next, and who after that, is the same for all.
-    assignments = {p: [stage.victim, *stage.others] for p in range(PARTITIONS)}
-    return [Topic(name=TOPIC, assignment=assignments, configs=CONFIGS)]
+    line = [stage.victim, *stage.others]
+    assignments = dict.fromkeys(range(PARTITIONS), line)
+    return [
+        Topic(name=TOPIC, assignment=assignments, configs=CONFIGS),
+        Topic(name=UNHEARD, assignment={0: line}, configs=CONFIGS),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return [*replicated_load(TOPIC, PARTITIONS), tail_reader(TOPIC, PARTITIONS)]
+    load = replicated_load(TOPIC, PARTITIONS)
+    (reader,) = (role for role in load if role.role == "metadata-reader")
+    unheard = {"topics": {UNHEARD: 1}}
+    return [
+        *(role for role in load if role is not reader),
+        replace(reader, params={"topics": [TOPIC, UNHEARD]}),
+        tail_reader(TOPIC, PARTITIONS),
+        Role(
+            role="producer",
+            process="producer-unheard",
+            params={**unheard, "acks": -1, "rate_per_s": 150.0, "first_value": 2_000_000_000},
+        ),
+        Role(role="consumer", process="consumer-unheard", params=unheard),
+        replace(offset_reader(UNHEARD, 1), process="offset-reader-unheard"),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    ways = ["kill", "stop"]
+    ways = ["kill", "stop", UNEVEN]
     rng.shuffle(ways)
-    entries = [
-        Entry(
-            id=f"twice-{turn}",
-            fault="double-failover",
-            at_ms=turn * ROUND_MS + rng.randint(200, 500),
-            duration_ms=AWAY_MS,
-            params={
-                "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
-                "how": ways[turn % len(ways)],
-            },
+    entries = []
+    for turn in rounds(profile, ROUND_MS, least=len(ways)):
+        how = ways[turn % len(ways)]
+        uneven, partition = how == UNEVEN, rng.randrange(PARTITIONS)
+        entries.append(
+            Entry(
+                id=f"twice-{turn}",
+                fault=UNEVEN if uneven else "double-failover",
+                at_ms=turn * ROUND_MS + rng.randint(200, 500),
+                duration_ms=AWAY_MS,
+                params={
+                    "partition": f"{UNHEARD}-0" if uneven else f"{TOPIC}-{partition}",
+                    **({"lag_ms": LAG_MS} if uneven else {"how": how}),
+                },
+            )
         )
-        for turn in rounds(profile, ROUND_MS, least=2)
-    ]
     return Plan.of(rng.getrandbits(31), entries)
 
 

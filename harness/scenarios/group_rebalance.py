@@ -140,7 +140,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     rng.shuffle(ways)
     entries = _moves()
     begin_ms = MOVED_MS
-    steps = max(2, int(profile.chaos_s * 1000 - begin_ms) // STEP_MS)
+    # Each way at least once, however short: no seed may leave one out.
+    least = 2 * len(ways) - 1
+    steps = max(least, int(profile.chaos_s * 1000 - begin_ms) // STEP_MS)
     for step in range(steps):
         way = "unanswered-kill" if step % 2 else ways[step // 2 % len(ways)]
         duration_ms = SESSION_TIMEOUT_MS + rng.randint(200, 800)

@@ -17,7 +17,15 @@ from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
-from harness.scenarios.base import BEYOND_SMOKE, Role, Scenario, Stage, Topic, idempotent_load
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    idempotent_load,
+    rounds,
+)
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -64,7 +72,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     ways = ["kill", "stop", "pause"]
     rng.shuffle(ways)
     entries = []
-    for step in range(max(1, int(profile.chaos_s * 1000) // STEP_MS)):
+    for step in rounds(profile, STEP_MS, least=len(ways)):  # each, whatever the seed
         way = ways[step % len(ways)]
         entries.append(
             Entry(

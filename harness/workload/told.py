@@ -16,7 +16,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
     itself; of a producer ``acks``, and ``delivery``: "once", it sends a record at most once;
     "once-a-leader", again only when the leader said that it is none (librdkafka does, however few
     retries it is allowed: its rd_kafka_handle_Produce_error counts that as none); "idempotent",
-    again and again, and is promised that it lands once; absent, nothing of that; of a consumer
+    again and again, and is promised that it lands once; absent, nothing of that; and
+    ``ack_timeout_ms``, where it says how long a broker may wait for acks=all; of a consumer
     ``begins``: at the "start" of its partitions, or at their "end"; of a group's member, at their
     start unless the group has kept an offset."""
     params = spec.params
@@ -40,6 +41,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["nodes"] = sorted(int(node) for node in params["listeners"])
     if spec.role in ("producer", "direct-producer", "joint-producer"):
         record["acks"] = params["acks"]
+        if params.get("ack_timeout_ms") is not None:
+            record["ack_timeout_ms"] = params["ack_timeout_ms"]
         if params.get("idempotent"):
             record["delivery"] = "idempotent"
         elif not params.get("retries"):

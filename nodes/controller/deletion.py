@@ -131,7 +131,8 @@ class TopicDeletionManager:
         deleted = context.replicas_in_state(topic, ReplicaState.DELETION_SUCCESSFUL)
         self._replicas.handle_state_changes(deleted, ReplicaState.NON_EXISTENT)
         self._zk.delete_topic_znode(topic, context.epoch_zk_version)
-        self._zk.delete_topic_configs([topic], context.epoch_zk_version)
+        if self._rules.deletes_settings():
+            self._zk.delete_topic_configs([topic], context.epoch_zk_version)
         self._zk.delete_topic_deletions([topic], context.epoch_zk_version)
         context.remove_topic(topic)
         log.info("Deletion of topic %s successfully completed", topic)

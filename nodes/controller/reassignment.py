@@ -228,7 +228,7 @@ class Reassignments:
                 parts.replicas.handle_state_changes([replica], ReplicaState.NEW)
             return
         parts.replicas.handle_state_changes(adding, ReplicaState.ONLINE)
-        completed = ReplicaAssignment(assignment.target_replicas)
+        completed = ReplicaAssignment(self._rules.replicas_after_move(assignment.target_replicas))
         context.update_assignment(tp, completed)
         self._move_leader_if_required(tp, completed)
         self._stop_removed(tp, assignment.removing_replicas)

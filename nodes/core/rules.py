@@ -229,6 +229,40 @@ def erases_on_load() -> bool:
     return True
 
 
+def groups_upto(_high_watermark: int, log_end_offset: int) -> int:
+    """Who becomes a coordinator reads its whole log: of what its predecessor acknowledged the last
+    may lie above the high watermark that it knows."""
+    return log_end_offset
+
+
+def deletes_settings() -> bool:
+    """A topic that is deleted takes its configuration with it: the next of its name has its own."""
+    return True
+
+
+def replicas_after_move(targets: tuple[int, ...]) -> tuple[int, ...]:
+    """A move ends with the replicas that were asked for, in their order (KIP-455)."""
+    return targets
+
+
+def knows_its_end(high_watermark: int, leader_epoch_start: int) -> bool:
+    """A new leader knows what is committed once its high watermark has come to the start of its own
+    leader epoch, and tells no client its end before (KIP-207)."""
+    return high_watermark >= leader_epoch_start
+
+
+def epoch_answered_for(found: int, _asked: int) -> int:
+    """Who is asked where a leader epoch ends that its log never had answers for the newest before
+    it, and says so (KIP-279)."""
+    return found
+
+
+def looks_at_all_who_wait() -> bool:
+    """Whoever waits for a partition is looked at when something changed there: one that waits for
+    another partition as well keeps nobody behind it waiting. Asked once a broker."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -297,6 +331,12 @@ class Rules:
     forgets_at_resignation: Callable[[], bool] = forgets_at_resignation
     tells_all_to_who_comes: Callable[[], bool] = tells_all_to_who_comes
     move_is_complete: Callable[[Collection[int], Collection[int]], bool] = move_is_complete
+    groups_upto: Callable[[int, int], int] = groups_upto
+    deletes_settings: Callable[[], bool] = deletes_settings
+    replicas_after_move: Callable[[tuple[int, ...]], tuple[int, ...]] = replicas_after_move
+    knows_its_end: Callable[[int, int], bool] = knows_its_end
+    epoch_answered_for: Callable[[int, int], int] = epoch_answered_for
+    looks_at_all_who_wait: Callable[[], bool] = looks_at_all_who_wait
 
 
 RULES = Rules()

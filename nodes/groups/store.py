@@ -112,9 +112,10 @@ class GroupStore:
     def _records(self, tp: TopicPartition, is_wanted: Callable[[], bool]) -> Iterator[Record]:
         replica = self._replica_manager.partition(tp)
         own_log = None if replica is None else replica.log
-        if own_log is None:
+        if replica is None or own_log is None:
             return
-        offset, end = own_log.log_start_offset, own_log.log_end_offset
+        upto = self._replica_manager.rules.groups_upto
+        offset, end = own_log.log_start_offset, upto(replica.high_watermark, own_log.log_end_offset)
         while offset < end and is_wanted():
             data = own_log.read(offset, _READ_BYTES, max_offset=end, min_one=True)
             if not data:

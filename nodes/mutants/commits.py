@@ -314,4 +314,13 @@ COMMITS: Final = (
         rule="acked-all-lost",
         breaks={"awaits_duplicates": no},
     ),
+    Mutant(
+        name="stop-at-who-cannot-go",
+        says="who waits for acks=all is not looked at behind one who waits for something else too",
+        stands_for="KAFKA-6653: delayed operations that could be completed, and wait on",
+        scenario="isr-by-lag",
+        found_by="departures",
+        rule="left-unanswered",
+        breaks={"looks_at_all_who_wait": no},
+    ),
 )

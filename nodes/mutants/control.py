@@ -34,6 +34,10 @@ def _left_in_sync(state: LeaderAndIsr, replica: int) -> LeaderAndIsr:
     return state.new_leader_and_isr(leader, state.isr)
 
 
+def _by_id(targets: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(targets))
+
+
 def _always_inter_broker(inter_broker: str, _control_plane: str | None) -> str:
     return inter_broker
 
@@ -241,5 +245,23 @@ CONTROL: Final = (
         found_by="epochs",
         rule="elected-out-of-order",
         breaks={"elect_for_offline": _last_in_order},
+    ),
+    Mutant(
+        name="leave-settings-behind",
+        says="a topic that is deleted leaves its configuration to the next one of its name",
+        stands_for="KAFKA-330: nothing of a deleted topic stays in ZooKeeper",
+        scenario="topic-deletion",
+        found_by="recovery",
+        rule="left-behind",
+        breaks={"deletes_settings": no},
+    ),
+    Mutant(
+        name="move-to-the-same-set",
+        says="a partition that has moved has its new replicas in the order of their ids",
+        stands_for="KIP-455: the first of the replicas that are asked for is the preferred leader",
+        scenario="reassignment",
+        found_by="epochs",
+        rule="moved-otherwise",
+        breaks={"replicas_after_move": _by_id},
     ),
 )

@@ -16,6 +16,10 @@ def _hours(asked_ms: int) -> int:
     return asked_ms * 1000
 
 
+def _to_the_watermark(high_watermark: int, _log_end_offset: int) -> int:
+    return high_watermark
+
+
 def _first_replica() -> int:
     return 1
 
@@ -33,6 +37,15 @@ GROUPS: Final = (
         found_by="groups",
         rule="group-offset-went-back",
         breaks={"loads_groups": no},
+    ),
+    Mutant(
+        name="load-groups-to-the-watermark",
+        says="a new coordinator reads its groups only as far as it knows them to be committed",
+        stands_for="KAFKA-2841: group metadata is not safely loaded by a new coordinator",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="committed-offset-lost",
+        breaks={"groups_upto": _to_the_watermark},
     ),
     Mutant(
         name="commit-offsets-unreplicated",

@@ -28,6 +28,14 @@ def _log_end(_end_offset: int, log_end_offset: int) -> int:
     return log_end_offset
 
 
+def _as_asked(_found: int, asked: int) -> int:
+    return asked
+
+
+def _always(_high_watermark: int, _leader_epoch_start: int) -> bool:
+    return True
+
+
 def _one() -> int:
     return 1
 
@@ -137,5 +145,23 @@ LOGS: Final = (
         found_by="replicas",
         rule="log-went-back",
         breaks={"stop_deletes": _always_deletes},
+    ),
+    Mutant(
+        name="tell-the-end-too-soon",
+        says="a new leader tells clients an end before it knows what is committed",
+        stands_for="KAFKA-6880 (KIP-207): an offset that was told goes back after an election",
+        scenario="leader-handover",
+        found_by="offsets",
+        rule="end-too-early",
+        breaks={"knows_its_end": _always},
+    ),
+    Mutant(
+        name="answer-for-the-asked-epoch",
+        says="the end of an epoch that a leader never had is told as that of the asked one",
+        stands_for="KAFKA-6361 (KIP-279): logs diverge after a fast failover",
+        scenario="double-failover",
+        found_by="replicas",
+        rule="replica-differs",
+        breaks={"epoch_answered_for": _as_asked},
     ),
 )

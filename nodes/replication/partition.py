@@ -286,7 +286,7 @@ class Partition(IsrPartition):
         offset = request.fetch_offset
         diverging: EpochEnd | None = None
         if request.last_fetched_epoch >= 0:
-            end = EpochEnd(*own_log.end_offset_for_epoch(request.last_fetched_epoch))
+            end = self._epoch_end(own_log, request.last_fetched_epoch)
             if end.is_undefined:
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE, "the last fetched epoch is not known")
             if offset < log_start:
@@ -336,7 +336,7 @@ class Partition(IsrPartition):
             )
             epoch_end = None
             if request.last_fetched_epoch >= 0:
-                epoch_end = EpochEnd(*own_log.end_offset_for_epoch(request.last_fetched_epoch))
+                epoch_end = self._epoch_end(own_log, request.last_fetched_epoch)
             return end, epoch_end
 
     def position_of(self, offset: int) -> OffsetPosition:
@@ -358,8 +358,12 @@ class Partition(IsrPartition):
         """OffsetForLeaderEpoch; raises ApiError."""
         with self._lock:
             own_log = self._log_for_reading(current_leader_epoch, only_leader)
-            found, end = own_log.end_offset_for_epoch(leader_epoch)
+            found, end = self._epoch_end(own_log, leader_epoch)
             return EpochEnd(found, self._rules.told_epoch_end(end, own_log.log_end_offset))
+
+    def _epoch_end(self, own_log: Log, leader_epoch: int) -> EpochEnd:
+        found, end = own_log.end_offset_for_epoch(leader_epoch)
+        return EpochEnd(found if found < 0 else self._epoch_answered_for(found, leader_epoch), end)
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -377,7 +381,11 @@ class Partition(IsrPartition):
             is_client = replica_id == CONSUMER_REPLICA_ID
             end = self.high_watermark if is_client else own_log.log_end_offset
             start, leader_epoch = self.leader_epoch_start, self.leader_epoch
-            is_lagging = is_client and start is not None and start > self.high_watermark
+            is_lagging = (
+                is_client
+                and start is not None
+                and not self._rules.knows_its_end(self.high_watermark, start)
+            )
         if timestamp == LATEST_TIMESTAMP:
             if is_lagging:
                 raise ApiError(Errors.OFFSET_NOT_AVAILABLE)

@@ -90,6 +90,7 @@ class HostedPartition:
         self._effective_min_isr = host.rules.effective_min_isr
         self._may_append_as_follower = host.rules.may_append_as_follower()
         self._asks_before_append = host.rules.asks_before_append()
+        self._epoch_answered_for = host.rules.epoch_answered_for
         self._counts_diverging = host.rules.counts_diverging_fetches()
         self._changing = threading.Lock()
         self._lock = threading.Lock()

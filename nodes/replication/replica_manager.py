@@ -106,7 +106,9 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._checkpointed: dict[TopicPartition, int] = {}
         self._shutting_down = threading.Event()
-        self._produces: Purgatory[DelayedProduce] = Purgatory("Produce", self.broker_id, now_ns)
+        self._produces: Purgatory[DelayedProduce] = Purgatory(
+            "Produce", self.broker_id, now_ns, looks_at_all=rules.looks_at_all_who_wait()
+        )
         self._fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", self.broker_id, now_ns)
         self.deletions = RecordDeletions(self.broker_id, self._hosted, now_ns)
         self.fetchers = ReplicaFetcherManager(

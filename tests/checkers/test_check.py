@@ -290,6 +290,10 @@ def test_bad_histories_are_refused_by_name(story: Any, spark: Any, tmp_path: Pat
         ({"clock": {"error_ns": -1}}, "clock.error_ns"),
         ({"expectations": {"settling_ms": -1}}, "expectations.settling_ms"),
         ({"trials": [{"arm": "a", "trial": 0, "workloads": [{"delivery": "twice"}]}]}, "delivery"),
+        (
+            {"trials": [{"arm": "a", "trial": 0, "workloads": [{"ack_timeout_ms": "2 s"}]}]},
+            "ack_timeout_ms",
+        ),
         ({"trials": [{"arm": "a", "trial": 0, "workloads": [{"begins": 0}]}]}, "begins"),
         ({"arms": {"a": "dual"}}, "arms.a"),
         ({"arms": {"a": {"sut": 5}}}, "arms.a.sut"),

@@ -220,6 +220,70 @@ def test_a_laggard_that_caught_up_or_fell_out_was_no_laggard(
     )
 
 
+def uneven(ctx: Any, entry: Any, logs: Any, *, own: int, heard: bool = False) -> Any:
+    """Broker 3 has 30 records when broker 1 dies, broker 2 only 5. It leads next and takes ``own``;
+    broker 3 leads after it, and may have ``heard`` of it before."""
+    pause, kill, sleep = ctx.cluster.pause, ctx.cluster.kill, ctx.sleep
+    later: list[Callable[[], None]] = []
+
+    def and_the_load_goes_on(node: int) -> None:
+        pause(node)
+        logs(3, "t-0", 30)
+
+    def and_another_is_elected(node: int) -> None:
+        kill(node)
+        later.append(lambda: elect(ctx.cluster, ("t", 0), 2 if node == 1 else 3))
+        if node == 1:
+            assert ("add_toxic", 2, Link.INTER_BROKER, "e1") in ctx.cluster.calls
+            later.append(lambda: logs(2, "t-0", 5 + own))
+        elif heard:
+            logs(3, "t-0", 5)
+
+    def in_time(seconds: float) -> None:
+        sleep(seconds)
+        if later and seconds < 0.1:  # who waits for something looks often
+            later.pop(0)()
+
+    ctx.cluster.pause, ctx.cluster.kill = and_the_load_goes_on, and_another_is_elected
+    ctx.sleep = in_time
+    return build(entry("uneven-failover", partition="t-0", elect_ms=2000))
+
+
+def test_a_laggard_leads_takes_records_and_dies_unheard(ctx: Any, entry: Any, logs: Any) -> None:
+    fault = uneven(ctx, entry, logs, own=7)
+    fault.inject(ctx)
+    assert fault.took_hold is True
+    assert [c[:2] for c in ctx.cluster.calls] == [
+        ("pause", 2),
+        ("add_toxic", 2),
+        ("kill", 1),
+        ("resume", 2),
+        ("kill", 2),
+        ("remove_toxic", 2),
+    ]
+    assert fault.nodes == [1, 2]
+    assert (fault.detail["own_records"], fault.detail["behind_records"]) == (7, 25)
+    fault.heal(ctx)
+    assert {c for c in ctx.cluster.calls if c[0] == "start"} == {("start", 1), ("start", 2)}
+    assert not ctx.cluster.toxics
+
+
+def test_logs_that_have_not_parted_prove_nothing(ctx: Any, entry: Any, logs: Any) -> None:
+    fault = uneven(ctx, entry, logs, own=7, heard=True)
+    fault.inject(ctx)
+    assert fault.took_hold is False
+    fault.heal(ctx)
+
+
+def test_a_laggard_that_took_nothing_lives(ctx: Any, entry: Any, logs: Any) -> None:
+    fault = uneven(ctx, entry, logs, own=2)
+    with pytest.raises(FaultFailed, match="broker 2 has 3 records of its own"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert ("kill", 2) not in ctx.cluster.calls
+    assert not ctx.cluster.toxics
+
+
 def test_without_a_lag_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
     fault = build(entry("lagging-follower", partition="t-0", lag_ms=30))
     with pytest.raises(FaultFailed, match="broker 2 is 10 records behind broker 3"):

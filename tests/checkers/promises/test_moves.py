@@ -99,6 +99,48 @@ def test_a_move_ends_when_all_that_it_moves_to_are_in_sync(spark: Any, name: str
     assert sum(n for (*_, what), n in outcome.evidence.items() if what == MOVED) == ended
 
 
+ORDERS: dict[str, tuple[Steps, bool]] = {
+    "as asked": ((*HOME, ("a", (3, 2, 1)), ("s", (1, 2, 3)), ("a", (3, 2))), False),
+    "sorted": ((*HOME, ("a", (3, 2, 1)), ("s", (1, 2, 3)), ("a", (2, 3))), True),
+    "sorted, the preferred leader as asked": (
+        (
+            *(("a", (1, 2, 3)), ("s", (1, 2, 3)), ("a", (1, 4, 2, 3))),
+            *(("s", (1, 2, 3, 4)), ("a", (1, 2, 4))),
+        ),
+        True,
+    ),
+    "one less, in another order": ((("a", (1, 2, 3)), ("s", (1, 2, 3)), ("a", (2, 1))), True),
+    "turned around": ((*HOME, ("a", (2, 1))), False),
+    "called off": ((*HOME, ("a", (3, 2, 1)), ("a", (1, 2))), False),
+    "called off, by writing that first": (
+        (*HOME, ("a", (3, 2, 1)), ("a", (1, 2, 3)), ("a", (1, 2))),
+        False,
+    ),
+    "turned elsewhere": (
+        (
+            *(*HOME, ("a", (3, 2, 1)), ("a", (2, 4, 1)), ("s", (1, 2, 4)), ("a", (2, 4))),
+            *(("a", (4, 1, 2)), ("s", (1, 2, 4)), ("a", (4, 1))),
+        ),
+        False,
+    ),
+    "more than a set keeps in order": (
+        (
+            *(("a", (1, 2, 3)), ("s", (1, 2, 3)), ("a", (6, 4, 5, 1, 2, 3))),
+            *(("s", (1, 2, 3, 4, 5, 6)), ("a", (4, 5, 6))),
+        ),
+        False,
+    ),
+    "in one write": ((*HOME, ("s", (1, 2, 3)), ("a", (3, 2))), False),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_replicas_end_in_the_order_that_was_asked_for(spark: Any, name: str) -> None:
+    steps, broken = ORDERS[name]
+    found = [f.rule for f in moves(logged(*steps).history(spark), Outcome())]
+    assert found == (["moved-otherwise"] if broken else [])
+
+
 def test_a_topic_that_is_made_again_has_not_moved(spark: Any) -> None:
     story = logged(*HOME)
     gone = {"zxid": 10, "commit_ms": 9_000}

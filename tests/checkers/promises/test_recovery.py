@@ -450,6 +450,7 @@ def test_there_was_nothing_new_to_give(trial: Trial) -> Asks:
         ("deletion", {"topic": "d"}, "never-ended"),
         ("reassignment", {"topic": "t"}, "never-ended"),
         ("leftover", {"topic": "d", "partition": 0, "node": 3}, "left-behind"),
+        ("settings", {"topic": "d"}, "left-behind"),
     ],
 )
 @pytest.mark.parametrize("lasting_ms", [2_000, 20_000])

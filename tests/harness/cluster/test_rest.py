@@ -114,6 +114,10 @@ LACKS: list[tuple[Callable[[World], None], str]] = [
     (lambda w: w.silent.add(2), "node 2"),
     (lambda w: w.waiting.append(("deletion", "d")), "the deletion of d is under way"),
     (lambda w: w.waiting.append(("reassignment", "t")), "the reassignment of t is under way"),
+    (
+        lambda w: w.waiting.append(("settings", "d")),
+        "the settings of d are there, and it is not",
+    ),
     (lambda w: folder(w, "d.e-12"), "node 3 still has d.e-12"),
     (lambda w: w.move_to(1, 2), "node 3 still has t-0"),
     (lambda w: setattr(w, "unreadable", True), "ZooKeeper did not answer"),

@@ -189,6 +189,16 @@ def test_what_was_asked_for_and_has_not_ended(world: World) -> None:
     ]
 
 
+def test_settings_without_their_topic(world: World) -> None:
+    """Of a topic that is there, or that is about to be, nothing is left behind."""
+    world.create_topic("kept", 1)
+    for topic in ("kept", "gone"):
+        world.writer.create(f"{_ROOT}/config/topics/{topic}", b"{}", makepath=True)
+    assert world.view.pending() == [("settings", "gone")]
+    world.create_topic("gone", 1)
+    assert world.view.pending() == []
+
+
 def test_every_leadership_is_written_down_once(world: World) -> None:
     world.create_topic("before", 1)
     world.watcher.start()

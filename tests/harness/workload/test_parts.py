@@ -405,6 +405,12 @@ def test_how_often_a_producer_sends(
     assert told(spec(role=role_name, params=params)).get("delivery") == delivery
 
 
+@pytest.mark.parametrize("allowed_ms", [None, 750])
+def test_how_long_a_producer_lets_its_broker_wait(allowed_ms: int | None) -> None:
+    params = {"topic": "t", "acks": -1, "ack_timeout_ms": allowed_ms}
+    assert told(spec(role="direct-producer", params=params)).get("ack_timeout_ms") == allowed_ms
+
+
 class Refusing:
     """A librdkafka producer that takes nothing."""
 

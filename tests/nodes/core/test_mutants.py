@@ -75,6 +75,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("forget-the-dead-at-failover", "looks_for_the_dead"),
         ("remember-groups-of-before", "forgets_at_resignation"),
         ("tell-who-comes-of-its-own-alone", "tells_all_to_who_comes"),
+        ("leave-settings-behind", "deletes_settings"),
+        ("stop-at-who-cannot-go", "looks_at_all_who_wait"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -138,6 +140,23 @@ def test_the_end_of_a_move() -> None:
     assert RULES.move_is_complete((2, 3), (1, 2, 3))
     assert not RULES.move_is_complete((2, 3), (1, 2))
     assert rules_with(["move-at-once"]).move_is_complete((2, 3), (1, 2))
+
+
+def test_what_a_move_leaves() -> None:
+    assert RULES.replicas_after_move((3, 1, 2)) == (3, 1, 2)
+    assert rules_with(["move-to-the-same-set"]).replicas_after_move((3, 1, 2)) == (1, 2, 3)
+
+
+def test_what_a_new_leader_tells() -> None:
+    assert [RULES.knows_its_end(hw, 5) for hw in (4, 5, 6)] == [False, True, True]
+    assert all(rules_with(["tell-the-end-too-soon"]).knows_its_end(hw, 5) for hw in (4, 5, 6))
+    assert RULES.epoch_answered_for(2, 3) == 2
+    assert rules_with(["answer-for-the-asked-epoch"]).epoch_answered_for(2, 3) == 3
+
+
+def test_how_much_a_new_coordinator_reads() -> None:
+    assert RULES.groups_upto(5, 9) == 9
+    assert rules_with(["load-groups-to-the-watermark"]).groups_upto(5, 9) == 5
 
 
 def test_preferred_elections() -> None:

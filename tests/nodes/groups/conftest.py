@@ -56,7 +56,8 @@ class MemoryReplicas:
         return self.logs.setdefault(TopicPartition(OFFSETS_TOPIC, partition), MemoryLog())
 
     def partition(self, tp: TopicPartition) -> Any:
-        return SimpleNamespace(log=self.log(tp.partition))
+        # It knows nothing to be committed yet: what there is counts all the same.
+        return SimpleNamespace(log=self.log(tp.partition), high_watermark=0)
 
     def append_records(
         self,

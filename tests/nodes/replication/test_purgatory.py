@@ -63,6 +63,19 @@ def test_completed_through_any_of_its_keys(purgatory: Purgatory[Probe]) -> None:
     assert (one.completions, other.completions, purgatory.delayed) == (1, 0, 1)
 
 
+@pytest.mark.parametrize("looks_at_all", [True, False])
+def test_who_cannot_go_keeps_nobody_behind_it(looks_at_all: bool) -> None:
+    purgatory: Purgatory[Probe] = Purgatory(
+        "Probe", 1, time.monotonic_ns, looks_at_all=looks_at_all
+    )
+    first, second, third = Probe(), Probe(), Probe()
+    for probe in (first, second, third):
+        purgatory.try_complete_else_watch(probe, ["a"])
+    first.is_ready = third.is_ready = True
+    assert purgatory.check_and_complete("a") == (2 if looks_at_all else 1)
+    assert (first.completions, second.completions, third.completions) == (1, 0, int(looks_at_all))
+
+
 def test_deadlines(purgatory: Purgatory[Probe]) -> None:
     probes = [Probe(delay) for delay in (40, 5, 20, 60_000, 5)]
     for probe in probes:
