@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -74,3 +77,34 @@ def test_it_ends_with_what_it_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[0][0] == "standstill"
     assert rows[0][1] == {"process": "pulse", "lasting_ns": 10**12 - TICK_NS}
     assert not [t for t in threading.enumerate() if t.name == "biplane-pulse"]
+
+
+CHILD = """
+import time
+from harness.pulse import watched
+
+def record(kind, /, **fields):
+    print(kind, fields["lasting_ns"], flush=True)
+
+with watched(record):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.processes
+def test_a_process_that_is_stopped_notes_it_when_it_goes_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == "ready\n"
+            child.send_signal(signal.SIGSTOP)
+            time.sleep(3 * LATE_NS / 1e9)
+            child.send_signal(signal.SIGCONT)
+            kind, lasting_ns = child.stdout.readline().split()
+        finally:
+            child.kill()
+    assert kind == "standstill"
+    assert int(lasting_ns) >= LATE_NS
