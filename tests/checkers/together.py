@@ -76,9 +76,11 @@ def _one_pass(spark: Any, check: Check, stories: Mapping[Any, Story]) -> dict[An
         patches.enter_context(mock.patch.object(Finding, "KEPT", _ALL))
         patches.enter_context(mock.patch.object(Outcome, "add", add))
         whole = check(History.of(spark, rows, run))
-        return {
-            name: _own(whole, stands_for, arms[name], story.arm) for name, story in stories.items()
-        }
+        findings = whole.findings
+    return {
+        name: _own(whole, findings, stands_for, arms[name], story.arm)
+        for name, story in stories.items()
+    }
 
 
 def said_of_each(
@@ -103,7 +105,13 @@ def said_of_each(
 _ADD = Outcome.add
 
 
-def _own(whole: Outcome, stands_for: Mapping[int, int], label: str, arm: str) -> Outcome:
+def _own(
+    whole: Outcome,
+    findings: Iterable[Finding],
+    stands_for: Mapping[int, int],
+    label: str,
+    arm: str,
+) -> Outcome:
     """One story's part, with its arm called as in the story. What a check says of no arm in
     particular, it says of each. ``stands_for``: how many each finding does, by its id."""
     own = Outcome()
@@ -121,7 +129,7 @@ def _own(whole: Outcome, stands_for: Mapping[int, int], label: str, arm: str) ->
         own.arms[arm] = whole.arms[label]
     for table, lines in whole.figures.items():
         own.figures[table] = [{**row, "arm": arm} for row in lines if row["arm"] == label]
-    for finding in whole.findings:
+    for finding in findings:
         if finding.arm == label:
             renamed = replace(finding, arm=arm, says=finding.says.replace(label, arm))
             own.add(renamed, stands_for[id(finding)])
