@@ -59,15 +59,20 @@ def left_unanswered(history: History, outcome: Outcome) -> Iterator[Finding]:
     sent = history.frame("produce").where(f"acks = -1 and error = {_TIMED_OUT}")
     sent = sent.join(F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"])
     sent = sent.select(*TP, "process", "node", "value", "invoke_t", "t", "_allowed")
-    for row in sent.groupBy("arm", "trial").count().toArrow().to_pylist():
+    counts = sent.groupBy("arm", "trial").count().toArrow().to_pylist()
+    for row in counts:
         outcome.saw(row["arm"], row["trial"], TIMED, row["count"])
+    if not counts:
+        return
     given = history.frame("fetch").where("type = 'ok' and value is not null")
+    given = given.join(sent.select(*TP, "value"), [*TP, "value"], "left_semi")
     given = given.groupBy(*TP, "value").agg(
         F.min("t").alias("given_t"),
         F.min_by("leader_epoch", "t").alias("_epoch"),
         F.min_by("process", "t").alias("consumer"),
     )
-    late = sent.join(given, [*TP, "value"])
+    # Whose leader epoch nobody tells may be a successor's.
+    late = sent.join(given.where("_epoch >= 0"), [*TP, "value"])
     late = late.where(F.col("given_t") + SOON_NS < F.col("invoke_t") + F.col("_allowed"))
     epochs = history.frame("leadership").groupBy(*TP, F.col("leader_epoch").alias("_later"))
     raised = epochs.agg(F.min("t").alias("_seen_t"))

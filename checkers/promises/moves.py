@@ -16,7 +16,8 @@ turned elsewhere. All of the old ones are there then: a move has ended when one 
 one that only adds replicas nobody sees the end there. Leaders before KIP-497 wrote in-sync sets
 themselves: one that shrinks while the controller looks would be called a move too early. A move to
 the same replicas in another order is all in its first write, and drops nobody. Before KIP-455 both
-were written together as a set, of which more than four stand in any order (Scala's): not judged.
+were written together as a set, of which more than four stand in any order (Scala's), and a move to
+who was in sync already was one write: neither that many nor a move that adds nobody is judged.
 """
 
 from __future__ import annotations
@@ -70,14 +71,14 @@ def _assigned(outcome: Outcome, known: dict[Key, _Partition], row: Row) -> Itera
     if one is None:
         known[key] = _Partition(replicas, order)
         return
-    ended = bool(one.home - replicas)
+    ended, adds = bool(one.home - replicas), not one.home >= set(one.now)
     before, one.now = one.now, order
     dropped = set(before) - replicas
     if not ended:
         return
     one.home = replicas
     stay = tuple(r for r in before if r in replicas)
-    if dropped and len(before) <= _IN_ORDER and set(stay) == replicas and stay != order:
+    if adds and dropped and len(before) <= _IN_ORDER and set(stay) == replicas and stay != order:
         yield Finding(
             "moved-otherwise",
             f"{key[2]}-{key[3]} was on {list(before)} while it moved, and then on {list(order)}, "

@@ -57,7 +57,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     ]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
+def _workloads(stage: Stage) -> Sequence[Role]:
     load = replicated_load(TOPIC, PARTITIONS)
     (reader,) = (role for role in load if role.role == "metadata-reader")
     unheard = {"topics": {UNHEARD: 1}}
@@ -66,9 +66,17 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         replace(reader, params={"topics": [TOPIC, UNHEARD]}),
         tail_reader(TOPIC, PARTITIONS),
         Role(
-            role="producer",
+            role="direct-producer",
             process="producer-unheard",
-            params={**unheard, "acks": -1, "rate_per_s": 150.0, "first_value": 2_000_000_000},
+            params={
+                "topic": UNHEARD,
+                "target": stage.victim,
+                "acks": -1,
+                # Each waits on a connection of its own: while one lags the others go ahead.
+                "rate_per_s": 100.0,
+                "connections": 96,
+                "first_value": 2_000_000_000,
+            },
         ),
         Role(role="consumer", process="consumer-unheard", params=unheard),
         replace(offset_reader(UNHEARD, 1), process="offset-reader-unheard"),

@@ -50,6 +50,10 @@ CASES: dict[str, tuple[Any, bool]] = {
     "given long enough before": (lambda s: (sent(s), given(s, UP - SOON - 10)), True),
     "given afterwards": (lambda s: (sent(s), given(s, UP + 50)), False),
     "the answer came late": (lambda s: (sent(s, t=UP + 3_000), given(s, UP + 50)), False),
+    "of which leader epoch nobody tells": (
+        lambda s: (sent(s), given(s, leader_epoch=None)),
+        False,
+    ),
     "another record was given": (lambda s: (sent(s), given(s, value=78)), False),
     "of another partition": (lambda s: (sent(s), given(s, partition=1)), False),
     "acknowledged": (lambda s: (sent(s, error=None), given(s)), False),
