@@ -116,6 +116,11 @@ def test_create_partitions(admin, zk):
     grown = admin.create_partitions("t", 4, None)
     assert (grown.error, grown.topic_id, len(grown.assignment)) == (Errors.NONE, TOPIC_ID, 4)
     assert zk.get_topic_partition_count("t") == 4
+    # AdminZkClient.addPartitions: round robin goes on from the first partition's first replica,
+    # or, where no live broker has an id as high, from the first broker.
+    assert grown.assignment == {0: (2, 3), 1: (1, 2), 2: (1, 3), 3: (2, 3)}
+    create(admin, "u", assignments={0: [9, 1]})
+    assert admin.create_partitions("u", 3, None).assignment == {0: (9, 1), 1: (2, 3), 2: (3, 1)}
     moving = ReplicaAssignment((1, 2), (1,))
     zk.set_topic_assignment("t", TOPIC_ID, {TopicPartition("t", 0): moving})
     assert admin.create_partitions("t", 9, None).error == Errors.REASSIGNMENT_IN_PROGRESS
