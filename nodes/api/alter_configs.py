@@ -11,6 +11,7 @@ that cannot be updated dynamically.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,8 @@ DYNAMIC_BROKER_CONFIGS: Final = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 Row = dict[str, Any]
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -105,16 +108,21 @@ class AlterConfigsApi:
             _check_dynamic(wanted)
             result = admin.alter_broker_configs(entity, wanted, validate_only=validate_only)
         else:
-            raise ApiError(Errors.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+            raise ApiError(Errors.INVALID_REQUEST, f"Unknown resource type {resource_type}")
         if result.error:
             raise ApiError(result.error, result.message or "")
 
     def _broker_entity(self, name: str) -> str:
-        own = str(self._services.config.broker_id)
-        if name not in ("", own):
-            text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
+        own = self._services.config.broker_id
+        if name == "":
+            return DEFAULT_ENTITY
+        if not _INTEGER.fullmatch(name):
+            text = f"Node id must be an integer, but it is: {name}"
             raise ApiError(Errors.INVALID_REQUEST, text)
-        return name or DEFAULT_ENTITY
+        if int(name) != own:
+            text = f"Unexpected broker id, expected {own}, but received {name}"
+            raise ApiError(Errors.INVALID_REQUEST, text)
+        return str(own)
 
 
 def _check_dynamic(configs: Mapping[str, str]) -> None:

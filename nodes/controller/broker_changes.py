@@ -86,7 +86,12 @@ class BrokerChanges:
         new = sorted(now.keys() - known.keys())
         dead = sorted(known.keys() - now.keys())
         bounced = sorted(i for i in now.keys() & known.keys() if now[i][1] > known[i])
-        log.info("Newly added brokers: %s, deleted: %s, bounced: %s", new, dead, bounced)
+        log.info(
+            "[Controller id=%d] Newly added brokers: %s, deleted brokers: %s, bounced brokers: %s, "
+            "all live brokers: %s",
+            self._parts.config.broker_id,
+            *(",".join(map(str, ids)) for ids in (new, dead, bounced, sorted(now))),
+        )
         for broker_id in new:
             channels.add_broker(now[broker_id][0])
         for broker_id in bounced:

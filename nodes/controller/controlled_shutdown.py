@@ -66,7 +66,7 @@ class ControlledShutdowns:
                 Errors.STALE_BROKER_EPOCH,
                 f"Broker {broker_id} has epoch {context.broker_epochs[broker_id]}",
             )
-        log.info("Shutting down broker %d", broker_id)
+        log.info("[Controller id=%d] Shutting down broker %d", parts.config.broker_id, broker_id)
         context.shutting_down_broker_ids.add(broker_id)
         led: list[TopicPartition] = []
         followed: list[TopicPartition] = []

@@ -377,7 +377,11 @@ class KafkaController:
         parts.send_update_metadata(context.live_or_shutting_down_broker_ids, ())
         parts.replicas.startup()
         parts.partitions.startup()
-        log.info("Ready to serve as the new controller with epoch %d", context.controller_epoch)
+        log.info(
+            "[Controller id=%d] Ready to serve as the new controller with epoch %d",
+            self._config.broker_id,
+            context.controller_epoch,
+        )
         started = self._reassignments.start_from_zk()
         self._reassignments.resume(lambda tp, _assignment: tp not in started)
         parts.deletions.resume()

@@ -233,19 +233,15 @@ class AdminManager:
             )
         unknown = sorted({broker for replicas in assignments for broker in replicas} - set(brokers))
         if unknown:
-            raise _bad_assignment(f"Unknown broker(s) in replica assignment: {unknown}.")
+            raise _bad_assignment(f"Unknown broker(s) in replica assignment: {_listed(unknown)}.")
         if len(assignments) != added:
             raise _bad_assignment(
                 f"Increasing the number of partitions by {added} but {len(assignments)} "
                 "assignments provided."
             )
-        if any(len(replicas) != len(first) for replicas in assignments):
-            raise _bad_assignment(
-                f"Inconsistent replication factor between partitions, partition 0 has {len(first)}"
-            )
-        if any(len(set(replicas)) != len(replicas) for replicas in assignments):
-            raise _bad_assignment("Duplicate brokers not allowed in replica assignment")
-        return {len(existing) + i: tuple(replicas) for i, replicas in enumerate(assignments)}
+        wanted = {len(existing) + i: tuple(replicas) for i, replicas in enumerate(assignments)}
+        _check_added(wanted, len(first))
+        return wanted
 
     # ---- configurations ------------------------------------------------------------------------
 
@@ -342,6 +338,32 @@ def _check_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
         raise _bad_assignment(f"Duplicate replica assignment found: {dict(assignment)}")
     if set(assignment) != set(range(len(assignment))):
         raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+
+
+def _check_added(assignment: Mapping[int, Sequence[int]], replication_factor: int) -> None:
+    """AdminZkClient.validateReplicaAssignment."""
+    for partition, replicas in assignment.items():
+        if not replicas:
+            raise _bad_assignment(
+                f"Cannot have replication factor of 0 for partition id {partition}."
+            )
+        if len(set(replicas)) != len(replicas):
+            raise _bad_assignment(
+                f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for "
+                f"partition id {partition}."
+            )
+    bad = {p: len(replicas) for p, replicas in assignment.items()}
+    bad = {p: factor for p, factor in bad.items() if factor != replication_factor}
+    if bad:
+        raise _bad_assignment(
+            f"Inconsistent replication factor between partitions, partition 0 has "
+            f"{replication_factor} while partitions [{_listed(bad)}] have replication factors "
+            f"[{_listed(bad.values())}], respectively."
+        )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _check_growth(topic: str, existing: Iterable[ReplicaAssignment], count: int) -> None:

@@ -44,7 +44,7 @@ def altered(
         raise ApiError(Errors.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [row.name for row in rows if row.value is None and row.operation != Operation.DELETE]
     if nulls:
-        raise ApiError(Errors.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        raise ApiError(Errors.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     result = dict(overrides)
     for name, operation, value in rows:
         if operation == Operation.SET:
@@ -66,9 +66,7 @@ def altered(
                 items = [item for item in present if item not in given]
             result[name] = ",".join(items)
         else:
-            raise ApiError(
-                Errors.INVALID_REQUEST, f"Unknown operation type {operation} for config {name}"
-            )
+            raise ApiError(Errors.INVALID_REQUEST, f"Unknown operations type {operation}")
     return result
 
 

@@ -26,7 +26,7 @@ def _problem_with(name: str) -> str | None:
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
-        return "'.' or '..' is not allowed"
+        return f"'{name}' is not allowed"
     if len(name) > MAX_LENGTH:
         return f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
     if _LEGAL.fullmatch(name) is None:

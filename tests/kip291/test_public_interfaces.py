@@ -4,6 +4,7 @@ listeners derive from other configs. (Metrics have `test_metrics`.)"""
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from nodes.config import BrokerConfig, ConfigError
+from nodes.core.errors import ApiError
 from tests.kip291 import kafka
 from tests.kip291.parts import RunningBroker
 from tests.kip291.registry import Registry
@@ -306,3 +308,19 @@ def test_a_new_listener_needs_an_entry_in_the_protocol_map(name: str) -> None:
     short = "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"
     with pytest.raises(ConfigError, match="no security protocol is defined"):
         config(listener_security_protocol_map=short, control_plane_listener_name=name)
+
+
+@pytest.mark.parametrize("listener", ["CLIENT", "CONTROLLER"])
+def test_an_endpoint_is_one_brokers(
+    start: Start, zookeeper: str, zookeeper_chroot: str, listener: str
+) -> None:
+    """KafkaServer.createBrokerInfo: what another broker has registered, on whichever plane, cannot
+    be advertised as well; such a broker does not start, and is not registered."""
+    taken = f"{listener}://127.0.0.1:{start('dual').ports[listener]}"
+    names = ("CONTROLLER", "REPLICATION", "CLIENT")
+    told = ",".join(taken if name == listener else f"{name}://127.0.0.1:0" for name in names)
+    with pytest.raises(ApiError, match=f"{re.escape(taken)} is in use by broker 1"):
+        start("dual", broker_id="2", advertised_listeners=told)
+    registry = Registry(zookeeper + zookeeper_chroot)
+    assert registry.broker_ids() == {1}
+    registry.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from nodes.metrics import Metrics, quantiles
+from nodes.metrics import Metrics, Rate, quantiles
 from nodes.metrics_server import MetricsServer, sanitise
 
 QUEUE = "kafka.controller:type=ControllerChannelManager,name=QueueSize,broker-id=3"
@@ -417,3 +417,15 @@ def test_rates_are_by_the_second_and_shares_of_the_time() -> None:
     assert metrics.attributes("a:name=S")["MeanRate"] == pytest.approx(3 / 8)
     assert metrics.attributes("a:name=M")["MeanRate"] == pytest.approx(60 / 6)
     assert metrics.attributes("a:name=T")["MeanRate"] == pytest.approx(3 / 6)
+
+
+def test_a_rate_of_no_time_at_all_is_zero() -> None:
+    """Yammer's Meter.getMeanRate: nothing has happened yet, whatever the clock says."""
+    total = [0]
+    rate = Rate(lambda: total[0], per_ns=1_000_000_000, now_ns=lambda: 5)
+    assert dict(rate.attributes()) == dict.fromkeys(
+        ("Count", "MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate"), 0
+    )
+    total[0] = 3
+    assert dict(rate.attributes())["MeanRate"] == 0
+    assert dict(rate.attributes())["Count"] == 3

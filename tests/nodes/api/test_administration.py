@@ -10,9 +10,12 @@ import pytest
 
 from nodes.api.delayed import DelayedOperations
 from nodes.api.topic_names import is_legal
+from nodes.controller.results import Result
+from nodes.coordination.admin import TopicResult
 from nodes.coordination.producer_ids import ProducerIdManager
 from nodes.core.deadlines import SLACK
 from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
 from nodes.groups.timer import Timer
 from nodes.wire.apis import ApiKey
 
@@ -163,6 +166,51 @@ class TestElections:
         answer = node.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None)
         (partition,) = answer.topics[0].partitions
         assert (partition.replicas, partition.adding_replicas) == ((1, 2), (2,))
+
+
+def test_why_it_was_refused_is_told(node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the controller or ZooKeeper's side says of a topic or partition goes to whoever asked,
+    as it is; of what was done nothing is said."""
+    create(node, "a", "b")
+    fine, refused = (Errors.NONE, None), (Errors.POLICY_VIOLATION, "because of this")
+    result = TopicResult(error=refused[0], message=refused[1])
+    per_topic = {"a": TopicResult(assignment={0: (1,)}), "b": result}
+
+    def said(rows: Any) -> list[tuple[int, str | None]]:
+        return [(int(row.error_code), row.error_message) for row in rows]
+
+    monkeypatch.setattr(node.admin, "create_topics", lambda *_, **__: per_topic)
+    answer = node.call(
+        ApiKey.CREATE_TOPICS,
+        7,
+        topics=[{"name": n, "num_partitions": 1, "replication_factor": 1} for n in per_topic],
+        timeout=1000,
+    )
+    assert said(answer.topics) == [fine, refused]
+    monkeypatch.setattr(node.admin, "create_partitions", lambda topic, *_, **__: per_topic[topic])
+    topics = [{"name": n, "count": 1, "assignments": None} for n in per_topic]
+    answer = node.call(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout=1000)
+    assert said(answer.results) == [fine, refused]
+    monkeypatch.setattr(node.admin, "delete_topics", lambda _: {"b": result})
+    answer = node.call(ApiKey.DELETE_TOPICS, 5, topic_names=["b"], timeout=1000)
+    assert said(answer.responses) == [refused]
+    results = {
+        TopicPartition("a", 0): Result(leader=1),
+        TopicPartition("b", 0): Result(*refused),
+    }
+    monkeypatch.setattr(node.admin, "elect_leaders", lambda *args: args[-1](results))
+    asked = [{"topic": n, "partitions": [0]} for n in per_topic]
+    answer = node.call(ApiKey.ELECT_LEADERS, 2, topic_partitions=asked, timeout=1000)
+    rows = [p for topic in answer.replica_election_results for p in topic.partition_result]
+    assert said(rows) == [fine, refused]
+    monkeypatch.setattr(
+        node.admin, "alter_reassignments", lambda _, respond: respond(Errors.NONE, results)
+    )
+    asked = [
+        {"name": n, "partitions": [{"partition_index": 0, "replicas": [1]}]} for n in per_topic
+    ]
+    answer = node.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, topics=asked)
+    assert said(p for topic in answer.responses for p in topic.partitions) == [fine, refused]
 
 
 class TestDescribeConfigs:

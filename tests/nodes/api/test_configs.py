@@ -343,9 +343,10 @@ class TestAltering:
 
     @pytest.mark.parametrize("kind", [0, 1, 3, 8, 16])
     def test_of_other_things_nothing(self, node: Any, api: ApiKey, kind: int) -> None:
-        expected = (42, f"Unsupported resource type: {kind}")
+        expected = (42, f"Unknown resource type {kind}")
         assert alter(node, api, kind, ("1", {"a": "b"})) == [expected]
 
     def test_of_another_broker_nothing(self, node: Any, api: ApiKey) -> None:
-        assert alter(node, api, BROKER, ("2", {RATE: "1"})) == [(42, f"{EXPECTED_ID}2")]
+        text = "Unexpected broker id, expected 1, but received 2"
+        assert alter(node, api, BROKER, ("2", {RATE: "1"})) == [(42, text)]
         assert not node.admin.configs

@@ -13,6 +13,7 @@ from nodes.wire.records import build_batch
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
+AGE = "retention.ms"
 
 
 def produce(node: Any, topic: str, count: int, partition: int = 0) -> None:
@@ -79,26 +80,63 @@ class TestAlterConfigs:
             assert len(kept) == (not validate_only)
 
     @pytest.mark.parametrize(
-        ("kind", "name", "rows", "error"),
+        ("kind", "name", "rows", "error", "message"),
         [
-            (TOPIC, "nope", [("retention.ms", SET, "5")], 3),
-            (TOPIC, "a/b", [], 17),
-            (TOPIC, "a", [("retention.ms", SET, "bad")], 40),
-            (TOPIC, "a", [("retention.ms", SET, None)], 42),
-            (TOPIC, "a", [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], 42),
-            (TOPIC, "a", [("retention.ms", APPEND, "1")], 40),
-            (TOPIC, "a", [("retention.ms", 9, "1")], 42),
-            (BROKER, "2", [], 42),
-            (BROKER, "1", [("num.io.threads", SET, "1")], 42),
-            (BROKER, "1", [("leader.replication.throttled.rate", SET, "much")], 42),
-            (8, "1", [], 42),
+            (TOPIC, "nope", [(AGE, SET, "5")], 3, "The topic 'nope' does not exist."),
+            (TOPIC, "a/b", [], 17, "Topic name 'a/b' is illegal"),
+            (TOPIC, "a", [(AGE, SET, "bad")], 40, None),
+            (
+                TOPIC,
+                "a",
+                [(AGE, SET, None), ("segment.ms", SET, None)],
+                42,
+                "Null value not supported for : retention.ms, segment.ms",
+            ),
+            (
+                TOPIC,
+                "a",
+                [(AGE, SET, "1"), (AGE, DELETE, None)],
+                42,
+                "Error due to duplicate config keys",
+            ),
+            (
+                TOPIC,
+                "a",
+                [(AGE, APPEND, "1")],
+                40,
+                "Config value append is not allowed for config key: retention.ms",
+            ),
+            (
+                TOPIC,
+                "a",
+                [(AGE, SUBTRACT, "1")],
+                40,
+                "Config value subtract is not allowed for config key: retention.ms",
+            ),
+            (TOPIC, "a", [(AGE, 9, "1")], 42, "Unknown operations type 9"),
+            (BROKER, "2", [], 42, "Unexpected broker id, expected 1, but received 2"),
+            (BROKER, "x", [], 42, "Node id must be an integer, but it is: x"),
+            (BROKER, " 1", [], 42, "Node id must be an integer, but it is:  1"),
+            (
+                BROKER,
+                "1",
+                [("num.io.threads", SET, "1")],
+                42,
+                "Cannot update these configs dynamically: Set(num.io.threads)",
+            ),
+            (BROKER, "1", [("leader.replication.throttled.rate", SET, "much")], 42, None),
+            (8, "1", [], 42, "Unknown resource type 8"),
         ],
     )
-    def test_refusals(self, node: Any, kind: int, name: str, rows: Any, error: int) -> None:
+    def test_refusals(
+        self, node: Any, kind: int, name: str, rows: Any, error: int, message: str | None
+    ) -> None:
+        """In Kafka's words (ConfigAdminManager), where Kafka has any."""
         node.lead("a")
         result = self.incremental(node, kind, name, *rows)
         assert result.error_code == error
         assert result.error_message
+        assert message in (None, result.error_message)
         assert not node.admin.configs
 
     def test_the_same_resource_twice(self, node: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nodes.core.types import TopicPartition
 from tests.nodes.controller.transcript import Office
@@ -239,6 +240,26 @@ def a_dead_replica_stays(o: Office) -> Iterator[None]:
     yield
     o.run()
     o.ask(made.alter_reassignments, {T0: (3, 2)})
+
+
+def a_refused_isr_lets_none_end(o: Office) -> Iterator[None]:
+    """Only an ISR that was accepted is looked at, whatever ZooKeeper says by now.
+
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 1.1 by 1 isr 1,2 of 1,3,2
+    answer NONE, 0 NOT_CONTROLLER
+    zk = t-0 @1 leader 1 epoch 1 isr 1,2,3 by 1 -> BadVersionError
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 1 epoch 1.1 by 1 isr 1,2 of 1,3,2
+    answer NONE, 0 INVALID_UPDATE_VERSION
+    """
+    made = o.start(2, 3)
+    o.topic("t", (1, 2))
+    o.run()
+    o.ask(made.alter_reassignments, {T0: (1, 3)})
+    state = o.admin.get_topic_partition_states([T0])[T0].leader_and_isr
+    o.admin.update_leader_and_isr({T0: replace(state, isr=(1, 2, 3))}, 1, -1)
+    yield
+    o.alter_isr(1, "t-0", (1, 2), leader_epoch=9)
+    o.alter_isr(1, "t-0", (1, 2, 3), partition_epoch=1)
 
 
 def its_new_replica_dies_and_is_back(o: Office) -> Iterator[None]:

@@ -251,6 +251,29 @@ def finds_deletions(o: Office) -> Iterator[None]:
     o.answer()
 
 
+def finds_a_dead_leader_of_what_is_to_go(o: Office) -> Iterator[None]:
+    """Nobody is elected for a topic that is to be deleted, and cannot be yet.
+
+    unfenced zk + /controller ephemeral, = /controller_epoch @1
+    channel + 2
+    channel + 3
+    channel + 4
+    4.2 > 2,3,4 UpdateMetadata live 2,3,4
+    4.2 > 2 LeaderAndIsr leaders : t-0 leader 1 epoch 0.0 by 1 isr 1,2 of 1,2
+    4.2 > 2,3,4 UpdateMetadata live 2,3,4: t-0 leader -2 epoch 0.0 by 1 isr 1,2 of 1,2 offline 1
+    zk = t-0 @0 leader -1 epoch 1 isr 2 by 2
+    states of t: 0 OFFLINE: 1 OFFLINE, 2 ONLINE
+    """
+    o.start(2, 3)
+    o.topic("t", (1, 2))
+    vacant(o)
+    o.admin.create_delete_topic_path("t")
+    yield
+    o.candidate(4)
+    o.run()
+    o.look("t", by=4)
+
+
 def finds_deletions_that_it_does_not_do(o: Office) -> Iterator[None]:
     """The wish is removed.
 

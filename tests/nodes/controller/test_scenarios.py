@@ -91,3 +91,40 @@ def test_it_does_just_this(
             text = re.sub(f"^{pattern}$", short, text)
         complaints[text] += 1
     assert complaints == COMPLAINTS.get(name, {})
+
+
+def test_who_is_elected_and_who_is_deposed_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KafkaController's lines, by which an operator follows the controllership."""
+    office = Office(monkeypatch)
+    said: list[str] = []
+
+    def take() -> list[str]:
+        office.run()
+        said[:] = [r.getMessage() for r in caplog.records if r.name.endswith("KafkaController")]
+        caplog.clear()
+        return said
+
+    says = "[Controller id=1] "
+    brokers = (
+        "Newly added brokers: {}, deleted brokers: {}, bounced brokers: {}, all live brokers: {}"
+    )
+    with caplog.at_level(logging.INFO):
+        made = office.start(2)
+        elected = f"{says}1 successfully elected as the controller. Epoch incremented to "
+        assert take()[0] == f"{elected}1 and epoch zk version is now 1"
+        assert f"{says}Ready to serve as the new controller with epoch 1" in said
+        office.join(3, 4)
+        assert says + brokers.format("3,4", "", "", "1,2,3,4") in take()
+        office.leave(2)
+        assert says + brokers.format("", "2", "", "1,3,4") in take()
+        office.join(2)
+        take()
+        office.leave(2)
+        office.join(2)
+        assert says + brokers.format("", "", "2", "1,2,3,4") in take()
+        office.ask(made.controlled_shutdown, 3, -1)
+        assert take() == [f"{says}Shutting down broker 3"]
+        office.usurp(4)
+        assert f"{says}Resigned" in take()

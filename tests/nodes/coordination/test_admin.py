@@ -57,31 +57,90 @@ def test_assignment_given(admin, zk):
     }
 
 
+BAD_NAME = Errors.INVALID_TOPIC_EXCEPTION
+BAD_ASSIGNMENT = Errors.INVALID_REPLICA_ASSIGNMENT
+NAME = "Topic name is invalid: "
+
+
 @pytest.mark.parametrize(
-    ("fields", "error"),
+    ("fields", "error", "message"),
     [
-        ({"name": "a b"}, Errors.INVALID_TOPIC_EXCEPTION),
-        ({"name": ".."}, Errors.INVALID_TOPIC_EXCEPTION),
-        ({"name": "x" * 250}, Errors.INVALID_TOPIC_EXCEPTION),
-        ({"num_partitions": 0}, Errors.INVALID_PARTITIONS),
-        ({"replication_factor": 4}, Errors.INVALID_REPLICATION_FACTOR),
-        ({"replication_factor": 0}, Errors.INVALID_REPLICATION_FACTOR),
-        ({"assignments": {0: [1]}, "num_partitions": 1}, Errors.INVALID_REQUEST),
-        ({"assignments": {0: [1, 1]}}, Errors.INVALID_REPLICA_ASSIGNMENT),
-        ({"assignments": {0: [1], 1: [1, 2]}}, Errors.INVALID_REPLICA_ASSIGNMENT),
-        ({"assignments": {1: [1]}}, Errors.INVALID_REPLICA_ASSIGNMENT),
-        ({"assignments": {0: []}}, Errors.INVALID_REPLICA_ASSIGNMENT),
-        ({"configs": {"bad": "1"}}, Errors.INVALID_CONFIG),
-        ({"configs": {"retention.ms": None}}, Errors.INVALID_CONFIG),
-        ({"num_partitions": 2**31 - 1}, Errors.POLICY_VIOLATION),
-        ({"num_partitions": 90_000}, Errors.POLICY_VIOLATION),
-        ({"assignments": {p: range(200) for p in range(2000)}}, Errors.POLICY_VIOLATION),
+        ({"name": ""}, BAD_NAME, f"{NAME}the empty string is not allowed"),
+        ({"name": "."}, BAD_NAME, f"{NAME}'.' is not allowed"),
+        ({"name": ".."}, BAD_NAME, f"{NAME}'..' is not allowed"),
+        (
+            {"name": "a b"},
+            BAD_NAME,
+            f"{NAME}'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'",
+        ),
+        (
+            {"name": "x" * 250},
+            BAD_NAME,
+            f"{NAME}the length of '{'x' * 250}' is longer than the max allowed length 249",
+        ),
+        (
+            {"num_partitions": 0},
+            Errors.INVALID_PARTITIONS,
+            "Number of partitions must be larger than 0.",
+        ),
+        (
+            {"replication_factor": 4},
+            Errors.INVALID_REPLICATION_FACTOR,
+            "Replication factor: 4 larger than available brokers: 3.",
+        ),
+        (
+            {"replication_factor": 0},
+            Errors.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0.",
+        ),
+        (
+            {"assignments": {0: [1]}, "num_partitions": 1},
+            Errors.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot "
+            "be used at the same time.",
+        ),
+        (
+            {"assignments": {0: [1, 1]}},
+            BAD_ASSIGNMENT,
+            "Duplicate replica assignment found: {0: (1, 1)}",
+        ),
+        (
+            {"assignments": {0: [1], 1: [1, 2]}},
+            BAD_ASSIGNMENT,
+            "All partitions should have the same number of replicas",
+        ),
+        (
+            {"assignments": {1: [1]}},
+            BAD_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        ({"assignments": {0: []}}, BAD_ASSIGNMENT, "Cannot have replication factor of 0"),
+        ({"configs": {"bad": "1"}}, Errors.INVALID_CONFIG, "bad"),
+        (
+            {"configs": {"retention.ms": None, "a": None}},
+            Errors.INVALID_CONFIG,
+            "Null value not supported for topic configs: a,retention.ms",
+        ),
+        (
+            {"num_partitions": 2**31 - 1},
+            Errors.POLICY_VIOLATION,
+            "2147483647 partitions are more than a topic can have.",
+        ),
+        ({"num_partitions": 90_000}, Errors.POLICY_VIOLATION, None),
+        (
+            {"assignments": {p: range(200) for p in range(2000)}},
+            Errors.POLICY_VIOLATION,
+            None,
+        ),
     ],
 )
-def test_refusals(admin, zk, fields, error):
+def test_refusals(admin, zk, fields, error, message):
+    """In Kafka's words, where Kafka has any."""
     result = create(admin, **{"name": "t", **fields})
     assert result.error == error
     assert result.message
+    assert message in (None, result.message)
     assert zk.get_all_topics_in_cluster() == set()
 
 
@@ -104,21 +163,46 @@ def test_validate_only_writes_nothing(admin, zk):
 
 def test_create_partitions(admin, zk):
     create(admin, assignments={0: [2, 3]})
-    assert admin.create_partitions("t", 1, None).error == Errors.INVALID_PARTITIONS
-    assert admin.create_partitions("t", 0, None).error == Errors.INVALID_PARTITIONS
-    assert admin.create_partitions("x", 2, None).error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+    topic = "Topic currently has 1 partitions, which is higher than the requested 0."
+    for name, count, error, message in (
+        ("t", 1, Errors.INVALID_PARTITIONS, "Topic already has 1 partitions."),
+        ("t", 0, Errors.INVALID_PARTITIONS, topic),
+        ("x", 2, Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'x' does not exist."),
+    ):
+        refused = admin.create_partitions(name, count, None)
+        assert (refused.error, refused.message) == (error, message)
     for name in ("", "..", "../t", "t/partitions", "t/partitions/0/state"):  # no path but its own
         assert admin.create_partitions(name, 2, None).error == Errors.INVALID_TOPIC_EXCEPTION
-    bad = Errors.INVALID_REPLICA_ASSIGNMENT
-    for assignment in ([[9, 1]], [[1]], [[1, 2], [2, 3]], [[1, 1]]):
-        assert admin.create_partitions("t", 2, assignment).error == bad
+    other = (
+        "Inconsistent replication factor between partitions, partition 0 has 2 while partitions "
+    )
+    for assignment, message in (
+        ([[9, 1], [8, 2]], "Unknown broker(s) in replica assignment: 8, 9."),
+        ([[1, 2]], "Increasing the number of partitions by 2 but 1 assignments provided."),
+        ([[1, 2], []], "Cannot have replication factor of 0 for partition id 2."),
+        (
+            [[1, 2], [3, 3]],
+            "Duplicate brokers not allowed in replica assignment: 3, 3 for partition id 2.",
+        ),
+        ([[1], [1, 2, 3]], f"{other}[1, 2] have replication factors [1, 3], respectively."),
+        ([[2, 1], [1]], f"{other}[2] have replication factors [1], respectively."),
+    ):
+        refused = admin.create_partitions("t", 3, assignment)
+        assert (refused.error, refused.message) == (BAD_ASSIGNMENT, message)
     assert admin.create_partitions("t", 2, [[1, 2]]).assignment == {0: (2, 3), 1: (1, 2)}
     grown = admin.create_partitions("t", 4, None)
     assert (grown.error, grown.topic_id, len(grown.assignment)) == (Errors.NONE, TOPIC_ID, 4)
     assert zk.get_topic_partition_count("t") == 4
+    # AdminZkClient.addPartitions: round robin goes on from the first partition's first replica,
+    # or, where no live broker has an id as high, from the first broker.
+    assert grown.assignment == {0: (2, 3), 1: (1, 2), 2: (1, 3), 3: (2, 3)}
+    create(admin, "u", assignments={0: [9, 1]})
+    assert admin.create_partitions("u", 3, None).assignment == {0: (9, 1), 1: (2, 3), 2: (3, 1)}
     moving = ReplicaAssignment((1, 2), (1,))
     zk.set_topic_assignment("t", TOPIC_ID, {TopicPartition("t", 0): moving})
-    assert admin.create_partitions("t", 9, None).error == Errors.REASSIGNMENT_IN_PROGRESS
+    refused = admin.create_partitions("t", 9, None)
+    text = "A partition reassignment is in progress for the topic 't'."
+    assert (refused.error, refused.message) == (Errors.REASSIGNMENT_IN_PROGRESS, text)
 
 
 def test_configs(admin, zk):

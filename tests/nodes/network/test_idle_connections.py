@@ -124,3 +124,18 @@ def test_above_the_limit_the_least_recently_used_one_goes(limit: int, closed: in
     thread.processor._turn()
     assert left(oldest, middle, newest) == [closed == 0, True, True]
     thread.close()
+
+
+def test_so_many_new_connections_are_taken_in_a_turn(thread: Thread) -> None:
+    """Processor.configureNewConnections: all that its queue holds, which is 20, before anything is
+    read; whoever comes then finds room."""
+    for _ in range(2):
+        for _ in range(20):
+            ours, theirs = socket.socketpair()
+            thread.peers.append(theirs)
+            thread.quotas.add("PROTECTED", "h")
+            assert thread.processor.offer(ours, "h", block=False)
+        before = thread.processor.connection_count
+        assert not thread.processor.offer(ours, "h", block=False), "the queue is full"
+        thread.processor._take_new_connections()
+        assert thread.processor.connection_count == before + 20

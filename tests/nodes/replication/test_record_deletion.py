@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.replication.record_deletion import (
+    DelayedDeleteRecords,
+    DeleteRecordsResult,
+    _Waiting,
+)
 from tests.nodes.replication.conftest import (
     TP,
     ClusterFactory,
@@ -97,3 +104,26 @@ def test_compacted_topics_lose_nothing_so(make_cluster: ClusterFactory) -> None:
     assert delete(cluster, 2).wait() == {TP: (Errors.POLICY_VIOLATION, -1)}, "of another topic"
     leader.manager.update_topic_config("t", {"cleanup.policy": "compact,delete"})
     assert delete(cluster, 2).wait() == {TP: (0, 2)}
+
+
+def test_a_deadline_in_the_middle_of_a_try_takes_back_nothing() -> None:
+    """What is settled already is answered as it was settled, though it still stands among what is
+    waited for; the rest has timed out with what was seen last."""
+    settled, waiting = TopicPartition("t", 0), TopicPartition("t", 1)
+    results = {settled: DeleteRecordsResult(Errors.NONE, 7)}
+    answers: list[Any] = []
+    operation = DelayedDeleteRecords(
+        0,
+        {settled: _Waiting(7, 3), waiting: _Waiting(9, 4)},
+        results,
+        lambda _: None,  # type: ignore[arg-type, return-value]
+        answers.append,
+    )
+    assert operation.force_complete()
+    assert answers == [
+        {
+            settled: DeleteRecordsResult(Errors.NONE, 7),
+            waiting: DeleteRecordsResult(Errors.REQUEST_TIMED_OUT, 4),
+        }
+    ]
+    assert not operation.force_complete(), "once"

@@ -189,6 +189,34 @@ def test_what_is_known_or_old(
     ]
 
 
+@pytest.mark.parametrize(("delete", "text"), [(True, "true"), (False, "false")])
+def test_a_stop_that_is_old(cluster: MemoryCluster, lines: Lines, delete: bool, text: str) -> None:
+    order(cluster, 40, state={"leader_epoch": 3})
+    lines.take()
+    request = kip_stop_replica(
+        "t", leader_epoch=2, delete=delete, sender=Sender(controller_id=9, controller_epoch=5)
+    )
+    assert cluster.brokers[1].manager.stop_replicas(41, request).partition_errors[0].error == 74
+    assert lines.take(logging.WARNING) == [
+        f"Ignoring StopReplica request (delete={text}) from controller 9 with correlation id 41 "
+        "epoch 5 for partition t-0 since its associated leader epoch 2 is smaller than the current "
+        "leader epoch 3"
+    ]
+
+
+@pytest.mark.parametrize(("role", "text"), [("leader", "the leader"), ("follower", "a follower")])
+def test_the_same_leader_epoch_again(lines: Lines, role: str, text: str) -> None:
+    state = LeaderAndIsrState(
+        tp=TP, topic_id=None, controller_epoch=5, leader=1, leader_epoch=3, isr=(1,),
+        partition_epoch=7, replicas=(1,), adding_replicas=(), removing_replicas=(),
+    )  # fmt: skip
+    StateChangeLines(1).role(state, role, 9, 8, 1, 3, is_under_min_isr=False)
+    assert lines.take(logging.INFO) == [
+        f"Skipped the become-{role} state change for t-0 with topic id None since it is already "
+        f"{text} with leader epoch 3."
+    ]
+
+
 def test_metadata_is_added_and_deleted(cluster: MemoryCluster, lines: Lines) -> None:
     """ZkMetadataCache.updateMetadata: what was deleted is not counted among what was added."""
     other = TopicPartition("t", 1)
