@@ -142,7 +142,7 @@ def _written(history: History, key: Trial, states: list[Row]) -> Iterator[str]:
     """In-sync sets that were taken up, of versions of their states that the log has: of brokers
     that number what they tell."""
     sets: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
-    for row in states:
+    for row in (row for row in states if row["partition_epoch"] is not None):
         of = sets.setdefault((*key_of(row), row["partition_epoch"]), set())
         of.add((row["leader"], row["leader_epoch"], tuple(sorted(row["isr"]))))
     for row in _mine(history, "isr_change", key):
