@@ -69,7 +69,7 @@ _EITHER: Final = {
     "log_read": ("value",),
     "leadership": ("commit_ms",),
     "final_state": ("lasting_ns", "failure"),
-    "node_event": ("detail",),
+    "node_event": ("detail", "boot"),  # a harness of before counted no starts
     "fault": ("nodes", "took_hold", "detail"),
 }
 _NOT_ASKED: Final = ("error_ns", "process")

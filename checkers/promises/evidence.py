@@ -31,8 +31,9 @@ in an (arm, trial) in which
   their numbers (`checkers.facts.sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
   finished, or from outside the harness's phases;
-- the harness's own rows contradict each other (`checkers.facts.courses`): phases, faults or nodes'
-  lives in an order in which they cannot have been, a node ended by no fault;
+- the harness's own rows contradict each other (`checkers.facts.courses`): phases, faults, nodes'
+  lives or what members of groups were given in an order in which they cannot have been, a node
+  ended by no fault;
 - what came after something else, by what it is, has a time before that (`checkers.facts.moments`);
 - rows whose times may be off, by their own word, by so much that they order nothing;
 - what a broker of this system writes down all the time is not there of one broker, or of one trial,
@@ -362,8 +363,8 @@ PROMISE: Final = Promise(
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
         "saw a connection of it to ZooKeeper; a log begins later, and its broker tells of no cut",
-        "phases, faults or nodes' lives in an order in which they cannot have been; a node that no "
-        "fault ended; two trials at once",
+        "phases, faults, nodes' lives or members' partitions in an order in which they cannot have "
+        "been; a node that no fault ended; two trials at once",
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
         "topics of run.json that nobody made, and brokers asked of which it does not know; rows "
