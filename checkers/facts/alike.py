@@ -59,12 +59,18 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "connection": (),
     "final_state": ("what",),
     "log_read": (),
+    "log_end": ("error is null",),
+    "node_event": ("event",),
+    "fault": ("phase",),
+    "phase": (),
 }
 _EITHER: Final = {
     "fetch": ("value",),  # null of a record that is not a workload's
     "log_read": ("value",),
     "leadership": ("commit_ms",),
     "final_state": ("lasting_ns", "failure"),
+    "node_event": ("detail", "boot"),  # a harness of before counted no starts
+    "fault": ("nodes", "took_hold", "detail"),
 }
 _NOT_ASKED: Final = ("error_ns", "process")
 

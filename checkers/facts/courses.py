@@ -1,4 +1,4 @@
-"""What the harness says that it did, in an order in which it can have been done.
+"""What the harness and its clients say that they did, in an order in which it can have been done.
 
 All promises go by the harness's own rows: when faults were in place, which node ran when, when all
 was healed. They are few, one program writes them, and each has its place:
@@ -7,6 +7,7 @@ was healed. They are few, one program writes them, and each has its place:
     faults   inject, then injected or failed, then healing, then healed
     nodes    started when it does not run, ready when it does, and ended before it is started again;
              resumed when it was paused
+    members  of groups are given what they do not have, and lose what they have (`assignment`)
 
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
@@ -47,7 +48,7 @@ def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
     """By trial, what cannot have been, in words."""
     phases, faults = _by_trial(history.rows("phase")), _by_trial(history.rows("fault"))
     events, floods = _by_trial(history.rows("node_event")), _by_trial(history.rows("flood"))
-    forged = _by_trial(history.rows("forged"))
+    forged, given = _by_trial(history.rows("forged")), _by_trial(history.rows("assignment"))
     for key in sorted(phases.keys() | faults.keys() | events.keys()):
         played = _by_id(faults.get(key, []))
         for why in (
@@ -58,6 +59,7 @@ def contradictions(history: History) -> Iterator[tuple[Trial, str]]:
             *_floods(played, floods.get(key, [])),
             *_counted(floods.get(key, [])),
             *_forged(played, forged.get(key, [])),
+            *_given(given.get(key, [])),
         ):
             yield key, why
     if not history.run.merged:
@@ -199,6 +201,24 @@ def _forged(played: Mapping[str, list[Row]], told: Sequence[Row]) -> Iterator[st
                 said = details(dict(row)).get(what, n)
                 if said != n:
                     yield f"fault {name} ({row['fault']}) {what} {said} requests, and tells of {n}"
+
+
+def _given(rows: Iterable[Row]) -> Iterator[str]:
+    """A member of a group is given what it does not have, and loses what it has: each member's
+    first row that cannot be."""
+    held: set[tuple[Any, ...]] = set()
+    told: set[str] = set()
+    for row in rows:
+        place = tuple(row[name] for name in ("process", "group", "topic", "partition"))
+        had, who = place in held, row["process"]
+        if had == (row["event"] == "assigned") and who not in told:
+            told.add(who)
+            how = "was given, and had" if had else "lost, and did not have"
+            yield f"{who} {how}, partition {row['topic']}-{row['partition']} of its group"
+        if row["event"] == "assigned":
+            held.add(place)
+        else:
+            held.discard(place)
 
 
 def _over(rows: Iterable[Row]) -> int:

@@ -2,9 +2,9 @@
 
 A broker leads or follows, takes leaders into its metadata and stops replicas because a request says
 so, and writes down which (``correlation_id``): a request that it tells of has come by then, and has
-the same partition, leader and leader epoch; it does it once for each. (The controller epoch of a
-role may be that of who wrote the state, or of who orders it.) Who accepts such a request does what
-it says. And what a controller was answered, it had sent: at the time and
+the same partition, leader and leader epoch; it does it once for each. The controller epoch is the
+request's; of a role it may also be that of who wrote the state, by ZooKeeper's log. Who accepts
+such a request does what it says. And what a controller was answered, it had sent: at the time and
 under the number that the answer's row names.
 
 Of ends that number their rows; and of a boot only what came before its last request, since who dies
@@ -49,6 +49,7 @@ def unordered(history: History) -> list[tuple[Trial, str]]:
     last = handled.groupBy(*_BOOT).agg(F.max("t").alias("_last_t"))
     each = handled.select(
         *(*_BOOT, "api", "correlation_id"),
+        F.col("controller_epoch").alias("_by"),
         (F.coalesce("error", F.lit(-1)) == 0).alias("_taken"),
         earliest(F.col("receive_t")).alias("_came_t"),
         F.explode("partitions").alias("p"),
@@ -60,15 +61,20 @@ def unordered(history: History) -> list[tuple[Trial, str]]:
     found = rows.groupBy(*_ONE).agg(
         *(F.min(name).alias(name) for name in ("_came_t", "_t")),
         *(F.count(name).alias(f"{name}s") for name in ("_came_t", "_t")),
+        *(F.collect_set(name).alias(f"{name}s") for name in ("_by", "_under")),
         F.max("_taken").alias("_taken"),
     )
     found = found.join(F.broadcast(last), [*_BOOT])
     early = "_t < _last_t and (_came_t is null or _t < _came_t or _ts > _came_ts)"
+    other = "_t < _last_t and size(_bys) > 0 and size(array_except(_unders, _bys)) > 0"
     always = F.col("kind").isin(*_ALWAYS) & F.col("_t").isNull() & F.col("_taken")
     counts = found.groupBy("arm", "trial", "node", "kind").agg(
-        F.count(F.when(F.expr(early), 1)).alias("odd"), F.count(F.when(always, 1)).alias("undone")
+        F.count(F.when(F.expr(early), 1)).alias("odd"),
+        F.count(F.when(F.expr(other), 1)).alias("other"),
+        F.count(F.when(always, 1)).alias("undone"),
     )
-    return sorted(_in_words(counts.where("odd > 0 or undone > 0").toArrow().to_pylist()))
+    counts = counts.where("odd > 0 or other > 0 or undone > 0")
+    return sorted(_in_words(counts.toArrow().to_pylist()))
 
 
 def _in_words(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Trial, str]]:
@@ -77,6 +83,9 @@ def _in_words(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Trial, str]]:
         if row["odd"]:
             says = f"node {row['node']} took up {row['odd']} {what} that no request which it tells"
             yield key, f"{says} of had ordered yet, or more often than one did"
+        if row["other"]:
+            says = f"node {row['node']} took up {row['other']} {what} under the controller epoch"
+            yield key, f"{says} of nobody who had ordered or decided it"
         if row["undone"]:
             says = f"node {row['node']} accepted orders of {row['undone']} {what}"
             yield key, f"{says}, and does not tell of having done it"
@@ -92,12 +101,18 @@ def _orders(each: DataFrame, kind: str) -> DataFrame:
         _says("p.topic", "p.partition", *(f"p.{n}" for n in names)),
         "_came_t",
         F.lit(None).cast("bigint").alias("_t"),
+        F.col("_by").cast("int").alias("_by"),
+        F.lit(None).cast("int").alias("_under"),
         (F.col("_taken") & partition).alias("_taken"),
     )
 
 
 def _acts(history: History, kind: str) -> DataFrame:
     rows = history.frame(kind).where("seq is not null and correlation_id is not null")
+    under = F.col("controller_epoch")
+    if kind == "leader_change":
+        rows = rows.join(F.broadcast(_decided(history)), [*_STATE], "left")
+        under = F.when(~F.array_contains("_deciders", under), under)
     return rows.select(
         *_BOOT,
         F.lit(kind).alias("kind"),
@@ -105,8 +120,27 @@ def _acts(history: History, kind: str) -> DataFrame:
         _says("topic", "partition", *_ACTS[kind][2]),
         F.lit(None).cast("bigint").alias("_came_t"),
         latest(F.col("t")).alias("_t"),
+        F.lit(None).cast("int").alias("_by"),
+        under.cast("int").alias("_under"),
         F.lit(None).cast("boolean").alias("_taken"),
     )
+
+
+_STATE: Final = ("arm", "trial", "topic", "partition", "leader_epoch")
+
+
+def _decided(history: History) -> DataFrame:
+    """``_deciders``: by leader epoch, under which controller epochs ZooKeeper's log has it."""
+    by: dict[tuple[Any, ...], set[int]] = {}
+    for row in history.rows("zk_write"):
+        if row["what"] == "state" and row["controller_epoch"] is not None:
+            by.setdefault(tuple(row[name] for name in _STATE), set()).add(row["controller_epoch"])
+    rows = [
+        {**dict(zip(_STATE, state, strict=True)), "_deciders": sorted(epochs)}
+        for state, epochs in by.items()
+    ]
+    columns = "arm string, trial int, topic string, partition int, leader_epoch int"
+    return history.table(rows, f"{columns}, _deciders array<bigint>")
 
 
 def _says(*names: str) -> Column:

@@ -6,7 +6,8 @@ The log is whole and in order, so that what anybody saw is in it, as it was seen
     topic_deletion   a topic that was seen to be gone was removed by a write of that time
     node_event       a registration that was seen was made, with its broker epoch; and where any
                      was made, somebody saw one
-    isr_change       a leader whose in-sync set was written took it up, if it lived on
+    isr_change       a leader whose in-sync set was written took it up, if it lived on; and what it
+                     took up was written so: the set, by that leader, in that leader epoch
     leader_change    who leads or follows does so under a controller epoch that there was
     fault            who was to be made leader was, by the time that this is said to have been done
     final_state      each partition's state in the end is the last one by then, and of no topic
@@ -73,6 +74,7 @@ def _of_trial(history: History, key: Trial, log: list[Row], begins_ms: int) -> I
     events = _mine(history, "node_event", key)
     yield from _registrations(events, log)
     yield from _taken_up(history, key, states, events)
+    yield from _written(history, key, states)
     yield from _moved(_mine(history, "fault", key), states)
     raised = {r["controller_epoch"] for r in log if (r["what"], r["step"]) == _RAISED}
     ruled = raised | {row["controller_epoch"] for row in states}
@@ -134,6 +136,20 @@ def _taken_up(history: History, key: Trial, states: list[Row], events: list[Row]
                 continue
             if not _over(row, after) and not _ended(events, row):
                 yield "in-sync sets were not taken up by their leaders"
+
+
+def _written(history: History, key: Trial, states: list[Row]) -> Iterator[str]:
+    """In-sync sets that were taken up, of versions of their states that the log has: of brokers
+    that number what they tell."""
+    sets: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+    for row in (row for row in states if row["partition_epoch"] is not None):
+        of = sets.setdefault((*key_of(row), row["partition_epoch"]), set())
+        of.add((row["leader"], row["leader_epoch"], tuple(sorted(row["isr"]))))
+    for row in _mine(history, "isr_change", key):
+        of = sets.get((*key_of(row), row["partition_epoch"]), set())
+        one = (row["node"], row["leader_epoch"], tuple(sorted(row["isr"] or ())))
+        if row["seq"] is not None and of and one not in of:
+            yield "in-sync sets were taken up"
 
 
 def _over(row: Row, after: Row | None) -> bool:

@@ -189,11 +189,10 @@ _STRANGE: Final = {
 
 def _asked_by(history: History, kind: str) -> DataFrame:
     """Answered as a whole: brokers that do not number their rows are left out by their ends, and so
-    is a prober of whom no broker tells. What never found a free connection was not sent."""
+    is a prober of whom no broker tells."""
     client, number = _STRANGE[kind]
     traced = history.frame("control_request").where("seq is not null")
     rows = history.frame(kind).where(f"seq is not null and {client} is not null")
-    rows = rows.where("type <> 'fail' or error is not null")
     rows = rows.withColumns({"client_id": F.col(client), "correlation_id": F.expr(number)})
     of = [("arm", "trial", "node"), *([("arm", "trial", "client_id")] if kind == "probe" else [])]
     for by in of:

@@ -20,7 +20,8 @@ in an (arm, trial) in which
   (`checkers.facts.orders`); a broker cut a log out of course (`checkers.facts.log_courses`);
 - what ZooKeeper's own log says of a znode is in no order in which it can have been, or is not what
   was seen of it (`checkers.facts.znodes`, `checkers.facts.seen_znodes`); run.json has topics that
-  nobody made, or clients that asked others than it says (`checkers.facts.claims`); one listener was
+  nobody made, or clients that asked others than it says (`checkers.facts.claims`); rows tell of
+  partitions that nobody made (`checkers.facts.known_topics`); one listener was
   served by both planes (`checkers.facts.listeners`);
 - a broker counted less than it answered, or one time twice (`checkers.facts.counted`), showed
   what it had not taken in (`checkers.facts.taken_in`), held an epoch for its own with which it
@@ -30,8 +31,9 @@ in an (arm, trial) in which
   their numbers (`checkers.facts.sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
   finished, or from outside the harness's phases;
-- the harness's own rows contradict each other (`checkers.facts.courses`): phases, faults or nodes'
-  lives in an order in which they cannot have been, a node ended by no fault;
+- the harness's own rows contradict each other (`checkers.facts.courses`): phases, faults, nodes'
+  lives or what members of groups were given in an order in which they cannot have been, a node
+  ended by no fault;
 - what came after something else, by what it is, has a time before that (`checkers.facts.moments`);
 - rows whose times may be off, by their own word, by so much that they order nothing;
 - what a broker of this system writes down all the time is not there of one broker, or of one trial,
@@ -60,6 +62,7 @@ from checkers.facts.claims import unfounded
 from checkers.facts.counted import overlapping, undercounted
 from checkers.facts.courses import contradictions
 from checkers.facts.known_brokers import unheard_of
+from checkers.facts.known_topics import unmade
 from checkers.facts.listeners import of_both_planes, uncounted
 from checkers.facts.log_courses import out_of_course
 from checkers.facts.moments import misplaced
@@ -334,7 +337,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(_at_odds, unordered, unsent),
     *(_vague, contradictions, misplaced, disordered),
     _of_kinds,
-    *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of),
+    *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping),
 )
@@ -360,11 +363,12 @@ PROMISE: Final = Promise(
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
         "saw a connection of it to ZooKeeper; a log begins later, and its broker tells of no cut",
-        "phases, faults or nodes' lives in an order in which they cannot have been; a node that no "
-        "fault ended; two trials at once",
+        "phases, faults, nodes' lives or members' partitions in an order in which they cannot have "
+        "been; a node that no fault ended; two trials at once",
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
-        "topics of run.json that nobody made, and brokers asked of which it does not know",
+        "topics of run.json that nobody made, and brokers asked of which it does not know; rows "
+        "about partitions that nobody made",
         "what a broker took up that no request ordered, or showed and had not taken in; a listener "
         "that both planes served; less counted by a broker than it answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
@@ -378,7 +382,12 @@ PROMISE: Final = Promise(
         "neither end tells of; cuts of logs that nobody read in the end",
         "figures of which one row alone tells: tries and versions of a request, how far above a "
         "log's end it was cut, how much was counted, how long operations, waits and phases took "
-        "where nothing else lies between; times that are off by less than a second",
+        "where nothing else lies between; times that are off by less than a second; the number of "
+        "a write of ZooKeeper, where the order is the same",
+        "which of the errors that Kafka gives a client was refused with, where no promise says "
+        "which it must be; a log's end or high watermark that is a little off as a role is taken "
+        "up, and a cut of records that nobody was promised; the leader epoch of a log whose head "
+        "went",
         "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
         "or floods them",
         "what run.json says of topics' configurations and of how clients work, told so throughout",

@@ -22,6 +22,11 @@ def sound() -> Story:
         story.add("leader_change", 40 + n, node=1, role="leader", log_end_offset=n)
         write = {"what": "state", "step": "set", "leader": 1, "isr": [1]}
         story.add("zk_write", 50 + n, zxid=n, **write)
+        story.add("node_event", 60 + n, node=1, event="ready", detail=str(n), boot=1, seq=n)
+        story.add("fault", 70 + n, id=str(n), phase="injected", nodes=[1], took_hold=True, seq=n)
+        story.add("phase", 80 + n, name="chaos", event="begin", seq=n)
+        story.add("log_end", 90 + n, node=1, log_end_offset=n, log_start_offset=0)
+    story.add("log_end", 95, node=2, error="it is down")
     story.produce(15, 7, None, type="info", failure="timeout")
     story.produce(15, 8, None, type="fail", error=6)
     story.add("fetch", 29, topic=None, partition=None, poll=9)
@@ -60,6 +65,10 @@ LOST: dict[str, Callable[[Story], Any]] = {
     "metadata: leader_epoch": lose("metadata", "leader_epoch", 1),
     "leader_change: log_end_offset": lose("leader_change", "log_end_offset", 2),
     "zk_write: isr": lose("zk_write", "isr", 0),
+    "node_event: seq": lose("node_event", "seq", 1),
+    "fault: id": lose("fault", "id", 0),
+    "phase: name": lose("phase", "name", 0),
+    "log_end: log_start_offset": lose("log_end", "log_start_offset", 0),
 }
 LAWFUL: dict[str, Callable[[Story], Any]] = {
     "as it was": lambda s: None,
@@ -67,6 +76,9 @@ LAWFUL: dict[str, Callable[[Story], Any]] = {
     "brokers that all leave it out": of_brokers(4, None, None),
     "brokers that all tell it": of_brokers(4, 5, 6),
     "nobody tells it": lose("leader_change", "log_end_offset", 0, 1, 2),
+    "a fault that has no hold to take": lose("fault", "took_hold", 1),
+    "a start of which there is nothing to say": lose("node_event", "detail", 1),
+    "a start that nobody counts": lose("node_event", "boot", 2),
     "a record of somebody else": lose("fetch", "value", 1),
     "of another writer": lambda s: s.produce(50, 60, None, acks=0, process="q", error=0),
 }

@@ -238,3 +238,32 @@ def test_a_forger_tells_of_what_it_sent(how: str, says: str | None) -> None:
         story.add("forged", 240, process="forger-forged-1")
     found = [why for _, why in contradictions(Rows(story))]  # type: ignore[arg-type]
     assert found[:1] == ([says] if says else [])
+
+
+ASSIGNED: dict[str, tuple[list[tuple[str, str, int]], str]] = {
+    "in turns": ([("m", "assigned", 0), ("m", "revoked", 0), ("m", "assigned", 0)], ""),
+    "thrown out, and back": ([("m", "assigned", 0), ("m", "lost", 0), ("m", "assigned", 0)], ""),
+    "two partitions": ([("m", "assigned", 0), ("m", "assigned", 1), ("m", "revoked", 0)], ""),
+    "two members": ([("m", "assigned", 0), ("n", "assigned", 0), ("m", "revoked", 0)], ""),
+    "given what it has": (
+        [("m", "assigned", 0), ("m", "assigned", 0), ("m", "revoked", 0)],
+        "m was given, and had, partition t-0 of its group",
+    ),
+    "loses what it has not": (
+        [("m", "assigned", 0), ("m", "revoked", 1)],
+        "m lost, and did not have, partition t-1 of its group",
+    ),
+    "loses it twice": (
+        [("m", "assigned", 0), ("m", "revoked", 0), ("m", "lost", 0)],
+        "m lost, and did not have, partition t-0 of its group",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASSIGNED)
+def test_what_members_are_given_and_lose(name: str) -> None:
+    story = played()
+    for t, (member, event, partition) in enumerate(ASSIGNED[name][0]):
+        story.add("assignment", t, process=member, event=event, partition=partition, group="g")
+    found = [why for _, why in contradictions(Rows(story))]  # type: ignore[arg-type]
+    assert found == ([ASSIGNED[name][1]] if ASSIGNED[name][1] else [])

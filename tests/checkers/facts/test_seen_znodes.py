@@ -45,6 +45,10 @@ def seen(number: int = 1, **more: Any) -> Callable[[Story], Any]:
     return lambda story: story.rows["leadership"][number].update(more)
 
 
+def taken_up(**more: Any) -> Callable[[Story], Any]:
+    return lambda story: story.rows["isr_change"][0].update({"seq": 1, **more})
+
+
 def ended(t: float = 9_500, **more: Any) -> Callable[[Story], Any]:
     return lambda story: story.rows["final_state"][0].update(t=int(t * 1_000_000), **more)
 
@@ -161,6 +165,19 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
     "an in-sync set that another knows": (
         lambda s: s.rows["isr_change"][0].update(node=1),
         "1 in-sync sets were not taken up by their leaders",
+    ),
+    "an in-sync set as it was taken up": (taken_up(), ""),
+    "an in-sync set, taken up in another leader epoch": (
+        taken_up(leader_epoch=2),
+        "1 in-sync sets were taken up",
+    ),
+    "an in-sync set, of which another was taken up": (
+        taken_up(isr=[1, 2]),
+        "1 in-sync sets were taken up",
+    ),
+    "an in-sync set, taken up in another way by who does not number it": (
+        taken_up(leader_epoch=2, seq=None),
+        "",
     ),
     "an in-sync set of who was killed then": (dying("kill", 9_002), ""),
     "an in-sync set, and another was killed then": (

@@ -8,6 +8,7 @@ from typing import Any
 
 from checkers.facts.claims import unfounded
 from checkers.facts.known_brokers import unheard_of
+from checkers.facts.known_topics import unmade
 from checkers.facts.listeners import of_both_planes, uncounted
 from checkers.facts.orders import unordered, unsent
 from checkers.history.frames import History
@@ -67,6 +68,14 @@ def ordered_by_another_api() -> Story:
     return story
 
 
+def decided(by: int, **role: Any) -> Story:
+    """ZooKeeper's log has leader epoch 3 by that controller."""
+    story = ordered(**role)
+    state = {"what": "state", "step": "set", "leader": 2, "leader_epoch": 3, "isr": [2]}
+    story.add("zk_write", 50, zxid=9, controller_epoch=by, **state)
+    return story
+
+
 ROLES: dict[str, tuple[Story, str]] = {
     "as ordered": (ordered(), ""),
     "twice": (twice(), "1 roles"),
@@ -75,6 +84,21 @@ ROLES: dict[str, tuple[Story, str]] = {
     "in another epoch": (ordered(leader_epoch=4), "1 roles"),
     "under another leader": (ordered(leader=3), "1 roles"),
     "decided by another controller": (ordered(controller_epoch=2), ""),
+    "under a controller that neither decided nor ordered it": (
+        decided(3, controller_epoch=2),
+        "OTHER roles",
+    ),
+    "under the controller that decided": (decided(2, controller_epoch=2), ""),
+    "under the controller that orders": (decided(2), ""),
+    "metadata under another controller": (
+        ordered(kind="metadata_update", controller_epoch=2),
+        "OTHER states of its metadata",
+    ),
+    "stopped under another controller": (
+        ordered(kind="replica_stop", controller_epoch=2),
+        "OTHER ends of replicas",
+    ),
+    "metadata under nobody": (ordered(kind="metadata_update", controller_epoch=None), ""),
     "of another partition": (ordered(partition=1), "1 roles"),
     "by another request": (ordered(correlation_id=8), "1 roles"),
     "in another boot, of which nothing is told": (ordered(boot=2), ""),
@@ -106,6 +130,9 @@ def test_what_brokers_did_and_nobody_ordered(spark: Any) -> None:
     for name, says in told.items():
         if ROLES[name][1] == "UNDONE":
             assert says.startswith("node 1 accepted orders of 1 "), name
+        elif ROLES[name][1].startswith("OTHER "):
+            what = ROLES[name][1].removeprefix("OTHER ")
+            assert says.startswith(f"node 1 took up 1 {what} under the controller epoch"), name
         else:
             assert says.startswith(f"node 1 took up {ROLES[name][1]} that no request"), name
 
@@ -216,6 +243,63 @@ def test_brokers_that_nobody_tells_of(spark: Any) -> None:
     assert told == {
         name: f"{kind}: there are rows of nodes [3], of which nobody else tells"
         for name, (_, kind) in STRANGERS.items()
+        if kind
+    }
+
+
+def of_topics(edit: Callable[[Story], Any], log_begins: bool = True) -> Story:
+    """Partitions 0 and 1 of t were made, and 0 of u, which is gone; clients tell of them."""
+    story = Story()
+    if log_begins:
+        story.add("zk_write", 1, what="controller_epoch", step="created", topic=None)
+    for topic, partition in (("t", 0), ("t", 1), ("u", 0)):
+        made = {"what": "topic", "step": "created", "replicas": [1]}
+        story.add("zk_write", 2, topic=topic, partition=partition, **made)
+    story.add("zk_write", 9, what="topic", step="removed", topic="u", partition=None)
+    story.add("listed_offset", 8, topic="u", node=1, offset=1)
+    story.add("listed_offset", 12, topic="u", node=1, type="fail", error=3)
+    story.read(12, 1, 0, partition=1)
+    story.add("metadata", 12, node=1, topic="never", partition=None, error=3, type="fail")
+    story.add("forged", 12, node=1, topic="never", api="STOP_REPLICA")
+    edit(story)
+    return story
+
+
+UNMADE: dict[str, tuple[Story, str]] = {
+    "as it was": (of_topics(lambda s: None), ""),
+    "a question": (
+        of_topics(lambda s: s.add("listed_offset", 13, topic="v", node=1, type="fail", error=6)),
+        "listed_offset",
+    ),
+    "a write of another partition": (
+        of_topics(lambda s: s.produce(13, 1, None, partition=2, type="info")),
+        "produce",
+    ),
+    "a cut": (
+        of_topics(lambda s: s.add("truncation", 13, topic="tx", node=1)),
+        "truncation",
+    ),
+    "in the end": (
+        of_topics(lambda s: s.add("final_state", 13, topic="tx", what="partition")),
+        "final_state",
+    ),
+    "nobody read the log": (
+        of_topics(lambda s: (s.rows["zk_write"].clear(), s.produce(13, 1, None, topic="v"))),
+        "",
+    ),
+    "the log begins later": (
+        of_topics(lambda s: s.produce(13, 1, None, topic="v"), log_begins=False),
+        "",
+    ),
+}
+
+
+def test_partitions_that_nobody_made(spark: Any) -> None:
+    found = unmade(_as_trials(spark, [story for story, _ in UNMADE.values()]))
+    told = {list(UNMADE)[key[1]]: says for key, says in found}
+    assert told == {
+        name: f"{kind}: there are 1 rows of partitions that by ZooKeeper's log nobody made"
+        for name, (_, kind) in UNMADE.items()
         if kind
     }
 

@@ -27,7 +27,8 @@ def file(story: Any, name: str, **more: Any) -> None:
 
 def node(story: Any, number: int, boot: int = 1, **more: Any) -> None:
     name = f"node-{number}"
-    own = {"process": name, "node": number, "boot": boot}
+    # Of a version that ZooKeeper's log, where a test has one, does not have.
+    own = {"process": name, "node": number, "boot": boot, "partition_epoch": 7}
     for seq in range(10):
         story.add("isr_change", 20 + seq, seq=seq, **own)
     file(story, name, **{"node": number, "boot": boot, "closed": False, **more})
