@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history import HistoryError
+from checkers.history.playing import playing
 from checkers.judging.verdict import Verdict
 from checkers.spark import SMALL_ROWS, SparkFailed, start_ahead
 from faults.plan import Plan
@@ -137,6 +138,29 @@ def record_run(
         ) from None
     record = begun_record(scenario, settings, arms, plan, programs, run_id)
     record["left_out"] = left_out
+    with playing(folder):
+        trials = _record(scenario, settings, arms, plan, record, folder, progress, on_stopping)
+    return Recorded(
+        scenario=scenario.name,
+        folder=folder,
+        log_dirs=[path for trial in trials for path in trial.log_dirs],
+        keep_data=settings.keep_data,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _record(
+    scenario: Scenario,
+    settings: Settings,
+    arms: list[Arm],
+    plan: Plan,
+    record: dict[str, Any],
+    folder: Path,
+    progress: Shown,
+    on_stopping: Callable[[Path], None] | None,
+) -> list[TrialResult]:
+    """Play, and make a history of what was recorded; `Stopped` where that was cut short.
+    ``record``: what run.json says so far."""
     first_tie = tie_clocks()
     save_record(folder, record, first_tie, apart(first_tie, arms))
 
@@ -160,13 +184,7 @@ def record_run(
         raise Stopped(folder) from None
     if "interrupted" in record:
         raise Stopped(folder)
-    return Recorded(
-        scenario=scenario.name,
-        folder=folder,
-        log_dirs=[path for trial in trials for path in trial.log_dirs],
-        keep_data=settings.keep_data,
-        seconds=time.monotonic() - begun,
-    )
+    return trials
 
 
 def _watched(settings: Settings, folder: Path, shown: Shown) -> AbstractContextManager[None]:
