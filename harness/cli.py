@@ -18,7 +18,7 @@ if not __package__:  # run as a file: what lies beside it is no module of its ow
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
-from harness.cli_options import out_file, pairs, room, seconds
+from harness.cli_options import Run, WrittenRun, out_file, pairs, room, seconds
 from harness.cli_options import scenarios as known
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 
@@ -63,9 +63,6 @@ def options(
     ] = False,
 ) -> None:
     """What comes before a command."""
-
-
-Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
 @app.command()
@@ -190,7 +187,7 @@ def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
 
 @app.command()
 def report(
-    folder: Folder,
+    folder: WrittenRun,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With the script inside (5 MB): to be mailed")
     ] = False,
@@ -308,7 +305,7 @@ def plan(
 
 
 @app.command()
-def offsets(folder: Folder) -> None:
+def offsets(folder: Run) -> None:
     """When each fault of a run's plan began, system by system; exit code 1 when one was off."""
     from harness.studies.offsets import read_offsets, table
 

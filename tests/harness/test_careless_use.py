@@ -3,9 +3,12 @@ and what cannot be meant is refused before anything is begun."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,15 @@ def test_what_was_skipped_as_a_whole_is_unknown() -> None:
 
 def test_a_time_limit_has_the_units_that_the_command_takes() -> None:
     assert played("--collect-only", "--time-limit=2m", "-q", "-k", "zombie")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["report", "index", "history compact", "history finish"])
+def test_a_folder_that_cannot_be_written_is_refused_before_it_is_read(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    assert "Read-only file system; allowed: a folder that can be" in refused(*command.split(), ".")
+
+
+def read_only(**_: object) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
