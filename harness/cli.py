@@ -20,7 +20,7 @@ if not __package__:  # run as a file: what lies beside it is no module of its ow
 from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
 from harness.cli_options import Run, WrittenRun, out_file, pairs, room, seconds
 from harness.cli_options import scenarios as known
-from harness.refusals import BAD_ARGUMENTS, is_refusal
+from harness.refusals import BAD_ARGUMENTS, is_refusal, nothing_to_play
 
 CRASH: Final = 255
 _INTERRUPTED: Final = 130  # what typer makes of Ctrl-C
@@ -167,7 +167,6 @@ def run(
 
 def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
     """A soak's exit code; what it tells is told."""
-    from harness.arms import Skipped
     from harness.progress import show_progress
     from harness.scenarios import SCENARIOS
     from harness.soak.rounds import Soak, Wish
@@ -175,11 +174,7 @@ def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
 
     with show_progress(sys.stdout) as shown:
         one = Soak([SCENARIOS[n] for n in names], settings, Wish(**wish), shown)
-        try:
-            account = one.run()
-        except Skipped as why:
-            typer.echo(f"skipped {why}")
-            return 2
+        account = one.run()
     for line in summary(account, one.folder):
         typer.echo(line)
     return account.exit_code
@@ -367,6 +362,9 @@ def command() -> int:
         if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)
             return BAD_ARGUMENTS
+        if nothing_to_play(error):
+            print(f"biplane: skipped {error}", file=sys.stderr)
+            return 2
         traceback.print_exc()
         return CRASH
     return code if isinstance(code, int) else 0

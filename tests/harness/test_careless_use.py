@@ -112,6 +112,29 @@ def test_a_comparison_goes_on_with_what_it_began_with(refused: Refused, tmp_path
     assert "--rounds: 0" in refused(*into, "--planes", "dual,single", "--sut", "dualplane")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "rolling-upgrade"],
+        ["run", "rolling-upgrade", "--profile", "soak"],
+        ["compare", "--scenario", "rolling-upgrade", "--rounds", "1"],
+    ],
+    ids=" ".join,
+)
+def test_what_no_system_can_play_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["biplane", *arguments, "--planes", "priority"])
+    assert command() == 2
+    told = "".join(capsys.readouterr())
+    assert "skipped rolling-upgrade: priority planes are not its own" in told
+    assert "Traceback" not in told
+
+
 def test_spans_of_time_and_numbers_of_rows() -> None:
     assert [seconds(text, "x") for text in ("90", "90s", "2m", "1h", "7d")] == [
         *(90, 90, 120, 3600, 604_800)
