@@ -329,12 +329,7 @@ def clean() -> None:
 
 def main() -> None:
     """The console script. Returns when all that it started is gone, Spark's JVM too."""
-    interrupts.install()
-    try:
-        code = command()
-        interrupts.settle()
-    except KeyboardInterrupt:  # in the moment between
-        code = 2
+    code = interrupts.in_order(command)
     if "pyspark" in sys.modules:
         from checkers.spark import end
 

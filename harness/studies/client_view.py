@@ -31,6 +31,7 @@ from faults.protocol import Entry, FaultFailed, Link
 from faults.registry import FAULTS, build
 from harness.cluster.ask import error_name
 from harness.cluster.cluster import Cluster
+from harness.interrupts import in_order
 from harness.runtime.protocol import SetupError
 from harness.runtime.select import get_runtime
 from harness.sut.registry import get as get_sut
@@ -317,4 +318,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_order(main))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.cluster import Cluster
+from harness.interrupts import in_order
 from harness.runtime.protocol import SetupError
 from harness.runtime.select import get_runtime
 from harness.studies.tools.steps import FILES, STEPS, TOPIC, Step
@@ -257,4 +258,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_order(main))
