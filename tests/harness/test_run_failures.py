@@ -3,7 +3,9 @@ what it leaves behind."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +122,27 @@ def test_only_a_valid_run_gives_its_log_directories_back(
     assert len(list(tmp_path.glob("zombie-controller/*/trials/*/node-1"))) == 2
     (record,) = tmp_path.glob("zombie-controller/*/run.json")
     assert ("log_dirs_removed" in json.loads(record.read_text())) == (not left)
+
+
+@pytest.mark.parametrize(
+    ("fails", "then"),
+    [("_finish", "history finish"), ("judge", "check"), ("write_report", "check")],
+)
+def test_a_disk_that_is_full_is_a_refusal_that_says_how_to_go_on(
+    play: Any, monkeypatch: pytest.MonkeyPatch, fails: str, then: str
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    original = monkeypatch.setattr
+
+    def keep(target: Any, name: str, value: Any) -> None:
+        original(target, name, full if name == fails else value)
+
+    original(monkeypatch, "setattr", keep)  # `play` sets its own
+    monkeypatch.setattr(run_module, fails, full)
+    with pytest.raises(SetupError, match=f"No space left .* kept: free some, then biplane {then}"):
+        play()
 
 
 def test_while_it_is_played_nobody_else_makes_its_history(
