@@ -300,6 +300,10 @@ def main() -> int:
     parser.add_argument("--write", type=Path, default=None, help="a page with markers")
     given = parser.parse_args()
     names = given.faults or list(SHOWN)
+    if strange := [name for name in names if name not in SHOWN]:
+        parser.error(f"{strange[0]!r}; allowed: {', '.join(SHOWN)}")
+    if given.write is not None and not given.write.is_file():
+        parser.error(f"--write {given.write}: no such page; allowed: one with markers")
     found = {}
     try:
         with tempfile.TemporaryDirectory(prefix="biplane-view-") as scratch:

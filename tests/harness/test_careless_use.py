@@ -192,3 +192,22 @@ def test_a_folder_that_cannot_be_written_is_refused_before_it_is_read(
 
 def read_only(**_: object) -> None:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize(
+    ("study", "says"),
+    [
+        (["client_view", "nosuch"], "'nosuch'; allowed: none, kill"),
+        (["client_view", "--write", "nowhere"], "no such page"),
+        (["tools", "--only", "nosuch"], "--only nosuch: no step is so"),
+        (["tools", "--write", "nowhere/page.md"], "no such folder"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_a_study_of_nothing_is_refused(study: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"harness.studies.{study[0]}", *study[1:]],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
