@@ -15,6 +15,7 @@ something and says that it does not know does: a history that shows half of it p
 
 from __future__ import annotations
 
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -68,11 +69,25 @@ def check_run(
             out.mkdir(parents=True, exist_ok=True)
             target = LocalStore(out)
         assert target is not None, "a history that was loaded lies somewhere"
+        _can_be_written(target)
         figures: Figures = {}
         results = check_all(history, figures=figures, deadline_s=deadline_s)
         write_figures(target, figures)
         target.write(RESULTS_FILE, results.to_json().encode())
         return results.to_dict()
+
+
+def _can_be_written(target: Store) -> None:
+    """Found out before all is judged, not after. Of places elsewhere nobody knows."""
+    if target.local is None:
+        return
+    try:
+        with tempfile.TemporaryFile(dir=target.local):
+            pass
+    except OSError as error:
+        raise HistoryError(
+            f"{target.root}: {error.strerror}; allowed: --out with a folder that can be written"
+        ) from None
 
 
 def check_all(

@@ -303,7 +303,6 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         # Else each column that is made tells the JVM the line of Python that made it: half of all
         # that is said between the two.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.log.level": "ERROR",
     }
     if small:
         # By default each small sort or join takes 32 MB of a heap of 2 GB, and what is broadcast
@@ -313,6 +312,7 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     # With C1 alone the cache is 48 MB by default, which one long session fills; then nothing more
     # is compiled.
     flags.append("-XX:ReservedCodeCacheSize=192m")
+    flags.append(f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
     dump = os.environ.get("BIPLANE_CDS_DUMP")
     if dump:
         flags.append(f"-XX:ArchiveClassesAtExit={dump}")

@@ -18,9 +18,9 @@ if not __package__:  # run as a file: what lies beside it is no module of its ow
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
-from harness.cli_options import out_file, pairs, room, seconds
+from harness.cli_options import Run, WrittenRun, out_file, pairs, room, seconds
 from harness.cli_options import scenarios as known
-from harness.refusals import BAD_ARGUMENTS, is_refusal
+from harness.refusals import BAD_ARGUMENTS, is_refusal, nothing_to_play
 
 CRASH: Final = 255
 _INTERRUPTED: Final = 130  # what typer makes of Ctrl-C
@@ -63,9 +63,6 @@ def options(
     ] = False,
 ) -> None:
     """What comes before a command."""
-
-
-Folder = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 
 
 @app.command()
@@ -170,7 +167,6 @@ def run(
 
 def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
     """A soak's exit code; what it tells is told."""
-    from harness.arms import Skipped
     from harness.progress import show_progress
     from harness.scenarios import SCENARIOS
     from harness.soak.rounds import Soak, Wish
@@ -178,11 +174,7 @@ def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
 
     with show_progress(sys.stdout) as shown:
         one = Soak([SCENARIOS[n] for n in names], settings, Wish(**wish), shown)
-        try:
-            account = one.run()
-        except Skipped as why:
-            typer.echo(f"skipped {why}")
-            return 2
+        account = one.run()
     for line in summary(account, one.folder):
         typer.echo(line)
     return account.exit_code
@@ -190,7 +182,7 @@ def _soak(names: list[str], settings: Any, wish: dict[str, Any]) -> int:
 
 @app.command()
 def report(
-    folder: Folder,
+    folder: WrittenRun,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With the script inside (5 MB): to be mailed")
     ] = False,
@@ -308,7 +300,7 @@ def plan(
 
 
 @app.command()
-def offsets(folder: Folder) -> None:
+def offsets(folder: Run) -> None:
     """When each fault of a run's plan began, system by system; exit code 1 when one was off."""
     from harness.studies.offsets import read_offsets, table
 
@@ -337,12 +329,7 @@ def clean() -> None:
 
 def main() -> None:
     """The console script. Returns when all that it started is gone, Spark's JVM too."""
-    interrupts.install()
-    try:
-        code = command()
-        interrupts.settle()
-    except KeyboardInterrupt:  # in the moment between
-        code = 2
+    code = interrupts.in_order(command)
     if "pyspark" in sys.modules:
         from checkers.spark import end
 
@@ -370,6 +357,9 @@ def command() -> int:
         if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)
             return BAD_ARGUMENTS
+        if nothing_to_play(error):
+            print(f"biplane: skipped {error}", file=sys.stderr)
+            return 2
         traceback.print_exc()
         return CRASH
     return code if isinstance(code, int) else 0

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli_options import out_folder, pairs, room, rows_of, seconds
+from harness.cli_options import Run, WrittenRun, out_folder, pairs, room, rows_of, seconds
 
-Run = Annotated[Path, typer.Argument(help="A run's folder: store/<scenario>/<run id>")]
 Master = Annotated[
     str | None,
     typer.Option(help="Spark master (default: local, all cores); spark-submit sets its own"),
@@ -86,7 +85,9 @@ def check(
             typer.echo(f"cannot be judged: {error}")
             codes.append(EXIT_BAD_ARGUMENTS)
     if len(runs) != 1:
-        typer.echo(f"{len(runs)} runs were judged, {codes.count(0)} of them valid")
+        not_judged = f", {left} could not be" if (left := codes.count(EXIT_BAD_ARGUMENTS)) else ""
+        judged = f"{len(runs) - left} runs were judged, {codes.count(0)} of them valid"
+        typer.echo(f"{judged}{not_judged}")
     raise typer.Exit(worst_exit_code(codes))
 
 
@@ -118,7 +119,7 @@ def _check_one(
 
 
 @history.command()
-def finish(run: Run) -> None:
+def finish(run: WrittenRun) -> None:
     """Make a run's history (again) from its live files: of a run that was killed, or a history that
     was spoilt."""
     from harness.history.again import finish_again
@@ -146,7 +147,7 @@ def kinds() -> None:
 
 
 @history.command()
-def compact(run: Run) -> None:
+def compact(run: WrittenRun) -> None:
     """Write a run's history anew in the newest version: sized, sorted files. The same rows."""
     from checkers.history import forms
 

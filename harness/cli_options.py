@@ -53,6 +53,11 @@ def out_folder(help: str) -> Any:
     return typer.Argument(help=help, callback=_folder)
 
 
+RUN: Final = "A run's folder: store/<scenario>/<run id>"
+Run = Annotated[Path, typer.Argument(help=RUN)]
+WrittenRun = Annotated[Path, out_folder(RUN)]
+
+
 def room(help: str) -> Any:
     """An option that names such a folder."""
     return typer.Option(help=help, callback=_folder)

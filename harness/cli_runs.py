@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli_options import out_file
+from harness.cli_options import out_file, out_folder
 
 Store = Annotated[Path, typer.Argument(help="Where runs are kept")]
 
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def index(
-    store: Store = Path("store"),
+    store: Annotated[Path, out_folder("Where runs are kept")] = Path("store"),
     only_there: Annotated[
         bool, typer.Option("--only-there", help="Drop the rows of folders that are gone")
     ] = False,

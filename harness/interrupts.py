@@ -24,7 +24,7 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
@@ -57,6 +57,17 @@ def install() -> None:
             signal.signal(number, _on_signal)
     if not _state.installed:
         _state.installed, _state.depth, _state.came, _state.obeyed = True, 0, None, False
+
+
+def in_order(main: Callable[[], int]) -> int:
+    """A program as a whole: what it started it ends, whatever comes; its exit code is then 2."""
+    install()
+    try:
+        code = main()
+        settle()
+    except KeyboardInterrupt:
+        return 2
+    return code
 
 
 def pending() -> bool:

@@ -11,6 +11,13 @@ from typing import Final
 BAD_ARGUMENTS: Final = 254
 
 
+def nothing_to_play(error: BaseException) -> bool:
+    """Whether the systems lack what was to be played: nothing was proven. Imports late, too."""
+    from harness.arms import Skipped
+
+    return isinstance(error, Skipped)
+
+
 def is_refusal(error: BaseException) -> bool:
     """Whether the message says what to change. Imports late: asked only when something failed."""
     from checkers.history import HistoryError

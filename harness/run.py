@@ -15,6 +15,7 @@ evidence is on disk before a checker starts, and a checker that crashes makes th
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import time
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history import HistoryError
+from checkers.history.playing import playing
 from checkers.judging.verdict import Verdict
 from checkers.spark import SMALL_ROWS, SparkFailed, start_ahead
 from faults.plan import Plan
@@ -40,7 +42,7 @@ from harness.run_record import apart, begun_record, replace_text, save_record, s
 from harness.runs.index import INDEX_FILE, note
 from harness.runs.rows import NotARun
 from harness.runtime import tools
-from harness.runtime.protocol import RuntimeFailed
+from harness.runtime.protocol import RuntimeFailed, SetupError
 from harness.runtime.select import get_runtime
 from harness.scenarios.base import Scenario, trial_folder
 from harness.settings import Settings, SettingsError
@@ -137,6 +139,29 @@ def record_run(
         ) from None
     record = begun_record(scenario, settings, arms, plan, programs, run_id)
     record["left_out"] = left_out
+    with _room_for(folder, then=f"biplane history finish {folder}"), playing(folder):
+        trials = _record(scenario, settings, arms, plan, record, folder, progress, on_stopping)
+    return Recorded(
+        scenario=scenario.name,
+        folder=folder,
+        log_dirs=[path for trial in trials for path in trial.log_dirs],
+        keep_data=settings.keep_data,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _record(
+    scenario: Scenario,
+    settings: Settings,
+    arms: list[Arm],
+    plan: Plan,
+    record: dict[str, Any],
+    folder: Path,
+    progress: Shown,
+    on_stopping: Callable[[Path], None] | None,
+) -> list[TrialResult]:
+    """Play, and make a history of what was recorded; `Stopped` where that was cut short.
+    ``record``: what run.json says so far."""
     first_tie = tie_clocks()
     save_record(folder, record, first_tie, apart(first_tie, arms))
 
@@ -160,13 +185,20 @@ def record_run(
         raise Stopped(folder) from None
     if "interrupted" in record:
         raise Stopped(folder)
-    return Recorded(
-        scenario=scenario.name,
-        folder=folder,
-        log_dirs=[path for trial in trials for path in trial.log_dirs],
-        keep_data=settings.keep_data,
-        seconds=time.monotonic() - begun,
-    )
+    return trials
+
+
+@contextmanager
+def _room_for(folder: Path, *, then: str) -> Iterator[None]:
+    """A disk that is full is the user's to mend; ``then`` goes on from what is on it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise SetupError(
+            f"{folder}: {error.strerror}; what was recorded is kept: free some, then {then}"
+        ) from None
 
 
 def _watched(settings: Settings, folder: Path, shown: Shown) -> AbstractContextManager[None]:
@@ -228,10 +260,11 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
     begun, progress = time.monotonic(), tolerant(progress)
     name, folder = recorded.scenario, recorded.folder
     try:
-        progress(name, "checking in Spark")
-        results = judge(folder)
-        progress(name, "writing the report")
-        write_report(folder)
+        with _room_for(folder, then=f"biplane check {folder}"):
+            progress(name, "checking in Spark")
+            results = judge(folder)
+            progress(name, "writing the report")
+            write_report(folder)
         with uninterrupted():  # a run is in the table or not; its log directories there or not
             _note(recorded, progress)
             outcome = outcome_of(recorded, results, time.monotonic() - begun)

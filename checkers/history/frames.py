@@ -36,6 +36,7 @@ from checkers.history.parts import (
     read_table,
     stored_schema,
 )
+from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
 from checkers.history.store import LocalStore, Store, open_store
 from checkers.spark import SMALL_ROWS, session, tuned
@@ -123,7 +124,10 @@ class History:
         base = "history"
         if not store.exists(base):
             left = [n for n in (f"{base}.unfinished", f"{base}.old") if store.exists(n)]
+            left = left or [n for n in ("trials",) if store.exists(n)]
             hint = f" ({left[0]} is there: finish it with `biplane history finish`)" if left else ""
+            if store.local is not None and is_played(store.local):
+                hint = " yet (it is being played)"
             told = store.read_text("run.json") if store.exists("run.json") else ""
             if '"evidence_dropped": true' in told:
                 hint = " (a soak gave its evidence back; results.json and report.html are kept)"

@@ -44,7 +44,7 @@ def _below(store: Store, path: str, depth: int) -> Iterator[str]:
         below = f"{path}/{name}" if path else name
         if name[0] in "_." or not depth:
             continue
-        if store.exists(f"{below}/run.json"):
+        if store.exists(f"{below}/run.json") or store.exists(f"{below}/history"):
             yield below
         else:
             yield from _below(store, below, depth - 1)

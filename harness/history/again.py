@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from checkers.history import HistoryError
+from checkers.history.playing import is_played
 from harness.history.finish import LiveTrial, finish
 
 _TRIALS: Final = "trials"
@@ -26,6 +27,8 @@ def finish_again(run: Path) -> Iterator[str]:
     """Says in lines what it did. Raises `HistoryError` where there is nothing to be finished."""
     from harness.run_record import stored
 
+    if is_played(run):
+        raise HistoryError(f"{run}: it is being played; allowed: when that is over")
     path = run / "run.json"
     try:
         record: dict[str, Any] = json.loads(path.read_text())

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from checkers.facts.cuts import AT_THE_START
 from harness.report import event_words
 from harness.report.run_folder import Row
 from harness.report.story import Story
@@ -251,7 +252,7 @@ def _lines(told: WitnessStory, rows: Iterable[Row]) -> tuple[list[Line], int]:
     others = [
         Line(row["t"], event_words.who(row), event_words.sentence(row), node=row.get("node"))
         for row in rows
-        if (row["f"], row["t"], row.get("node")) not in proof
+        if (row["f"], row["t"], row.get("node")) not in proof and not _is_upkeep(row)
     ]
     for fault, begin, end in told.faults:
         where = f" on {', '.join(f'node {n}' for n in fault.nodes)}" if fault.nodes else ""
@@ -268,6 +269,11 @@ def _lines(told: WitnessStory, rows: Iterable[Row]) -> tuple[list[Line], int]:
     room = max(0, _ROWS - len(lines))
     kept = sorted([*lines, *near[:room]], key=lambda line: (line.t, line.number or 0))
     return kept, max(0, len(near) - room)
+
+
+def _is_upkeep(row: Row) -> bool:
+    """Old records that went as they were to: many, and they say nothing of who led."""
+    return row["f"] == "truncation" and str(row.get("reason")).startswith(AT_THE_START)
 
 
 def _meanwhile(told: WitnessStory, t: int) -> str:

@@ -221,6 +221,7 @@ class ProcessRuntime:
         return Programs(python=sys.executable, java=tools.find_java())
 
     def prepare(self) -> None:
+        tools.require_home()
         tools.find_java()
         tools.find_zookeeper_jars()
         tools.require_toxiproxy()

@@ -16,11 +16,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from harness.runtime.paths import bin_dir, setup_or
+from harness.runtime.paths import bin_dir, home, setup_or
 from harness.runtime.protocol import SetupError
 
 TOXIPROXY_VERSION: Final = "v2.12.0"
@@ -99,6 +100,18 @@ def find_zookeeper_jars() -> tuple[Path, ...]:
     if not list(jars.glob("zookeeper-[0-9]*.jar")):
         raise SetupError(f"no zookeeper jar in {jars}; {mend}")
     return tuple(jar for pattern in _ZOOKEEPER_JARS for jar in sorted(jars.glob(pattern)))
+
+
+def require_home() -> None:
+    """What runs is recorded there, so that it can be ended whatever becomes of this process."""
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home()):
+            pass
+    except OSError as error:
+        raise SetupError(
+            f"{home()}: {error.strerror}; BIPLANE_HOME names a folder that can be written to"
+        ) from None
 
 
 def find_toxiproxy() -> str | None:

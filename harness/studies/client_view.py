@@ -31,6 +31,7 @@ from faults.protocol import Entry, FaultFailed, Link
 from faults.registry import FAULTS, build
 from harness.cluster.ask import error_name
 from harness.cluster.cluster import Cluster
+from harness.interrupts import in_order
 from harness.runtime.protocol import SetupError
 from harness.runtime.select import get_runtime
 from harness.sut.registry import get as get_sut
@@ -299,6 +300,10 @@ def main() -> int:
     parser.add_argument("--write", type=Path, default=None, help="a page with markers")
     given = parser.parse_args()
     names = given.faults or list(SHOWN)
+    if strange := [name for name in names if name not in SHOWN]:
+        parser.error(f"{strange[0]!r}; allowed: {', '.join(SHOWN)}")
+    if given.write is not None and not given.write.is_file():
+        parser.error(f"--write {given.write}: no such page; allowed: one with markers")
     found = {}
     try:
         with tempfile.TemporaryDirectory(prefix="biplane-view-") as scratch:
@@ -317,4 +322,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_order(main))

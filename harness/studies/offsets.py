@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from checkers.history import HistoryError
 from checkers.history.parts import read_rows
+from checkers.history.run_info import RunInfo
 from faults.plan import Plan
 from faults.protocol import Entry
 
@@ -81,7 +82,8 @@ class Offsets:
 
 
 def read_offsets(folder: Path) -> Offsets:
-    """Raises `HistoryError` when the folder holds no run, PlanError for a plan that is none."""
+    """Raises `HistoryError` when the folder holds no run, or nothing was played in it; PlanError
+    for a plan that is none."""
     if not (folder / "plan.json").is_file():
         raise HistoryError(f"{folder}: it has no plan.json; allowed: a run's folder")
     found = Offsets(Plan.load(folder / "plan.json"))
@@ -90,7 +92,13 @@ def read_offsets(folder: Path) -> Offsets:
         for row in _rows(folder, "phase", _PHASE_COLUMNS)
         if (row["name"], row["event"]) == ("chaos", "begin")
     }
-    found.trials = {trial: {} for trial in begun}
+    if not begun:
+        raise HistoryError(
+            f"{folder}: its history has no chaos phase; allowed: a run that came to it"
+        )
+    record = folder / "run.json"
+    told = RunInfo.parse(record.read_text(), str(record)).trials if record.is_file() else ()
+    found.trials = {trial: {} for trial in (*begun, *told)}
     for row in sorted(_rows(folder, "fault", _FAULT_COLUMNS), key=lambda row: int(row["t"])):
         trial = (row["arm"], int(row["trial"]))
         if trial in begun:

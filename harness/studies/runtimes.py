@@ -21,6 +21,7 @@ from typing import Any, Final
 from checkers.history.parts import read_rows
 from checkers.judging.verdict import worst_exit_code
 from harness.arms import Skipped
+from harness.interrupts import in_order
 from harness.progress import show_progress
 from harness.refusals import BAD_ARGUMENTS, is_refusal
 from harness.run import Outcome, run
@@ -175,6 +176,7 @@ def main() -> int:
     names = given.scenarios or [n for n, s in SCENARIOS.items() if given.profile in s.profiles]
     lines, differences, codes = [], [], []
     try:
+        Settings.of(profile=given.profile, planes=given.planes)  # a typo plays nothing
         for name in names:
             if name not in SCENARIOS:
                 raise SettingsError(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
@@ -214,4 +216,4 @@ def _play(name: str, runtime: str, given: argparse.Namespace) -> Outcome:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_order(main))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -262,6 +265,20 @@ def test_a_stored_run_is_judged_and_its_results_are_stored(
     assert (tmp_path / "results" / "latency.parquet").exists()
     uri = check_run(tmp_path.as_uri(), spark=spark, out=tmp_path / "other")
     assert uri["verdict"] == "valid"
+
+
+def test_results_that_could_not_be_written_are_not_waited_for(
+    story: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    sound(story)
+    store(story, tmp_path)
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr("checkers.check.check_all", lambda *_, **__: pytest.fail("was judged"))
+    with pytest.raises(HistoryError, match="Read-only file system; allowed: --out with"):
+        check_run(tmp_path, spark=spark)
 
 
 def test_bad_histories_are_refused_by_name(story: Any, spark: Any, tmp_path: Path) -> None:

@@ -262,7 +262,10 @@ def test_runs_of_a_store(tmp_path: Path) -> None:
     new, old, odd = run("a", 1), run("a", 10), run("b", 0, "by-hand")
     (tmp_path / "b" / "empty").mkdir()
     store = str(tmp_path)
-    assert runs_at(store) == sorted([new, old, odd])
+    lost = tmp_path / "a" / "that-lost-its-run.json"
+    (lost / "history").mkdir(parents=True)
+    assert runs_at(store) == sorted([new, old, odd, str(lost)])
+    lost.rename(tmp_path / "b" / ".hidden")
     assert runs_at(store, since_s=now - 7 * 86_400) == sorted([new, odd])
     assert runs_at(f"{store}/a/", since_s=now - 86_400 / 2) == []
     assert runs_at(old, since_s=now) == [old], "a run that is named is judged"

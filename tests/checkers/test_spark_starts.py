@@ -72,3 +72,5 @@ def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
     )
     assert done.stdout.splitlines() == ["True", "1"]
     assert "Traceback" not in done.stderr
+    for greeting in ("log4j", "log level", " WARN "):
+        assert greeting not in done.stderr  # what goes wrong is not to be searched for

@@ -3,9 +3,12 @@ and what cannot be meant is refused before anything is begun."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -109,6 +112,29 @@ def test_a_comparison_goes_on_with_what_it_began_with(refused: Refused, tmp_path
     assert "--rounds: 0" in refused(*into, "--planes", "dual,single", "--sut", "dualplane")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "rolling-upgrade"],
+        ["run", "rolling-upgrade", "--profile", "soak"],
+        ["compare", "--scenario", "rolling-upgrade", "--rounds", "1"],
+    ],
+    ids=" ".join,
+)
+def test_what_no_system_can_play_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["biplane", *arguments, "--planes", "priority"])
+    assert command() == 2
+    told = "".join(capsys.readouterr())
+    assert "skipped rolling-upgrade: priority planes are not its own" in told
+    assert "Traceback" not in told
+
+
 def test_spans_of_time_and_numbers_of_rows() -> None:
     assert [seconds(text, "x") for text in ("90", "90s", "2m", "1h", "7d")] == [
         *(90, 90, 120, 3600, 604_800)
@@ -154,3 +180,34 @@ def test_what_was_skipped_as_a_whole_is_unknown() -> None:
 
 def test_a_time_limit_has_the_units_that_the_command_takes() -> None:
     assert played("--collect-only", "--time-limit=2m", "-q", "-k", "zombie")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["report", "index", "history compact", "history finish"])
+def test_a_folder_that_cannot_be_written_is_refused_before_it_is_read(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    assert "Read-only file system; allowed: a folder that can be" in refused(*command.split(), ".")
+
+
+def read_only(**_: object) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize(
+    ("study", "says"),
+    [
+        (["client_view", "nosuch"], "'nosuch'; allowed: none, kill"),
+        (["client_view", "--write", "nowhere"], "no such page"),
+        (["tools", "--only", "nosuch"], "--only nosuch: no step is so"),
+        (["tools", "--write", "nowhere/page.md"], "no such folder"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_a_study_of_nothing_is_refused(study: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"harness.studies.{study[0]}", *study[1:]],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr

@@ -94,6 +94,22 @@ def test_a_run_that_is_judged_gives_its_logs_back_whole_and_says_where_it_is(
     assert removed == [tmp_path]
 
 
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_program_undoes_what_it_did_and_ends_with_2(number: signal.Signals) -> None:
+    undone = []
+
+    def program() -> int:
+        try:
+            signal.raise_signal(number)
+        finally:
+            undone.append(number)
+        return 0
+
+    assert interrupts.in_order(program) == 2
+    assert undone == [number]
+    assert interrupts.in_order(lambda: 7) == 7
+
+
 def test_nothing_came_nothing_happens() -> None:
     with interrupts.uninterrupted():
         pass

@@ -3,18 +3,24 @@ what it leaves behind."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from checkers.history import HistoryError
+from checkers.history.frames import History
+from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
 from faults.plan import Plan
 from harness import arms
 from harness import run as run_module
 from harness.arms import arms_of
+from harness.history.again import finish_again
 from harness.run_record import trial_record
 from harness.runtime.protocol import Programs, RuntimeFailed, SetupError
 from harness.scenarios import SCENARIOS
@@ -116,6 +122,49 @@ def test_only_a_valid_run_gives_its_log_directories_back(
     assert len(list(tmp_path.glob("zombie-controller/*/trials/*/node-1"))) == 2
     (record,) = tmp_path.glob("zombie-controller/*/run.json")
     assert ("log_dirs_removed" in json.loads(record.read_text())) == (not left)
+
+
+@pytest.mark.parametrize(
+    ("fails", "then"),
+    [("_finish", "history finish"), ("judge", "check"), ("write_report", "check")],
+)
+def test_a_disk_that_is_full_is_a_refusal_that_says_how_to_go_on(
+    play: Any, monkeypatch: pytest.MonkeyPatch, fails: str, then: str
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    original = monkeypatch.setattr
+
+    def keep(target: Any, name: str, value: Any) -> None:
+        original(target, name, full if name == fails else value)
+
+    original(monkeypatch, "setattr", keep)  # `play` sets its own
+    monkeypatch.setattr(run_module, fails, full)
+    with pytest.raises(SetupError, match=f"No space left .* kept: free some, then biplane {then}"):
+        play()
+
+
+def test_while_it_is_played_nobody_else_makes_its_history(
+    play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, finish = [], run_module._finish
+
+    def finishing(folder: Path, trials: Any) -> Any:
+        (folder / "trials" / "x-0" / "live").mkdir(parents=True)
+        for judge in (lambda: list(finish_again(folder)), lambda: History.load(folder)):
+            with pytest.raises(HistoryError, match="it is being played") as refused:
+                judge()
+            told.append(str(refused.value))
+        return finish(folder, trials)
+
+    monkeypatch.setattr(run_module, "_finish", finishing)
+    play()
+    assert len(told) == 2
+    (folder,) = tmp_path.glob("zombie-controller/*")
+    assert not is_played(folder)
+    with pytest.raises(HistoryError, match="no live files to be finished"):
+        list(finish_again(folder))
 
 
 def test_a_history_that_could_not_be_written_makes_the_run_unknown(tmp_path: Path) -> None:

@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.cluster import Cluster
+from harness.interrupts import in_order
 from harness.runtime.protocol import SetupError
 from harness.runtime.select import get_runtime
 from harness.studies.tools.steps import FILES, STEPS, TOPIC, Step
 from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir, version_in
+from harness.sut.protocol import UnknownSystem
 from harness.sut.registry import get as get_sut
 
 OURS: Final = "dualplane"
@@ -236,11 +238,15 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=None, help="a folder for what was seen")
     parser.add_argument("--write", type=Path, default=None, help="the page")
     given = parser.parse_args()
+    if given.write is not None and not given.write.absolute().parent.is_dir():
+        parser.error(f"--write {given.write}: no such folder")
     steps = [s for s in STEPS if re.search(given.only, f"{s.tool} {s.arguments}")]
+    if not steps:
+        parser.error(f"--only {given.only}: no step is so")
     try:
         libs = jars()
         found = {name: look(name, libs, steps) for name in given.systems.split(",") if name}
-    except SetupError as lack:
+    except (SetupError, UnknownSystem) as lack:
         print(f"tools: {lack}", file=sys.stderr)
         return 254
     if given.keep is not None:
@@ -257,4 +263,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_order(main))

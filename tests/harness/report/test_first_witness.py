@@ -229,3 +229,23 @@ def test_a_long_story_keeps_the_witness_and_what_is_near(run: Path) -> None:
     assert len(told.witness) == 45
     assert len(told.lines) == 45
     assert told.left_out > 0
+
+
+def test_old_records_that_go_as_they_should_do_not_bury_it(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = RunFolder.rows
+    cut = {"arm": A, "trial": 0, "topic": TOPIC, "partition": 1, "node": HEIR, "process": "node-2"}
+    cuts = [
+        {**cut, "t": ZERO + 4 * S + n, "from_offset": n, "to_offset": n + 1, "reason": reason}
+        for n, reason in enumerate(["log start: retention"] * 20 + ["truncated to leader's end"])
+    ]
+
+    def rows(folder: RunFolder, kind: str, columns: Any, **equal: str) -> list[Any]:
+        return cuts if kind == "truncation" else original(folder, kind, columns, **equal)
+
+    monkeypatch.setattr(RunFolder, "rows", rows)
+    story = judged(run, violation("acked-all-lost", 5.0))
+    told = tell(story, first_broken(story))  # type: ignore[arg-type]
+    assert not any("retention" in line.says for line in told.lines)
+    assert any("truncated to leader's end" in line.says for line in told.lines)

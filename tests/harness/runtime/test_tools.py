@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.runtime import tools
+from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import SetupError
 from harness.runtime.select import UnknownRuntime, get_runtime
 
@@ -92,3 +93,15 @@ def test_the_jars_of_pyspark_hold_zookeeper() -> None:
 def test_an_unknown_runtime_is_named() -> None:
     with pytest.raises(UnknownRuntime, match=r"unknown runtime 'moon'; allowed: process"):
         get_runtime("moon")
+
+
+def test_a_home_that_cannot_be_written_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BIPLANE_HOME", str(tmp_path / "file" / "home"))
+    with pytest.raises(SetupError, match="Not a directory; BIPLANE_HOME names a folder"):
+        ProcessRuntime().prepare()
+    monkeypatch.setenv("BIPLANE_HOME", str(tmp_path / "new" / "home"))
+    tools.require_home()
+    assert not list((tmp_path / "new" / "home").iterdir())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,20 @@ def test_what_was_not_done_as_planned_is_said(run: Path) -> None:
         "slow-dual: p (pause) never began",
     ]
     assert "never" in "".join(table(found))
+
+
+def test_a_trial_that_never_came_to_its_chaos_is_not_passed_by(run: Path) -> None:
+    trials = [{"arm": arm, "trial": 0} for arm in ("ours-dual", "kafka-dual", "kafka-single")]
+    (run / "run.json").write_text(json.dumps({"trials": trials}))
+    assert read_offsets(run).differences() == [
+        f"kafka-single: {entry} never began" for entry in ("k (kill)", "p (pause)")
+    ]
+
+
+def test_a_run_of_which_nothing_was_played_is_refused(run: Path) -> None:
+    shutil.rmtree(run / "history")
+    with pytest.raises(HistoryError, match="no chaos phase"):
+        read_offsets(run)
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
