@@ -312,7 +312,9 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     # With C1 alone the cache is 48 MB by default, which one long session fills; then nothing more
     # is compiled.
     flags.append("-XX:ReservedCodeCacheSize=192m")
-    flags.append(f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
+    flags.append(
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    )
     dump = os.environ.get("BIPLANE_CDS_DUMP")
     if dump:
         flags.append(f"-XX:ArchiveClassesAtExit={dump}")
