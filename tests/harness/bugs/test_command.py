@@ -80,7 +80,7 @@ def test_what_was_kept_makes_the_page(command: Any, tmp_path: Path) -> None:
     [
         ((), "no bug is named"),
         (("KAFKA-3",), "'KAFKA-3'; allowed: KAFKA-1, KAFKA-2"),
-        (("KAFKA-1", "--budget", "soon"), "--budget 'soon'; allowed"),
+        (("KAFKA-1", "--budget", "soon"), "--budget: 'soon'; allowed"),
     ],
 )
 def test_bad_arguments_are_named(command: Any, words: tuple[str, ...], says: str) -> None:
