@@ -4,7 +4,7 @@ All promises go by the harness's own rows: when faults were in place, which node
 was healed. They are few, one program writes them, and each has its place:
 
     phases   each begins once, ends once and after that, and the next one begins then
-    faults   inject, then injected or failed, then healing, then healed
+    faults   inject, then injected or failed, then healing, then healed; on the same nodes
     nodes    started when it does not run, ready when it does, and ended before it is started again;
              resumed when it was paused
     members  of groups are given what they do not have, and lose what they have (`assignment`)
@@ -12,9 +12,9 @@ was healed. They are few, one program writes them, and each has its place:
 and one has to do with the other: who is killed, stopped or paused once faults are played is named
 by a fault of that time, or held up by it as the controller (``detail``); and whoever is named by a
 kill, stop or pause that was put in place was killed, stopped or paused then; a flood's workers
-reach whom it names, and count from one row to the next; a forger that says how many requests it
-sent, and how many were answered, has told of each. One trial is played after the other: two
-of one time are one, told twice.
+reach whom it names, and count from one row to the next; a forger's requests go to whom it names,
+and where it says how many it sent, and how many were answered, it has told of each. One trial is
+played after the other: two of one time are one, told twice.
 
 Lawful, and similar: a fault that failed and healed again and again; a kill of a node that is being
 stopped, or is paused; a resume of one that was killed; what a trial that was cut short left undone.
@@ -113,6 +113,9 @@ def _faults(played: Mapping[str, list[Row]]) -> Iterator[str]:
         for before, after in pairwise(steps):
             if first[before] > last[after]:
                 yield f"fault {name} ({rows[0]['fault']}) was {after} before it was {before}"
+        named = [row["nodes"] for row in rows if row["phase"] in _STEPS[1:] and "injected" in first]
+        if len({tuple(sorted(nodes or ())) for nodes in named}) > 1:
+            yield f"fault {name} ({rows[0]['fault']}) was on other nodes than it was healed on"
         if "injected" in first and "inject" not in first:
             yield f"fault {name} ({rows[0]['fault']}) was put in place, and nobody set about it"
 
@@ -190,11 +193,17 @@ def _counted(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _forged(played: Mapping[str, list[Row]], told: Sequence[Row]) -> Iterator[str]:
-    """What a forger says in the end that it sent, against its requests."""
+    """Whom a forger says that it turned to, and what it says in the end that it sent, against its
+    requests."""
     for name, rows in played.items():
         if not str(rows[0]["fault"]).startswith(_FORGES):
             continue
         own = [row for row in told if row["process"] == f"{_FORGER}{name}"]
+        asked = {row["node"] for row in own}
+        named = {n for row in rows if row["phase"] == "injected" for n in row["nodes"] or ()}
+        if named and asked - named:
+            says = f"fault {name} ({rows[0]['fault']}) names nodes {sorted(named)}"
+            yield f"{says}, and its requests went to {sorted(asked)}"
         there = {"sent": len(own), "answered": sum(row["type"] == "ok" for row in own)}
         for row in (row for row in rows if row["phase"] == "healed"):
             for what, n in there.items():

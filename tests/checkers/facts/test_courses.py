@@ -66,6 +66,8 @@ def tamper(story: Story, how: str) -> None:
             story.add("phase", 250, name="chaos", event="begin")
         case "healed before it was put in place":
             story.rows["fault"][3]["t"] = story.rows["fault"][0]["t"] - 1
+        case "healed on another node":
+            story.rows["fault"][3]["nodes"] = [2]
         case "put in place by nobody":
             del story.rows["fault"][0]
         case "nobody saw it end":
@@ -130,6 +132,7 @@ def tamper(story: Story, how: str) -> None:
         ("healed before chaos", "its phase heal's begin came before chaos's end"),
         ("two chaos phases", "its phase chaos has more than one begin"),
         ("healed before it was put in place", "fault kill-0 (kill) was healed before it was heal"),
+        ("healed on another node", "fault kill-0 (kill) was on other nodes than it was healed on"),
         ("put in place by nobody", "and nobody set about it"),
         ("nobody saw it end", "node 1 was started though it ran: nobody saw it end"),
         ("ready before it was started", "node 1 was started though it ran"),
@@ -224,16 +227,22 @@ def test_a_flood_is_counted_from_row_to_row(how: str, odd: int) -> None:
         ("all lost", "fault forged-0 (forged) sent 3 requests, and tells of 0"),
         ("another forger's", None),
         ("nobody counted", None),
+        ("to another", "fault forged-0 (forged) names nodes [1], and its requests went to [1, 2]"),
+        ("to fewer", None),
     ],
 )
 def test_a_forger_tells_of_what_it_sent(how: str, says: str | None) -> None:
     story = played()
     detail = "{}" if how == "nobody counted" else '{"sent": 3, "answered": 2}'
     steps = ((210, "inject"), (220, "injected"), (290, "heal"), (299, "healed"))
-    fault(story, "forged", *steps, detail=detail)
+    nodes = [1, 2] if how == "to fewer" else [1]
+    fault(story, "forged", *steps, detail=detail, nodes=nodes)
     for n in range(0 if how == "all lost" else 2 if how == "one lost" else 3):
         ok = n < 2 or how == "one more answered"
-        story.add("forged", 230 + n, type="ok" if ok else "info", process="forger-forged-0")
+        to = 2 if how == "to another" and n == 1 else 1
+        story.add(
+            "forged", 230 + n, type="ok" if ok else "info", process="forger-forged-0", node=to
+        )
     if how == "another forger's":
         story.add("forged", 240, process="forger-forged-1")
     found = [why for _, why in contradictions(Rows(story))]  # type: ignore[arg-type]
