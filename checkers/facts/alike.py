@@ -71,6 +71,8 @@ _EITHER: Final = {
     "final_state": ("lasting_ns", "failure"),
     "node_event": ("detail", "boot"),  # a harness of before counted no starts
     "fault": ("nodes", "took_hold", "detail"),
+    # What was known of a log that could not be read to its end.
+    "log_end": ("log_start_offset", "log_end_offset", "high_watermark", "is_leader"),
 }
 _NOT_ASKED: Final = ("error_ns", "process")
 

@@ -27,6 +27,7 @@ def sound() -> Story:
         story.add("phase", 80 + n, name="chaos", event="begin", seq=n)
         story.add("log_end", 90 + n, node=1, log_end_offset=n, log_start_offset=0)
     story.add("log_end", 95, node=2, error="it is down")
+    story.add("log_end", 96, node=2, error="it stalled", log_start_offset=0, log_end_offset=9)
     story.produce(15, 7, None, type="info", failure="timeout")
     story.produce(15, 8, None, type="fail", error=6)
     story.add("fetch", 29, topic=None, partition=None, poll=9)
@@ -68,7 +69,7 @@ LOST: dict[str, Callable[[Story], Any]] = {
     "node_event: seq": lose("node_event", "seq", 1),
     "fault: id": lose("fault", "id", 0),
     "phase: name": lose("phase", "name", 0),
-    "log_end: log_start_offset": lose("log_end", "log_start_offset", 0),
+    "log_end: topic": lose("log_end", "topic", 0),
 }
 LAWFUL: dict[str, Callable[[Story], Any]] = {
     "as it was": lambda s: None,
