@@ -17,6 +17,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.spans import earliest, latest
@@ -164,6 +165,31 @@ def unsent(history: History) -> list[tuple[Trial, str]]:
             "of having sent then",
         )
         for row in lone.toArrow().to_pylist()
+    )
+
+
+def unretried(history: History) -> list[tuple[Trial, str]]:
+    """By trial, in words: sends that are not the first of their item, and do not follow the one
+    before (`control_send`, ``attempt``). A send thread keeps to an item until it is through."""
+    if not history.has("control_send"):
+        return []
+    channel = Window.partitionBy(*_BOOT, "to").orderBy("seq")
+    item = F.xxhash64("api", "enqueue_t", "controller_epoch", F.to_json("partitions"))
+    sent = history.frame("control_send").where("seq is not null and boot is not null")
+    each = sent.select(*_BOOT, "to", "seq", "attempt", item.alias("item"))
+    each = each.select(
+        *(*_BOOT, "attempt", "item"),
+        *(F.lag(name).over(channel).alias(f"_{name}") for name in ("attempt", "item")),
+    )
+    follows = F.expr("_item = item and _attempt = attempt - 1")
+    odd = each.where((F.col("attempt") > 1) & ~F.coalesce(follows, F.lit(False)))
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"controller {row['node']} tried {row['count']} requests again of which it had not "
+            "tried the same before",
+        )
+        for row in odd.groupBy("arm", "trial", "node").count().toArrow().to_pylist()
     )
 
 

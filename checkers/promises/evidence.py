@@ -67,7 +67,7 @@ from checkers.facts.listeners import of_both_planes, uncounted
 from checkers.facts.log_courses import out_of_course
 from checkers.facts.moments import misplaced
 from checkers.facts.numbers import traces, unaccounted
-from checkers.facts.orders import unlooked, unordered, unsent
+from checkers.facts.orders import unlooked, unordered, unretried, unsent
 from checkers.facts.own_epochs import never_registered
 from checkers.facts.seen_znodes import unlogged
 from checkers.facts.sequences import BACKWARDS_NS, disordered
@@ -334,7 +334,7 @@ def _most(reasons: Any) -> str:
 
 _RULES: Final[tuple[Rule, ...]] = (
     *(_void, unlike, _impossible, _of_files, _unstored, repeated),
-    *(_at_odds, unordered, unsent),
+    *(_at_odds, unordered, unsent, unretried),
     *(_vague, contradictions, misplaced, disordered),
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
@@ -380,7 +380,7 @@ PROMISE: Final = Promise(
         "controller to one broker of which one end tells, where the other ended soon after",
         "where every account was made anew as well: an order that was soon given again, and that "
         "neither end tells of; cuts of logs that nobody read in the end",
-        "figures of which one row alone tells: tries and versions of a request, how far above a "
+        "figures of which one row alone tells: versions of a request, how far above a "
         "log's end it was cut, how much was counted, how long operations, waits and phases took "
         "where nothing else lies between; times that are off by less than a second; the number of "
         "a write of ZooKeeper, where the order is the same",

@@ -10,7 +10,7 @@ from checkers.facts.claims import unfounded
 from checkers.facts.known_brokers import unheard_of
 from checkers.facts.known_topics import unmade
 from checkers.facts.listeners import of_both_planes, uncounted
-from checkers.facts.orders import unordered, unsent
+from checkers.facts.orders import unordered, unretried, unsent
 from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
@@ -165,6 +165,37 @@ def test_answers_to_what_was_never_sent(spark: Any) -> None:
         n for n, (_, odd) in ANSWERS.items() if odd
     ]
     assert found[0][1].startswith("controller 1 was answered 1 requests")
+
+
+def tried(*items: tuple[int, int, int], boot: int = 1, seq: bool = True) -> Story:
+    """(enqueue_t, attempt, to) of what a controller sent, in order."""
+    story = Story()
+    for n, (enqueued, attempt, to) in enumerate(items):
+        fields = {"node": 1, "to": to, "api": "UPDATE_METADATA", "correlation_id": n, "boot": boot}
+        fields |= {"attempt": attempt, "enqueue_t": enqueued, "partitions": [], "process": "node-1"}
+        story.add("control_send", 100 + n, seq=n if seq else None, controller_epoch=1, **fields)
+    return story
+
+
+TRIES: dict[str, tuple[Story, bool]] = {
+    "one after the other": (tried((1, 1, 2), (2, 1, 2)), False),
+    "once more": (tried((1, 1, 2), (1, 2, 2), (1, 3, 2), (2, 1, 2)), False),
+    "once more, and another broker's in between": (
+        tried((1, 1, 2), (1, 1, 3), (1, 2, 2)),
+        False,
+    ),
+    "never before": (tried((1, 2, 2), (2, 1, 2)), True),
+    "another before": (tried((1, 1, 2), (2, 2, 2)), True),
+    "one is missing": (tried((1, 1, 2), (1, 3, 2)), True),
+    "to another broker": (tried((1, 1, 2), (1, 2, 3)), True),
+    "by a system's own log": (tried((1, 2, 2), seq=False), False),
+}
+
+
+def test_what_was_never_tried_before(spark: Any) -> None:
+    found = unretried(_as_trials(spark, [story for story, _ in TRIES.values()]))
+    assert [list(TRIES)[key[1]] for key, _ in found] == [n for n, (_, odd) in TRIES.items() if odd]
+    assert all(says.startswith("controller 1 tried 1 requests again of") for _, says in found)
 
 
 def planes(*told: tuple[str, str, int]) -> Story:
