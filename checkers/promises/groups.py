@@ -529,6 +529,8 @@ PROMISE: Final = Promise(
         "groups whose members use no subscription",
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",
+        "an offset that nobody had committed, told by a broker that was asked by itself (a member "
+        "asks the coordinator)",
     ),
     timed=frozenset({"kept-offset-lost", "thrown-out", "coordinator-superseded"}),
     check=check,
