@@ -296,6 +296,11 @@ def of_topics(edit: Callable[[Story], Any], log_begins: bool = True) -> Story:
     return story
 
 
+def unlogged_write(story: Story) -> None:
+    story.rows["zk_write"].clear()
+    story.produce(13, 1, None, topic="v")
+
+
 UNMADE: dict[str, tuple[Story, str]] = {
     "as it was": (of_topics(lambda s: None), ""),
     "a question": (
@@ -314,10 +319,7 @@ UNMADE: dict[str, tuple[Story, str]] = {
         of_topics(lambda s: s.add("final_state", 13, topic="tx", what="partition")),
         "final_state",
     ),
-    "nobody read the log": (
-        of_topics(lambda s: (s.rows["zk_write"].clear(), s.produce(13, 1, None, topic="v"))),
-        "",
-    ),
+    "nobody read the log": (of_topics(unlogged_write), ""),
     "the log begins later": (
         of_topics(lambda s: s.produce(13, 1, None, topic="v"), log_begins=False),
         "",
