@@ -323,10 +323,11 @@ def clean() -> None:
     from harness.sut.external.leaving import pay
     from harness.sut.external.owed import owed_dir
 
-    told = 0
-    for told, line in enumerate(chain(clean_up(), pay(owed_dir())), start=1):
+    nothing = True
+    for line in chain(clean_up(), pay(owed_dir())):
+        nothing = False
         typer.echo(line)
-    if not told:
+    if nothing:
         typer.echo("nothing was left behind")
 
 
