@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -148,7 +149,7 @@ def test_a_disk_that_is_full_is_a_refusal_that_says_how_to_go_on(
 def test_two_runs_of_one_seed_and_second_do_not_share_a_folder(
     play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module.time, "strftime", lambda _: "20261123T000000")
+    monkeypatch.setattr(time, "strftime", lambda _: "20261123T000000")
     play()
     with pytest.raises(SettingsError, match="another run with --seed 1 began there"):
         play()
