@@ -317,14 +317,18 @@ def offsets(folder: Run) -> None:
 def clean() -> None:
     """End what earlier runs left behind (by recorded ids, never by name), and restore clusters that
     are not ours."""
+    from itertools import chain
+
     from harness.runtime.select import clean as clean_up
     from harness.sut.external.leaving import pay
     from harness.sut.external.owed import owed_dir
 
-    for line in clean_up():
+    nothing = True
+    for line in chain(clean_up(), pay(owed_dir())):
+        nothing = False
         typer.echo(line)
-    for line in pay(owed_dir()):
-        typer.echo(line)
+    if nothing:
+        typer.echo("nothing was left behind")
 
 
 def main() -> None:

@@ -133,6 +133,11 @@ def record_run(
         for sut in (arm.sut for arm in arms if isinstance(arm.sut, IsDescribed)):
             (folder / f"{sut.name}.yaml").write_text(sut.description)
     except OSError as error:
+        if folder.is_dir() and isinstance(error, FileExistsError):
+            raise SettingsError(
+                f"{folder}: another run with --seed {settings.seed} began there in this second; "
+                "allowed: a moment later, another --seed, or another --store"
+            ) from None
         raise SettingsError(
             f"--store: {error.filename or folder}: {error.strerror}; "
             "allowed: a folder that can be written to, such as --store /tmp/biplane"

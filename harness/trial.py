@@ -123,7 +123,7 @@ class TrialRunner:
 
     def _end(self, cluster: Cluster, recorder: LiveRecorder, first_tie: ClockTie) -> None:
         self.progress("stopping")
-        if self._on_stopping is not None and not self._over.is_set():
+        if self._on_stopping is not None and not (self._over.is_set() or pending()):
             self._on_stopping()
         cluster.stop()
         self._collect_evidence(cluster, recorder, first_tie)

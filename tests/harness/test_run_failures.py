@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ from harness.history.again import finish_again
 from harness.run_record import trial_record
 from harness.runtime.protocol import Programs, RuntimeFailed, SetupError
 from harness.scenarios import SCENARIOS
-from harness.settings import Settings
+from harness.settings import Settings, SettingsError
 from harness.trial import TrialRunner
 from harness.trial_result import TrialResult
 
@@ -142,6 +143,15 @@ def test_a_disk_that_is_full_is_a_refusal_that_says_how_to_go_on(
     original(monkeypatch, "setattr", keep)  # `play` sets its own
     monkeypatch.setattr(run_module, fails, full)
     with pytest.raises(SetupError, match=f"No space left .* kept: free some, then biplane {then}"):
+        play()
+
+
+def test_two_runs_of_one_seed_and_second_do_not_share_a_folder(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "strftime", lambda _: "20261123T000000")
+    play()
+    with pytest.raises(SettingsError, match="another run with --seed 1 began there"):
         play()
 
 

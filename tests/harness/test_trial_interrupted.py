@@ -101,6 +101,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bool
             runtime=SimpleNamespace(capabilities=frozenset()),  # type: ignore[arg-type]
             folder=tmp_path,
             progress=lambda _: None,
+            on_stopping=does("the judge starts"),
         )
         for name, part in (
             ("_stage", does("stage")),
@@ -150,6 +151,7 @@ def test_a_trial_that_nobody_interrupts(play: Callable[[str, bool], list[str]]) 
         ]
     )
     assert "nobody waits" not in done
+    assert "the judge starts" in done
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -159,6 +161,7 @@ def test_one_that_is_interrupted(
 ) -> None:
     done = play(step, again)
     assert done[-3:] == list(ENDING)
+    assert ("the judge starts" in done) == (step in ENDING)
     assert [done.count(each) for each in ENDING] == [1, 1, 1]
     after = STEPS.index(step) + 1
     if STEPS.index(step) >= STEPS.index("client launched"):

@@ -66,7 +66,8 @@ def value(dom: str, name: str) -> str:
 
 
 def is_sound(dom: str, width: int, scheme: str, pictures: int) -> None:
-    assert int(value(dom, "window")) == width
+    if int(value(dom, "window")) != width:  # the full Chromium's are 500 at least
+        pytest.skip(f"{CHROMIUM} has no window of {width}; chromium-headless-shell has")
     assert int(value(dom, "width")) <= width, "it does not fit"
     assert int(value(dom, "drawn")) >= pictures
     light = value(dom, "background") == "rgb(251, 251, 250)"
