@@ -15,7 +15,9 @@ import pytest
 from nodes import broker
 from nodes.broker import KafkaServer, log_defaults
 from nodes.config import BrokerConfig, Endpoint
+from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
+from nodes.wire.apis import SUPPORTED
 
 
 def config(**properties: str) -> BrokerConfig:
@@ -247,3 +249,135 @@ def test_where_metrics_are_not_served_no_file_says_that_they_are(tmp_path: Path)
     for _ in range(2):
         server._serve_metrics()
         assert [each.name for each in tmp_path.iterdir()] == ["other"]
+
+
+# ---- the whole -----------------------------------------------------------------------------------
+
+
+NAMED = ("claim_cluster",)
+"""Calls whose words are told as well."""
+
+
+class Cast:
+    """Every part of a broker, played: what is asked of it becomes a line."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.said: list[str] = []
+        self.made: dict[str, Any] = {}
+        self.quiet = {"get_topic_configs", "get_all_broker_and_epochs_in_cluster"}
+        for name, role, answers in (
+            ("KafkaZkClient", "zookeeper", {
+                "create_or_get_cluster_id": "the-cluster",
+                "get_topic_configs": {"segment.bytes": "777"},
+                "get_all_broker_and_epochs_in_cluster": {},
+                "register_broker": 42,
+            }),
+            ("LogManager", "logs", {}),
+            ("SocketServer", "sockets", {}),
+            ("ReplicaManager", "replicas", {}),
+            ("GroupCoordinator", "groups", {"on_leadership_change": "heard"}),
+            ("KafkaController", "controller", {}),
+            ("ConfigChanges", "config changes", {}),
+            ("KafkaApis", "apis", {}),
+            ("Ticker", "ticker", {}),
+        ):  # fmt: skip
+            monkeypatch.setattr(broker, name, self._player(role, answers))
+        for name in ("check_endpoints_are_free", "controlled_shutdown", "register_group_gauges"):
+            monkeypatch.setattr(broker, name, lambda *_, name=name: self.said.append(name))
+        monkeypatch.setattr(broker, "sys", SimpleNamespace(setswitchinterval=lambda _: None))
+        quiet_gc = SimpleNamespace(**dict.fromkeys(("collect", "freeze"), lambda: None))
+        quiet_gc.set_threshold = lambda *_: None
+        monkeypatch.setattr(broker, "gc", quiet_gc)
+
+    def _player(self, role: str, answers: dict[str, Any]) -> Any:
+        outer = self
+
+        class Player:
+            broker_epoch = 42
+            default_config = LogConfig()
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                self.args, self.kwargs = args, kwargs
+                self.name = args[0] if role == "ticker" else role
+                outer.made[self.name] = self
+
+            def __getattr__(self, method: str) -> Any:
+                def call(*args: Any, **kwargs: Any) -> Any:
+                    if method not in outer.quiet:
+                        shown = [a for a in args if isinstance(a, str) and method in NAMED]
+                        shown += [f"{key} {value}" for key, value in kwargs.items()]
+                        outer.said.append(" ".join([f"{self.name}: {method}", *shown]))
+                    return answers.get(method)
+
+                return call
+
+            def load(self, config_of: Any) -> None:
+                size = config_of(TopicPartition("t", 0)).segment_bytes
+                outer.said.append(f"logs: load, segments of t {size}")
+
+            def bind(self) -> Any:
+                outer.said.append("sockets: bind")
+                return {e.name: e.with_port(7) for e in self.args[0].listeners}
+
+        return Player
+
+    def take(self) -> list[str]:
+        said, self.said = self.said, []
+        # Without tickers, which have a test of their own.
+        return [line for line in said if not line.startswith("kafka-")]
+
+
+@pytest.mark.parametrize("asks_to_be_relieved", [True, False])
+def test_the_order_in_which_a_broker_begins_and_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asks_to_be_relieved: bool
+) -> None:
+    """KafkaServer.startup and shutdown. Sockets are bound, and not listened to, before it is
+    registered, so that ports are known; what it has registered stays as long as it can answer."""
+    cast_ = Cast(monkeypatch)
+    enabled = str(asks_to_be_relieved).lower()
+    server = KafkaServer(
+        config(
+            log_dirs=str(tmp_path),
+            biplane_metrics_port="-1",
+            zookeeper_session_timeout_ms="5000",
+            controlled_shutdown_enable=enabled,
+        )
+    )
+    server.startup()
+    assert cast_.take() == [
+        "zookeeper: start",
+        "zookeeper: create_or_get_cluster_id",
+        "logs: load, segments of t 777",
+        "logs: claim_cluster the-cluster",
+        "sockets: bind",
+        "register_group_gauges",
+        "replicas: startup",
+        "groups: startup",
+        "check_endpoints_are_free",
+        "zookeeper: register_broker wait_ms 10000",
+        "controller: startup",
+        "config changes: startup",
+        "sockets: start_handlers",
+        "sockets: enable_request_processing",
+    ]
+    made = cast_.made
+    assert made["sockets"].kwargs["apis"] is SUPPORTED
+    assert made["controller"].kwargs["broker_epoch"] == 42
+    assert made["replicas"].kwargs["broker_epoch"]() == 42
+    assert made["replicas"].on_leadership_change() == "heard", "groups keep what they have by it"
+    assert server.config.listeners[0].port == 7
+    cast_.take()
+    server.shutdown()
+    assert cast_.take() == [
+        *(["controlled_shutdown"] if asks_to_be_relieved else []),
+        "sockets: stop_processing_requests",
+        "sockets: shutdown",
+        "apis: shutdown",
+        "config changes: shutdown",
+        "groups: shutdown",
+        "replicas: shutdown",
+        "sockets: stop_processing_requests",
+        "logs: close",
+        "controller: shutdown",
+        "zookeeper: close",
+    ]

@@ -271,3 +271,20 @@ class TestCache:
         cache = MetadataCache(1)
         cache.update(self.update(controller_id=-3))
         assert cache.controller_id == -1
+
+
+def test_what_is_said_of_a_missing_topic_is_not_kept(node: Any) -> None:
+    """Each time it is asked for, its creation is tried again: the first may have failed."""
+    node.admin.propagates = False
+    asked: list[str] = []
+    create = node.admin.create_topics
+
+    def create_topics(topics: Any, **more: Any) -> Any:
+        asked.extend(topic.name for topic in topics)
+        return create(topics, **more)
+
+    node.admin.create_topics = create_topics
+    for number in range(1, 4):
+        answer = node.call(ApiKey.METADATA, 8, topics=[{"name": "missing"}])
+        assert [(t.name, int(t.error_code)) for t in answer.topics] == [("missing", 5)]
+        assert asked == ["missing"] * number

@@ -80,3 +80,12 @@ def test_other_topics_do_not_count(
     for rows in ([(0, ME, 9), (1, ME, 9), (2, ME, 9)], [(0, DELETED, 0)]):
         node.update_metadata([topic_state("u", rows)])
     assert not reply.is_done
+
+
+@pytest.mark.parametrize("ask", [create, grow, delete, elect])
+def test_at_the_brokers_end_nobody_is_left_waiting(node: Any, ask: Callable[[Any], Any]) -> None:
+    """Whoever still waits is told what there is by then; the handlers end behind that."""
+    reply = ask(node)
+    assert not reply.is_done
+    node.apis.shutdown()
+    assert reply.wait()

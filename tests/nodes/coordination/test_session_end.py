@@ -120,3 +120,13 @@ def test_a_first_connection_is_no_new_session(
     made._on_state(KazooState.CONNECTED)
     assert told == []
     assert made.is_connected
+
+
+@pytest.mark.parametrize("most", [1, 3, 11])
+def test_so_many_requests_may_be_under_way(most: int) -> None:
+    """``zookeeper.max.in.flight.requests``; the next one waits for an answer."""
+    made = Session(
+        "zoo:1", session_timeout_ms=1, connection_timeout_ms=1, max_in_flight_requests=most
+    )
+    begun = [made._in_flight.acquire(blocking=False) for _ in range(most + 1)]
+    assert begun == [True] * most + [False]

@@ -172,3 +172,36 @@ def test_an_error_while_accepting_costs_a_pause(monkeypatch: pytest.MonkeyPatch)
     acceptor.run()
     assert pauses == [0.1] * 3
     acceptor.close()
+
+
+@pytest.mark.parametrize("processors", [1, 2, 3])
+def test_it_waits_for_the_last_of_all_only(processors: int) -> None:
+    """Acceptor.accept: one after the other is asked, from where the last connection went on; when
+    none has room it waits for the last one, and for that long it is blocked."""
+    asked: list[tuple[int, bool]] = []
+
+    def full(number: int) -> Any:
+        def offer(_sock: Any, _host: str, *, block: bool) -> bool:
+            asked.append((number, block))
+            return block
+
+        return SimpleNamespace(offer=offer)
+
+    quotas = ConnectionQuotas(10, 10, None)
+    dealt_to = [full(number) for number in range(processors)]
+    acceptor = Acceptor(Endpoint("L", "PLAINTEXT", "127.0.0.1", 0), dealt_to, quotas, backlog=1)
+    open_ones = []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            open_ones.append(socket.create_connection(server.getsockname()))
+            client, _ = server.accept()
+        open_ones.append(client)
+        asked.clear()
+        acceptor._hand_over(client, "h")
+        last = processors - 1
+        assert asked == [*((number, False) for number in range(processors)), (last, True)]
+    assert acceptor.blocked_ns > 0
+    assert quotas.total == 2
+    for each in open_ones:
+        each.close()
+    acceptor.close()

@@ -6,6 +6,7 @@
     thread + ReplicaFetcherThread-0-2        ``-``: it is to end
     log + t-0                                a log is made (``-``: deleted)
     wakes t-0                                whoever waits for it
+    cut t-0 epoch 4 from 5 to 3: why         a log is shorter by what its leader does not have
     hears leads t-0 follows t-1              who keeps something by leadership
     proposes t-0 epoch 3.5 isr 1,2,3
     answer ...                               to a request
@@ -73,10 +74,20 @@ def records(leader_epoch: int, base_offset: int, count: int = 1) -> bytes:
     return bytes(data)
 
 
-class NoTrace:
+class Truncations:
+    """In place of a trace: what was cut off a log becomes a line."""
+
     enabled = False
 
-    def event(self, _kind: str, **_fields: Any) -> None: ...
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def event(self, kind: str, **f: Any) -> None:
+        if kind == "truncation":
+            self._desk.said.append(
+                f"cut {f['topic']}-{f['partition']} epoch {f['leader_epoch']} from "
+                f"{f['from_offset']} to {f['to_offset']}: {f['reason']}"
+            )
 
 
 class Leader:
@@ -152,7 +163,7 @@ class Desk:
             config,
             self.logs,
             MetadataCache(ME),
-            NoTrace(),  # type: ignore[arg-type]
+            Truncations(self),  # type: ignore[arg-type]
             Metrics(),
             now_ns=lambda: self.now_ms * 1_000_000,
             broker_epoch=lambda: 1,

@@ -412,8 +412,10 @@ def cuts_where_its_leader_says(d: Desk) -> Iterator[None]:
 
     epochs 0 from 0, 1 from 2, 3 from 4
     asks 3 for t-0 at 5 epoch 5 last 3 start 0
+    cut t-0 epoch 5 from 5 to 4: diverging epoch
     follows 3 in t-0 epoch 5.10 hw 4 end 4 by 1 next 4
     asks 3 for t-0 at 4 epoch 5 last 1 start 0
+    cut t-0 epoch 5 from 4 to 1: diverging epoch
     follows 3 in t-0 epoch 5.10 hw 1 end 1 by 1 next 1
     epochs 0 from 0
     """
@@ -503,6 +505,7 @@ def is_out_of_its_leaders_range(d: Desk) -> Iterator[None]:
 
     asks 2 for t-0 at 4 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
+    cut t-0 epoch 0 from 4 to 3: offset out of range
     follows 2 in t-0 epoch 0.5 hw 2 end 3 by 1 next 3
     asks 2 for t-0 at 3 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
@@ -515,6 +518,7 @@ def is_out_of_its_leaders_range(d: Desk) -> Iterator[None]:
     asks 2 for t-0 at 3 epoch 0 last 0 start 0
     asks 2 for the end of t-0 epoch 0
     asks 2 for the start of t-0 epoch 0
+    cut t-0 epoch 0 from 3 to 0: log start offset of the leader is higher
     follows 2 in t-0 epoch 0.5 hw 7 end 7 by 1 next 7
     asks 2 for t-0 at 7 epoch 0 last -1 start 7
     asks 2 for the end of t-0 epoch 0
@@ -569,6 +573,7 @@ def follows_without_epochs(d: Desk) -> Iterator[None]:
     hears follows t-0
     answer NONE, t-0 NONE
     epochs none
+    cut t-0 epoch 1 from 4 to 2: high watermark
     asks 3 for t-0 at 2 epoch 1 last -1 start 0
     follows 3 in t-0 epoch 1.6 hw 2 end 2 by 1 next 2
     """
