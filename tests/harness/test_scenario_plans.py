@@ -329,6 +329,10 @@ def test_two_leaders_die_twice(profile: str) -> None:
         limit_ms = SCENARIOS["double-failover"].session_timeout_ms
         # Who leads in the end takes nothing while it is alone: all of it is acks=all.
         assert {e.params["partition"] for e in uneven} == {"unheard-0"}
+        # Neither of the two that die is the controller then, who speaks through what is held back.
+        assert plan.entries[0] is uneven[0]
+        (topic,) = (t for t in SCENARIOS["double-failover"].topics(STAGE) if t.name == "unheard")
+        assert STAGE.controller == topic.assignment[0][-1]
         assert all(e.params["lag_ms"] < limit_ms for e in uneven)
         for one, following in zip(plan.entries, plan.entries[1:], strict=False):
             assert one.at_ms + one.duration_ms < following.at_ms
