@@ -48,6 +48,7 @@ class MiniCluster:
         self.deleted: set[str] = set()  # groups
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
+        self.over = threading.Event()
         self.brokers = {node: MiniBroker(self, node) for node in (1, 2)}
 
     @property
@@ -55,6 +56,7 @@ class MiniCluster:
         return {n: "{}:{}".format(*b.server_address[:2]) for n, b in self.brokers.items()}
 
     def close(self) -> None:
+        self.over.set()
         for broker in self.brokers.values():
             broker.shutdown()
             broker.server_close()
@@ -82,7 +84,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 frame = self._exactly(size)
                 header, cluster = parse_header(frame), self.server.cluster
                 while self.server.node in cluster.silent or header.api_key in cluster.unanswered:
-                    time.sleep(0.01)
+                    if cluster.over.wait(0.01):
+                        return
                 answer = self._answer(header, parse_body(header, frame))
                 self.request.sendall(
                     encode_response(

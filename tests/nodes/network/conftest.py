@@ -144,3 +144,12 @@ def wire() -> SimpleNamespace:
     return SimpleNamespace(
         request=request, frame_of=frame_of, echo=echo, eventually=eventually, patience_s=PATIENCE_S
     )
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long acceptors would have paused (s). The clock is theirs alone: other threads sleep."""
+    found: list[float] = []
+    own = SimpleNamespace(sleep=found.append, monotonic_ns=time.monotonic_ns)
+    monkeypatch.setattr("nodes.network.acceptor.time", own)
+    return found

@@ -101,13 +101,9 @@ def an_acceptor() -> Acceptor:
 @pytest.mark.parametrize(
     "number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM], ids=errno.errorcode.get
 )
-def test_without_descriptors_or_memory_it_pauses(
-    number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_descriptors_or_memory_it_pauses(number: int, pauses: list[float]) -> None:
     """The connection stays in the backlog, and the socket readable: trying again at once would take
     a core for itself."""
-    pauses: list[float] = []
-    monkeypatch.setattr("nodes.network.acceptor.time.sleep", pauses.append)
     acceptor = an_acceptor()
 
     def accept() -> None:
@@ -118,12 +114,8 @@ def test_without_descriptors_or_memory_it_pauses(
     acceptor.close()
 
 
-def test_a_connection_that_was_reset_in_the_backlog_costs_no_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_that_was_reset_in_the_backlog_costs_no_pause(pauses: list[float]) -> None:
     """The twin: nothing is wrong here."""
-    pauses: list[float] = []
-    monkeypatch.setattr("nodes.network.acceptor.time.sleep", pauses.append)
     acceptor = an_acceptor()
 
     def accept() -> None:
@@ -152,10 +144,10 @@ def test_an_address_that_is_taken_is_refused_by_the_config_that_says_it(
     assert refused.value.allowed == "a free local address"
 
 
-def test_an_error_while_accepting_costs_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_while_accepting_costs_a_pause(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
     """What makes it fail may last, and the socket stays readable: no core is to be spent on it."""
-    pauses: list[float] = []
-    monkeypatch.setattr("nodes.network.acceptor.time.sleep", pauses.append)
     acceptor = an_acceptor()
     tries: list[object] = []
 

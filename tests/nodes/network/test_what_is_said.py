@@ -146,10 +146,8 @@ def test_one_that_was_gone_before(acceptor: Acceptor, lines: Lines) -> None:
     assert text.startswith("Connection from 10.0.0.9 went before it was taken in: ")
 
 
-def test_without_descriptors(
-    acceptor: Acceptor, lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nodes.network.acceptor.time.sleep", lambda _: None)
+@pytest.mark.usefixtures("pauses")
+def test_without_descriptors(acceptor: Acceptor, lines: Lines) -> None:
 
     def accept() -> None:
         raise OSError(errno.EMFILE, "planted")
