@@ -114,7 +114,8 @@ def _faults(played: Mapping[str, list[Row]]) -> Iterator[str]:
             if first[before] > last[after]:
                 yield f"fault {name} ({rows[0]['fault']}) was {after} before it was {before}"
         named = [row["nodes"] for row in rows if row["phase"] in _STEPS[1:] and "injected" in first]
-        if len({tuple(sorted(nodes or ())) for nodes in named}) > 1:
+        # While it is in place it may come to more: each row names all so far.
+        if any(set(one or ()) - set(later or ()) for one, later in pairwise(named)):
             yield f"fault {name} ({rows[0]['fault']}) was on other nodes than it was healed on"
         if "injected" in first and "inject" not in first:
             yield f"fault {name} ({rows[0]['fault']}) was put in place, and nobody set about it"
@@ -200,7 +201,7 @@ def _forged(played: Mapping[str, list[Row]], told: Sequence[Row]) -> Iterator[st
             continue
         own = [row for row in told if row["process"] == f"{_FORGER}{name}"]
         asked = {row["node"] for row in own}
-        named = {n for row in rows if row["phase"] == "injected" for n in row["nodes"] or ()}
+        named = {n for row in rows for n in row["nodes"] or ()}
         if named and asked - named:
             says = f"fault {name} ({rows[0]['fault']}) names nodes {sorted(named)}"
             yield f"{says}, and its requests went to {sorted(asked)}"
