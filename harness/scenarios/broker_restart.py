@@ -106,13 +106,14 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         if at_ms + step_ms > chaos_ms:
             return Plan.of(rng.getrandbits(31), entries)
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
-        # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch.
+        # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch, and
+        # before the next step, which must not take it for the leader that it no longer is.
         down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
         entries.append(
             Entry(
                 id=f"{way}-{len(entries)}",
                 fault=way,
-                at_ms=at_ms if lagged else at_ms + LAG_MS,
+                at_ms=at_ms + LAG_MS if way == "stop" else at_ms,
                 duration_ms=down_ms + (lag_ms if lagged else 0),
                 # Its followers get nothing more until it dies: what it has beyond them is what
                 # truncation is for, and what an acknowledgement before replication would lose.

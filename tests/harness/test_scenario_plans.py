@@ -294,6 +294,13 @@ def test_who_comes_back_last_hears_of_partitions_that_it_has_no_replica_of() -> 
         assert [e.fault for e in plan.entries] == ["stop", "pause", "lagged-kill"]
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_who_was_away_is_back_before_another_goes(profile: str) -> None:
+    for plan in plans("broker-restart", profile):
+        for one, following in zip(plan.entries, plan.entries[1:], strict=False):
+            assert one.at_ms + one.duration_ms < following.at_ms, (one.id, following.id)
+
+
 def test_records_are_deleted_where_brokers_come_and_go() -> None:
     """Of each broker's partitions, of a topic of its own: what is kept elsewhere stays whole."""
     scenario = SCENARIOS["broker-restart"]
