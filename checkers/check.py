@@ -15,7 +15,6 @@ something and says that it does not know does: a history that shows half of it p
 
 from __future__ import annotations
 
-import tempfile
 import time
 import traceback
 from collections import Counter
@@ -28,7 +27,7 @@ from checkers.facts.standstills import standstills
 from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
 from checkers.history.frames import History
-from checkers.history.store import LocalStore, Store
+from checkers.history.store import LocalStore, Store, try_writing
 from checkers.judging.compare import compare
 from checkers.judging.promise import Promise
 from checkers.judging.verdict import RESULTS_FILE, CheckResult, Results, Verdict
@@ -82,8 +81,7 @@ def _can_be_written(target: Store) -> None:
     if target.local is None:
         return
     try:
-        with tempfile.TemporaryFile(dir=target.local):
-            pass
+        try_writing(target.local)
     except OSError as error:
         raise HistoryError(
             f"{target.root}: {error.strerror}; allowed: --out with a folder that can be written"

@@ -4,7 +4,6 @@ hours must not find out at its end that its page cannot be written. Part of `har
 from __future__ import annotations
 
 import math
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,6 +12,8 @@ import typer
 
 def _room(path: Path | None, *, folder: bool) -> Path | None:
     """Tried, and nothing is left of it: what is there may be read-only, full, of another sort."""
+    from checkers.history.store import try_writing
+
     if path is None:
         return None
     at = path.absolute()
@@ -20,8 +21,7 @@ def _room(path: Path | None, *, folder: bool) -> Path | None:
         at = at.parent
     try:
         if folder or at != path.absolute():
-            with tempfile.TemporaryFile(dir=at):
-                pass
+            try_writing(at)
         else:
             at.open("ab").close()
     except OSError as error:

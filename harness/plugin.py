@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -155,11 +154,12 @@ def _refuse_what_has_no_effect(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None):
         raise SettingsError("-n: allowed without: one cluster at a time, or each slows the others")
     if (artifacts := config.getoption("--artifacts")) is not None:
+        from checkers.history.store import try_writing
+
         into = config.invocation_params.dir / artifacts
         try:
             into.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=into):
-                pass
+            try_writing(into)
         except OSError as error:
             why = f"{artifacts}: {error.strerror}"
             raise SettingsError(f"--artifacts: {why}; allowed: a folder to be written to") from None

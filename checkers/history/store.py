@@ -8,6 +8,7 @@ work wherever the given Spark master can read them.
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,13 @@ from checkers.history import HistoryError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def try_writing(folder: Path) -> None:
+    """Raises OSError where nothing can be written, before anything is done for it; nothing is left
+    of the try."""
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 class Store(Protocol):

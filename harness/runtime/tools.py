@@ -16,11 +16,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from checkers.history.store import try_writing
 from harness.runtime.paths import bin_dir, home, setup_or
 from harness.runtime.protocol import SetupError
 
@@ -106,8 +106,7 @@ def require_home() -> None:
     """What runs is recorded there, so that it can be ended whatever becomes of this process."""
     try:
         home().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=home()):
-            pass
+        try_writing(home())
     except OSError as error:
         raise SetupError(
             f"{home()}: {error.strerror}; BIPLANE_HOME names a folder that can be written to"
