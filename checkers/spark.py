@@ -30,6 +30,7 @@ import threading
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,8 +113,10 @@ def session(
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     try:
-        with _signals_later():
-            spark: SparkSession = builder.getOrCreate()
+        # Not in the main thread: there Spark takes SIGINT over, to speak to a JVM in the midst of
+        # what is being said to it.
+        with _signals_later(), ThreadPoolExecutor(1, "spark-session") as apart:
+            spark: SparkSession = apart.submit(builder.getOrCreate).result()
     except PySparkRuntimeError as error:
         raise SparkFailed(
             f"Spark does not start ({error}); what it said is above; "
@@ -167,8 +170,8 @@ def _ship(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Signals that end a process are delivered afterwards, to whom they belong: until a JVM that
-    is being started is known nobody could end it, and Spark takes SIGINT over for itself."""
+    """Signals that end a process are delivered afterwards: until a JVM that is being started is
+    known nobody could end it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -74,3 +74,41 @@ def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
     assert "Traceback" not in done.stderr
     for greeting in ("log4j", "log level", " WARN "):
         assert greeting not in done.stderr  # what goes wrong is not to be searched for
+
+
+INTERRUPTED = """
+import signal
+from checkers import spark
+from harness import interrupts
+from pyspark.sql import SparkSession
+
+create = SparkSession.Builder.getOrCreate
+def created_and_interrupted(builder):
+    session = create(builder)
+    signal.raise_signal(signal.SIGINT)
+    return session
+SparkSession.Builder.getOrCreate = created_and_interrupted
+
+interrupts.install()
+try:
+    spark.session()
+except KeyboardInterrupt:
+    print("interrupted")
+spark.end()
+"""
+
+
+def test_ctrl_c_once_spark_has_started_is_not_sparks() -> None:
+    """In the main thread Spark takes SIGINT over, and then speaks to its JVM from the handler, in
+    the midst of what is being said to it: a page of py4j's tracebacks."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["interrupted"]
+    assert "biplane: SIGINT" in done.stderr
+    assert "Traceback" not in done.stderr
