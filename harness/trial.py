@@ -30,6 +30,7 @@ from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
 from harness.cluster.external import ExternalCluster, cluster_of
 from harness.cluster.final_read import final_read
+from harness.cluster.log_folders import record_folders
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
@@ -164,6 +165,8 @@ class TrialRunner:
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
             final_read(cluster, sorted(self.result.topics), over=self._over.is_set)
+            if Capability.LOG_FILES in cluster.capabilities:
+                record_folders(cluster, sorted(self.result.topics))
 
     def _under_load(
         self,

@@ -59,7 +59,7 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "connection": (),
     "final_state": ("what",),
     "log_read": (),
-    "log_end": ("error is null",),
+    **dict.fromkeys(("log_end", "log_folder"), ("error is null",)),
     "node_event": ("event",),
     "fault": ("phase",),
     "phase": (),

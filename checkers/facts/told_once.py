@@ -48,6 +48,7 @@ _OTHERS: Final[Mapping[str, Mapping[str | None, tuple[str, ...]]]] = {
         "replica": ("node", "topic", "partition"),
     },
     "log_end": {None: ("node", "topic", "partition")},
+    "log_folder": {None: ("node", "topic", "partition")},
     "controller": {None: ("node", "boot", "event", "controller_epoch")},
     "source": {None: ("source", "boot")},
 }

@@ -133,6 +133,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _need(f"node {_TP}"),
         _need("log_start_offset log_end_offset is_leader", error=(None,)),
     ),
+    "log_folder": (
+        _need(f"node {_TP}"),
+        _need("segments batches start_offset end_offset epochs damage", error=(None,)),
+    ),
 }
 _INTS: Final = ("int32", "int64")
 _APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")

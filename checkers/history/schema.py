@@ -538,6 +538,27 @@ _KINDS: Final = (
             "error": "string",
         },
     ),
+    Kind(
+        "log_folder",
+        "The folder of one replica's log (`node`), as it lay on disk after the final read; `error` "
+        "when it could not be read.",
+        {
+            **_TP,
+            "segments": "int64",
+            "batches": "int64",
+            "index_entries": "int64",  # of offsets and of times
+            "snapshots": "int64",  # of producers
+            "start_offset": "int64",  # at which the first segment begins
+            "end_offset": "int64",  # behind the last whole batch
+            "epochs": "list<struct<leader_epoch:int32,first_offset:int64,last_offset:int64>>",
+            # leader-epoch-checkpoint; null: there is none
+            "checkpoint": "list<struct<leader_epoch:int32,offset:int64>>",
+            "topic_id": "string",
+            # sort: batch | index | snapshot | epochs
+            "damage": "list<struct<sort:string,file:string,says:string>>",
+            "error": "string",
+        },
+    ),
 )
 
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _KINDS}

@@ -25,6 +25,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     polls                is a consumer given every record, once, in order?
     offsets              are its log's beginning, end and leader epochs told as they are?
     log-starts           does a log begin where it was told to, and stay so?
+    log-files            do logs lie on disk as they are served?
     groups               does a consumer group go on where it was?
 
 Importing this package is cheap: Spark comes with the modules.
@@ -61,6 +62,7 @@ NAMES: Final = (
     "polls",
     "offsets",
     "log-starts",
+    "log-files",
     "groups",
 )
 """The file of a promise is its name with underscores."""

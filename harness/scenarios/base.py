@@ -112,6 +112,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was
     *("replicas", "records"),  # logs agree with each other, and with what was sent
+    "log-files",  # and lie on disk as they are served
 )
 """What every scenario is held to, whatever else it is about."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
@@ -122,6 +123,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
     "departures": frozenset({Capability.ZOOKEEPER}),
     "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
+    "log-files": frozenset({Capability.LOG_FILES}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""

@@ -395,6 +395,11 @@ class Small:
                     log_start_offset=0, log_end_offset=length, high_watermark=length,
                     is_leader=leader(p, epoch) == node,
                 )  # fmt: skip
+                self.add(
+                    "log_folder", self.read_end, "final-read", node=node, topic=topic, partition=p,
+                    segments=1, batches=1, index_entries=0, snapshots=0, start_offset=0,
+                    end_offset=length, epochs=[], checkpoint=[], damage=[],
+                )  # fmt: skip
 
     # -- accounts ---------------------------------------------------------------------------------
 

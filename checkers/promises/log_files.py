@@ -1,0 +1,158 @@
+"""Log files: do logs lie on disk as brokers serve them, and does what lies beside them fit?
+
+A broker may serve for long what its next life will not find: from memory, past an index that leads
+astray, beside a checkpoint that says otherwise. So in the end the folders themselves are read
+(`log_folder`), as ``kafka-dump-log`` would.
+
+Violations:
+- ``not-on-disk``: a broker told an end that its files do not reach. What is written, a kill of its
+  process cannot take (the page cache is the kernel's), but what it holds back;
+- ``batch-damaged``: a batch without its checksum, offsets that do not rise, bytes that are no
+  batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
+- ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
+  is looked for: readers would be given too few records, or none;
+- ``producers-otherwise``: a producer snapshot lacks the last batch that an idempotent producer had
+  in the log up to there: whoever begins with it takes duplicates, or refuses what comes next;
+- ``epochs-otherwise``: leader-epoch-checkpoint gives a record another leader epoch than its batch:
+  followers are told to cut too much or too little (KIP-101);
+- ``topic-id-otherwise``: replicas of a topic keep different ids of it, or some keep one and others
+  none (KIP-516): in its next life such a broker refuses its leader, or obeys another topic's.
+
+Lawful, and looks similar: the checkpoint may begin leader epochs of which there are no records, at
+the log's end or where another begins; below the log's start it tells of nothing, though the segment
+is there still. An index may lack entries, or be missing: it is made anew. A snapshot may know of
+producers whose records are deleted; one beyond the log's end is of a log that was cut, and about to
+be removed. Faults damage logs of brokers that are down, and those mend them when they start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Row = Mapping[str, Any]
+FOLDERS: Final = "folders of replicas"
+_BY_SORT: Final = {
+    "batch": "batch-damaged",
+    "index": "index-misleads",
+    "snapshot": "producers-otherwise",
+    "epochs": "epochs-otherwise",
+}
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    served = {
+        (*_place(row), row["node"]): row
+        for row in history.rows("log_end")
+        if row["error"] is None and row["log_end_offset"] is not None
+    }
+    told = history.rows("log_folder")
+    read = [row for row in told if row["error"] is None]
+    for row in told:
+        if row["error"] is not None:
+            outcome.unknown(row["arm"], row["trial"], f"{_whose(row)} was not read: {row['error']}")
+    for row in read:
+        outcome.saw(row["arm"], row["trial"], FOLDERS)
+        for finding in _findings(row, served.get((*_place(row), row["node"]))):
+            outcome.add(finding)
+    for finding in _topic_ids(read):
+        outcome.add(finding)
+    for key in sorted(served.keys() - {(*_place(row), row["node"]) for row in told}):
+        arm, trial, *_ = key
+        outcome.unknown(arm, trial, f"nobody tells of {_whose(served[key])}")
+    return outcome
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return (row["arm"], row["trial"], row["topic"], row["partition"])
+
+
+def _whose(row: Row) -> str:
+    return f"the folder of {row['topic']}-{row['partition']} on node {row['node']}"
+
+
+def _findings(row: Row, served: Row | None) -> Iterator[Finding]:
+    for damage in row["damage"] or ():
+        rule = _BY_SORT.get(damage["sort"])
+        if rule is not None:
+            yield _finding(rule, row, f"{damage['file']}: {damage['says']}")
+    if served is not None and row["end_offset"] < served["log_end_offset"]:
+        says = f"it ends at offset {row['end_offset']}; {served['log_end_offset']} was told"
+        yield _finding("not-on-disk", row, says)
+    start = (served or {}).get("log_start_offset") or row["start_offset"]
+    wrong = misplaced(row["epochs"] or (), row["checkpoint"] or (), start)
+    if wrong is not None:
+        says = "the record at offset {} is of leader epoch {}, and by its checkpoint of {}"
+        yield _finding("epochs-otherwise", row, says.format(*wrong))
+
+
+def misplaced(
+    epochs: Sequence[Row], checkpoint: Sequence[Row], start: int
+) -> tuple[int, int, int | None] | None:
+    """The first record from ``start`` on of which the checkpoint tells another leader epoch: its
+    offset, its own leader epoch and the checkpoint's (None: none). Within a run of batches of one
+    leader epoch only the first record and those where the checkpoint begins another can differ."""
+    begins = sorted((entry["offset"], entry["leader_epoch"]) for entry in checkpoint)
+    for run in epochs:
+        first, last = max(run["first_offset"], start), run["last_offset"]
+        for offset in (first, *(at for at, _ in begins if first < at <= last)):
+            if offset > last:
+                continue
+            told = next((epoch for at, epoch in reversed(begins) if at <= offset), None)
+            if told != run["leader_epoch"]:
+                return offset, run["leader_epoch"], told
+    return None
+
+
+def _topic_ids(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Of one topic all replicas have one id; with an older release none has any."""
+    rows = sorted(
+        rows, key=lambda row: (row["arm"], row["trial"], row["topic"], str(row["topic_id"]))
+    )
+    for one, other in pairwise(rows):
+        if _place(one)[:3] == _place(other)[:3] and one["topic_id"] != other["topic_id"]:
+            says = (
+                f"it keeps topic id {other['topic_id']}, and node {one['node']} {one['topic_id']}"
+            )
+            yield _finding("topic-id-otherwise", other, says)
+
+
+def _finding(rule: str, row: Row, says: str) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    own = {**at, "node": row["node"]}
+    picks = (Pick("log_folder", at, rows=9), Pick("log_end", own, rows=1))
+    return Finding(rule, f"{_whose(row)}: {says}", row["arm"], row["trial"], picks)
+
+
+PROMISE: Final = Promise(
+    name="log-files",
+    says="Logs lie on disk as they are served, with indexes and checkpoints that fit them.",
+    source="Kafka's LogSegment, OffsetIndex, TimeIndex, LeaderEpochFileCache (KIP-101), "
+    "ProducerStateManager and PartitionMetadataFile (KIP-516)",
+    rules={
+        "not-on-disk": "What a broker serves lies in its files.",
+        "batch-damaged": "Files hold whole batches, in the order of their offsets.",
+        "index-misleads": "An index leads to the batches that it is asked for, or before them.",
+        "producers-otherwise": "A producer snapshot has the last batch of each producer.",
+        "epochs-otherwise": "By its checkpoint each record has its own leader epoch.",
+        "topic-id-otherwise": "All replicas of a topic keep the same topic id.",
+    },
+    evidence={FOLDERS: "of nodes that ran at the final read"},
+    unknown_when=("a folder cannot be read, or is not told of although its log was read",),
+    blind=(
+        "folders of nodes that do not run in the end",
+        "indexes that lack entries, and what checkpoints of a log directory say of offsets",
+        "producer snapshots of another version than 1",
+        "topics that the run did not make, __consumer_offsets among them",
+    ),
+    check=check,
+)

@@ -1,0 +1,302 @@
+"""The logs as they lie on disk, read past their brokers once the final read is done.
+
+What a broker serves it may have from memory, from an index that misleads or a checkpoint of which
+its next life will know better. So the folder of every replica that was read is looked at by itself,
+in Kafka's own formats, as ``kafka-dump-log`` would (`--index-sanity-check`): batches with their
+checksums and offsets (DefaultRecordBatch), ``.index`` and ``.timeindex`` against the batches that
+they lead to (OffsetIndex, TimeIndex), producer snapshots against the batches before them
+(ProducerStateManager), leader epochs beside ``leader-epoch-checkpoint`` (LeaderEpochFileCache), the
+topic's id (PartitionMetadataFile). Nothing is written; nobody appends to topics under test any
+more, so that brokers may run on meanwhile.
+
+Rows: ``log_folder`` a replica; `checkers.promises.log_files` judges them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from crc32c import crc32c
+
+from harness.cluster.final_read import PROCESS
+from nodes.wire.errors import WireError
+from nodes.wire.records import HEADER_SIZE, MAGIC, BatchHeader, Buffer, check_crc, read_header
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster import Cluster
+
+_INDEX_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+_SNAPSHOT_HEAD: Final = struct.Struct(">hIi")
+_PRODUCER: Final = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_VERSION: Final = 1
+_ID: Final = "topic_id: "
+_KEPT: Final = 20
+"""So much damage of one folder is told."""
+
+
+class _Batch(NamedTuple):
+    position: int
+    first_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+
+
+class _Written(NamedTuple):
+    """The last batch of an idempotent producer."""
+
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is known of a log, segment after segment."""
+
+    end_offset: int = 0
+    batches: int = 0
+    index_entries: int = 0
+    snapshots: int = 0
+    epochs: list[dict[str, int]] = field(default_factory=list)
+    producers: dict[int, _Written] = field(default_factory=dict)
+    damage: list[dict[str, str]] = field(default_factory=list)
+
+    def damaged(self, sort: str, file: Path, says: str) -> None:
+        if len(self.damage) < _KEPT:
+            self.damage.append({"sort": sort, "file": file.name, "says": says})
+
+
+def record_folders(cluster: Cluster, topics: Sequence[str]) -> None:
+    """A row for each replica of these topics whose node runs."""
+    partitions = [s for s in cluster.view.partitions() if s.topic in topics]
+    for node in cluster.node_ids:
+        if not cluster.nodes.is_running(node):
+            continue
+        log_dir = Path(cluster.nodes.log_dir(node))
+        for s in partitions:
+            if node in s.replicas:
+                found = read_folder(log_dir / f"{s.topic}-{s.partition}")
+                at = {"node": node, "topic": s.topic, "partition": s.partition}
+                cluster.record("log_folder", process=PROCESS, **at, **found)
+
+
+def read_folder(folder: Path) -> dict[str, Any]:
+    """The columns of a `log_folder` row, or its ``error`` alone: the folder cannot be read."""
+    try:
+        return _read(folder)
+    except (OSError, ValueError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    segments = _files(folder, ".log")
+    if not segments and not folder.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder.parent}")
+    snapshots = _files(folder, ".snapshot")
+    start_offset = _offset_of(segments[0]) if segments else 0
+    reading = _Reading(end_offset=start_offset)
+    for segment, following in pairwise([*segments, None]):
+        assert segment is not None
+        until = None if following is None else _offset_of(following)
+        batches: list[_Batch] = []
+        for header, position in _batches(segment, reading):
+            while snapshots and _offset_of(snapshots[0]) <= header.base_offset:
+                _check_snapshot(snapshots.pop(0), reading)
+            _note(segment, header, until, reading)
+            batches.append(
+                _Batch(position, header.base_offset, header.last_offset, header.max_timestamp)
+            )
+        _check_index(segment.with_suffix(".index"), batches, reading)
+        _check_time_index(segment.with_suffix(".timeindex"), batches, reading)
+    for snapshot in snapshots:  # one beyond the end is of a log that was cut, and about to go
+        if _offset_of(snapshot) == reading.end_offset:
+            _check_snapshot(snapshot, reading)
+    return {
+        "segments": len(segments),
+        "batches": reading.batches,
+        "index_entries": reading.index_entries,
+        "snapshots": reading.snapshots,
+        "start_offset": start_offset,
+        "end_offset": reading.end_offset,
+        "epochs": reading.epochs,
+        "checkpoint": _checkpoint(folder / "leader-epoch-checkpoint", reading),
+        "topic_id": _topic_id(folder / "partition.metadata"),
+        "damage": reading.damage,
+    }
+
+
+def _files(folder: Path, suffix: str) -> list[Path]:
+    """Those that are named by an offset, in order; others are nobody's."""
+    named = re.compile(r"[0-9]{20}" + re.escape(suffix))
+    return sorted(file for file in folder.glob("*") if named.fullmatch(file.name))
+
+
+def _offset_of(file: Path) -> int:
+    return int(file.stem)
+
+
+# -- batches --------------------------------------------------------------------------------------
+
+
+def _batches(segment: Path, reading: _Reading) -> Iterator[tuple[BatchHeader, int]]:
+    """Each whole batch and where it lies, up to the first place where there is none."""
+    with ExitStack() as stack:
+        file = stack.enter_context(segment.open("rb"))
+        size = segment.stat().st_size
+        if not size:
+            return
+        data: Any = stack.enter_context(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        position = 0
+        while position < size:
+            header = _whole(data, position, size)
+            if header is None:
+                says = f"the {size - position} bytes from {position} on are no whole batch"
+                reading.damaged("batch", segment, says)
+                return
+            if not check_crc(data, position, header.size_bytes):
+                says = f"the batch at {position} does not have its checksum"
+                reading.damaged("batch", segment, says)
+            yield header, position
+            position += header.size_bytes
+
+
+def _whole(data: Buffer, position: int, size: int) -> BatchHeader | None:
+    try:
+        header = read_header(data, position)
+    except WireError:
+        return None
+    fits = HEADER_SIZE <= header.size_bytes <= size - position
+    return header if fits and header.magic == MAGIC else None
+
+
+def _note(segment: Path, header: BatchHeader, until: int | None, reading: _Reading) -> None:
+    first, last = header.base_offset, header.last_offset
+    if first < max(reading.end_offset, _offset_of(segment)):
+        says = f"a batch begins with offset {first}, before {reading.end_offset}"
+        reading.damaged("batch", segment, says)
+    if until is not None and last >= until:
+        reading.damaged("batch", segment, f"a batch ends with offset {last}, beyond its segment")
+    reading.batches += 1
+    reading.end_offset = max(reading.end_offset, header.next_offset)
+    epochs = reading.epochs
+    if epochs and epochs[-1]["leader_epoch"] == header.leader_epoch:
+        epochs[-1]["last_offset"] = last
+    elif header.leader_epoch >= 0:
+        own = {"leader_epoch": header.leader_epoch, "first_offset": first, "last_offset": last}
+        epochs.append(own)
+    if header.producer_id >= 0 and not header.is_control:
+        written = _Written(header.producer_epoch, header.last_sequence, last)
+        reading.producers[header.producer_id] = written
+
+
+# -- what lies beside them ------------------------------------------------------------------------
+
+
+def _entries(file: Path, entry: struct.Struct) -> Iterator[tuple[int, ...]]:
+    """Up to the zeros by which files are grown in advance. No file: none, it is made anew."""
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        return
+    for values in entry.iter_unpack(data[: len(data) - len(data) % entry.size]):
+        if not any(values):
+            return
+        yield values
+
+
+def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> None:
+    """A search for an offset begins at the entry before it, and goes on from there: an entry that
+    leads beyond its offset hides records."""
+    begins = {batch.position: batch.first_offset for batch in batches}
+    before = -1
+    for relative, position in _entries(file, _INDEX_ENTRY):
+        offset = _offset_of(file) + relative
+        reading.index_entries += 1
+        if position not in begins:
+            reading.damaged(
+                "index", file, f"offset {offset} leads to {position}: no batch is there"
+            )
+        elif begins[position] > offset:
+            says = f"offset {offset} leads to a batch that begins with {begins[position]}"
+            reading.damaged("index", file, says)
+        if offset <= before:
+            reading.damaged("index", file, f"offset {offset} comes after {before}")
+        before = offset
+
+
+def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> None:
+    """An entry promises that whatever is later than its time lies behind its offset."""
+    ahead = iter(batches)
+    batch = next(ahead, None)
+    latest, before = -1, (-1, -1)
+    for timestamp, relative in _entries(file, _TIME_ENTRY):
+        offset = _offset_of(file) + relative
+        reading.index_entries += 1
+        while batch is not None and batch.last_offset <= offset:
+            latest, batch = max(latest, batch.max_timestamp_ms), next(ahead, None)
+        if latest > timestamp:
+            says = f"time {timestamp} leads to offset {offset}, and {latest} lies before that"
+            reading.damaged("index", file, says)
+        if (timestamp, offset) < before or offset < before[1]:
+            reading.damaged("index", file, f"time {timestamp} comes after {before[0]}")
+        before = (timestamp, offset)
+
+
+def _check_snapshot(file: Path, reading: _Reading) -> None:
+    """A producer that the log has batches of up to there is in it, with the last of them. It may
+    have more: of batches that are deleted by now."""
+    data = file.read_bytes()
+    if len(data) < _SNAPSHOT_HEAD.size:
+        return reading.damaged("snapshot", file, f"it has {len(data)} bytes")
+    version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        return None  # of a release that nobody has read yet
+    content = data[6:]
+    if crc32c(content) != crc or len(content) != 4 + count * _PRODUCER.size:
+        return reading.damaged("snapshot", file, "it does not have its checksum, or its size")
+    kept = {
+        producer_id: _Written(producer_epoch, last_sequence, last_offset)
+        for producer_id, producer_epoch, last_sequence, last_offset, *_ in _PRODUCER.iter_unpack(
+            content[4:]
+        )
+    }
+    reading.snapshots += 1
+    for producer_id, written in reading.producers.items():
+        if kept.get(producer_id) != written:
+            says = f"producer {producer_id}: {kept.get(producer_id)}, not {written}"
+            reading.damaged("snapshot", file, says)
+    return None
+
+
+def _checkpoint(file: Path, reading: _Reading) -> list[dict[str, int]] | None:
+    """Version, how many there are, and by line a leader epoch and where it begins. Kafka makes it
+    empty, and fills it with the first leader epoch."""
+    try:
+        lines = file.read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    try:
+        pairs = [tuple(map(int, line.split())) for line in lines[2:]]
+        if lines and len(pairs) != int(lines[1]):
+            raise ValueError(f"it has {len(pairs)} entries, and says {lines[1]}")
+        return [{"leader_epoch": epoch, "offset": offset} for epoch, offset in pairs]
+    except (IndexError, ValueError) as error:
+        reading.damaged("epochs", file, f"it cannot be read: {error}")
+        return None
+
+
+def _topic_id(file: Path) -> str | None:
+    try:
+        lines = file.read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return next((line[len(_ID) :] for line in lines if line.startswith(_ID)), None)

@@ -1,0 +1,175 @@
+"""Logs as they lie on disk, each defect as a history that is caught beside one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.promises.log_files import FOLDERS, check, misplaced
+from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging
+
+TOPIC_ID = "Q3o-BIrrTv2gu74u48kt6g"
+
+
+def runs(*of: tuple[int, int, int]) -> list[dict[str, int]]:
+    return [{"leader_epoch": e, "first_offset": f, "last_offset": t} for e, f, t in of]
+
+
+def begins(*of: tuple[int, int]) -> list[dict[str, int]]:
+    return [{"leader_epoch": epoch, "offset": offset} for epoch, offset in of]
+
+
+def served(story: Story, node: int, end: int = 40, **more: Any) -> None:
+    bounds = {"log_start_offset": 0, "log_end_offset": end, "high_watermark": end}
+    story.add("log_end", 90_000, node=node, **{"is_leader": node == 1, **bounds, **more})
+
+
+def folder(story: Story, node: int, **more: Any) -> None:
+    found = {
+        "segments": 2, "batches": 40, "index_entries": 9, "snapshots": 1,
+        "start_offset": 0, "end_offset": 40, "epochs": runs((2, 0, 19), (5, 20, 39)),
+        "checkpoint": begins((2, 0), (5, 20)), "topic_id": TOPIC_ID, "damage": [],
+    }  # fmt: skip
+    story.add("log_folder", 91_000, node=node, **{**found, **more})
+
+
+def kept(story: Story, **more: Any) -> Story:
+    """Two replicas, of which the second's folder is as ``more`` says."""
+    for node in (1, 2):
+        served(story, node)
+    folder(story, 1)
+    folder(story, 2, **more)
+    return story
+
+
+def damaged(sort: str) -> dict[str, Any]:
+    return {"damage": [{"sort": sort, "file": "00.log", "says": "it is not sound"}]}
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "batch-damaged": damaged("batch"),
+    "index-misleads": damaged("index"),
+    "producers-otherwise": damaged("snapshot"),
+    "epochs-otherwise": damaged("epochs"),
+    "not-on-disk": {"end_offset": 39},
+    "topic-id-otherwise": {"topic_id": "another"},
+}
+
+
+@judging(check)
+def test_a_sound_history(story: Any) -> Asks:
+    outcome = yield kept(story)
+    assert not outcome.counts
+    assert not outcome.unknowns
+    assert outcome.evidence[story.arm, 0, FOLDERS] == 2
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+@judging(check)
+def test_each_rule(story: Any, rule: str) -> Asks:
+    outcome = yield kept(story, **BROKEN[rule])
+    assert dict(outcome.counts) == {rule: 1}
+    (finding,) = outcome.findings
+    assert "t-0 on node 2" in finding.says
+
+
+LAWFUL: dict[str, dict[str, Any]] = {
+    "more than was told": {"end_offset": 41},
+    "a leader epoch without records": {"checkpoint": begins((2, 0), (5, 20), (7, 40))},
+    "of a log that ends later now": {"checkpoint": begins((2, 0), (5, 20), (7, 99))},
+}
+
+
+@pytest.mark.parametrize("change", LAWFUL)
+@judging(check)
+def test_what_is_lawful(story: Any, change: str) -> Asks:
+    outcome = yield kept(story, **LAWFUL[change])
+    assert not outcome.counts
+    assert not outcome.unknowns
+
+
+@judging(check)
+def test_a_checkpoint_that_is_missing(story: Any) -> Asks:
+    outcome = yield kept(story, checkpoint=None)
+    assert dict(outcome.counts) == {"epochs-otherwise": 1}
+    assert (
+        "offset 0 is of leader epoch 2, and by its checkpoint of None" in outcome.findings[0].says
+    )
+
+
+@judging(check)
+def test_below_a_log_s_start_nothing_is_told(story: Any) -> Asks:
+    """Its segment is there until all of it is to go."""
+    served(story, 1, log_start_offset=25)
+    folder(story, 1, checkpoint=begins((5, 25)))
+    assert not (yield story).counts
+
+
+@judging(check)
+def test_a_topic_id_that_only_some_keep(story: Any) -> Asks:
+    outcome = yield kept(story, topic_id=None)
+    assert dict(outcome.counts) == {"topic-id-otherwise": 1}
+
+
+@judging(check)
+def test_releases_without_topic_ids_and_other_topics(story: Any) -> Asks:
+    for node in (1, 2):
+        folder(story, node, topic_id=None)
+        folder(story, node, topic="other")
+    assert not (yield story).counts
+
+
+@judging(check)
+def test_a_folder_that_was_not_read(story: Any) -> Asks:
+    served(story, 1)
+    served(story, 2, error="the node does not run", log_end_offset=None)
+    story.add("log_folder", 91_000, node=1, error="OSError: gone")
+    outcome = yield story
+    assert not outcome.counts
+    assert outcome.unknowns == [
+        f"{story.arm}, trial 0: the folder of t-0 on node 1 was not read: OSError: gone"
+    ]
+
+
+@judging(check)
+def test_a_log_whose_folder_nobody_tells_of(story: Any) -> Asks:
+    for node in (1, 2):
+        served(story, node)
+    folder(story, 1)
+    outcome = yield story
+    assert outcome.unknowns == [
+        f"{story.arm}, trial 0: nobody tells of the folder of t-0 on node 2"
+    ]
+
+
+Case = tuple[list[dict[str, int]], list[dict[str, int]], int, tuple[int, int, int | None] | None]
+CASES: dict[str, Callable[[], Case]] = {
+    "as it is": lambda: (runs((2, 0, 19), (5, 20, 39)), begins((2, 0), (5, 20)), 0, None),
+    "nothing": lambda: ([], [], 0, None),
+    "begins too late": lambda: (runs((2, 0, 9)), begins((2, 1)), 0, (0, 2, None)),
+    "begins too early": lambda: (
+        runs((2, 0, 19), (5, 20, 39)), begins((2, 0), (5, 19)), 0, (19, 2, 5),
+    ),
+    "the next begins too late": lambda: (
+        runs((2, 0, 19), (5, 20, 39)), begins((2, 0), (5, 21)), 0, (20, 5, 2),
+    ),
+    "one that was never": lambda: (
+        runs((2, 0, 39)), begins((2, 0), (3, 10), (2, 12)), 0, (10, 2, 3),
+    ),
+    "the last one left out": lambda: (
+        runs((2, 0, 19), (5, 20, 39)), begins((2, 0)), 0, (20, 5, 2),
+    ),
+    "within a run, from the log's start": lambda: (runs((2, 0, 39)), begins((2, 30)), 30, None),
+    "a run below the log's start": lambda: (
+        runs((2, 0, 19), (5, 20, 39)), begins((5, 25)), 25, None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_misplaced(case: str) -> None:
+    epochs, checkpoint, start, wanted = CASES[case]()
+    assert misplaced(epochs, checkpoint, start) == wanted

@@ -1,0 +1,204 @@
+"""Folders as they lie on disk: those of a real log, and each kind of damage to them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from harness.cluster.log_folders import read_folder
+from nodes.log import Log
+from tests.nodes.log.logs import NOW_MS, batch, files, open_log
+
+EPOCHS = [
+    {"leader_epoch": 2, "first_offset": 0, "last_offset": 19},
+    {"leader_epoch": 5, "first_offset": 20, "last_offset": 39},
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Two leader epochs, several segments, two producers, the newer of which writes less often;
+    stopped in order."""
+    log = open_log(tmp_path, segment_bytes=1200, index_interval_bytes=200)
+    sent = {9: 0, 10: 0}
+    for offset in range(40):
+        producer_id = 10 if offset % 7 == 3 else 9
+        data = batch(
+            b"x" * 50,
+            timestamp_ms=NOW_MS + 1000 * (offset if offset % 5 else offset - 3),
+            producer_id=producer_id,
+            producer_epoch=1,
+            base_sequence=sent[producer_id],
+        )
+        sent[producer_id] += 1
+        log.append_as_leader(data, 2 if offset < 20 else 5)
+    log.close()
+    return log
+
+
+def last(log: Log, suffix: str) -> Path:
+    return log.dir / f"{files(log.dir, suffix)[-1]:020d}{suffix}"
+
+
+def first(log: Log, suffix: str) -> Path:
+    return log.dir / f"{files(log.dir, suffix)[0]:020d}{suffix}"
+
+
+def damage(log: Log) -> set[tuple[str, str]]:
+    return {(each["sort"], Path(each["file"]).suffix) for each in read_folder(log.dir)["damage"]}
+
+
+def patch(file: Path, at: int, data: bytes) -> None:
+    content = bytearray(file.read_bytes())
+    content[at : at + len(data)] = data
+    file.write_bytes(content)
+
+
+def test_a_sound_folder(log: Log) -> None:
+    found = read_folder(log.dir)
+    assert found["damage"] == []
+    assert (found["segments"], found["batches"]) == (len(files(log.dir, ".log")), 40)
+    assert found["segments"] > 2
+    assert (found["start_offset"], found["end_offset"]) == (0, 40)
+    assert found["epochs"] == EPOCHS
+    assert found["checkpoint"] == [
+        {"leader_epoch": 2, "offset": 0},
+        {"leader_epoch": 5, "offset": 20},
+    ]
+    assert found["snapshots"] == len(files(log.dir, ".snapshot")) > 2
+    assert found["index_entries"] > 10
+    assert found["topic_id"] is None
+    (log.dir / "partition.metadata").write_text("version: 0\ntopic_id: Q3o-BIrrTv2gu74u48kt6g\n")
+    assert read_folder(log.dir)["topic_id"] == "Q3o-BIrrTv2gu74u48kt6g"
+
+
+LawfulChange = Callable[[Log], object]
+
+
+def _grown(log: Log) -> None:
+    """As Kafka maps them."""
+    for suffix in (".index", ".timeindex"):
+        with last(log, suffix).open("ab") as file:
+            file.write(bytes(240))
+
+
+LAWFUL: dict[str, LawfulChange] = {
+    "indexes grown in advance": _grown,
+    "no index": lambda log: last(log, ".index").unlink(),
+    "fewer entries": lambda log: patch(first(log, ".index"), 8, bytes(200)),
+    "an empty segment": lambda log: (log.dir / f"{40:020d}.log").write_bytes(b""),
+    "a snapshot beyond the end": lambda log: (log.dir / f"{99:020d}.snapshot").write_bytes(b"?"),
+    "what is about to be removed": lambda log: (log.dir / f"{0:020d}.log.deleted").write_text("?"),
+    "a stranger's": lambda log: (log.dir / "²0.log").write_text("?"),
+    "segments removed": lambda log: [first(log, s).unlink() for s in (".log", ".index")],
+    "an empty checkpoint": lambda log: (log.dir / "leader-epoch-checkpoint").write_text(""),
+}
+
+
+@pytest.mark.parametrize("change", LAWFUL)
+def test_what_is_lawful(log: Log, change: str) -> None:
+    LAWFUL[change](log)
+    assert damage(log) == set()
+
+
+def _resigned(file: Path, at: int, data: bytes) -> None:
+    """A snapshot that is whole, and says something else."""
+    patch(file, 10 + at, data)
+    content = file.read_bytes()
+    patch(file, 2, struct.pack(">I", crc32c(content[6:])))
+
+
+def _without_a_producer(file: Path) -> None:
+    content = struct.pack(">i", 1) + file.read_bytes()[10 : 10 + 46]
+    file.write_bytes(struct.pack(">hI", 1, crc32c(content)) + content)
+
+
+BROKEN: dict[str, tuple[LawfulChange, tuple[str, str]]] = {
+    "a flipped byte": (lambda log: patch(first(log, ".log"), 100, b"?"), ("batch", ".log")),
+    "half a batch": (
+        lambda log: patch(last(log, ".log"), last(log, ".log").stat().st_size, b"\0" * 30),
+        ("batch", ".log"),
+    ),
+    "another format": (lambda log: patch(first(log, ".log"), 16, b"\1"), ("batch", ".log")),
+    "an offset again": (
+        lambda log: patch(last(log, ".log"), 0, struct.pack(">q", 3)),
+        ("batch", ".log"),
+    ),
+    "beyond its segment": (
+        lambda log: patch(first(log, ".log"), 0, struct.pack(">q", 90)),
+        ("batch", ".log"),
+    ),
+    "no batch there": (
+        lambda log: patch(first(log, ".index"), 4, struct.pack(">i", 7)),
+        ("index", ".index"),
+    ),
+    "leads too far": (
+        lambda log: patch(first(log, ".index"), 0, struct.pack(">i", 0)),
+        ("index", ".index"),
+    ),
+    "out of order": (
+        lambda log: patch(first(log, ".index"), 8, first(log, ".index").read_bytes()[:8]),
+        ("index", ".index"),
+    ),
+    "a later one before": (
+        lambda log: patch(first(log, ".timeindex"), 0, struct.pack(">q", NOW_MS - 5)),
+        ("index", ".timeindex"),
+    ),
+    "another offset": (
+        lambda log: patch(first(log, ".timeindex"), 8, struct.pack(">i", 400)),
+        ("index", ".timeindex"),
+    ),
+    "a flipped byte of a snapshot": (
+        lambda log: patch(first(log, ".snapshot"), 20, b"?"),
+        ("snapshot", ".snapshot"),
+    ),
+    "an older sequence": (
+        lambda log: _resigned(first(log, ".snapshot"), 10, struct.pack(">i", 0)),
+        ("snapshot", ".snapshot"),
+    ),
+    "another producer epoch": (
+        lambda log: _resigned(first(log, ".snapshot"), 8, struct.pack(">h", 0)),
+        ("snapshot", ".snapshot"),
+    ),
+    "an older last offset": (
+        lambda log: _resigned(last(log, ".snapshot"), 14, struct.pack(">q", 0)),
+        ("snapshot", ".snapshot"),
+    ),
+    "a producer forgotten": (
+        lambda log: _without_a_producer(last(log, ".snapshot")),
+        ("snapshot", ".snapshot"),
+    ),
+    "a snapshot cut short": (
+        lambda log: last(log, ".snapshot").write_bytes(b"\0\1"),
+        ("snapshot", ".snapshot"),
+    ),
+    "a checkpoint that tells of fewer": (
+        lambda log: (log.dir / "leader-epoch-checkpoint").write_text("0\n2\n2 0\n"),
+        ("epochs", ""),
+    ),
+    "no numbers": (
+        lambda log: (log.dir / "leader-epoch-checkpoint").write_text("0\n1\n2 x\n"),
+        ("epochs", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_what_is_damaged(log: Log, change: str) -> None:
+    apply, wanted = BROKEN[change]
+    apply(log)
+    assert wanted in damage(log)
+
+
+def test_a_log_that_is_nowhere_and_a_folder_that_cannot_be_read(log: Log, tmp_path: Path) -> None:
+    """The first its broker should have; of the second nobody can say anything."""
+    nowhere: dict[str, Any] = read_folder(tmp_path / "t-1")
+    assert (nowhere["segments"], nowhere["end_offset"]) == (0, 0)
+    assert "no folder" in read_folder(tmp_path / "elsewhere" / "t-1")["error"]
+    (log.dir / "partition.metadata").mkdir()
+    assert "IsADirectoryError" in read_folder(log.dir)["error"]
