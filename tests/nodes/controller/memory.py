@@ -1,16 +1,17 @@
 """ZooKeeper's tree in memory, for tests that look at the *order* of a controller's steps.
 
-One thread, no time: what a controller writes to ZooKeeper and what it tells brokers stand in one
-list, and somebody else's write can be put exactly between two of its own. Everything above the
-session (`nodes.coordination.zk`) is the real thing; that this tree answers as a real ZooKeeper does
-is `test_memory`'s business. Sessions are as `nodes.coordination.session` has them: a watch is armed
-by reading what a handler is registered for, and fires once.
+No time, and one thread at a time: what a controller writes to ZooKeeper and what it tells brokers
+stand in one list, and somebody else's write can be put exactly between two of its own. Everything
+above the session (`nodes.coordination.zk`) is the real thing; that this tree answers as a real
+ZooKeeper does is `test_memory`'s business. Sessions are as `nodes.coordination.session` has them: a
+watch is armed by reading what a handler is registered for, and fires once.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -268,3 +269,17 @@ class MemorySession:
         """The next session."""
         self.session_id = next(_session_ids)
         self.zookeeper.sessions.append(self)
+
+
+class SharedSession(MemorySession):
+    """One of a tree that several threads use, each for one call at a time."""
+
+    _turn = threading.RLock()
+
+    def pipeline(self, requests: Sequence[Request]) -> list[Outcome]:
+        with self._turn:
+            return super().pipeline(requests)
+
+    def close(self) -> None:
+        with self._turn:
+            super().close()
