@@ -17,6 +17,7 @@ import pytest
 from nodes.coordination import zk as zk_module
 from nodes.wire.apis import ApiKey
 from nodes.wire.records import build_batch
+from tests.jsonl import whole_rows
 from tests.kip291.parts import Client, RunningBroker, eventually
 from tests.kip291.requests import request
 from tests.nodes.controller.memory import MemoryZooKeeper, SharedSession
@@ -121,6 +122,22 @@ def of_planes(broker: RunningBroker) -> Iterator[str]:
         yield f"{plane}-plane-kafka-socket-acceptor-{where}-{broker.ports[listener]}"
     yield "control-plane-kafka-request-handler-0"
     yield from (f"data-plane-kafka-request-handler-{i}" for i in range(2))
+
+
+def test_what_a_broker_writes_down_of_itself(start: Start) -> None:
+    """Without being asked, what each plane served, and the queues of its channels while it is
+    the controller."""
+    broker = start(control_plane_listener_name="CONTROLLER")
+    create(broker, "t")
+
+    def told(kind: str, **fields: str) -> list[dict[str, Any]]:
+        rows = [row for row in whole_rows(broker.folder / "trace.jsonl") if row["f"] == kind]
+        return [row for row in rows if fields.items() <= row.items()]
+
+    eventually(lambda: told("plane_use", plane="data", listener="CLIENT", api="CREATE_TOPICS"))
+    eventually(lambda: told("plane_use", plane="control", api="LEADER_AND_ISR"))
+    eventually(lambda: len(told("channel_queue")) > 1)
+    assert {row["to"] for row in told("channel_queue")} == {1}
 
 
 # ---- what clients do -----------------------------------------------------------------------------

@@ -55,10 +55,12 @@ class Node:
     version: int = 0
     cversion: int = 0
     owner: int = 0
+    ctime_ms: int = 0
 
 
 class MemoryZooKeeper:
-    """`before`: called with (session, write) before each write. `after`: with the outcome, too."""
+    """`before`: called with (session, write) before each write. `after`: with the outcome, too.
+    `now_ms`: when znodes are made."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0)}
@@ -66,6 +68,7 @@ class MemoryZooKeeper:
         self.sessions: list[MemorySession] = []
         self.before: Callable[[MemorySession, Request], object] = lambda _session, _write: None
         self.after: Callable[[MemorySession, Request, Outcome], None] = lambda *_: None
+        self.now_ms: Callable[[], int] = lambda: 0
 
     def children(self, path: str) -> list[str]:
         prefix = path.rstrip("/") + "/"
@@ -78,7 +81,7 @@ class MemoryZooKeeper:
     def stat(self, path: str) -> ZnodeStat:
         n = self.nodes[path]
         return ZnodeStat(
-            n.czxid, n.mzxid, 0, n.mzxid, n.version, n.cversion, 0, n.owner, len(n.data),
+            n.czxid, n.mzxid, n.ctime_ms, n.mzxid, n.version, n.cversion, 0, n.owner, len(n.data),
             len(self.children(path)), n.pzxid,
         )  # fmt: skip
 
@@ -164,7 +167,9 @@ class MemoryZooKeeper:
         if path in self.nodes:
             raise NodeExistsError
         owner = session.session_id if operation.ephemeral else 0
-        self.nodes[path] = Node(operation.data, self.zxid, self.zxid, self.zxid, owner=owner)
+        self.nodes[path] = Node(
+            operation.data, self.zxid, self.zxid, self.zxid, owner=owner, ctime_ms=self.now_ms()
+        )
         self._touch_parent(path, events)
         events.append(("created", path))
         return path

@@ -1,4 +1,5 @@
-"""Every broker hears of configs that were changed in ZooKeeper."""
+"""Every broker hears of configs that were changed in ZooKeeper (the server, or its tree in
+memory)."""
 
 from __future__ import annotations
 
@@ -33,13 +34,21 @@ class Heard:
             assert self._changed.wait_for(lambda: self.rows == list(rows), 60), self.rows
 
 
+@pytest.fixture(params=["in memory", pytest.param("server", marks=pytest.mark.zookeeper)])
+def connect(request: pytest.FixtureRequest) -> Callable[..., KafkaZkClient]:
+    made: Callable[..., KafkaZkClient] = request.getfixturevalue(
+        "connect_in_memory" if request.param == "in memory" else "connect_to_server"
+    )
+    return made
+
+
 @pytest.fixture
 def listen(connect: Callable[..., KafkaZkClient]) -> Iterator[Callable[..., Heard]]:
     running: list[ConfigChanges] = []
 
-    def make(**options: Any) -> Heard:
+    def make(zk: KafkaZkClient | None = None, **options: Any) -> Heard:
         heard = Heard()
-        changes = ConfigChanges(connect(), heard, **options)
+        changes = ConfigChanges(zk or connect(), heard, **options)
         changes.startup()
         running.append(changes)
         return heard
@@ -87,3 +96,24 @@ def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., 
     while zk.get_children(CONFIG_CHANGES):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("connect", ["in memory"], indirect=True)
+def test_what_was_changed_between_two_sessions(
+    connect: Callable[..., KafkaZkClient], listen: Callable[..., Heard]
+) -> None:
+    """The watch went with the session; the next one reads what it has missed."""
+    zk, ours = connect(), connect()
+    heard = listen(ours)
+    rows = [change(zk, "t", a="1")]
+    heard.until(*rows)
+    session: Any = ours._session
+    session.expire()
+    rows.append(change(zk, "t", a="2"))
+    session.renew()
+    assert heard.rows == rows[:1]
+    for handler in session.state_handlers:
+        handler.after_new_session()
+    heard.until(*rows)
+    rows.append(change(zk, "t", a="3"))
+    heard.until(*rows)
