@@ -253,6 +253,12 @@ def partitions_of(topic: str) -> Callable[[RunningBroker], int]:
     return count
 
 
+def created_with(broker: RunningBroker) -> int:
+    """Partitions of a topic whose maker does not say how many."""
+    create(broker, "t", -1)
+    return len(metadata(broker, "t").partitions)
+
+
 def offsets_segments(broker: RunningBroker) -> str:
     coordinated(broker)
     asked = request(
@@ -277,33 +283,38 @@ def metrics_host(broker: RunningBroker) -> str:
 LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, TOO_LARGE, METADATA_TOO_LARGE = 5, 3, 10, 12
 INVALID_TIMEOUT, TOO_FEW_BROKERS, DELETION_DISABLED = 26, 38, 73
 
-NOTICED: dict[str, tuple[Callable[[RunningBroker], Any], dict[str, Any]]] = {
-    "fetch.max.bytes": (fetched, {"1024": 1, "2048": 2}),
-    "offset.metadata.max.bytes": (committed, {"9": METADATA_TOO_LARGE, "10": 0}),
-    "message.max.bytes": (produced, {"150": TOO_LARGE, "400": 0}),
-    "log.message.timestamp.type": (stamped, {"LogAppendTime": True, "CreateTime": False}),
-    "delete.topic.enable": (deleted, {"false": DELETION_DISABLED, "true": 0}),
-    "auto.create.topics.enable": (
+NOTICED: list[tuple[str, Callable[[RunningBroker], Any], dict[str, Any]]] = [
+    ("fetch.max.bytes", fetched, {"1024": 1, "2048": 2}),
+    ("offset.metadata.max.bytes", committed, {"9": METADATA_TOO_LARGE, "10": 0}),
+    ("message.max.bytes", produced, {"150": TOO_LARGE, "400": 0}),
+    ("log.message.timestamp.type", stamped, {"LogAppendTime": True, "CreateTime": False}),
+    ("delete.topic.enable", deleted, {"false": DELETION_DISABLED, "true": 0}),
+    (
+        "auto.create.topics.enable",
         asked_for,
         {"false": UNKNOWN_TOPIC, "true": LEADER_NOT_AVAILABLE},
     ),
-    "num.partitions": (partitions_of("t"), {"3": 3, "1": 1}),
-    "default.replication.factor": (lambda b: create(b, "t"), {"2": TOO_FEW_BROKERS, "1": 0}),
-    "offsets.topic.num.partitions": (partitions_of("__consumer_offsets"), {"3": 3, "1": 1}),
-    "offsets.topic.segment.bytes": (offsets_segments, {"4321": "4321", "9000": "9000"}),
-    "group.max.session.timeout.ms": (join, {"9999": INVALID_TIMEOUT, "10000": 0}),
-    "group.min.session.timeout.ms": (join, {"10001": INVALID_TIMEOUT, "10000": 0}),
-    "broker.rack": (racks, {"r7": ["r7"], "": [None]}),
-    "biplane.metrics.host": (metrics_host, {"127.0.0.2": "127.0.0.2", "127.0.0.1": "127.0.0.1"}),
-}
+    ("num.partitions", partitions_of("t"), {"3": 3, "1": 1}),
+    ("default.replication.factor", lambda b: create(b, "t"), {"2": TOO_FEW_BROKERS, "1": 0}),
+    ("num.partitions", created_with, {"3": 3, "1": 1}),
+    ("default.replication.factor", asked_for, {"2": TOO_FEW_BROKERS, "1": LEADER_NOT_AVAILABLE}),
+    ("offsets.topic.num.partitions", partitions_of("__consumer_offsets"), {"3": 3, "1": 1}),
+    ("offsets.topic.segment.bytes", offsets_segments, {"4321": "4321", "9000": "9000"}),
+    ("group.max.session.timeout.ms", join, {"9999": INVALID_TIMEOUT, "10000": 0}),
+    ("group.min.session.timeout.ms", join, {"10001": INVALID_TIMEOUT, "10000": 0}),
+    ("broker.rack", racks, {"r7": ["r7"], "": [None]}),
+    ("biplane.metrics.host", metrics_host, {"127.0.0.2": "127.0.0.2", "127.0.0.1": "127.0.0.1"}),
+]
 """A config: what a client does, and what comes of it with one value and with another."""
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, (_, told) in NOTICED.items() for value in told]
+    ("name", "ask", "value", "expected"),
+    [(name, ask, *row) for name, ask, told in NOTICED for row in told.items()],
 )
-def test_what_is_configured_is_what_clients_meet(start: Start, name: str, value: str) -> None:
+def test_what_is_configured_is_what_clients_meet(
+    start: Start, name: str, ask: Callable[[RunningBroker], Any], value: str, expected: Any
+) -> None:
     """From the properties file to an answer, past every hand that a value goes through."""
-    ask, told = NOTICED[name]
     given = {**GROUPS, "auto_create_topics_enable": "true", name.replace(".", "_"): value}
-    assert ask(start(**given)) == told[value]
+    assert ask(start(**given)) == expected

@@ -3,11 +3,13 @@ onControllerResignation)."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from nodes.coordination import znodes
+from nodes.coordination.errors import SessionClosed
 from nodes.coordination.requests import Exists
 from nodes.core.types import TopicPartition
 
@@ -88,6 +90,30 @@ def test_a_broker_that_stopped_has_no_controller_any_more(world: Any, wait_until
     answers: list[Any] = []
     node.controller.controlled_shutdown(1, -1, lambda *answer: answers.append(answer))
     assert [int(error) for error, _ in answers] == [11]
+
+
+def test_a_broker_can_stop_while_zookeeper_cannot_be_reached(
+    world_in_memory: Any, wait_until: Any
+) -> None:
+    """The event that waits for it is given up."""
+    node = world_in_memory.node(1)
+    node.controller.startup()
+    wait_until(lambda: node.controller.is_active)
+    waits, given_up = threading.Event(), threading.Event()
+
+    def unreachable(_requests: Any) -> Any:
+        waits.set()
+        given_up.wait(120)
+        raise SessionClosed
+
+    session = node.zk._session
+    session.pipeline, session.stop_waiting = unreachable, given_up.set
+    node.controller._put_change("Asks", node.controller._reelect)
+    assert waits.wait(60)
+    stopping = threading.Thread(target=node.controller.shutdown, daemon=True)
+    stopping.start()
+    stopping.join(60)
+    assert not stopping.is_alive()
 
 
 def test_a_decision_that_would_get_lost_ends_its_reign(
