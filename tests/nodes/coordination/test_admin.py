@@ -192,7 +192,7 @@ def test_create_partitions(admin, zk):
     assert admin.create_partitions("t", 2, [[1, 2]]).assignment == {0: (2, 3), 1: (1, 2)}
     grown = admin.create_partitions("t", 4, None)
     assert (grown.error, grown.topic_id, len(grown.assignment)) == (Errors.NONE, TOPIC_ID, 4)
-    assert zk.get_topic_partition_count("t") == 4
+    assert len(zk.get_full_replica_assignment_for_topic("t")) == 4
     # AdminZkClient.addPartitions: round robin goes on from the first partition's first replica,
     # or, where no live broker has an id as high, from the first broker.
     assert grown.assignment == {0: (2, 3), 1: (1, 2), 2: (1, 3), 3: (2, 3)}

@@ -191,7 +191,7 @@ def test_many_requests_are_pipelined_in_order(zk):
     }
     assert all(w.written for w in zk.create_topic_partition_states(states, version).values())
     assert zk.get_topic_partition_states(partitions) == states
-    assert zk.get_topic_partition_count("wide") == 200
+    assert len(zk.get_full_replica_assignment_for_topic("wide")) == 200
 
 
 def test_topics_configs_and_deletion(zk):

@@ -172,7 +172,7 @@ def test_config_overrides() -> None:
         {"retention.ms": "-1", "unclean.leader.election.enable": "TRUE", "segment.bytes": "2048"},
     )
     assert (config.retention_ms, config.unclean_leader_election_enable) == (-1, True)
-    assert config.as_topic_configs()["segment.bytes"] == "2048"
+    assert config.segment_bytes == 2048
     assert LogConfig.from_overrides(config, {"segment.jitter.ms": "5"}) == config
     for name, value, says in (
         ("retention.ms", "soon", "integers from -1"),

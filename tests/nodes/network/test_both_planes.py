@@ -448,6 +448,25 @@ def test_idle_handlers_idle_no_longer_than_there_was_time() -> None:
     pool.shutdown()
 
 
+def test_a_handler_is_not_idle_while_it_is_at_a_request() -> None:
+    busy, go_on = threading.Event(), threading.Event()
+
+    def handle(_request: Any) -> None:
+        busy.set()
+        go_on.wait(60)
+
+    channel = RequestChannel(1)
+    pool = RequestHandlerPool("data", channel, handle, 1)
+    request: Any = SimpleNamespace(listener="L", api_key=1, handled_ns=0, let_go=lambda: None)
+    channel.put(request)
+    assert busy.wait(60)
+    idle_ns = pool.idle_ns
+    time.sleep(0.01)
+    assert pool.idle_ns == idle_ns
+    go_on.set()
+    pool.shutdown()
+
+
 def test_the_wait_for_room_in_the_queue_is_queue_time() -> None:
     """RequestQueueTimeMs is counted from the moment when the request was read whole."""
     times = RequestTimes()
