@@ -78,9 +78,11 @@ def test_it_knows_and_says_nothing(deposed: Any, wait_until: Any) -> None:
     ]
 
 
-def test_a_broker_that_stopped_has_no_controller_any_more(world: Any, wait_until: Any) -> None:
+def test_a_broker_that_stopped_has_no_controller_any_more(
+    world_in_memory: Any, wait_until: Any
+) -> None:
     """Its gauges are gone, and what is asked for later is answered."""
-    node = world.node(1)
+    node = world_in_memory.node(1)
     node.controller.startup()
     wait_until(lambda: node.controller.is_active)
     node.controller.shutdown()
