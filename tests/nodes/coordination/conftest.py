@@ -44,14 +44,25 @@ def connect_in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
     monkeypatch.setattr(zk_module, "ZooKeeperSession", lambda *_, **__: SharedSession(tree))
     clients: list[KafkaZkClient] = []
 
-    def make() -> KafkaZkClient:
-        clients.append(KafkaZkClient("memory:1", 30_000))
+    def make(**options: bool) -> KafkaZkClient:
+        clients.append(KafkaZkClient("memory:1", 30_000, **options))
         clients[-1].start()
         return clients[-1]
 
     yield make
     for client in clients:
         client.close()
+
+
+SERVER = pytest.param("server", marks=pytest.mark.zookeeper)
+"""For tests of what the tree in memory does not have."""
+
+
+@pytest.fixture(params=["in memory", SERVER])
+def connect_to_either(request: pytest.FixtureRequest) -> Connect:
+    name = "connect_in_memory" if request.param == "in memory" else "connect_to_server"
+    made: Connect = request.getfixturevalue(name)
+    return made
 
 
 @pytest.fixture

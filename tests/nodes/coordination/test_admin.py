@@ -12,8 +12,14 @@ from nodes.coordination.admin import AdminManager, NewTopic
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
+from tests.nodes.coordination.conftest import SERVER
 
 TOPIC_ID = UUID(int=1)
+
+
+@pytest.fixture
+def connect(connect_to_either):
+    return connect_to_either
 
 
 @pytest.fixture
@@ -214,6 +220,7 @@ def test_configs(admin, zk):
     assert len(zk.get_children("/config/changes")) == 1
 
 
+@pytest.mark.parametrize("connect_to_either", [SERVER], indirect=True)
 def test_growing_beyond_what_zookeeper_keeps(admin, zk):
     create(admin)
     for count in (90_000, 2**31 - 1):
@@ -222,6 +229,7 @@ def test_growing_beyond_what_zookeeper_keeps(admin, zk):
     assert len(zk.get_full_replica_assignment_for_topic("t")) == 2
 
 
+@pytest.mark.parametrize("connect_to_either", [SERVER], indirect=True)
 def test_altering_beyond_what_zookeeper_keeps(admin, zk):
     create(admin)
     result = admin.alter_topic_configs("t", {"leader.replication.throttled.replicas": "x" * 2**20})

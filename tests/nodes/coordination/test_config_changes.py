@@ -34,12 +34,9 @@ class Heard:
             assert self._changed.wait_for(lambda: self.rows == list(rows), 60), self.rows
 
 
-@pytest.fixture(params=["in memory", pytest.param("server", marks=pytest.mark.zookeeper)])
-def connect(request: pytest.FixtureRequest) -> Callable[..., KafkaZkClient]:
-    made: Callable[..., KafkaZkClient] = request.getfixturevalue(
-        "connect_in_memory" if request.param == "in memory" else "connect_to_server"
-    )
-    return made
+@pytest.fixture
+def connect(connect_to_either: Callable[..., KafkaZkClient]) -> Callable[..., KafkaZkClient]:
+    return connect_to_either
 
 
 @pytest.fixture
@@ -98,7 +95,7 @@ def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., 
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("connect", ["in memory"], indirect=True)
+@pytest.mark.parametrize("connect_to_either", ["in memory"], indirect=True)
 def test_what_was_changed_between_two_sessions(
     connect: Callable[..., KafkaZkClient], listen: Callable[..., Heard]
 ) -> None:
