@@ -154,12 +154,22 @@ def test_every_thread_is_named_by_its_plane_and_holds_up_nobodys_end(start: Any)
 
 @pytest.mark.parametrize("name", LISTENERS)
 def test_idle_connections_are_closed(start: Any, wire: Any, name: str) -> None:
-    now_ms = [0]
-    running = start(lambda: now_ms[0] * 1_000_000, connections_max_idle_ms="60000", **DUAL)
-    client = running.client(name)
-    client.send(wire.request(0, 1))
-    client.answer()
-    now_ms[0] = 10**9
+    """After ``connections.max.idle.ms`` and not before."""
+    later_ms = [0]
+    running = start(
+        lambda: time.monotonic_ns() + later_ms[0] * 1_000_000,
+        connections_max_idle_ms="3600000",
+        **DUAL,
+    )
+    client, other = running.client(name), running.client(name)
+    for passed_ms in (0, 3_000_000):
+        later_ms[0] = passed_ms
+        for _ in range(2):  # its network thread has had turns since
+            other.send(wire.request(0, 1))
+            other.answer()
+        client.send(wire.request(0, 1))
+        client.answer()
+    later_ms[0] = 10**9
     assert client.is_closed_by_peer()
 
 
