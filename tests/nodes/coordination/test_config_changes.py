@@ -86,6 +86,8 @@ def test_nonsense_does_not_end_it(zk: KafkaZkClient, listen: Callable[..., Heard
 
 
 def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    """ZkNodeChangeNotificationListener's changeExpirationMs."""
+    assert EXPIRATION_MS == 900_000
     row = change(zk, "t", a="1")
     later_ms = time.time_ns() // 1_000_000 + EXPIRATION_MS + 60_000
     listen(now_ms=lambda: later_ms).until(row)
