@@ -31,7 +31,7 @@ from nodes.listeners import (
 )
 from nodes.properties import parse_properties, trim
 
-__all__ = ["CONFIGS", "BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
+__all__ = ["ACCEPTED_AND_UNUSED", "CONFIGS", "BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
 
 PlaneMode = Literal["single", "dual", "priority"]
 
@@ -367,6 +367,16 @@ CONFIGS: Final = frozenset(
     spec.metadata["key"].name for spec in dataclasses.fields(BrokerConfig) if "key" in spec.metadata
 )
 """Every name that a broker of this kind knows."""
+
+ACCEPTED_AND_UNUSED: Final = frozenset(
+    {
+        "connections.max.reauth.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "replica.socket.receive.buffer.bytes",
+    }
+)
+"""Of those: what Kafka has and what changes nothing here. There is no SASL, keys of a dirty part
+are held in memory all at once, and a follower's connection keeps the system's buffer."""
 
 
 def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:

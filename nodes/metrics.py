@@ -290,10 +290,6 @@ class Metrics:
         return found
 
 
-MetricsRegistry = Metrics
-"""The same, by the name that says more where `Metrics` alone would not."""
-
-
 def _percentile(quantile: float) -> str:
     return f"{quantile * 100:g}".replace(".", "")
 

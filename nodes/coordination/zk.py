@@ -263,9 +263,6 @@ class KafkaZkClient(ZNodeAccess):
         found = self.get_replica_assignment_and_topic_id_for_topics([topic])
         return dict(found[0].assignment) if found else {}
 
-    def get_topic_partition_count(self, topic: str) -> int | None:
-        return len(self.get_full_replica_assignment_for_topic(topic)) or None
-
     def create_topic_assignment(
         self,
         topic: str,

@@ -66,10 +66,6 @@ class LogConfig:
             values[name.replace(".", "_")] = _parse(name, str(text), rule)
         return dataclasses.replace(defaults, **values)
 
-    def as_topic_configs(self) -> dict[str, str]:
-        """Dotted names and text values, as DescribeConfigs shows them."""
-        return {name: _text(getattr(self, name.replace(".", "_"))) for name in _RULES}
-
 
 #: Topic configs that Kafka has, that change nothing here, and that clients may set all the same.
 ACCEPTED_AND_UNUSED: Final = frozenset(
@@ -140,7 +136,3 @@ def _parse(name: str, text: str, rule: _Rule) -> Any:
     if not low <= number <= high:
         raise LogConfigError(f"{name}={text!r}: allowed are integers from {low} to {high}")
     return number
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

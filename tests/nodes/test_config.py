@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
-from nodes.config import BrokerConfig, ConfigError
+from nodes import config as config_module
+from nodes.config import ACCEPTED_AND_UNUSED, BrokerConfig, ConfigError
 from nodes.listeners import normalised
 from nodes.properties import format_properties, parse_properties
 
@@ -34,6 +37,18 @@ def test_defaults_are_kafkas() -> None:
     assert config.log_retention_ms == 7 * 24 * 3600 * 1000
     assert config.plane_mode == "single"
     assert config.controller_listener_name == "PLAINTEXT"
+
+
+def test_every_config_is_read_by_somebody_or_said_to_change_nothing() -> None:
+    """Off an object that is called a config, or for what derives from it."""
+    root = Path(config_module.__file__).parent
+    read = set(re.findall(r"""values\[["'](\w+)["']\]""", (root / "config.py").read_text()))
+    for path in root.rglob("*.py"):
+        if path.name != "config.py" or path.parent != root:
+            read |= set(re.findall(r"config\.(\w+)", path.read_text()))
+    fields = dataclasses.fields(BrokerConfig)
+    unread = {f.metadata["key"].name for f in fields if f.metadata and f.name not in read}
+    assert unread == ACCEPTED_AND_UNUSED
 
 
 def test_dual_plane_follows_from_the_control_listener_in_any_case() -> None:

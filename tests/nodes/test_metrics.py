@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import random
+import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,6 +160,8 @@ def test_it_is_for_this_machine_only_unless_somebody_says_else(
         ]
     finally:
         server.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), 60)
 
 
 EXPORTED = {

@@ -19,6 +19,7 @@ import pytest
 
 from nodes.config import BrokerConfig
 from nodes.controller.controller import KafkaController
+from nodes.coordination import zk as zk_module
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.brokers import Broker, EndPoint
@@ -29,6 +30,7 @@ from nodes.trace import Trace
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
 from tests.jsonl import whole_rows
+from tests.nodes.controller.memory import MemoryZooKeeper, SharedSession
 
 
 class FakeBroker:
@@ -256,6 +258,16 @@ class World:
 @pytest.fixture
 def world(zookeeper: str, zookeeper_chroot: str, tmp_path: Path) -> Iterator[World]:
     made = World(zookeeper, zookeeper_chroot, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def world_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+    """The same without a server, for tests that end no session."""
+    tree = MemoryZooKeeper()
+    monkeypatch.setattr(zk_module, "ZooKeeperSession", lambda *_, **__: SharedSession(tree))
+    made = World("memory:1", "", tmp_path)
     yield made
     made.close()
 

@@ -1,16 +1,17 @@
 """ZooKeeper's tree in memory, for tests that look at the *order* of a controller's steps.
 
-One thread, no time: what a controller writes to ZooKeeper and what it tells brokers stand in one
-list, and somebody else's write can be put exactly between two of its own. Everything above the
-session (`nodes.coordination.zk`) is the real thing; that this tree answers as a real ZooKeeper does
-is `test_memory`'s business. Sessions are as `nodes.coordination.session` has them: a watch is armed
-by reading what a handler is registered for, and fires once.
+No time, and one thread at a time: what a controller writes to ZooKeeper and what it tells brokers
+stand in one list, and somebody else's write can be put exactly between two of its own. Everything
+above the session (`nodes.coordination.zk`) is the real thing; that this tree answers as a real
+ZooKeeper does is `test_memory`'s business. Sessions are as `nodes.coordination.session` has them: a
+watch is armed by reading what a handler is registered for, and fires once.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,10 +55,12 @@ class Node:
     version: int = 0
     cversion: int = 0
     owner: int = 0
+    ctime_ms: int = 0
 
 
 class MemoryZooKeeper:
-    """`before`: called with (session, write) before each write. `after`: with the outcome, too."""
+    """`before`: called with (session, write) before each write. `after`: with the outcome, too.
+    `now_ms`: when znodes are made."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0)}
@@ -65,6 +68,7 @@ class MemoryZooKeeper:
         self.sessions: list[MemorySession] = []
         self.before: Callable[[MemorySession, Request], object] = lambda _session, _write: None
         self.after: Callable[[MemorySession, Request, Outcome], None] = lambda *_: None
+        self.now_ms: Callable[[], int] = lambda: 0
 
     def children(self, path: str) -> list[str]:
         prefix = path.rstrip("/") + "/"
@@ -77,7 +81,7 @@ class MemoryZooKeeper:
     def stat(self, path: str) -> ZnodeStat:
         n = self.nodes[path]
         return ZnodeStat(
-            n.czxid, n.mzxid, 0, n.mzxid, n.version, n.cversion, 0, n.owner, len(n.data),
+            n.czxid, n.mzxid, n.ctime_ms, n.mzxid, n.version, n.cversion, 0, n.owner, len(n.data),
             len(self.children(path)), n.pzxid,
         )  # fmt: skip
 
@@ -163,7 +167,9 @@ class MemoryZooKeeper:
         if path in self.nodes:
             raise NodeExistsError
         owner = session.session_id if operation.ephemeral else 0
-        self.nodes[path] = Node(operation.data, self.zxid, self.zxid, self.zxid, owner=owner)
+        self.nodes[path] = Node(
+            operation.data, self.zxid, self.zxid, self.zxid, owner=owner, ctime_ms=self.now_ms()
+        )
         self._touch_parent(path, events)
         events.append(("created", path))
         return path
@@ -268,3 +274,17 @@ class MemorySession:
         """The next session."""
         self.session_id = next(_session_ids)
         self.zookeeper.sessions.append(self)
+
+
+class SharedSession(MemorySession):
+    """One of a tree that several threads use, each for one call at a time."""
+
+    _turn = threading.RLock()
+
+    def pipeline(self, requests: Sequence[Request]) -> list[Outcome]:
+        with self._turn:
+            return super().pipeline(requests)
+
+    def close(self) -> None:
+        with self._turn:
+            super().close()

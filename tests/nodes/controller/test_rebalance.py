@@ -126,13 +126,14 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_first_after_five_seconds_then_at_the_interval(
-    world: Any, wait_until: Any, timers: list[Any]
+    world_in_memory: Any, wait_until: Any, timers: list[Any]
 ) -> None:
     """Through the whole controller: from its election until it resigns."""
     configs = {
         "auto.leader.rebalance.enable": "true",
         "leader.imbalance.check.interval.seconds": "17",
     }
+    world = world_in_memory
     node = world.node(1, **configs)
     world.broker(2)
     node.controller.startup()
@@ -156,8 +157,10 @@ def test_first_after_five_seconds_then_at_the_interval(
     assert len(timers) == count
 
 
-def test_whoever_does_not_want_it_has_none(world: Any, wait_until: Any, timers: list[Any]) -> None:
-    node = world.node(1)  # auto.leader.rebalance.enable=false
+def test_whoever_does_not_want_it_has_none(
+    world_in_memory: Any, wait_until: Any, timers: list[Any]
+) -> None:
+    node = world_in_memory.node(1)  # auto.leader.rebalance.enable=false
     node.controller.startup()
     wait_until(lambda: node.controller.is_active and node.fake.requests)
     node.controller.shutdown()

@@ -3,11 +3,13 @@ onControllerResignation)."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from nodes.coordination import znodes
+from nodes.coordination.errors import SessionClosed
 from nodes.coordination.requests import Exists
 from nodes.core.types import TopicPartition
 
@@ -76,9 +78,11 @@ def test_it_knows_and_says_nothing(deposed: Any, wait_until: Any) -> None:
     ]
 
 
-def test_a_broker_that_stopped_has_no_controller_any_more(world: Any, wait_until: Any) -> None:
+def test_a_broker_that_stopped_has_no_controller_any_more(
+    world_in_memory: Any, wait_until: Any
+) -> None:
     """Its gauges are gone, and what is asked for later is answered."""
-    node = world.node(1)
+    node = world_in_memory.node(1)
     node.controller.startup()
     wait_until(lambda: node.controller.is_active)
     node.controller.shutdown()
@@ -90,9 +94,36 @@ def test_a_broker_that_stopped_has_no_controller_any_more(world: Any, wait_until
     assert [int(error) for error, _ in answers] == [11]
 
 
-def test_a_decision_that_would_get_lost_ends_its_reign(world: Any, wait_until: Any) -> None:
+def test_a_broker_can_stop_while_zookeeper_cannot_be_reached(
+    world_in_memory: Any, wait_until: Any
+) -> None:
+    """The event that waits for it is given up."""
+    node = world_in_memory.node(1)
+    node.controller.startup()
+    wait_until(lambda: node.controller.is_active)
+    waits, given_up = threading.Event(), threading.Event()
+
+    def unreachable(_requests: Any) -> Any:
+        waits.set()
+        given_up.wait(120)
+        raise SessionClosed
+
+    session = node.zk._session
+    session.pipeline, session.stop_waiting = unreachable, given_up.set
+    node.controller._put_change("Asks", node.controller._reelect)
+    assert waits.wait(60)
+    stopping = threading.Thread(target=node.controller.shutdown, daemon=True)
+    stopping.start()
+    stopping.join(60)
+    assert not stopping.is_alive()
+
+
+def test_a_decision_that_would_get_lost_ends_its_reign(
+    world_in_memory: Any, wait_until: Any
+) -> None:
     """IllegalStateException of a batch that is not empty: messages of an earlier decision have not
     been sent. The controller gives `/controller` back, and whoever is elected starts afresh."""
+    world = world_in_memory
     node = world.node(1)
     broker = world.broker(2)
     node.controller.startup()
@@ -105,6 +136,25 @@ def test_a_decision_that_would_get_lost_ends_its_reign(world: Any, wait_until: A
     wait_until(lambda: [r["event"] for r in node.trace("controller")] == events)
     world.create_topic("t", (2, 3))
     wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
+
+
+@pytest.mark.parametrize("machine", ["partitions", "replicas"])
+def test_what_is_left_of_a_decision_goes_with_the_office(
+    world_in_memory: Any, wait_until: Any, machine: str
+) -> None:
+    """A state machine that could not send what it had decided says so and stands still, as in
+    Kafka; who is elected next, the same broker perhaps, starts afresh."""
+    world = world_in_memory
+    node = world.node(1)
+    broker = world.broker(2)
+    node.controller.startup()
+    wait_until(lambda: node.controller.is_active and broker.requests)
+    left = getattr(node.controller._parts, machine)._batch
+    node.controller._put_change("Left", lambda: left.add_update_metadata([2], []))
+    node.controller._put_change("Move", node.controller._trigger_controller_move)
+    wait_until(lambda: node.controller.controller_epoch == 2)
+    world.create_topic("t", (2,))
+    wait_until(lambda: broker.leaders_told(T0) == [2], 30)
 
 
 def test_who_was_elected_after_it_is_not_overthrown(world: Any, wait_until: Any) -> None:

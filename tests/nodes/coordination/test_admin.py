@@ -12,8 +12,14 @@ from nodes.coordination.admin import AdminManager, NewTopic
 from nodes.core.assignment import ReplicaAssignment
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
+from tests.nodes.coordination.conftest import SERVER
 
 TOPIC_ID = UUID(int=1)
+
+
+@pytest.fixture
+def connect(connect_to_either):
+    return connect_to_either
 
 
 @pytest.fixture
@@ -192,7 +198,7 @@ def test_create_partitions(admin, zk):
     assert admin.create_partitions("t", 2, [[1, 2]]).assignment == {0: (2, 3), 1: (1, 2)}
     grown = admin.create_partitions("t", 4, None)
     assert (grown.error, grown.topic_id, len(grown.assignment)) == (Errors.NONE, TOPIC_ID, 4)
-    assert zk.get_topic_partition_count("t") == 4
+    assert len(zk.get_full_replica_assignment_for_topic("t")) == 4
     # AdminZkClient.addPartitions: round robin goes on from the first partition's first replica,
     # or, where no live broker has an id as high, from the first broker.
     assert grown.assignment == {0: (2, 3), 1: (1, 2), 2: (1, 3), 3: (2, 3)}
@@ -214,6 +220,7 @@ def test_configs(admin, zk):
     assert len(zk.get_children("/config/changes")) == 1
 
 
+@pytest.mark.parametrize("connect_to_either", [SERVER], indirect=True)
 def test_growing_beyond_what_zookeeper_keeps(admin, zk):
     create(admin)
     for count in (90_000, 2**31 - 1):
@@ -222,6 +229,7 @@ def test_growing_beyond_what_zookeeper_keeps(admin, zk):
     assert len(zk.get_full_replica_assignment_for_topic("t")) == 2
 
 
+@pytest.mark.parametrize("connect_to_either", [SERVER], indirect=True)
 def test_altering_beyond_what_zookeeper_keeps(admin, zk):
     create(admin)
     result = admin.alter_topic_configs("t", {"leader.replication.throttled.replicas": "x" * 2**20})

@@ -1,4 +1,5 @@
-"""Every broker hears of configs that were changed in ZooKeeper."""
+"""Every broker hears of configs that were changed in ZooKeeper (the server, or its tree in
+memory)."""
 
 from __future__ import annotations
 
@@ -34,12 +35,17 @@ class Heard:
 
 
 @pytest.fixture
+def connect(connect_to_either: Callable[..., KafkaZkClient]) -> Callable[..., KafkaZkClient]:
+    return connect_to_either
+
+
+@pytest.fixture
 def listen(connect: Callable[..., KafkaZkClient]) -> Iterator[Callable[..., Heard]]:
     running: list[ConfigChanges] = []
 
-    def make(**options: Any) -> Heard:
+    def make(zk: KafkaZkClient | None = None, **options: Any) -> Heard:
         heard = Heard()
-        changes = ConfigChanges(connect(), heard, **options)
+        changes = ConfigChanges(zk or connect(), heard, **options)
         changes.startup()
         running.append(changes)
         return heard
@@ -80,6 +86,8 @@ def test_nonsense_does_not_end_it(zk: KafkaZkClient, listen: Callable[..., Heard
 
 
 def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    """ZkNodeChangeNotificationListener's changeExpirationMs."""
+    assert EXPIRATION_MS == 900_000
     row = change(zk, "t", a="1")
     later_ms = time.time_ns() // 1_000_000 + EXPIRATION_MS + 60_000
     listen(now_ms=lambda: later_ms).until(row)
@@ -87,3 +95,24 @@ def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., 
     while zk.get_children(CONFIG_CHANGES):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("connect_to_either", ["in memory"], indirect=True)
+def test_what_was_changed_between_two_sessions(
+    connect: Callable[..., KafkaZkClient], listen: Callable[..., Heard]
+) -> None:
+    """The watch went with the session; the next one reads what it has missed."""
+    zk, ours = connect(), connect()
+    heard = listen(ours)
+    rows = [change(zk, "t", a="1")]
+    heard.until(*rows)
+    session: Any = ours._session
+    session.expire()
+    rows.append(change(zk, "t", a="2"))
+    session.renew()
+    assert heard.rows == rows[:1]
+    for handler in session.state_handlers:
+        handler.after_new_session()
+    heard.until(*rows)
+    rows.append(change(zk, "t", a="3"))
+    heard.until(*rows)

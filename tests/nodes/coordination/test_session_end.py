@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, KeeperState
 
 from nodes.coordination import session as session_module
-from nodes.coordination.errors import SessionExpired
+from nodes.coordination.errors import SessionClosed, SessionExpired, ZooKeeperTimeout
 from nodes.coordination.requests import GetChildren, GetData
 from nodes.coordination.session import ChangeHandler, ChildChangeHandler, StateHandler
 from nodes.coordination.session import ZooKeeperSession as Session
@@ -42,6 +45,8 @@ class Kazoo:
         self.asked: list[str] = []
 
     def add_listener(self, _listener: Any) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
 
     def get_async(self, path: str, watch: Any) -> Answer:
         self.asked.append("data")
@@ -130,3 +135,88 @@ def test_so_many_requests_may_be_under_way(most: int) -> None:
     )
     begun = [made._in_flight.acquire(blocking=False) for _ in range(most + 1)]
     assert begun == [True] * most + [False]
+
+
+@pytest.mark.parametrize(
+    ("happens", "error"),
+    [
+        (lambda s: s._on_state(KazooState.CONNECTED), None),
+        (lambda s: s._on_state(KazooState.LOST), SessionExpired),
+        (lambda s: s.stop_waiting(), SessionClosed),
+        (lambda s: s.close(), SessionClosed),
+    ],
+    ids=["back", "over", "the broker ends", "closed"],
+)
+def test_who_waits_for_zookeeper_waits_no_longer_than_that(
+    session: Session, happens: Callable[[Session], None], error: type[Exception] | None
+) -> None:
+    """A broker that is cut off can end; KafkaController.shutdown does not wait for ZooKeeper."""
+    session._on_state(KazooState.SUSPENDED)
+    waiting: Any = session._connected
+    found: list[type[Exception] | None] = []
+
+    def wait() -> None:
+        try:
+            session.wait_until_connected()
+        except Exception as problem:
+            found.append(type(problem))
+        else:
+            found.append(None)
+
+    other = threading.Thread(target=wait, daemon=True)
+    other.start()
+    while not waiting._waiters:
+        assert other.is_alive(), "it waits"
+    happens(session)
+    other.join(30)
+    assert found == [error]
+
+
+def test_a_client_whose_thread_died_is_started_again(session: Session, told: list[str]) -> None:
+    """kazoo's connection thread ends with an error that it does not know. On a thread of its own,
+    which keeps no process alive: kazoo's waits for nobody here."""
+    client: Any = session._client
+    done: list[tuple[str, bool]] = []
+    ended = threading.Event()
+
+    def note(what: str) -> None:
+        thread = threading.current_thread()
+        done.append((f"{thread.name}: {what}", thread.daemon))
+
+    client.stop = lambda: note("stop")
+    client.start_async = lambda: (note("start"), ended.set())
+    session._on_state(KazooState.SUSPENDED)
+    session._on_state(KazooState.LOST)
+    assert done == [], "it goes on by itself"
+    told.clear()
+    client.client_state = KeeperState.CLOSED
+    session._on_state(KazooState.LOST)
+    assert told == ["before"]
+    assert ended.wait(60)
+    assert done == [("zk-restart: stop", True), ("zk-restart: start", True)]
+
+
+def test_a_session_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``zookeeper.session.timeout.ms`` of the server, ``zookeeper.connection.timeout.ms`` of
+    ourselves; who is not reached in that time is given up."""
+    asked: list[Any] = []
+
+    class Unreachable(Kazoo):
+        hosts = "zoo:1"
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            asked.append((*args, options["timeout"]))
+
+        def start_async(self) -> Any:
+            return SimpleNamespace(wait=asked.append)
+
+        def stop(self) -> None:
+            asked.append("stopped")
+
+    monkeypatch.setattr(session_module, "KazooClient", Unreachable)
+    made = Session(
+        "zoo:1", session_timeout_ms=7000, connection_timeout_ms=3000, max_in_flight_requests=1
+    )
+    with pytest.raises(ZooKeeperTimeout, match="within 3000 ms"):
+        made.start()
+    assert asked == [("zoo:1", 7), 3, "stopped"]

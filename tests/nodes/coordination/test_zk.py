@@ -1,4 +1,4 @@
-"""KafkaZkClient against a real ZooKeeper."""
+"""KafkaZkClient against a real ZooKeeper, and against its tree in memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from nodes.core.assignment import ReplicaAssignment
 from nodes.core.brokers import Broker, EndPoint
 from nodes.core.leader_and_isr import LeaderAndIsr, LeaderIsrAndControllerEpoch
 from nodes.core.types import TopicPartition
+from tests.nodes.coordination.conftest import SERVER
 
 T0 = TopicPartition("t", 0)
 TOPIC_ID = UUID(int=7)
+
+
+@pytest.fixture
+def connect(connect_to_either):
+    return connect_to_either
 
 
 def broker(broker_id: int, port: int = 9092) -> Broker:
     return Broker(broker_id, (EndPoint("CLIENT", "PLAINTEXT", "127.0.0.1", port),))
 
 
+@pytest.mark.parametrize("connect_to_either", [SERVER], indirect=True)
 def test_makes_chroot_and_top_level_paths(zk, zookeeper, zookeeper_chroot):
     plain = KafkaZkClient(zookeeper, 30_000)
     plain._session.start()
@@ -191,7 +198,7 @@ def test_many_requests_are_pipelined_in_order(zk):
     }
     assert all(w.written for w in zk.create_topic_partition_states(states, version).values())
     assert zk.get_topic_partition_states(partitions) == states
-    assert zk.get_topic_partition_count("wide") == 200
+    assert len(zk.get_full_replica_assignment_for_topic("wide")) == 200
 
 
 def test_topics_configs_and_deletion(zk):

@@ -70,7 +70,11 @@ class Recorded(MemorySession):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lines: list[str] = []
+        self.asked_for = (args[1:], kwargs)
         self.foreign: dict[str, Callable[[], Any]] = {}
+
+    def ensure_chroot(self) -> None:
+        self.lines.append("chroot")
 
     def pipeline(self, requests: Any) -> Any:
         outcomes = []
@@ -115,6 +119,37 @@ def make(client: KafkaZkClient, *requests: Request) -> None:
     ask = other(client)
     for request in requests:
         ask(request).get()
+
+
+@pytest.mark.parametrize(
+    ("connect", "hosts", "chroot"),
+    [
+        ("a:1,b:2", "a:1,b:2", False),
+        ("a:1,b:2/", "a:1,b:2", False),
+        ("a:1,b:2/x/y/", "a:1,b:2/x/y", True),
+    ],
+)
+@pytest.mark.parametrize(("connection_ms", "patience_ms"), [(None, 7000), (3000, 3000)])
+def test_a_session_is_asked_for_as_configured(
+    tree: MemoryZooKeeper,
+    monkeypatch: pytest.MonkeyPatch,
+    connect: str,
+    hosts: str,
+    chroot: bool,
+    connection_ms: int | None,
+    patience_ms: int,
+) -> None:
+    """``zookeeper.connect`` may end with a path, which is made before anything below it."""
+    monkeypatch.setattr(zk_module, "ZooKeeperSession", lambda *a, **k: Recorded(tree, *a, **k))
+    client = KafkaZkClient(
+        connect, 7000, connection_timeout_ms=connection_ms, max_in_flight_requests=5
+    )
+    session: Any = client._session
+    options = {"session_timeout_ms": 7000, "connection_timeout_ms": patience_ms}
+    assert session.asked_for == ((hosts,), {**options, "max_in_flight_requests": 5})
+    client.start()
+    assert (lines(client)[0] == "chroot") is chroot
+    assert lines(client).count("chroot") == chroot
 
 
 def test_the_first_start_makes_what_kafka_has(

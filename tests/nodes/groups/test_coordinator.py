@@ -237,6 +237,30 @@ class TestStaying:
         assert other.joined(waiting).generation == 3
         assert len(other.coordinator.describe("g").members) == 1
 
+    def test_but_a_new_member_is_not_waited_for_for_ever(
+        self, make_coordinator: Any, client_of: Any, clock: Any, until: Any
+    ) -> None:
+        """Five minutes after it has asked to join it is taken for gone, however long the rebalance
+        may take (MemberMetadata.isNew, NewMemberJoinTimeoutMs)."""
+        coordinator = make_coordinator(clock=clock, group_max_session_timeout_ms=100_000)
+        day_ms = 24 * 3_600_000
+        one, other = client_of(coordinator), client_of(coordinator)
+        one.join(session_timeout_ms=100_000, rebalance_timeout_ms=day_ms)
+        one.sync()
+        asked_ns = clock()
+        waiting = other.send_join(session_timeout_ms=100_000, rebalance_timeout_ms=day_ms)
+
+        def is_answered() -> bool:
+            clock.advance(9_000)
+            assert one.heartbeat() in (Errors.REBALANCE_IN_PROGRESS, Errors.NONE)
+            coordinator.timer.schedule(-10_000, lambda: None)  # it looks at the clock
+            return bool(waiting.is_done)
+
+        until(is_answered)
+        assert waiting.wait().error == Errors.UNKNOWN_MEMBER_ID
+        assert clock() - asked_ns >= 300_000_000_000
+        assert [m.member_id for m in coordinator.describe("g").members] == [one.member_id]
+
     def test_leaving(self, make_client: Any) -> None:
         one, other = make_client(), make_client()
         stable(one, other)

@@ -13,6 +13,7 @@ from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.messages import CommittedOffset
+from nodes.groups.store import partition_for
 
 TP = TopicPartition("t", 0)
 STOPPED, ANOTHERS, LOADING, UNKNOWN, NAMELESS = (
@@ -204,3 +205,17 @@ def test_who_leads_on_in_a_new_epoch_keeps_what_it_has(
     coordinator.on_election(coordinator.partition_for("g"))
     assert len(loads) == 1
     assert joins(client) == IN_PROGRESS
+
+
+@pytest.mark.parametrize(("known", "partitions"), [(None, 50), (7, 7)])
+def test_whose_group_it_is_before_there_are_any(
+    make_coordinator: Any, monkeypatch: pytest.MonkeyPatch, known: int | None, partitions: int
+) -> None:
+    """``offsets.topic.num.partitions`` as long as nobody has made the topic; then as many as it
+    has, whatever the config says (GroupMetadataManager.partitionFor)."""
+    coordinator = make_coordinator(offsets_topic_num_partitions=50)
+    monkeypatch.setattr(coordinator._metadata_cache, "partition_count", lambda _topic: known)
+    names = [f"g{n}" for n in range(40)]
+    assert [coordinator.partition_for(name) for name in names] == [
+        partition_for(name, partitions) for name in names
+    ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +52,40 @@ def test_logs_come_back(tmp_path: Path) -> None:
     assert again.read_high_watermarks() == {B: 1}
     assert again.get(A) is None
     assert [log.tp for log in again.all()] == [B]
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "synced"),
+    [
+        (lambda logs: logs.checkpoint_recovery_points(), "recovery-point-offset-checkpoint", True),
+        (lambda logs: logs.checkpoint_log_starts(), "log-start-offset-checkpoint", True),
+        (lambda logs: logs._checkpoint_cleaned(), "cleaner-offset-checkpoint", True),
+        (
+            lambda logs: logs.checkpoint_high_watermarks({A: 0}),
+            "replication-offset-checkpoint",
+            False,
+        ),
+    ],
+)
+def test_checkpoints_survive_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, name: str, synced: bool
+) -> None:
+    """Those without which records would be gone or come back. A high watermark that is old is
+    only learnt again."""
+    logs = manager(tmp_path)
+    logs.get_or_create(A, LogConfig(), ID)
+    on_disk: list[str] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        on_disk.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(logs)
+    assert (tmp_path / name).exists()
+    assert (f"{name}.tmp" in on_disk) is synced
+    logs.close()
 
 
 def test_unclean_restart(tmp_path: Path) -> None:
@@ -136,7 +172,7 @@ def test_config_overrides() -> None:
         {"retention.ms": "-1", "unclean.leader.election.enable": "TRUE", "segment.bytes": "2048"},
     )
     assert (config.retention_ms, config.unclean_leader_election_enable) == (-1, True)
-    assert config.as_topic_configs()["segment.bytes"] == "2048"
+    assert config.segment_bytes == 2048
     assert LogConfig.from_overrides(config, {"segment.jitter.ms": "5"}) == config
     for name, value, says in (
         ("retention.ms", "soon", "integers from -1"),

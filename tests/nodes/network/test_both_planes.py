@@ -154,12 +154,22 @@ def test_every_thread_is_named_by_its_plane_and_holds_up_nobodys_end(start: Any)
 
 @pytest.mark.parametrize("name", LISTENERS)
 def test_idle_connections_are_closed(start: Any, wire: Any, name: str) -> None:
-    now_ms = [0]
-    running = start(lambda: now_ms[0] * 1_000_000, connections_max_idle_ms="60000", **DUAL)
-    client = running.client(name)
-    client.send(wire.request(0, 1))
-    client.answer()
-    now_ms[0] = 10**9
+    """After ``connections.max.idle.ms`` and not before."""
+    later_ms = [0]
+    running = start(
+        lambda: time.monotonic_ns() + later_ms[0] * 1_000_000,
+        connections_max_idle_ms="3600000",
+        **DUAL,
+    )
+    client, other = running.client(name), running.client(name)
+    for passed_ms in (0, 3_000_000):
+        later_ms[0] = passed_ms
+        for _ in range(2):  # its network thread has had turns since
+            other.send(wire.request(0, 1))
+            other.answer()
+        client.send(wire.request(0, 1))
+        client.answer()
+    later_ms[0] = 10**9
     assert client.is_closed_by_peer()
 
 
@@ -445,6 +455,25 @@ def test_idle_handlers_idle_no_longer_than_there_was_time() -> None:
         time.sleep(0.01)
     idle_ns = pool.idle_ns
     assert 0 < idle_ns <= time.monotonic_ns() - start_ns
+    pool.shutdown()
+
+
+def test_a_handler_is_not_idle_while_it_is_at_a_request() -> None:
+    busy, go_on = threading.Event(), threading.Event()
+
+    def handle(_request: Any) -> None:
+        busy.set()
+        go_on.wait(60)
+
+    channel = RequestChannel(1)
+    pool = RequestHandlerPool("data", channel, handle, 1)
+    request: Any = SimpleNamespace(listener="L", api_key=1, handled_ns=0, let_go=lambda: None)
+    channel.put(request)
+    assert busy.wait(60)
+    idle_ns = pool.idle_ns
+    time.sleep(0.01)
+    assert pool.idle_ns == idle_ns
+    go_on.set()
     pool.shutdown()
 
 

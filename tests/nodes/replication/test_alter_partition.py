@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -158,9 +159,12 @@ def test_failures_of_the_whole_request_only_delay_it(
     refused = {"error_code": int(Errors.NOT_CONTROLLER), "topics": []}
     stale = {"error_code": int(Errors.STALE_BROKER_EPOCH), "topics": []}
     left_out = {"error_code": 0, "topics": []}
+    begun = time.monotonic()
     channel.answer(ConnectionError("gone"), refused, stale, left_out, rows((0, 0)))
     assert waiter.wait().error == 0
     assert (len(channel.requests), waiter.calls) == (5, 1)
+    # Each for 50 ms, as in Kafka: a controller that refuses everybody is not asked without a pause.
+    assert time.monotonic() - begun >= 4 * 0.05
 
 
 def test_an_answer_that_comes_after_a_new_leader_epoch_is_ignored(
