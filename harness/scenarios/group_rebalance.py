@@ -3,8 +3,9 @@
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. A third is gone early and for good, without
 a word, and the coordinator must give what it had to the others when its session is over. At first
-partitions of groups move between brokers that live, as an operator would move them. Then
-brokers are killed and stopped, the group's coordinator (the leader of the partition of
+partitions of groups move between brokers that live, as an operator would move them; once from a
+coordinator whose followers get nothing from it: what it was asked to keep last its successor does
+not have, and nobody may be told that it is kept. Then brokers are killed and stopped, the group's coordinator (the leader of the partition of
 __consumer_offsets that the group's id falls into) in every other step, and by a kill when its
 followers have got nothing from it for a while: its successor must have every offset that was
 acknowledged, and is asked for them before the next are committed. The records come from idempotent
@@ -70,6 +71,8 @@ COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
 MOVE_MS = 600
 BACK_MS = 1900
 """By then the second coordinator has kept positions for more than a second."""
+UNHEARD_MS = 400
+"""How long before that its followers get nothing: it is asked to keep some, and stays in sync."""
 MOVED_MS = 3000
 """When no leader is moved any more."""
 UNANSWERED = 8
@@ -162,9 +165,21 @@ def _moves() -> list[Entry]:
     """Nobody dies: the group's coordinator changes, then another partition of groups goes around
     all brokers, the coordinator among them, who must know its own groups all the while; and then
     the first coordinator is it again, who lives on, and knows nothing of what was kept meanwhile.
-    """
+    Whom it takes over from has positions that are nowhere else."""
     other = f"{OFFSETS_TOPIC}-{(offsets_partition(GROUP) + 1) % OFFSETS_PARTITIONS}"
-    return [
+    unheard = Entry(
+        id="unheard",
+        fault="toxic",
+        at_ms=BACK_MS - UNHEARD_MS,
+        duration_ms=2 * UNHEARD_MS,
+        params={
+            "target": f"leader:{COORDINATED}",
+            "link": "inter-broker",
+            "kind": "timeout",
+            "attributes": {"timeout": 0},
+        },
+    )
+    moves = [
         Entry(
             id=f"{name}-{partition}",
             fault="move-leadership",
@@ -178,6 +193,7 @@ def _moves() -> list[Entry]:
             ("back", COORDINATED, BACK_MS, {"times": 2, "interval_ms": MOVE_MS - 200}),
         )
     ]
+    return [*moves[:-1], unheard, moves[-1]]
 
 
 def _params(way: str, other: str) -> dict[str, Any]:
