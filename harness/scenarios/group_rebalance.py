@@ -5,12 +5,12 @@ their own, so that partitions change hands all the time. A third is gone early a
 a word, and the coordinator must give what it had to the others when its session is over. At first
 partitions of groups move between brokers that live, as an operator would move them; once from a
 coordinator whose followers get nothing from it: what it was asked to keep last its successor does
-not have, and nobody may be told that it is kept. Then brokers are killed and stopped, the group's coordinator (the leader of the partition of
-__consumer_offsets that the group's id falls into) in every other step, and by a kill when its
-followers have got nothing from it for a while: its successor must have every offset that was
-acknowledged, and is asked for them before the next are committed. The records come from idempotent
-producers, which retry through all of it: each must be there once, and that a leader did not come to
-answer what it had replicated must not make it two.
+not have, and nobody may be told that it is kept. Then brokers are killed and stopped, the group's
+coordinator (the leader of the partition of __consumer_offsets that the group's id falls into) in
+every other step, and by a kill when its followers have got nothing from it for a while: its
+successor must have every offset that was acknowledged, and is asked for them before the next are
+committed. The records come from idempotent producers, which retry through all of it: each must be
+there once, and that a leader did not come to answer what it had replicated must not make it two.
 """
 
 from __future__ import annotations
