@@ -71,10 +71,9 @@ COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
 MOVE_MS = 600
 BACK_MS = 1900
 """By then the second coordinator has kept positions for more than a second."""
-UNHEARD_MS = 400
-"""How long before that its followers get nothing: it is asked to keep some, and stays in sync."""
 MOVED_MS = 3000
-"""When no leader is moved any more."""
+"""When all that have nothing to lose have been moved; then one that has, and then they die."""
+UNHEARD_MS = 2500
 UNANSWERED = 8
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
@@ -141,8 +140,12 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     send them again, to the next."""
     ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
+    unheard = {"partition": COORDINATED, "records": 1}
     entries = _moves()
-    begin_ms = MOVED_MS
+    entries.append(
+        Entry(id="unheard", fault="lagged-move", at_ms=MOVED_MS, duration_ms=0, params=unheard)
+    )
+    begin_ms = MOVED_MS + UNHEARD_MS
     # Each way at least once, however short: no seed may leave one out.
     least = 2 * len(ways) - 1
     steps = max(least, int(profile.chaos_s * 1000 - begin_ms) // STEP_MS)
@@ -165,21 +168,9 @@ def _moves() -> list[Entry]:
     """Nobody dies: the group's coordinator changes, then another partition of groups goes around
     all brokers, the coordinator among them, who must know its own groups all the while; and then
     the first coordinator is it again, who lives on, and knows nothing of what was kept meanwhile.
-    Whom it takes over from has positions that are nowhere else."""
+    """
     other = f"{OFFSETS_TOPIC}-{(offsets_partition(GROUP) + 1) % OFFSETS_PARTITIONS}"
-    unheard = Entry(
-        id="unheard",
-        fault="toxic",
-        at_ms=BACK_MS - UNHEARD_MS,
-        duration_ms=2 * UNHEARD_MS,
-        params={
-            "target": f"leader:{COORDINATED}",
-            "link": "inter-broker",
-            "kind": "timeout",
-            "attributes": {"timeout": 0},
-        },
-    )
-    moves = [
+    return [
         Entry(
             id=f"{name}-{partition}",
             fault="move-leadership",
@@ -193,7 +184,6 @@ def _moves() -> list[Entry]:
             ("back", COORDINATED, BACK_MS, {"times": 2, "interval_ms": MOVE_MS - 200}),
         )
     ]
-    return [*moves[:-1], unheard, moves[-1]]
 
 
 def _params(way: str, other: str) -> dict[str, Any]:
