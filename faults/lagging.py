@@ -7,6 +7,9 @@ a moment before the death has it all. It may be that its clients lose their conn
 dies, and have time to send again what was not answered: it has that already, and its followers do
 not.
 
+``lagged-move``: as before, but it does not die: another is elected in its place. What waits at it
+for its followers is never acknowledged, for whoever leads next does not have it.
+
 ``unanswered-kill``: a leader's answers no longer reach its clients, and when its followers have
 what it took since then it is killed. Clients send that again, to its successor, which has it.
 
@@ -26,6 +29,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from faults.base import BaseFault, wait_for
+from faults.leadership import move
 from faults.observing import await_full_isr, log_end, next_in_line, read_partition
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, Link, PartitionState
@@ -33,6 +37,7 @@ from faults.targets import partition_state
 
 LAGGARDS: Final = ("successor", "last")
 _LOOK_S: Final = 0.05
+_MOVE_MS: Final = 10_000
 _SETTLED_S: Final = 0.15
 
 
@@ -64,6 +69,11 @@ class _HeldKill(BaseFault):
     def before_death(self, ctx: Context, leader: int) -> None:
         """What else is done to it when what was waited for has come about."""
 
+    def end_of_office(self, ctx: Context, leader: int) -> bool:
+        """It leads no more; whether that took hold."""
+        self.kill(ctx, leader)
+        return not ctx.nodes.is_running(leader)
+
     default_records: ClassVar[int] = 10
 
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
@@ -94,10 +104,10 @@ class _HeldKill(BaseFault):
         )
         self.before_death(ctx, leader)
         ctx.sleep(self.longer_ms / 1000)
-        self.kill(ctx, leader)
+        succeeded = self.end_of_office(ctx, leader)
         found = self.come_about(ctx, leader, followers, at_first)
         self.detail |= {"followers": followers, "records": found}
-        self.took_hold = found > 0 and not ctx.nodes.is_running(leader)
+        self.took_hold = found > 0 and succeeded
         self.let_answers(ctx, leader, self.link)  # who dials it when it is back is answered at once
 
     waits_for: ClassVar[str]
@@ -135,6 +145,26 @@ class LaggedKill(_HeldKill):
 
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
         return self.end(ctx, leader) - max(self.end(ctx, node) for node in followers)
+
+
+class LaggedMove(LaggedKill):
+    """``lagged-kill`` without a death: the next in-sync replica is elected, as an operator would
+    have it (`faults.leadership`). Took hold: it leads, and did not have those records."""
+
+    name = "lagged-move"
+    needs = frozenset({Capability.ELECT_LEADERS, Capability.LINKS, Capability.LOG_FILES})
+    _behind = 0
+
+    def end_of_office(self, ctx: Context, leader: int) -> bool:
+        self._behind = super().come_about(ctx, leader, self._followers(ctx, self._state(ctx)), 0)
+        moves = move(ctx, [self._state(ctx)], "next", ctx.rng, _MOVE_MS, "rotate")
+        self.nodes = [leader, *(one["to"] for one in moves)]
+        self.detail["moves"] = moves
+        return self._state(ctx).leader != leader
+
+    def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
+        """Once another leads, logs grow and are cut: what was so before counts."""
+        return self._behind or super().come_about(ctx, leader, followers, at_first)
 
 
 class UnansweredKill(_HeldKill):

@@ -27,7 +27,13 @@ from faults.frames import FramesFault
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
 from faults.joint_death import JointDeath
-from faults.lagging import LaggedKill, LaggingFollower, UnansweredKill, UnevenFailover
+from faults.lagging import (
+    LaggedKill,
+    LaggedMove,
+    LaggingFollower,
+    UnansweredKill,
+    UnevenFailover,
+)
 from faults.last_in_sync import LastInSync
 from faults.last_standing import LastStanding
 from faults.late_epoch_answer import LateEpochAnswer
@@ -66,6 +72,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         RollingRestart,
         RepeatedKill,
         LaggedKill,
+        LaggedMove,
         UnansweredKill,
         LaggingFollower,
         UnevenFailover,

@@ -40,7 +40,7 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "probe": (*_OPERATION, "node"),
     "forged": (*_OPERATION, "api", "lie", "topic is null", "node"),
-    "control_send": (),
+    "control_send": ("api",),  # StopReplica tells no state of a partition
     "control_response": ("error is null",),
     "control_request": ("api", "client_id", "error = 0"),
     "channel_queue": (),

@@ -217,6 +217,7 @@ _KINDS: Final = (
             "enqueue_t": "int64",  # when it entered that broker's queue in the channel manager
             "attempt": "int32",  # 1, 2, ...: retries resend the same item
             "partitions": f"list<struct<{_LEADER}>>",
+            "partition_epochs": "list<int32>",  # which state of each of `partitions` it tells
         },
     ),
     Kind(

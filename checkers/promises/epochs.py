@@ -38,8 +38,9 @@ LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see, is the forger'
 counted.
 
 Whose turn it was to lead, and elections for nothing: `checkers.promises.elections`. Of which a
-broker was never told (``election-untold``): `checkers.promises.told_elections`. When a move of
-replicas may end: `checkers.promises.moves`. Leaders that say that they are none
+broker was never told (``election-untold``, ``in-sync-untold``), or of its own part too late
+(``metadata-before-roles``): `checkers.promises.told_elections`. When a move of replicas may end:
+`checkers.promises.moves`. Leaders that say that they are none
 (``leader-denies``): `checkers.promises.denials`.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
@@ -69,7 +70,7 @@ from checkers.promises.before_commit import DATED, before_commit
 from checkers.promises.denials import ASKED, denials
 from checkers.promises.elections import ELECTIONS, elections
 from checkers.promises.moves import MOVED, moves
-from checkers.promises.told_elections import TOLD, told_elections
+from checkers.promises.told_elections import IN_ORDER, TOLD, told_elections
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -387,6 +388,8 @@ PROMISE: Final = Promise(
         "moved-otherwise": "A move ends with the replicas that were asked for, in their order.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
         "election-untold": "Who lives and has to know is told of each election.",
+        "in-sync-untold": "Every live broker is told of each in-sync set.",
+        "metadata-before-roles": "Who leads or follows is told so before clients may be.",
         "leader-denies": "Who leads does not answer that it does not.",
     },
     evidence={
@@ -399,6 +402,7 @@ PROMISE: Final = Promise(
         DATED: "sent, led, followed, cached or shown",
         ACKS: "acknowledged, delivered, or a log's end told, to clients that say whom they asked",
         TOLD: "by broker and request, of controllers that number what they send",
+        IN_ORDER: "by broker, of controllers that number what they send",
         ASKED: "by clients that say whom they asked",
     },
     unknown_when=("ZooKeeper's log lacks a write, or does not have what was seen there",),
@@ -413,6 +417,6 @@ PROMISE: Final = Promise(
         "whose turn it was near a reassignment, and the end of one that only adds replicas",
         "without ZooKeeper: assignments, and the order of replicas",
     ),
-    timed=frozenset({"election-untold", "leader-denies"}),
+    timed=frozenset({"election-untold", "in-sync-untold", "leader-denies"}),
     check=check,
 )

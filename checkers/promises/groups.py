@@ -9,8 +9,8 @@ Violations:
   commit had been acknowledged before;
 - ``committed-offset-lost``: asked for an offset, the coordinator has an older one than one that it
   had acknowledged, or none, and nobody can have committed that since;
-- ``committed-never``: asked for an offset, the coordinator has one that nobody had asked it to keep
-  by then;
+- ``committed-never``: asked for an offset, by a member or by whoever asks every broker, one has an
+  offset that nobody had asked it to keep by then;
 - ``shown-offset-lost``: an offset that somebody was told of is not there when a member asks later
   (`checkers.promises.shown_offsets`);
 - ``group-skipped``: of one partition, a record between two that members were given, or before them
@@ -53,7 +53,7 @@ from checkers.facts.leadership import key_of
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
-from checkers.judging.tally import RULE, Sort, add, by_rule, tally
+from checkers.judging.tally import RULE, Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.coordinators import NAMED, coordinators
 from checkers.promises.kept_groups import ASKED, GONE, kept_groups
@@ -93,7 +93,9 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], COMMITS, row["count"])
     _judge_beginnings(history, outcome, _beginnings(history, commits))
     if history.has("committed"):
+        never = _never_asked(history)
         _judge_kept(outcome, _kept(history, commits))
+        add(outcome, tally(never, None, _answer), _kept_otherwise)
         told = answers(history).join(F.broadcast(strangers(history)), _WHO, "left_semi")
         for finding, n in shown_and_lost(history, outcome, told, members_answers(history)):
             outcome.add(finding, n)
@@ -222,21 +224,30 @@ def _went_back(rule: str, row: Row) -> Finding:
 
 
 def _kept(history: History, commits: DataFrame) -> DataFrame:
-    """Each answer about a kept offset, with the newest that was acknowledged before (``kept``), the
-    highest that anybody ever asked to be kept (``tried``), and when the answered one was asked
-    to be kept: for the first time, whatever came of it (``first_t``: a client tries again by
-    itself, and a refusal is that of its last try), and for the last (``again_t``)."""
+    """Each answer about a kept offset, with the newest that was acknowledged before (``kept``), and
+    when the answered one was asked to be kept for the last time (``again_t``)."""
     found = _with_kept(members_answers(history), commits, "invoke_t")
-    tries = history.frame("commit").where("offset >= 0")
-    tried = tries.groupBy(*_TP, "group").agg(F.max("offset").alias("tried"))  # whatever came of it
     # An answer that nobody got may have come at any time.
     came = F.when(F.col("type") == "info", F.lit(2**62))
     came = F.max(came.when(F.col("type") != "fail", F.col("t")))
-    each = tries.groupBy(*_TP, "group", "offset").agg(
-        F.min("invoke_t").alias("first_t"), came.alias("again_t")
-    )
-    found = found.join(F.broadcast(tried), [*_TP, "group"], "left")
+    tries = history.frame("commit").where("offset >= 0")
+    each = tries.groupBy(*_TP, "group", "offset").agg(came.alias("again_t"))
     return found.join(each, [*_TP, "group", "offset"], "left")
+
+
+def _never_asked(history: History) -> DataFrame:
+    """Answers that tell of an offset that nobody had asked to be kept by then, whatever came of it
+    (a client tries again by itself, and a refusal is that of its last try); with the highest that
+    anybody ever did (``tried``). Whoever is asked: what a broker of the past kept, it was asked to,
+    and who reads the log reads what was."""
+    tries = history.frame("commit").where("offset >= 0")
+    tried = tries.groupBy(*_TP, "group").agg(F.max("offset").alias("tried"))
+    first = tries.groupBy(*_TP, "group", "offset").agg(F.min("invoke_t").alias("first_t"))
+    told = answers(history).where("offset > 0").join(first, [*_TP, "group", "offset"], "left")
+    told = told.where(~F.coalesce(F.col("first_t") <= F.col("t"), F.lit(False)))
+    told = told.join(F.broadcast(tried), [*_TP, "group"], "left")
+    names = (*_TP, "group", "process", "offset", "t", "tried")
+    return told.select(*names, F.lit("committed-never").alias(RULE))
 
 
 def answers(history: History) -> DataFrame:
@@ -266,12 +277,10 @@ def strangers(history: History) -> DataFrame:
 def _judge_kept(outcome: Outcome, rows: DataFrame) -> None:
     """A commit that was tried when a newer one already was may have replaced that, whatever came of
     it: who had polled before a rebalance may commit an older offset after it."""
-    asked = F.coalesce(F.col("first_t") <= F.col("t"), F.lit(False))
-    never = (F.col("offset") > 0) & ~asked
     replaced = F.coalesce(F.col("again_t") >= F.col("kept_invoke_t"), F.lit(False))
     lost = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False)) & ~replaced
-    if _saw(outcome, rows, KEPT, never | lost):
-        wrong = by_rule(rows, {"committed-never": never, "committed-offset-lost": lost})
+    if _saw(outcome, rows, KEPT, lost):
+        wrong = rows.where(lost).withColumn(RULE, F.lit("committed-offset-lost"))
         add(outcome, tally(wrong, None, _answer), _kept_otherwise)
 
 
@@ -284,8 +293,9 @@ def _kept_otherwise(rule: str, row: Row) -> Finding:
     place = f"{row['topic']}-{row['partition']}"
     if rule == "committed-never":
         says = (
-            f"the coordinator of group {row['group']} has offset {row['offset']} of {place}, which "
-            f"nobody had asked it to keep; the highest that anybody ever did is {row['tried']}"
+            f"{row['process']} was told offset {row['offset']} of {place} as what group "
+            f"{row['group']} keeps, which nobody had asked to be kept; the highest that anybody "
+            f"ever did is {row['tried']}"
         )
         commit = Pick("commit", at, last=True, rows=2)
     else:
@@ -529,8 +539,6 @@ PROMISE: Final = Promise(
         "groups whose members use no subscription",
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",
-        "an offset that nobody had committed, told by a broker that was asked by itself (a member "
-        "asks the coordinator)",
     ),
     timed=frozenset({"kept-offset-lost", "thrown-out", "coordinator-superseded"}),
     check=check,

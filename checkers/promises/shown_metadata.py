@@ -12,7 +12,9 @@ At any time, for nothing lawful brings it about:
   Brokers tell it whole, dead members as well (Metadata 1 and up), in any order. One that was
   committed and is old is lawful: shrinking and growing reach brokers by the controller's next word;
 - ``metadata-replicas-never-assigned``: replicas that the partition was never given
-  (`checkers.promises.shown_replicas`).
+  (`checkers.promises.shown_replicas`);
+- ``metadata-not-taken-in``: an older state than one that the broker had acknowledged to have been
+  told (`checkers.promises.taken_in_metadata`).
 
 Once all is calm (`checkers.facts.calm`: what is judged was asked for later than a broker may take
 after healing, after its own return, and after the commit):
@@ -45,6 +47,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.shown_replicas import never_assigned
+from checkers.promises.taken_in_metadata import HELD, not_taken_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +76,7 @@ def check(history: History) -> Outcome:
     true = rows.where("not forged")
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
-    for finding, n in never_assigned(history):
+    for finding, n in (*never_assigned(history), *not_taken_in(history, outcome)):
         outcome.add(finding, n)
     return outcome
 
@@ -322,10 +325,12 @@ PROMISE: Final = Promise(
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-isr-behind": "The last in-sync set reaches every live broker.",
+        "metadata-not-taken-in": "What a broker acknowledged to have been told it shows.",
     },
     evidence={
         _ANSWERS: "metadata answers of one broker about one partition",
         _PAIRS: "by broker and partition, what it showed in the end",
+        HELD: "about a partition, of controllers that say which state they tell",
     },
     unknown_when=(
         "more than a quarter of the brokers' last answers did not come, came before they owed the "

@@ -1,22 +1,28 @@
-"""Elections that the controller told not all of whom it had to, for `checkers.promises.epochs`.
+"""What the controller decided, and told not all of whom it had to (``election-untold``,
+``in-sync-untold``), or in the wrong order (``metadata-before-roles``): for
+`checkers.promises.epochs`.
 
 Whenever a controller has raised a leader epoch, it sends LeaderAndIsr to the replicas that live and
 are in sync, and UpdateMetadata to every broker that lives, in one batch
 (ControllerBrokerRequestBatch.addLeaderAndIsrRequestForBrokers and sendRequestsToBrokers); each
 broker's queue is taken in order. One that is passed over goes on by what was before: it leads in an
 epoch that is over, or sends its clients to who does. That a later election is told to it mends
-that, and is no excuse.
+that, and is no excuse. An in-sync set that changes within a leader epoch is told by UpdateMetadata
+alone, to all (KafkaController.processAlterPartition).
 
 Judged by the controller's own word, which is numbered: it had sent that broker something in the
-same life before the election was committed, and sent it what came into the queue after it was, and
-before the partition's next election; none of what it ever sent there has the partition with that
-leader epoch. In a batch LeaderAndIsr comes before UpdateMetadata, and that before StopReplica.
+same life before the state was committed, and sent it what came into the queue after it was, and
+before the partition's next one; none of what it ever sent there has the partition with that leader
+epoch (of an in-sync set: that partition epoch). In a batch LeaderAndIsr comes before
+UpdateMetadata, and that before StopReplica: who is sent both of an election is told what it is to
+do before its clients can be told that it does.
 
-Lawful, and looks similar: an election after which nothing more was sent, because the controller or
-the broker was gone, or what is owed still waits in the queue; one that the next one overtook in the
+Lawful, and looks similar: a state after which nothing more was sent, because the controller or the
+broker was gone, or what is owed still waits in the queue; one that the next one overtook in the
 same batch; topics that are being deleted, about which something else is told; replicas that are
-moved away, to which StopReplica is sent instead. Systems that do not number what they tell are not
-judged.
+moved away, to which StopReplica is sent instead; a broker that has come since, or a controller that
+has, which tells all that there is first, and gives roles afterwards. Systems that do not number
+what they tell are not judged.
 """
 
 from __future__ import annotations
@@ -37,13 +43,15 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
-TOLD: Final = "elections that brokers had to be told of"
-_RULE: Final = "election-untold"
+TOLD: Final = "elections and in-sync sets that brokers had to be told of"
+IN_ORDER: Final = "elections told by both requests"
+_ELECTION, _IN_SYNC = "election", "in-sync set"
 _FOREVER: Final = 2**62
 _CHANNEL: Final = ("arm", "trial", "controller_epoch", "to", "broker_epoch")
 _SCHEMA: Final = (
     "arm string, trial int, topic string, partition int, leader_epoch int, controller_epoch int, "
-    "to int, broker_epoch bigint, api string, from_t bigint, to_t bigint"
+    "of string, epoch int, to int, broker_epoch bigint, api string, begun_t bigint, "
+    "from_t bigint, to_t bigint"
 )
 Row = Mapping[str, Any]
 
@@ -59,13 +67,15 @@ def told_elections(history: History, outcome: Outcome) -> Iterator[Finding]:
             arm, "whether the replicas of partitions that moved were told of elections"
         )
     numbered = history.frame("control_send").where("seq is not null and enqueue_t is not null")
-    sent = numbered.select(*_CHANNEL, "node", "api", "enqueue_t", "partitions")
-    queue = sent.select(*_CHANNEL, "node", F.col("api").alias("of"), "enqueue_t").alias("q")
+    names = (*_CHANNEL, "node", "api", "enqueue_t", "partitions", "partition_epochs")
+    sent = numbered.select(*names)
+    tells = F.col("partition_epochs").isNotNull().alias("tells")
+    queue = sent.select(*_CHANNEL, "node", F.col("api").alias("by"), "enqueue_t", tells).alias("q")
     wanted = history.table(owed, _SCHEMA)
     # What came before, and what came behind: the queue was open, and was served that far.
     same = [F.col(f"q.{name}") == F.col(f"w.{name}") for name in _CHANNEL]
-    early, late = F.col("q.enqueue_t") < F.col("w.from_t"), F.col("q.enqueue_t") > F.col("w.from_t")
-    behind = (F.col("w.api") == "LEADER_AND_ISR") | (F.col("q.of") != "LEADER_AND_ISR")
+    early, late = (F.expr(f"q.enqueue_t {which}") for which in ("< w.begun_t", "> w.from_t"))
+    behind = (F.col("w.api") == "LEADER_AND_ISR") | (F.col("q.by") != "LEADER_AND_ISR")
     in_time = late & behind & (F.col("q.enqueue_t") < F.col("w.to_t"))
     open_ = queue.join(F.broadcast(wanted.alias("w")), same).groupBy(
         *(F.col(f"w.{name}").alias(name) for name in wanted.columns)
@@ -74,27 +84,54 @@ def told_elections(history: History, outcome: Outcome) -> Iterator[Finding]:
         F.count(F.when(early, 1)).alias("before"),
         F.min(F.when(in_time, F.col("q.enqueue_t"))).alias("after_t"),
         F.max("q.node").alias("node"),
-    ).where("before > 0 and after_t is not null")
-    judged = due.join(_told(sent), [*_CHANNEL, "api", "topic", "partition", "leader_epoch"], "left")
+        F.max("q.tells").alias("tells"),
+    ).where((F.col("before") > 0) & ((F.col("of") == _ELECTION) | F.col("tells")))
+    judged = due.join(_told(sent), [*_CHANNEL, "topic", "partition", "of", "epoch"], "left")
     for row in judged.toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], TOLD)
-        if not row["told"]:
-            yield _finding(row)
+        roles_t, metadata_t = row["roles_t"], row["metadata_t"]
+        roles = row["api"] == "LEADER_AND_ISR"
+        if row["after_t"] is not None:
+            outcome.saw(row["arm"], row["trial"], TOLD)
+            if (roles_t if roles else metadata_t) is None:
+                yield _untold(row)
+        if roles and roles_t is not None and metadata_t is not None:
+            outcome.saw(row["arm"], row["trial"], IN_ORDER)
+            if metadata_t < roles_t:
+                yield _disordered(row)
 
 
 def _told(sent: DataFrame) -> DataFrame:
-    each = sent.select(*_CHANNEL, "api", F.explode("partitions").alias("p"))
-    names = ("topic", "partition", "leader_epoch")
-    each = each.select(*_CHANNEL, "api", *(F.col(f"p.{name}").alias(name) for name in names))
-    return each.distinct().withColumn("told", F.lit(True))
+    """By channel, partition and what is told of it (`_ELECTION` and its leader epoch, `_IN_SYNC`
+    and its partition epoch): when each request that does came into the queue first (ns)."""
+    each = told_states(sent).select(*_CHANNEL, "api", "enqueue_t", "p")
+    epochs = F.array(
+        F.struct(F.lit(_ELECTION).alias("of"), F.col("p.partitions.leader_epoch").alias("epoch")),
+        F.struct(F.lit(_IN_SYNC).alias("of"), F.col("p.epochs").alias("epoch")),
+    )
+    at = (F.col(f"p.partitions.{name}").alias(name) for name in ("topic", "partition"))
+    each = each.select(*_CHANNEL, *at, "api", "enqueue_t", F.explode(epochs).alias("e"))
+    by = (*_CHANNEL, "topic", "partition", "e.of", "e.epoch")
+    return each.groupBy(*by).agg(
+        F.min(F.when(F.col("api") == "LEADER_AND_ISR", F.col("enqueue_t"))).alias("roles_t"),
+        F.min(F.when(F.col("api") == "UPDATE_METADATA", F.col("enqueue_t"))).alias("metadata_t"),
+    )
+
+
+def told_states(sent: DataFrame) -> DataFrame:
+    """Rows of `control_send` once for each partition: ``p.partitions``, and of which state of it
+    that tells, ``p.epochs`` (null where nobody says)."""
+    none = F.array().cast("array<int>")
+    rows = sent.withColumn("epochs", F.coalesce("partition_epochs", none))
+    return rows.withColumn("p", F.explode(F.arrays_zip("partitions", "epochs")))
 
 
 def _owed(history: History) -> Iterator[dict[str, Any]]:
-    """By election and broker what it had to be sent, by ZooKeeper's log: `_SCHEMA`; from when the
-    election was certainly committed until the next one of that partition can have been (ns)."""
+    """By state and broker what it had to be sent, by ZooKeeper's log: `_SCHEMA`; from when the
+    state was certainly committed until the next election of that partition can have been (of an
+    in-sync set: the next state; ns)."""
     deleted, moved = deletion_steps(history), _moved(history)
     lives: dict[tuple[str, int], dict[int, int]] = {}
-    last: dict[Key, tuple[Row, list[dict[str, Any]]]] = {}
+    last: dict[Key, tuple[Row, list[dict[str, Any]], list[dict[str, Any]]]] = {}
     for row in in_order(history):
         registered = lives.setdefault((row["arm"], row["trial"]), {})
         if row["what"] == "broker" and row["node"] is not None:
@@ -107,22 +144,30 @@ def _owed(history: History) -> Iterator[dict[str, Any]]:
         key = key_of(row)
         if key[:3] in deleted:
             continue
-        before, mine = last.get(key, (None, []))
+        before, elected, in_sync = last.get(key, (None, [], []))
         raised = before is None or before["leader_epoch"] < row["leader_epoch"]
-        if raised and before is not None:
-            for one in mine:
-                one["to_t"] = row["t"] - (row["error_ns"] or 0)
-            yield from mine
+        over = [*in_sync, *(elected if raised else ())]
+        for one in over:
+            one["to_t"] = row["t"] - (row["error_ns"] or 0)
+        yield from over
+        in_sync = []
         if raised and (row["step"] == "created" or before is not None):
-            mine = [
-                _one(row, to, broker_epoch, api)
+            elected = [
+                _one(row, _ELECTION, to, broker_epoch, api)
                 for to, broker_epoch in sorted(registered.items())
                 for api in ("LEADER_AND_ISR", "UPDATE_METADATA")
                 if api == "UPDATE_METADATA" or (to in row["isr"] and key not in moved)
             ]
-        last[key] = (row, mine if raised else last[key][1])
-    for _, mine in last.values():
-        yield from mine
+        elif raised:
+            elected = []
+        else:
+            in_sync = [
+                _one(row, _IN_SYNC, to, broker_epoch, "UPDATE_METADATA")
+                for to, broker_epoch in sorted(registered.items())
+            ]
+        last[key] = (row, elected, in_sync)
+    for _, elected, in_sync in last.values():
+        yield from (*elected, *in_sync)
 
 
 def _moved(history: History) -> set[Key]:
@@ -138,26 +183,52 @@ def _epochs(row: Row) -> tuple[Any, ...]:
     return (row["topic"], row["partition"], row["leader_epoch"], row["controller_epoch"])
 
 
-def _one(row: Row, to: int, broker_epoch: int, api: str) -> dict[str, Any]:
+def _one(row: Row, of: str, to: int, broker_epoch: int, api: str) -> dict[str, Any]:
     names = ("arm", "trial", "topic", "partition", "leader_epoch", "controller_epoch")
+    error_ns = row["error_ns"] or 0
     return {
         **{name: row[name] for name in names},
+        **{"of": of, "epoch": row["leader_epoch" if of == _ELECTION else "partition_epoch"]},
         **{"to": to, "broker_epoch": broker_epoch, "api": api},
-        **{"from_t": row["t"] + (row["error_ns"] or 0), "to_t": _FOREVER},
+        **{"begun_t": row["t"] - error_ns, "from_t": row["t"] + error_ns, "to_t": _FOREVER},
     }
 
 
-def _finding(row: Row) -> Finding:
-    at = {"topic": row["topic"], "partition": row["partition"]}
+def _untold(row: Row) -> Finding:
+    election = row["of"] == _ELECTION
+    what = f"leader epoch {row['epoch']}" if election else f"partition epoch {row['epoch']}"
+    return _finding(
+        "election-untold" if election else "in-sync-untold",
+        f"{what} of {row['topic']}-{row['partition']}, and never sent node {row['to']} its "
+        f"{row['api']}, though it sent other things there "
+        f"{(row['after_t'] - row['from_t']) / 1e6:.1f} ms after",
+        row,
+        row["after_t"],
+    )
+
+
+def _disordered(row: Row) -> Finding:
+    return _finding(
+        "metadata-before-roles",
+        f"leader epoch {row['epoch']} of {row['topic']}-{row['partition']}, and had its "
+        f"UpdateMetadata to node {row['to']} before its LeaderAndIsr, by "
+        f"{(row['roles_t'] - row['metadata_t']) / 1e6:.1f} ms",
+        row,
+        row["metadata_t"],
+        row["roles_t"],
+    )
+
+
+def _finding(rule: str, says: str, row: Row, *sent_t: int) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"], "what": "state"}
+    epoch = "leader_epoch" if row["of"] == _ELECTION else "partition_epoch"
     return Finding(
-        _RULE,
-        f"controller {row['node']} committed leader epoch {row['leader_epoch']} of {row['topic']}-"
-        f"{row['partition']}, and never sent node {row['to']} its {row['api']}, though it sent "
-        f"other things there {(row['after_t'] - row['from_t']) / 1e6:.1f} ms after",
+        rule,
+        f"controller {row['node']} committed {says}",
         row["arm"],
         row["trial"],
         (
-            Pick("zk_write", {**at, "what": "state", "leader_epoch": row["leader_epoch"]}, rows=1),
-            Pick("control_send", {"to": row["to"], "enqueue_t": row["after_t"]}, rows=1),
+            Pick("zk_write", {**at, epoch: row["epoch"]}, rows=1),
+            *(Pick("control_send", {"to": row["to"], "enqueue_t": t}, rows=1) for t in sent_t),
         ),
     )

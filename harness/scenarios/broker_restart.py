@@ -87,7 +87,8 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     """A kill comes after a lag of the same broker, in one entry: whom two would each call the
     leader may not be the same. The first is a stop, before anything else went: who leads
-    afterwards what it led is its own doing (`checkers.promises.handing_over`). Before a lagging
+    afterwards what it led is its own doing (`checkers.promises.handing_over`). It is not the
+    controller's, which forgets with its office whom it took for stopping. Before a lagging
     leader dies its clients send again what it did not answer: it must not take for replicated what
     it has already. That comes last: who is back then is told of everything at once, or never."""
     chaos_ms = int(profile.chaos_s * 1000)
@@ -109,6 +110,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch, and
         # before the next step, which must not take it for the leader that it no longer is.
         down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
+        first_stop = way == "stop" and not any(entry.fault == way for entry in entries)
+        target = "not-controller" if first_stop else f"leader:{partition}"
         entries.append(
             Entry(
                 id=f"{way}-{len(entries)}",
@@ -119,7 +122,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 # truncation is for, and what an acknowledgement before replication would lose.
                 params={"partition": partition, "resend": True, "longer_ms": RESEND_MS}
                 if lagged
-                else {"target": f"leader:{partition}"},
+                else {"target": target},
             )
         )
         at_ms += step_ms

@@ -3,13 +3,14 @@
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. A third is gone early and for good, without
 a word, and the coordinator must give what it had to the others when its session is over. At first
-partitions of groups move between brokers that live, as an operator would move them. Then
-brokers are killed and stopped, the group's coordinator (the leader of the partition of
-__consumer_offsets that the group's id falls into) in every other step, and by a kill when its
-followers have got nothing from it for a while: its successor must have every offset that was
-acknowledged, and is asked for them before the next are committed. The records come from idempotent
-producers, which retry through all of it: each must be there once, and that a leader did not come to
-answer what it had replicated must not make it two.
+partitions of groups move between brokers that live, as an operator would move them; once from a
+coordinator whose followers get nothing from it: what it was asked to keep last its successor does
+not have, and nobody may be told that it is kept. Then brokers are killed and stopped, the group's
+coordinator (the leader of the partition of __consumer_offsets that the group's id falls into) in
+every other step, and by a kill when its followers have got nothing from it for a while: its
+successor must have every offset that was acknowledged, and is asked for them before the next are
+committed. The records come from idempotent producers, which retry through all of it: each must be
+there once, and that a leader did not come to answer what it had replicated must not make it two.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ MOVE_MS = 600
 BACK_MS = 1900
 """By then the second coordinator has kept positions for more than a second."""
 MOVED_MS = 3000
-"""When no leader is moved any more."""
+"""When all that have nothing to lose have been moved; then one that has, and then they die."""
+UNHEARD_MS = 2500
 UNANSWERED = 8
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
@@ -138,8 +140,12 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     send them again, to the next."""
     ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
+    unheard = {"partition": COORDINATED, "records": 1}
     entries = _moves()
-    begin_ms = MOVED_MS
+    entries.append(
+        Entry(id="unheard", fault="lagged-move", at_ms=MOVED_MS, duration_ms=0, params=unheard)
+    )
+    begin_ms = MOVED_MS + UNHEARD_MS
     # Each way at least once, however short: no seed may leave one out.
     least = 2 * len(ways) - 1
     steps = max(least, int(profile.chaos_s * 1000 - begin_ms) // STEP_MS)

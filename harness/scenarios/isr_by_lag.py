@@ -9,6 +9,8 @@ an AlterPartition to the controller, a commit in ZooKeeper and an UpdateMetadata
 Of the partitions of a second topic each has one follower, and not the same one: when one is stopped
 a request for all of them waits for some and not for others, and later is refused for those alone.
 The follower of a third goes on fetching, and is given less each time than was written meanwhile.
+To a fourth one record is sent at a time: when its follower is stopped, the record that waits then
+is committed by the smaller in-sync set alone, and no other comes to remind anybody of it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ TOPIC = "shrunken"
 PARTITIONS = 3
 PAIRED = "paired"
 TRICKLED = "trickled"
+ALONE = "alone"
 FETCHED_BYTES = 1000
 """Of a partition a fetch brings so much, a few records."""
 TRICKLED_PER_S = 100.0
@@ -70,6 +73,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         # Led by somebody else: whose answers are late leads nothing else. Alone it goes on, so that
         # who lags cannot reach what is committed, and is not taken in again before it has it all.
         Topic(name=TRICKLED, assignment={0: [stopped, leader]}, configs=MADE_WITH),
+        Topic(name=ALONE, assignment={0: [leader, stopped]}, configs=MADE_WITH),
     ]
 
 
@@ -101,7 +105,18 @@ def _workloads(stage: Stage) -> Sequence[Role]:
                 "first_value": 8_000_000_000,
             },
         ),
-        Role(role="consumer", process="consumer-paired", params={"topics": {PAIRED: 3}}),
+        Role(
+            role="direct-producer",
+            process="producer-alone",
+            params={
+                **impatient,
+                "topic": ALONE,
+                "ack_timeout_ms": 4 * LAG_MAX_MS,
+                "connections": 1,
+                "first_value": 9_000_000_000,
+            },
+        ),
+        Role(role="consumer", process="consumer-paired", params={"topics": {PAIRED: 3, ALONE: 1}}),
         joint_producer(TOPIC, PARTITIONS),
         replace(joint_producer(PAIRED, 3, first_value=6_000_000_000), process="producer-paired"),
         Role(

@@ -76,13 +76,15 @@ class ControllerRequestBatch(BatchBuilder):
         entity: Any,
         entries: Mapping[TopicPartition, Any],
         partitions: list[dict[str, Any]],
+        partition_epochs: list[int] | None = None,
     ) -> None:
         api_key = entity.__api_key__
 
         def on_response(response: Any) -> None:
             self._on_response(api_key, broker_id, response, entries)
 
-        self._channels.send(broker_id, QueueItem(entity, on_response, self._now_ns(), partitions))
+        item = QueueItem(entity, on_response, self._now_ns(), partitions, partition_epochs)
+        self._channels.send(broker_id, item)
 
     def _is_registered(self, broker_id: int) -> bool:
         return broker_id in self._context.broker_epochs
@@ -125,7 +127,7 @@ class ControllerRequestBatch(BatchBuilder):
                 ),
             )
             _log_leader_and_isr(log, broker_id, entity)
-            self._put(broker_id, entity, entries, _traced(entries))
+            self._put(broker_id, entity, entries, _traced(entries), _partition_epochs(entries))
 
     def _live_leaders(self, leader_ids: set[int]) -> list[dict[str, Any]]:
         leaders = []
@@ -157,12 +159,11 @@ class ControllerRequestBatch(BatchBuilder):
             ),
             live_brokers=self._live_brokers(),
         )
-        traced = _traced(entries)
+        traced = _traced(entries), _partition_epochs(entries)
         for broker_id in receivers:
             broker_epoch = self._context.broker_epochs[broker_id]
-            self._put(
-                broker_id, dataclasses.replace(entity, broker_epoch=broker_epoch), entries, traced
-            )
+            own = dataclasses.replace(entity, broker_epoch=broker_epoch)
+            self._put(broker_id, own, entries, *traced)
 
     def _live_brokers(self) -> list[dict[str, Any]]:
         return [
@@ -272,10 +273,14 @@ def _update_metadata_state(entry: UpdateMetadataEntry) -> dict[str, Any]:
     }
 
 
-def _traced(
-    entries: Mapping[TopicPartition, LeaderAndIsrEntry]
-    | Mapping[TopicPartition, UpdateMetadataEntry],
-) -> list[dict[str, Any]]:
+_Entries = Mapping[TopicPartition, LeaderAndIsrEntry] | Mapping[TopicPartition, UpdateMetadataEntry]
+
+
+def _partition_epochs(entries: _Entries) -> list[int]:
+    return [entry.state.leader_and_isr.partition_epoch for entry in entries.values()]
+
+
+def _traced(entries: _Entries) -> list[dict[str, Any]]:
     return [
         _traced_partition(
             tp, entry.state.leader_and_isr.leader, entry.state.leader_and_isr.leader_epoch

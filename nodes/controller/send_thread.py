@@ -39,12 +39,14 @@ BACKOFF_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """One request to one broker. `partitions` is for the trace: what it says about whom."""
+    """One request to one broker. `partitions` is for the trace: what it says about whom; and
+    `partition_epochs`, of which state of each, where it tells one."""
 
     entity: Any
     on_response: Callable[[Any], None]
     enqueue_ns: int
     partitions: list[dict[str, Any]]
+    partition_epochs: list[int] | None = None
 
     @property
     def api_name(self) -> str:
@@ -193,6 +195,7 @@ class RequestSendThread(threading.Thread):
             enqueue_t=item.enqueue_ns,
             attempt=attempt,
             partitions=item.partitions,
+            partition_epochs=item.partition_epochs,
         )
         error: int | None = None
         failure: str | None = None

@@ -117,6 +117,29 @@ def test_a_follower_that_is_dead_or_out_of_sync_lags_anyhow(
         build(entry("lagged-kill", partition="t-0", in_sync_ms=20)).inject(ctx)
 
 
+def test_who_is_succeeded_lives_on_with_what_nobody_else_has(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    real = ctx.cluster.elect_preferred
+
+    def elect_preferred(partitions: Any) -> None:
+        real(partitions)
+        logs(2, "t-0", 40)  # it leads, and takes records of its own
+
+    ctx.cluster.elect_preferred = elect_preferred
+    logs(1, "t-0", 30)
+    fault = build(entry("lagged-move", partition="t-0"))
+    fault.inject(ctx)
+    assert [call[0] for call in ctx.cluster.calls] == [
+        *("add_toxic", "reassign", "elect_preferred", "remove_toxic"),
+    ]
+    assert fault.took_hold is True
+    assert (fault.nodes, fault.detail["records"]) == ([1, 2], 25)
+    assert ctx.cluster.running[1]
+    fault.heal(ctx)
+    assert len(ctx.cluster.calls) == 4
+
+
 def test_who_is_killed_unanswered_has_given_its_followers_all(
     ctx: Any, entry: Any, logs: Any
 ) -> None:

@@ -112,7 +112,7 @@ WITHOUT_DEFAULTS = (
     *("last-standing", "last-in-sync", "late-epoch-answer"),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
-    "uneven-failover",
+    *("uneven-failover", "lagged-move"),
 )
 
 

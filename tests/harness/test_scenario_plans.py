@@ -147,8 +147,10 @@ def test_who_lags_is_who_is_killed() -> None:
                 assert str(e.params["partition"]).startswith("kept-")
                 assert (e.params["resend"], e.params["longer_ms"]) == (True, 1000)
                 assert e.duration_ms > e.params["longer_ms"] + 400  # and it is gone for a while
-            else:
-                assert str(e.params["target"]).startswith("leader:")
+        targets = [str(e.params["target"]) for e in plan.entries if e.fault == "stop"]
+        assert targets[0] == "not-controller"  # which remembers whom it took for stopping
+        targets[1:] += [str(e.params["target"]) for e in plan.entries if e.fault == "pause"]
+        assert all(target.startswith("leader:") for target in targets[1:])
     assert any(e.fault == "lagged-kill" for e in plans("broker-restart", "smoke")[0].entries)
 
 
@@ -389,7 +391,7 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        moves, deaths = plan.entries[:3], plan.entries[3:]
+        moves, unheard, deaths = plan.entries[:3], plan.entries[3], plan.entries[4:]
         assert [e.fault for e in moves] == ["move-leadership"] * 3
         moved = [str(e.params["partitions"]) for e in moves]
         assert moved[0] == f"__consumer_offsets-{where}" != moved[1]
@@ -399,6 +401,9 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
         assert {e.params["order"] for e in moves} == {"rotate"}
         assert 1 + moves[2].params["times"] == len(STAGE.nodes)
         assert moves[2].at_ms > moves[0].at_ms + 1500
+        # Then whoever coordinates it is succeeded with positions that are nowhere else.
+        assert (unheard.fault, unheard.params["partition"]) == ("lagged-move", moved[2])
+        assert moves[2].at_ms < unheard.at_ms < deaths[0].at_ms
         coordinators = deaths[::2]
         assert {e.fault for e in coordinators} == {"lagged-kill", "stop"}
         for e in coordinators:

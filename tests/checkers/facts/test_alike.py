@@ -26,6 +26,9 @@ def sound() -> Story:
         story.add("fault", 70 + n, id=str(n), phase="injected", nodes=[1], took_hold=True, seq=n)
         story.add("phase", 80 + n, name="chaos", event="begin", seq=n)
         story.add("log_end", 90 + n, node=1, log_end_offset=n, log_start_offset=0)
+        one = {"node": 1, "to": 2, "api": "UPDATE_METADATA", "partition_epochs": [n]}
+        story.add("control_send", 94, enqueue_t=93, **one)
+    story.add("control_send", 94, node=1, to=2, api="STOP_REPLICA", enqueue_t=93)
     story.add("log_end", 95, node=2, error="it is down")
     story.add("log_end", 96, node=2, error="it stalled", log_start_offset=0, log_end_offset=9)
     story.produce(15, 7, None, type="info", failure="timeout")
@@ -70,6 +73,7 @@ LOST: dict[str, Callable[[Story], Any]] = {
     "fault: id": lose("fault", "id", 0),
     "phase: name": lose("phase", "name", 0),
     "log_end: topic": lose("log_end", "topic", 0),
+    "control_send: partition_epochs": lose("control_send", "partition_epochs", 1),
 }
 LAWFUL: dict[str, Callable[[Story], Any]] = {
     "as it was": lambda s: None,

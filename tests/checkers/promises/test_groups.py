@@ -394,6 +394,28 @@ def test_who_was_given_nothing_commits_nothing(story: Any) -> Asks:
 # ---- what others were told -----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("t", "offset", "node", "broken"),
+    [
+        (36, 5, 1, 0),  # a member has just asked for it to be kept
+        (36, 0, 1, 0),
+        (32, 5, 1, 1),  # it had not yet
+        (36, 7, 1, 1),
+        (36, 7, 2, 1),  # nor of a broker of the past, or none
+        (36, -1, 2, 0),
+    ],
+)
+@judging(check)
+def test_a_stranger_too_is_told_only_what_somebody_asked_to_be_kept(
+    story: Any, t: float, offset: int, node: int, broken: int
+) -> Asks:
+    del story
+    one = told(t, offset, node=node)
+    commit(one, 58, "a", 7, type="fail", error=16)
+    found = yield apart(one, "never") if broken else one
+    assert found.counts.get("committed-never", 0) == broken
+
+
 def told(t: float = 36, offset: int = 5, **more: Any) -> Story:
     """Members keep 3, then try 5, of which they hear nothing; a stranger asks node 1, coordinator
     since the beginning, and a member asks in the end and is told 3."""

@@ -190,6 +190,43 @@ def test_what_is_found_and_what_is_not(spark: Any) -> None:
         }
 
 
+def stayed(gone: float, *others: tuple[str, float], handed: float = 10.1, **more: Any) -> Cluster:
+    """Broker 1 is stopped at 10 s, leads nothing from ``handed`` on, and is registered until
+    ``gone`` (s); others are elected controller, or hit by a fault, meanwhile."""
+    cluster = Cluster()
+    cluster.fault("stop", 9.9 * S, (gone + 2) * S)
+    cluster.node(10 * S, 1, "stop")
+    events = [(handed, "handed"), *((t, what) for what, t in others)]
+    for t, what in sorted(events):
+        if what == "handed":
+            cluster.lead(t * S, *more.get("lead", (2, 2, 3)))
+        elif what == "office":
+            cluster.zk(t * S, "controller", "created", node=2)
+        else:
+            cluster.fault("kill", t * S, (t + 1) * S)
+    cluster.zk(gone * S, "broker", "removed", node=1)
+    cluster.node((gone + 0.1) * S, 1, "stopped", graceful=True)
+    cluster.node((gone + 2) * S, 1, "start")
+    return cluster
+
+
+STAYED = {
+    "it asks three times again": (stayed(25.2), 1),
+    "it goes soon": (stayed(10.5), 0),
+    "it takes its time": (stayed(22), 0),
+    "it was relieved late": (stayed(25.2, handed=20), 0),
+    "it leads to the end": (stayed(25.2, lead=(1, 1)), 0),
+    "another is elected meanwhile": (stayed(25.2, ("office", 18)), 0),
+    "another fault meanwhile": (stayed(25.2, ("fault", 18)), 0),
+}
+
+
+def test_who_was_relieved_goes(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in STAYED.items()})
+    told = {name: rules.get("stayed-on", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in STAYED.items()}
+
+
 def test_what_was_judged_is_counted_and_the_rest_is_named(spark: Any) -> None:
     outcome = check(Cluster().stop(handed=True).history(spark))
     assert outcome.evidence == {

@@ -9,6 +9,7 @@ import pytest
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.shown_metadata import check
+from checkers.promises.taken_in_metadata import HELD
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.together import Asks, judging
 
@@ -321,3 +322,102 @@ def test_the_replicas_shown_were_given(moved: Any, replicas: Any, more: Any, fou
     if found:
         (finding,) = (f for f in outcome.findings if "replicas" in f.rule)
         assert "which it never was given" in finding.says
+
+
+# ---- what brokers had acknowledged ---------------------------------------------------------------
+
+IN = "metadata-not-taken-in"
+
+
+def acknowledged(again_ms: float = 0, **more: Any) -> Story:
+    """In leader epoch 1 the in-sync set is [2, 3] from 1 s on (partition epoch 1), [2] from 2 s on
+    (2), and [2, 3] again from ``again_ms`` on (3). Node 3 acknowledges each 10 ms later."""
+    story = Story()
+    states = [(1_000, 1, [2, 3]), (2_000, 2, [2])]
+    for t, partition_epoch, isr in (*states, *(((again_ms, 3, [2, 3]),) if again_ms else ())):
+        state = {"leader": 2, "leader_epoch": 1, "partition_epoch": partition_epoch, "isr": isr}
+        story.commit(t, 2, 1, partition_epoch=partition_epoch, isr=isr)
+        story.add("zk_write", t, zxid=int(t), what="state", step="set", controller_epoch=1, **state)
+        one = {"node": 1, "boot": 1, "to": 3, "api": "UPDATE_METADATA", "correlation_id": int(t)}
+        parts = [{"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 1}]
+        send = {**one, "partitions": parts, "partition_epochs": [partition_epoch]}
+        story.add("control_send", t + 5, seq=int(t), controller_epoch=1, enqueue_t=t + 4, **send)
+        answer = {**one, "error": 0, **more}
+        story.add("control_response", t + 10, seq=int(t) + 1, send_t=t + 5, **answer)
+    return story
+
+
+def asked_at(story: Story, t: float, *isr: int, leader_epoch: int = 1, **more: Any) -> Story:
+    shown(story, t, 2, leader_epoch, isr=list(isr), **{"invoke_t": t - 1, **more})
+    return story
+
+
+def restarted(story: Story) -> Story:
+    story.add("node_event", 2_500, node=3, event="kill")
+    story.add("node_event", 2_600, node=3, event="start")
+    return story
+
+
+def read_late(story: Story) -> Story:
+    """The controller was stopped before it read the answer, and the broker died meanwhile."""
+    for row in story.rows["control_response"]:
+        row["t"] = 2_700 * 1_000_000
+    return restarted(story)
+
+
+def probed(story: Story) -> Story:
+    workload = {"process": "prober", "role": "prober", "topics": {}, "nodes": [3]}
+    story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [workload]}]
+    parts = [{"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 1, "error": 0}]
+    story.handled(2_300, 3, client_id="prober", partitions=parts)
+    return story
+
+
+def lied_to(story: Story) -> Story:
+    lie = {"lie": "future_controller_epoch", "api": "UPDATE_METADATA", "leader_epoch": 1}
+    story.add("forged", 2_400, node=3, error=0, client_id="f", correlation_id=1, **lie)
+    return story
+
+
+def gone(story: Story) -> Story:
+    story.add("topic_deletion", 5_000, step="requested")
+    return story
+
+
+ACKNOWLEDGED = {
+    "the newest": (asked_at(acknowledged(), 2_500, 2), 0),
+    "an older one": (asked_at(acknowledged(), 2_500, 2, 3), 1),
+    "again and again": (asked_at(asked_at(acknowledged(), 2_500, 2, 3), 2_600, 2, 3), 1),
+    "asked before": (asked_at(acknowledged(), 2_012, 2, 3, invoke_t=2_009), 0),
+    "asked as it came": (asked_at(acknowledged(), 2_012, 2, 3, invoke_t=2_010), 0),
+    "of another broker": (asked_at(acknowledged(), 2_500, 2, 3, node=1), 0),
+    "right again in the end": (asked_at(acknowledged(3_000), 2_500, 2, 3), 1),
+    "as it is again": (asked_at(acknowledged(3_000), 3_500, 2, 3), 0),
+    "as it is again just now": (asked_at(acknowledged(2_499), 2_500, 2, 3), 0),
+    "refused": (asked_at(acknowledged(error=11), 2_500, 2, 3), 0),
+    "nobody knows": (asked_at(acknowledged(error=None), 2_500, 2, 3), 0),
+    "in another life": (asked_at(restarted(acknowledged()), 2_700, 2, 3), 0),
+    "answered in another life": (asked_at(read_late(acknowledged()), 2_800, 2, 3), 0),
+    "what a prober told": (asked_at(probed(acknowledged()), 2_500, 2, 3), 0),
+    "what a forger told": (asked_at(lied_to(acknowledged()), 2_500, 2, 3), 0),
+    "never committed": (asked_at(acknowledged(), 2_500, 1), 0),  # another rule's
+    "a topic that is deleted": (asked_at(gone(acknowledged()), 2_500, 2, 3), 0),
+}
+
+
+def test_brokers_show_what_they_acknowledged(spark: Any) -> None:
+    stories = {name: story for name, (story, _) in ACKNOWLEDGED.items()}
+    found = judged_together(spark, check, stories)
+    told = {name: rules.get(IN, 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in ACKNOWLEDGED.items()}
+
+
+def test_an_older_leader_than_was_acknowledged(spark: Any) -> None:
+    story = acknowledged()
+    state = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [2, 3]}
+    story.add("zk_write", 500, zxid=5, what="state", step="created", controller_epoch=1, **state)
+    found = check(asked_at(story, 2_500, 2, 3, leader_epoch=0).history(spark))
+    assert found.counts[IN] == 1
+    assert found.evidence[story.arm, 0, HELD] == 1
+    violation = next(v for v in attach(story.history(spark), found.findings) if v.rule == IN)
+    assert [e["f"] for e in violation.events] == ["zk_write", "control_send", "metadata"]

@@ -1,5 +1,6 @@
-"""Elections of which somebody was never told (``election-untold``), and leaders that say that they
-are none (``leader-denies``): both ways."""
+"""Elections and in-sync sets of which somebody was never told (``election-untold``,
+``in-sync-untold``), or in the wrong order (``metadata-before-roles``), and leaders that say that
+they are none (``leader-denies``): both ways."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.promises.denials import ASKED, denials
-from checkers.promises.told_elections import TOLD, told_elections
+from checkers.promises.told_elections import IN_ORDER, TOLD, told_elections
 from tests.checkers.conftest import Story, judged_together
 
 UNTOLD, DENIES = "election-untold", "leader-denies"
+IN_SYNC, BEFORE = "in-sync-untold", "metadata-before-roles"
 LISR, UPDATE, STOP = "LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA"
 
 
@@ -25,12 +27,13 @@ def check(history: Any) -> Outcome:
 
 
 def sent(story: Story, t: float, to: int, api: str, *epochs: int, **more: Any) -> None:
-    """By controller 1, which numbers what it sends; a partition for each leader epoch."""
+    """By controller 1, which numbers what it sends; a partition for each leader epoch. Partition
+    epochs are the same, if no other are given."""
     parts = [{"topic": "t", "partition": 0, "leader": 2, "leader_epoch": e} for e in epochs]
     own = {"controller_epoch": 1, "broker_epoch": 10 + to, "correlation_id": int(t), "attempt": 1}
     seq = len(story.rows.get("control_send", ()))
     story.add("control_send", t + 1, node=1, boot=1, seq=seq, to=to, api=api, enqueue_t=t,
-              **{**own, "partitions": parts, **more})  # fmt: skip
+              **{**own, "partitions": parts, "partition_epochs": list(epochs), **more})  # fmt: skip
 
 
 def elected(*lost: tuple[int, str], isr: tuple[int, ...] = (2, 3), again_ms: int = 0) -> Story:
@@ -133,6 +136,90 @@ def test_who_is_told_of_elections(spark: Any) -> None:
     assert told == {name: n for name, (_, n) in TELLING.items()}
 
 
+def shrunk(*lost: int, told: float = 2_002, next_ms: float = 0, **more: Any) -> Story:
+    """In leader epoch 1 a follower leaves the in-sync set at 2 s (partition epoch 2) and is back at
+    ``next_ms``; brokers are told but for who is ``lost``, and at 3 s of something else."""
+    story = elected(isr=(2, 3))
+    state = {"leader": 2, "leader_epoch": 1, "controller_epoch": 1, "what": "state", "step": "set"}
+    story.add("zk_write", 2_000, zxid=30, partition_epoch=2, isr=[2], **state)
+    if next_ms:
+        story.add("zk_write", next_ms, zxid=31, partition_epoch=3, isr=[2, 3], **state)
+    for to in (2, 3):
+        if to not in lost:
+            sent(story, told, to, UPDATE, 1, **{"partition_epochs": [2], **more})
+        if next_ms:
+            sent(story, next_ms + 2, to, UPDATE, 1, partition_epochs=[3])
+    return story
+
+
+SHRUNK = {
+    "told": (shrunk(), 0),
+    "one was not": (shrunk(3), 1),
+    "nobody was": (shrunk(2, 3), 2),
+    "told of its next one, later": (shrunk(3, next_ms=4_000), 1),
+    "overtaken by its next one": (shrunk(3, next_ms=2_500), 0),
+    "told of an older one": (shrunk(partition_epochs=[1]), 2),
+    "by who says no partition epochs": (changed(shrunk(3), {}, partition_epochs=None), 0),
+    "what is behind still waits": (cut_off(shrunk(3), 2_100), 0),
+    "by another controller": (changed(shrunk(3), {}, controller_epoch=2), 0),
+    "who numbers nothing": (unnumbered(shrunk(3)), 0),
+    "of another life of the broker": (changed(shrunk(3), {"to": 3}, broker_epoch=20), 0),
+}
+
+
+def test_who_is_told_of_in_sync_sets(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in SHRUNK.items()})
+    told = {name: rules.get(IN_SYNC, 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in SHRUNK.items()}
+
+
+def turned(to: int = 3, epoch: int = 1, **more: Any) -> Story:
+    """One broker is told its metadata of a leader epoch first, and what it is to do after that."""
+    story = elected()
+    for row in story.rows["control_send"]:
+        mine = [p["leader_epoch"] for p in row["partitions"]] == [epoch] and row["to"] == to
+        if mine and row["api"] == UPDATE:
+            row["enqueue_t"] = row["t"] = row["enqueue_t"] - 2_000_000
+    return changed(story, {"to": to}, **more)
+
+
+def just_registered() -> Story:
+    """What it was told first was everything, an election of before among that."""
+    story = turned()
+    story.rows["control_send"][:] = [
+        row
+        for row in story.rows["control_send"]
+        if row["to"] != 3 or row["enqueue_t"] >= 1_000_000_000
+    ]
+    return story
+
+
+def told_again() -> Story:
+    """The first was in order; later it is told its metadata again, and given its role again."""
+    story = elected()
+    sent(story, 2_000, 3, UPDATE, 1)
+    sent(story, 2_100, 3, LISR, 1)
+    return story
+
+
+ORDERED = {
+    "in order": (elected(), 0),
+    "the wrong way round": (turned(), 1),
+    "of a new topic, to who was told nothing before": (turned(epoch=0), 0),
+    "who has just come": (just_registered(), 0),
+    "told again": (told_again(), 0),
+    "by a controller that did not elect": (turned(controller_epoch=2), 0),
+    "who numbers nothing": (unnumbered(turned()), 0),
+    "a topic that is deleted": (deleted(), 0),
+}
+
+
+def test_roles_are_told_before_metadata(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in ORDERED.items()})
+    told = {name: rules.get(BEFORE, 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in ORDERED.items()}
+
+
 def leading(
     error: int = 6, asked_ms: float = 5_000, kind: str = "listed_offset", **more: Any
 ) -> Story:
@@ -184,9 +271,9 @@ def test_leaders_that_say_they_are_none(spark: Any) -> None:
     assert told == {name: n for name, (_, n) in DENIED.items()}
 
 
-@pytest.mark.parametrize(("story", "what"), [(elected(), TOLD), (leading(), ASKED)])
-def test_what_there_was_to_judge(spark: Any, story: Story, what: str) -> None:
+@pytest.mark.parametrize(("story", "what"), [(elected(), (TOLD, IN_ORDER)), (leading(), (ASKED,))])
+def test_what_there_was_to_judge(spark: Any, story: Story, what: tuple[str, ...]) -> None:
     seen: Counter[str] = Counter()
     for (_, _, one), n in check(story.history(spark)).evidence.items():
         seen[one] += n
-    assert seen == {what: 4 if what == TOLD else 1}
+    assert seen == {one: {TOLD: 4, IN_ORDER: 2, ASKED: 1}[one] for one in what}
