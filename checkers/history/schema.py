@@ -127,6 +127,7 @@ _KINDS: Final = (
             "group": "string",
             "step": "string",  # commit | ask | delete
             "offset": "int64",  # committed, or told; -1: none
+            "keep_ms": "int64",  # of a commit: to be kept for so long; null: until it is deleted
         },
     ),
     Kind(

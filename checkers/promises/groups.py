@@ -21,7 +21,7 @@ Violations:
 - ``coordinator-never-led``: a broker names one who had not led the group's partition by then;
 - ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
   than who leads the group's partition (`checkers.promises.coordinators`);
-- ``kept-offset-lost``, ``deleted-group-back``: of groups without members
+- ``kept-offset-lost``, ``deleted-group-back``, ``expired-offset-kept``: of groups without members
   (`checkers.promises.kept_groups`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`checkers.promises.thrown_out`);
@@ -56,7 +56,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.coordinators import NAMED, coordinators
-from checkers.promises.kept_groups import ASKED, GONE, kept_groups
+from checkers.promises.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.polls import RESET_ERRORS
 from checkers.promises.quiet_members import quiet_members
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
@@ -498,6 +498,7 @@ PROMISE: Final = Promise(
         "committed-by-two": "A partition is one member's at a time.",
         "kept-offset-lost": "A group without members keeps its positions.",
         "deleted-group-back": "A group that is deleted stays deleted.",
+        "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
@@ -507,8 +508,9 @@ PROMISE: Final = Promise(
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
         SHOWN: "by whom it was asked for, member or not",
-        ASKED: "acknowledged, and not deleted yet",
+        ASKED: "acknowledged, not deleted yet, and not over",
         GONE: "by coordinators that were not replaced as they deleted them",
+        EXPIRED: "of groups without members, once all was calm",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -532,6 +534,8 @@ PROMISE: Final = Promise(
         "an offset that nobody had committed, told by a broker that was asked by itself (a member "
         "asks the coordinator)",
     ),
-    timed=frozenset({"kept-offset-lost", "thrown-out", "coordinator-superseded"}),
+    timed=frozenset(
+        {"kept-offset-lost", "expired-offset-kept", "thrown-out", "coordinator-superseded"}
+    ),
     check=check,
 )

@@ -50,6 +50,9 @@ SLOW_SESSION_MS = 3000
 SLOW_COMMIT_MS = 4500
 """Of the one member of another group, which lives by its heartbeats: it commits more seldom than
 its session lasts."""
+KEEP_MS = 2000
+"""So long every second position of groups without members is kept. The coordinator looks for what
+is over more often than by default, every ten minutes."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -126,7 +129,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             process="group-stranger",
             params={"group": GROUP, "topics": topics},
         ),
-        Role(role="group-keeper", process="group-keeper", params={"topic": TOPIC}),
+        Role(
+            role="group-keeper",
+            process="group-keeper",
+            params={"topic": TOPIC, "keep_ms": KEEP_MS},
+        ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),
     ]
@@ -211,6 +218,7 @@ GROUP_REBALANCE = Scenario(
     overrides={
         "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
         "offsets.topic.replication.factor": "3",
+        "offsets.retention.check.interval.ms": "500",
         # 3 s by default: a group would hardly be there before its coordinator goes again.
         "group.initial.rebalance.delay.ms": "300",
         "group.min.session.timeout.ms": "1000",  # 6 s: nobody would be missed within a short run

@@ -3,9 +3,12 @@
 One group after the other: a position is committed for it (by nobody's generation, as tools and
 consumers that assign partitions themselves do), asked for a few times, and the group is deleted
 (KIP-229). From then on it is asked for again and again: what was deleted must not come back,
-whoever coordinates it by then. Every broker is asked by itself, in turn; who does not coordinate
-the group says so, and that is a failed operation like any other. Each question is a `group_step`
-row.
+whoever coordinates it by then. With ``keep_ms`` every second position is to be kept for so long
+(OffsetCommit 2 to 4 can say that), and its group is not deleted: it must be gone by itself, once
+its time is over and the coordinator has looked.
+
+Every broker is asked by itself, in turn; who does not coordinate the group says so, and that is a
+failed operation like any other. Each question is a `group_step` row.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
+
+from kio.static.primitive import i64Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -23,11 +29,12 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 COMMIT, ASK, DELETE = "commit", "ask", "delete"
 _APIS: Final = {
-    COMMIT: (ApiKey.OFFSET_COMMIT, 5),
+    COMMIT: (ApiKey.OFFSET_COMMIT, 4),  # the last that says how long to keep it
     ASK: (ApiKey.OFFSET_FETCH, 5),
     DELETE: (ApiKey.DELETE_GROUPS, 0),
 }
 _OFFSET: Final = 7
+_ALWAYS_MS: Final = -1
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """It may have been done all the same."""
 
@@ -35,17 +42,21 @@ _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``topic``: in whose partition 0 the positions are; ``rate_per_s``: questions a second to each
-    broker; ``asks``: how often a group is asked for before it is deleted."""
+    broker; ``asks``: how often a group is asked for before it is deleted; ``keep_ms``: how long
+    positions of every second group are kept (null: all are deleted)."""
 
     topic: str
     prefix: str = "kept"
     rate_per_s: float = 8.0
     asks: int = 2
+    keep_ms: int | None = None
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
         if self.rate_per_s <= 0 or self.asks < 1:
             raise ValueError("fields rate_per_s, asks; allowed: above 0, at least 1")
+        if self.keep_ms is not None and self.keep_ms < 1:
+            raise ValueError("field keep_ms; allowed: null, or at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Asked:
     invoke_t: int
     step: str
     group: str
+    keep_ms: int | None
 
 
 class GroupKeeper(AskEach):
@@ -66,7 +78,8 @@ class GroupKeeper(AskEach):
         self._is_kept = False
         self._answers = 0
         """How often the present group's position was told."""
-        self._deleted: list[str] = []
+        self._over: list[str] = []
+        """Groups that were deleted, or whose time is or will be over."""
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: were all counted together, two brokers would be asked about one kind each."""
@@ -75,16 +88,22 @@ class GroupKeeper(AskEach):
     def _group(self) -> str:
         return f"{self._params.prefix}-{self._number}"
 
+    @property
+    def _keep_ms(self) -> int | None:
+        """How long the present group's position is to be kept; None: until it is deleted."""
+        return self._params.keep_ms if self._number % 2 else None
+
     def ask(self, channel: Channel) -> None:
-        """Every broker in turn: now about the present group, now about one that is deleted."""
+        """Every broker in turn: now about the present group, now about one that is over."""
         self._turns[channel.node] += 1
         turn = self._turns[channel.node]
         group, step = self._group, COMMIT
-        if self._deleted and turn % 2:
-            group, step = self._deleted[turn // 2 % len(self._deleted)], ASK
+        if self._over and turn % 2:
+            group, step = self._over[turn // 2 % len(self._over)], ASK
         elif self._is_kept:
             step = ASK if self._answers < self._params.asks else DELETE
-        asked = Asked(self._ops, time.monotonic_ns(), step, group)
+        keep_ms = self._keep_ms if step == COMMIT else None
+        asked = Asked(self._ops, time.monotonic_ns(), step, group, keep_ms)
         self._ops += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
@@ -93,11 +112,13 @@ class GroupKeeper(AskEach):
         name, request = self._params.topic, request_class(*_APIS[asked.step])
         if asked.step == COMMIT:
             row = {"partition_index": 0, "committed_offset": _OFFSET, "committed_metadata": None}
+            keep_ms = _ALWAYS_MS if asked.keep_ms is None else asked.keep_ms
             entity = build(
                 request,
                 group_id=asked.group,
                 generation_id_or_member_epoch=-1,
                 member_id="",
+                retention_time=i64Timedelta.parse(timedelta(milliseconds=keep_ms)),
                 topics=[{"name": name, "partitions": [row]}],
             )
         elif asked.step == ASK:
@@ -143,13 +164,20 @@ class GroupKeeper(AskEach):
             self._is_kept, self._answers = True, 0
         elif step == ASK:
             self._answers += 1
+            if self._keep_ms is not None and self._answers >= self._params.asks:
+                self._next_group(leave=True)
         else:
-            if outcome == "ok":
-                self._deleted.append(self._group)
-            self._number, self._is_kept = self._number + 1, False
+            self._next_group(leave=outcome == "ok")
+
+    def _next_group(self, *, leave: bool) -> None:
+        """``leave``: the present one is over, and is asked for from now on."""
+        if leave:
+            self._over.append(self._group)
+        self._number, self._is_kept = self._number + 1, False
 
     def _about(self, channel: Channel, asked: Asked) -> dict[str, Any]:
-        return {"node": channel.node, "group": asked.group, "step": asked.step}
+        about = {"node": channel.node, "group": asked.group, "step": asked.step}
+        return about if asked.keep_ms is None else {**about, "keep_ms": asked.keep_ms}
 
     def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
         asked: Asked = channel.tag
