@@ -131,6 +131,16 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "admin_request",
+        "One thing that an operator (the harness) asked the controller (`node`) for, and what came "
+        "of it.",
+        {
+            **_OP,
+            "api": "string",  # CREATE_TOPICS, ELECT_LEADERS, ...
+            "about": "string",  # a topic, a partition as topic-0, or "" (the request as a whole)
+        },
+    ),
+    Kind(
         "coordinator",
         "Whom one broker (`node`) named as the coordinator of a group (FindCoordinator).",
         {**_OP, "group": "string", "coordinator": "int32"},

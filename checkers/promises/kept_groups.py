@@ -84,6 +84,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
     owed = "over_t is not null and invoke_t > greatest(over_t + looked_ns, healed_t) + needed_ns"
     is_over = F.expr(f"{owed} and vague = 0")
     lost, tells = is_kept & (F.col("offset") != F.col("kept")), F.col("offset") >= 0
+
     def first(wrong: Column) -> Column:
         return F.min(F.when(wrong, F.struct("t", "node", "offset")))
 

@@ -108,6 +108,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
     "fencing",  # and all of them are
     *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
+    "administration",  # that what is asked for is done, and that there is a cluster
     "controller-queues",  # where what was decided waited
     "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was
@@ -121,6 +122,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
     "departures": frozenset({Capability.ZOOKEEPER}),
+    "administration": frozenset({Capability.ZOOKEEPER}),
     "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
