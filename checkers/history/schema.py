@@ -132,12 +132,13 @@ _KINDS: Final = (
     ),
     Kind(
         "admin_request",
-        "One thing that an operator (the harness) asked the controller (`node`) for, and what came "
-        "of it.",
+        "One thing that an operator (the harness) asked a broker (`node`) for, most often the "
+        "controller, and what came of it.",
         {
             **_OP,
             "api": "string",  # CREATE_TOPICS, ELECT_LEADERS, ...
             "about": "string",  # a topic, a partition as topic-0, or "" (the request as a whole)
+            "wanted": "int32",  # what cannot be done: the error that says so; null: it can be done
         },
     ),
     Kind(

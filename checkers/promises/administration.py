@@ -15,10 +15,13 @@ and was registered, and the office did not change hands, from `BEFORE_NS` before
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
 - ``never-elected``: `SOON_NS` long brokers are registered, and nobody is controller
   (KafkaController.elect);
+- ``impossible-done``, ``never-refused``: of what cannot be done (`checkers.promises.impossible`),
+  whatever goes on;
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation).
 
-The last two are read from ZooKeeper's own log. What only asks (`_ASKING`) is no disturbance.
+``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`_ASKING`)
+is no disturbance.
 
 Lawful, and looks similar: a controller that has just been elected does not know its topics yet and
 says so; a topic that is to be deleted is made no more. How long each takes on a busy machine says
@@ -40,6 +43,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.impossible import REFUSED, impossible
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -122,13 +126,18 @@ def check(history: History) -> Outcome:
         by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
     for key, rows in by_trial.items():
         trial = _Trial(history, key, rows)
-        for finding in (*_asked(trial, outcome), *_vacancies(trial), *_unmade(trial, outcome)):
+        for finding in (
+            *(*_asked(trial, outcome), *impossible(history, key, outcome)),
+            *(*_vacancies(trial), *_unmade(trial, outcome)),
+        ):
             outcome.add(finding)
     return outcome
 
 
 def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     for row in rows_of(trial.history, "admin_request", trial.key):
+        if row["wanted"] is not None:
+            continue
         outcome.saw(*trial.key, ANSWERED)
         from_t = row["invoke_t"] - BEFORE_NS
         late = row["error"] is None and row["t"] - row["invoke_t"] >= ANSWER_NS
@@ -220,18 +229,22 @@ PROMISE: Final = Promise(
     rules={
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
+        "impossible-done": "What cannot be done is refused.",
+        "never-refused": "Who asks for what cannot be done is told so.",
         "never-elected": "Where brokers are, one of them is controller.",
         "never-made": "A partition of a topic that is made gets a leader.",
     },
     evidence={
         ANSWERED: "by what was asked for, each try",
+        REFUSED: "and were refused, by any broker",
         MADE: "by ZooKeeper's log",
     },
     blind=(
+        "with which error of several what cannot be done is refused",
         "what was asked for beside a fault, or an election of a controller",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),
-    timed=frozenset({"request-unanswered", "never-elected", "never-made"}),
+    timed=frozenset({"request-unanswered", "never-refused", "never-elected", "never-made"}),
     check=check,
 )

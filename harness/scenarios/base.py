@@ -228,6 +228,11 @@ def offset_reader(topic: str, partitions: int) -> Role:
     return Role(role="offset-reader", process="offset-reader", params=params)
 
 
+def refused_asker(topic: str) -> Role:
+    """Who asks all the while for what cannot be done; the topic has two partitions or more."""
+    return Role(role="refused-asker", process="refused-asker", params={"topic": topic})
+
+
 _GATHERED_MS: Final = 500.0
 """At 50 records a second over six partitions: four a batch."""
 

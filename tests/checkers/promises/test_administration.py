@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from checkers.promises.administration import ANSWERED, MADE, check
+from checkers.promises.impossible import REFUSED as OF_WHAT_CANNOT_BE
 from tests.checkers.conftest import Story
 
 REFUSED, UNANSWERED = "request-refused", "request-unanswered"
@@ -176,3 +177,67 @@ def test_of_brokers_that_are_there_one_is_controller(spark: object, later: float
         cluster.elected(later, 1, 1)
     findings = check(cluster.story.history(spark)).findings
     assert [f.rule for f in findings] == ([] if later == 5_000 else [VACANT])
+
+
+def refused(cluster: _Cluster, t: float, api: str, error: int | None, took: float = 5) -> None:
+    """Of role refused-asker, to node 1."""
+    fields = {"type": "ok" if error == 0 else "info" if error is None else "fail", "error": error}
+    more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": 39}
+    lost = {"failure": "timeout" if error is None else None, "process": "refused-asker"}
+    cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
+
+
+def asked_in_turn(
+    cluster: _Cluster, until: float, *, others: int | None = 41, then: int | None = None
+) -> None:
+    """ELECT_LEADERS in vain, every 5 s from 3 s on, and another after it; ``then``: the last."""
+    for t in range(3_000, int(until), 5_000):
+        last = t + 5_000 >= until
+        refused(cluster, t, "ELECT_LEADERS", then if last else None, 3_000)
+        refused(cluster, t + 3_500, "CREATE_TOPICS", others, 5 if others is not None else 1_000)
+
+
+IMPOSSIBLE: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
+    "refused": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 39), []),
+    "refused by who is no controller": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 41), []),
+    "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
+    "done again and again": (
+        lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 0) for n in range(3)],
+        ["impossible-done"],
+    ),
+    "done beside a fault": (
+        lambda c: (c.fault("kill", 30_000, 60_000, [1]), refused(c, ASKED, "CREATE_TOPICS", 0)),
+        ["impossible-done"],
+    ),
+    "never answered": (lambda c: asked_in_turn(c, 60_000), ["never-refused"]),
+    "answered in the end": (lambda c: asked_in_turn(c, 60_000, then=41), []),
+    "not often enough": (lambda c: asked_in_turn(c, 13_000), []),
+    "nothing is answered": (lambda c: asked_in_turn(c, 60_000, others=None), []),
+    "only before it was healed": (
+        lambda c: (c.fault("link-down", 5_000, 70_000, [1]), asked_in_turn(c, 60_000)),
+        [],
+    ),
+    "after it was healed as well": (
+        lambda c: (c.fault("link-down", 5_000, 40_000, [1]), asked_in_turn(c, 60_000)),
+        ["never-refused"],
+    ),
+    "it may not be healed yet": (
+        lambda c: (
+            c.story.add("fault", 5_000, phase="injected", fault="kill", id="k", detail="{}"),
+            asked_in_turn(c, 60_000),
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_cannot_be_done_is_refused(spark: object, name: str) -> None:
+    tell, rules = IMPOSSIBLE[name]
+    cluster = _Cluster()
+    tell(cluster)
+    outcome = check(cluster.story.history(spark))
+    assert [f.rule for f in outcome.findings] == rules
+    assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
+    seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]
+    assert (seen == 0) is (name == "nothing is answered")
