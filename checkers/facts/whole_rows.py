@@ -148,7 +148,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
     **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
     "admin_request": {"type": _TYPES},
-    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete")},
+    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete", "join", "look")},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},

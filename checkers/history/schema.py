@@ -121,13 +121,16 @@ _KINDS: Final = (
     Kind(
         "group_step",
         "One step in the life of a group without members, and what one broker (`node`) answered: a "
-        "position committed for it, asked for, or the group deleted.",
+        "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
+        "and never comes back.",
         {
             **_OP,
             "group": "string",
-            "step": "string",  # commit | ask | delete
+            "step": "string",  # commit | ask | delete | join | look (DescribeGroups)
             "offset": "int64",  # committed, or told; -1: none
-            "keep_ms": "int64",  # of a commit: to be kept for so long; null: until it is deleted
+            # Of a commit: to be kept for so long; null: till it is deleted. Of a join: its session.
+            "keep_ms": "int64",
+            "state": "string",  # of a look: the group's; Dead: there is none
         },
     ),
     Kind(

@@ -23,6 +23,8 @@ Violations:
   than who leads the group's partition (`checkers.promises.coordinators`);
 - ``kept-offset-lost``, ``deleted-group-back``, ``expired-offset-kept``: of groups without members
   (`checkers.promises.kept_groups`);
+- ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
+  comes back (`checkers.promises.visited_groups`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`checkers.promises.thrown_out`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
@@ -61,6 +63,7 @@ from checkers.promises.polls import RESET_ERRORS
 from checkers.promises.quiet_members import quiet_members
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.thrown_out import STAYED, thrown_out
+from checkers.promises.visited_groups import LEFT, visited_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -107,8 +110,8 @@ def check(history: History) -> Outcome:
     for row in _unassigned(history, commits):
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
-    others = (*kept_groups(history, outcome), *thrown_out(history, outcome))
-    for finding in (*coordinators(history, outcome), *others):
+    groups = (*kept_groups(history, outcome), *visited_groups(history, outcome))
+    for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
         outcome.add(finding)
     add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
@@ -499,6 +502,8 @@ PROMISE: Final = Promise(
         "kept-offset-lost": "A group without members keeps its positions.",
         "deleted-group-back": "A group that is deleted stays deleted.",
         "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
+        "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
+        "visitor-remembered": "A group that nobody came to join is forgotten.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
@@ -511,6 +516,7 @@ PROMISE: Final = Promise(
         ASKED: "acknowledged, not deleted yet, and not over",
         GONE: "by coordinators that were not replaced as they deleted them",
         EXPIRED: "of groups without members, once all was calm",
+        LEFT: "of whom nobody came back, once all was calm",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -535,7 +541,10 @@ PROMISE: Final = Promise(
         "asks the coordinator)",
     ),
     timed=frozenset(
-        {"kept-offset-lost", "expired-offset-kept", "thrown-out", "coordinator-superseded"}
+        {
+            *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
+            *("thrown-out", "coordinator-superseded"),
+        }
     ),
     check=check,
 )

@@ -75,7 +75,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
     )
     told = steps.where("type = 'ok' and step = 'ask'").join(F.broadcast(lives), _BY)
-    told = told.join(F.broadcast(_calm(history)), ["arm", "trial"], "left")
+    told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
     is_kept = F.expr(
         "invoke_t > kept_t and t < coalesce(tried_t, t + 1) and vague = 0 "
         f"and t < coalesce(until_t - {_ROUNDED_NS}, t + 1)"
@@ -108,8 +108,9 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
                 yield _finding(rule, row)
 
 
-def _calm(history: History) -> DataFrame:
-    """From when on coordinators owe the truth, and how often they look for what is over (ns)."""
+def when_calm(history: History) -> DataFrame:
+    """From when on coordinators owe the truth, and how often they look for what is over: arm,
+    trial, healed_t, needed_ns, looked_ns."""
     looked_ns = int(history.run.brokers.get(CHECK_INTERVAL, _CHECK_INTERVAL_MS)) * _MS
     rows = [
         {
