@@ -4,10 +4,11 @@
 Role ``refused-asker`` asks every broker, all the while, for one such thing after the other.
 
 - ``impossible-done``: a broker says that it did it (its rows name the error that is ``wanted``);
-- ``never-refused``: one kind of request was never answered by a broker, `TRIES` times or more,
-  though others of the same client to the same broker were, in between, and though all was healed
-  (`checkers.facts.calm`) when it was asked last. A refusal waits for nothing, and a client waits
-  for it as for any answer.
+- ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
+  more, though others of the same client to the same broker are, in between, and though all was
+  healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
+  and a client waits for it as for any answer. (It may have been answered before: only a controller
+  does not say at once that it is none.)
 
 Lawful, and looks similar: with another error than the one that is wanted a broker says that it is
 no controller, or that somebody else is by now (any error is a refusal); a broker that is away, or
@@ -59,31 +60,32 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
         by_node.setdefault((row["process"], row["node"]), []).append(row)
     for of in by_node.values():
         for api in sorted({row["api"] for row in of}):
-            lost = _never_answered(of, api)
-            if lost and lost[-1]["invoke_t"] > quiet.healed_t:
+            lost = _unanswered(of, api)
+            if len(lost) >= TRIES and lost[-2]["invoke_t"] > quiet.healed_t:
                 yield Finding(
                     MUTE,
-                    f"node {lost[0]['node']} never answered {api}, {len(lost)} times, though it "
-                    "answered the same client's other requests in between",
+                    f"node {lost[0]['node']} did not answer {api} any more, {len(lost)} times, "
+                    "though it answered the same client's other requests in between",
                     *trial,
                     tuple(_pick(row) for row in lost[:: max(1, len(lost) - 1)]),
                 )
 
 
-def _never_answered(rows: Sequence[Row], api: str) -> list[Row]:
-    """Those of the API, if all were waited for in vain, and others answered between each two."""
+def _unanswered(rows: Sequence[Row], api: str) -> list[Row]:
+    """Those of the API, from the last answer to it on, that were waited for in vain; between each
+    two another was answered."""
     lost: list[Row] = []
     others = False
     for row in sorted(rows, key=lambda r: r["invoke_t"]):
+        answered = row["error"] is not None
         if row["api"] != api:
-            others = others or row["error"] is not None
-            continue
-        if row["error"] is not None:
-            return []
-        if row["t"] - row["invoke_t"] >= WAITED_NS and (others or not lost):
+            others = others or answered
+        elif answered:
+            lost = []
+        elif row["t"] - row["invoke_t"] >= WAITED_NS and (others or not lost):
             lost.append(row)
             others = False
-    return lost if len(lost) >= TRIES else []
+    return lost
 
 
 def _pick(row: Row) -> Pick:

@@ -211,10 +211,18 @@ IMPOSSIBLE: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
     ),
     "never answered": (lambda c: asked_in_turn(c, 60_000), ["never-refused"]),
     "answered in the end": (lambda c: asked_in_turn(c, 60_000, then=41), []),
+    "answered before": (
+        lambda c: (refused(c, 2_500, "ELECT_LEADERS", 41), asked_in_turn(c, 60_000)),
+        ["never-refused"],
+    ),
     "not often enough": (lambda c: asked_in_turn(c, 13_000), []),
     "nothing is answered": (lambda c: asked_in_turn(c, 60_000, others=None), []),
     "only before it was healed": (
         lambda c: (c.fault("link-down", 5_000, 70_000, [1]), asked_in_turn(c, 60_000)),
+        [],
+    ),
+    "once after it was healed": (
+        lambda c: (c.fault("link-down", 5_000, 57_000, [1]), asked_in_turn(c, 60_000)),
         [],
     ),
     "after it was healed as well": (
