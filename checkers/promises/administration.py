@@ -6,8 +6,9 @@ that is somebody's doing. The harness asks the controller as an operator would (
 ``admin_request``), for what any cluster can do: to make topics, to change their configs, to elect,
 to move, to delete.
 
-Violations, each only where no fault was in place that may concern the controller, every broker ran
-and was registered, and the office did not change hands, from `BEFORE_NS` before on:
+Violations, each only where no fault was in place that may concern the controller, and every broker
+ran and was registered, from `BEFORE_NS` before on; nor did the office change hands, from
+`TAKEN_NS` before on:
 
 - ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
   finds fault with the request, or with itself (`_NEVER`);
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 ANSWERED: Final = "requests of an operator"
 MADE: Final = "partitions of topics that were made"
 BEFORE_NS: Final = 5_000_000_000
+TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
 _NEVER: Final = {
@@ -139,12 +141,12 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         if row["wanted"] is not None:
             continue
         outcome.saw(*trial.key, ANSWERED)
-        from_t = row["invoke_t"] - BEFORE_NS
         late = row["error"] is None and row["t"] - row["invoke_t"] >= ANSWER_NS
         if not late and row["error"] not in _NEVER:
             continue
-        node = row["node"]
-        if trial.in_office(from_t, row["t"]) != node or not trial.is_calm(from_t, row["t"], node):
+        node, begun_t, t = row["node"], row["invoke_t"], row["t"]
+        ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
+        if not ruled or not trial.is_calm(begun_t - BEFORE_NS, t, node):
             outcome.unjudged(trial.key[0], "a request of an operator that failed, in unrest")
             continue
         asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"

@@ -74,7 +74,11 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
     "to be tried again": (lambda c: c.asked(41), None),
     "there already": (lambda c: c.asked(36), None),
     "who is not controller": (lambda c: c.asked(42, node=1), None),
-    "who was just elected": (lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(-1)), None),
+    "who was just elected": (lambda c: (c.elected(ASKED - 500, 2, 2), c.asked(-1)), None),
+    "who was elected a moment ago": (
+        lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(-1)),
+        REFUSED,
+    ),
     "a broker had just died": (
         lambda c: (
             (c.event(ASKED - 9_000, 1, "kill"), c.event(ASKED - 2_000, 1, "start")) and c.asked(39)
