@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REFUSED: Final = "requests for what cannot be done"
 DONE, MUTE = "impossible-done", "never-refused"
 TRIES: Final = 3
-WAITED_NS: Final = 2_000_000_000
+WAITED_NS: Final = 1_500_000_000
 """Who lost its connection sooner did not wait."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]

@@ -179,7 +179,7 @@ class Params:
 
     topic: str
     rate_per_s: float = 10.0
-    timeout_ms: int = 3_000
+    timeout_ms: int = 2_000
 
     def __post_init__(self) -> None:
         if self.rate_per_s <= 0:
