@@ -6,20 +6,21 @@ that is somebody's doing. The harness asks the controller as an operator would (
 ``admin_request``), for what any cluster can do: to make topics, to change their configs, to elect,
 to move, to delete.
 
-Violations, each only where no fault was in place that may concern the controller, and every broker
-ran and was registered, from `BEFORE_NS` before on; nor did the office change hands, from
-`TAKEN_NS` before on:
+Violations. The first two only where no fault was in place that may concern the controller, and
+every broker ran and was registered, from `BEFORE_NS` before on; nor did the office change hands,
+from `TAKEN_NS` before on. The third of brokers that ran and were registered all the time, and that
+no fault names; the fourth where there was no fault at all:
 
 - ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
   finds fault with the request, or with itself (`_NEVER`);
 - ``request-unanswered``: the controller does not answer within `ANSWER_NS`, longer than the request
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
-- ``never-elected``: `SOON_NS` long brokers are registered, and nobody is controller
-  (KafkaController.elect);
-- ``impossible-done``, ``never-refused``: of what cannot be done (`checkers.promises.impossible`),
-  whatever goes on;
+- ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
+  as the office is vacant (KafkaController.elect);
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
-  although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation).
+  although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
+- ``impossible-done``, ``never-refused``: of what cannot be done (`checkers.promises.impossible`),
+  whatever goes on.
 
 ``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`_ASKING`)
 is no disturbance.
@@ -89,28 +90,37 @@ class _Trial:
         return max((row["t"] for rows in (*told, self.rows) for row in rows), default=0)
 
     @cached_property
-    def _away(self) -> list[tuple[int, int]]:
-        """Spans (ns) in which a broker was being ended, did not run, or was not registered."""
-        spans: list[tuple[int, int]] = []
+    def _away(self) -> list[tuple[int, int, int]]:
+        """(node, from, to), ns: when a broker was being ended, did not run, or was unregistered."""
+        spans: list[tuple[int, int, int]] = []
         since: dict[int, int] = {}
         for row in rows_of(self.history, "node_event", self.key):
             if row["event"] in ("stop", "kill", "exited", "pause"):
                 since.setdefault(row["node"], row["t"])
             elif row["event"] in ("start", "resume") and row["node"] in since:
-                spans.append((since.pop(row["node"]), row["t"]))
-        spans += [(from_t, FOREVER) for from_t in since.values()]
-        for (*trial, _), gone in absences(self.history).items():
+                spans.append((row["node"], since.pop(row["node"]), row["t"]))
+        spans += [(node, from_t, FOREVER) for node, from_t in since.items()]
+        for (*trial, node), gone in absences(self.history).items():
             if tuple(trial) == self.key:
-                spans += [(one.from_t, one.to_t or FOREVER) for one in gone]
+                spans += [(node, one.from_t, one.to_t or FOREVER) for one in gone]
         return spans
 
-    def is_calm(self, from_t: int, to_t: int, controller: int | None = None) -> bool:
-        """Whether nothing disturbed the cluster from then (ns) to then: see the module."""
-        for fault in faults_of(self.history, self.key):
-            here = controller is None or fault.concerns(controller)
-            if here and fault.name not in _ASKING and fault.meets(from_t, to_t):
-                return False
-        return not any(gone_t < to_t and back_t > from_t for gone_t, back_t in self._away)
+    def is_spared(self, from_t: int, to_t: int, node: int | None = None) -> bool:
+        """Whether no fault that may concern the broker (None: any) was in place in that span (ns),
+        but such as only ask."""
+        return not any(
+            (node is None or fault.concerns(node))
+            and fault.name not in _ASKING
+            and fault.meets(from_t, to_t)
+            for fault in faults_of(self.history, self.key)
+        )
+
+    def are_there(self, from_t: int, to_t: int, node: int | None = None) -> bool:
+        """Whether the broker (None: every broker) ran all the time, and was registered."""
+        return not any(
+            node in (None, who) and gone_t < to_t and back_t > from_t
+            for who, gone_t, back_t in self._away
+        )
 
     def in_office(self, from_t: int, to_t: int) -> int | None:
         """Who was controller all the time; None: nobody, or not one alone."""
@@ -146,7 +156,8 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             continue
         node, begun_t, t = row["node"], row["invoke_t"], row["t"]
         ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
-        if not ruled or not trial.is_calm(begun_t - BEFORE_NS, t, node):
+        calm_t = begun_t - BEFORE_NS
+        if not ruled or not trial.is_spared(calm_t, t, node) or not trial.are_there(calm_t, t):
             outcome.unjudged(trial.key[0], "a request of an operator that failed, in unrest")
             continue
         asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"
@@ -171,9 +182,12 @@ def _vacancies(trial: _Trial) -> Iterator[Finding]:
         filled = row is None or row["what"] == "controller"
         gone = row is not None and (row["what"], row["step"]) == ("broker", "removed")
         if since is not None and (filled or gone):
-            from_t = since["t"]
-            if until_t - from_t >= SOON_NS and trial.is_calm(from_t, from_t + SOON_NS):
-                yield _vacant(trial, since, registered)
+            span = since["t"], since["t"] + SOON_NS
+            able = {
+                n for n in registered if trial.is_spared(*span, n) and trial.are_there(*span, n)
+            }
+            if until_t >= span[1] and able:
+                yield _vacant(trial, since, able)
                 return
             since = None
         if row is None:
@@ -186,11 +200,11 @@ def _vacancies(trial: _Trial) -> Iterator[Finding]:
             since = row
 
 
-def _vacant(trial: _Trial, since: Row, registered: set[int]) -> Finding:
+def _vacant(trial: _Trial, since: Row, able: set[int]) -> Finding:
     return Finding(
         "never-elected",
-        f"brokers {sorted(registered)} were registered, nobody disturbed them, and none of them "
-        f"became controller in {SOON_NS / 1e9:.0f} s",
+        f"brokers {sorted(able)} ran and were registered, nobody disturbed them, and nobody was "
+        f"controller in {SOON_NS / 1e9:.0f} s",
         *trial.key,
         (written(since),),
     )
@@ -210,7 +224,9 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         if known or trial.heard_t < due_t:
             continue
         from_t = row["t"] - BEFORE_NS
-        if trial.in_office(row["t"], due_t) is None or not trial.is_calm(row["t"], due_t):
+        span = row["t"], due_t
+        calm = trial.is_spared(*span) and trial.are_there(*span)
+        if not calm or trial.in_office(*span) is None:
             outcome.unjudged(trial.key[0], "a partition without a state, in unrest")
             continue
         told.add(topic)
@@ -233,7 +249,7 @@ PROMISE: Final = Promise(
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
         "never-refused": "Who asks for what cannot be done is told so.",
-        "never-elected": "Where brokers are, one of them is controller.",
+        "never-elected": "Where brokers live, one of them is controller.",
         "never-made": "A partition of a topic that is made gets a leader.",
     },
     evidence={

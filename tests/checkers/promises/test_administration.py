@@ -138,10 +138,44 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
         lambda c: (c.wrote(40_000, "controller", "removed", node=2), c.elected(41_000, 3, 2)),
         None,
     ),
-    "it fell vacant by a fault": (
+    "it fell vacant by a fault that names one": (
         lambda c: (
             c.fault("link-down", 39_000, 70_000, [2]),
             c.wrote(40_000, "controller", "removed", node=2),
+        ),
+        VACANT,
+    ),
+    "it fell vacant by a fault of anybody": (
+        lambda c: (
+            c.fault("link-down", 39_000, 70_000, []),
+            c.wrote(40_000, "controller", "removed", node=2),
+        ),
+        None,
+    ),
+    "it fell vacant by a fault of all": (
+        lambda c: (
+            c.fault("link-down", 39_000, 70_000, [1, 2, 3]),
+            c.wrote(40_000, "controller", "removed", node=2),
+        ),
+        None,
+    ),
+    "two died, and the third never stood": (
+        lambda c: (
+            c.fault("joint-death", 39_000, 70_000, [1, 2]),
+            [c.event(39_500, node, "kill") for node in (1, 2)],
+            c.wrote(41_000, "broker", "removed", node=1),
+            c.wrote(41_100, "controller", "removed", node=2),
+            c.wrote(41_200, "broker", "removed", node=2),
+        ),
+        VACANT,
+    ),
+    "two died, and the third was paused": (
+        lambda c: (
+            c.fault("joint-death", 39_000, 70_000, [1, 2]),
+            c.event(50_000, 3, "pause"),
+            c.wrote(41_000, "broker", "removed", node=1),
+            c.wrote(41_100, "controller", "removed", node=2),
+            c.wrote(41_200, "broker", "removed", node=2),
         ),
         None,
     ),
