@@ -25,6 +25,8 @@ Violations:
   (`checkers.promises.kept_groups`);
 - ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
   comes back (`checkers.promises.visited_groups`);
+- ``group-never-formed``: members poll, and none is ever given anything
+  (`checkers.promises.never_given`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`checkers.promises.thrown_out`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
@@ -59,6 +61,7 @@ from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.coordinators import NAMED, coordinators
 from checkers.promises.kept_groups import ASKED, EXPIRED, GONE, kept_groups
+from checkers.promises.never_given import never_given
 from checkers.promises.polls import RESET_ERRORS
 from checkers.promises.quiet_members import quiet_members
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
@@ -89,6 +92,8 @@ Row = Mapping[str, Any]
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
+    for finding in never_given(history):
+        outcome.add(finding)
     if not history.has("assignment"):
         return outcome
     commits = history.frame("commit").where("type = 'ok' and offset >= 0")
@@ -504,6 +509,7 @@ PROMISE: Final = Promise(
         "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
         "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
         "visitor-remembered": "A group that nobody came to join is forgotten.",
+        "group-never-formed": "Where members poll, partitions are given to them.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
@@ -543,7 +549,7 @@ PROMISE: Final = Promise(
     timed=frozenset(
         {
             *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
-            *("thrown-out", "coordinator-superseded"),
+            *("group-never-formed", "thrown-out", "coordinator-superseded"),
         }
     ),
     check=check,
