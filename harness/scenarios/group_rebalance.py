@@ -78,6 +78,9 @@ MOVED_MS = 3000
 UNANSWERED = 8
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
+PATIENT_MS = 5000
+"""Without answers each producer has but five requests on their way, to whatever the broker leads:
+where these are of other partitions, half as many records have to do."""
 LAG_MS = 700
 """How long a coordinator lives on whose followers get nothing, more or less."""
 
@@ -194,7 +197,10 @@ def _params(way: str, other: str) -> dict[str, Any]:
         case "lagged-kill":  # two members commit one after the other: more records do not gather
             return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
         case _:
-            return {"partition": other, "records": UNANSWERED}
+            return {
+                **{"partition": other, "records": UNANSWERED, "least": UNANSWERED // 2},
+                "lag_ms": PATIENT_MS,
+            }
 
 
 GROUP_REBALANCE = Scenario(
