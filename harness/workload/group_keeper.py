@@ -97,6 +97,8 @@ class GroupKeeper(AskEach):
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: were all counted together, two brokers would be asked about one kind each."""
+        self._asked_over: Counter[int] = Counter()
+        """By broker, which of those that are over comes next."""
 
     @property
     def _group(self) -> str:
@@ -112,7 +114,7 @@ class GroupKeeper(AskEach):
         turn = self._turns[channel.node]
         group, step = self._group, JOIN if self._kind == JOIN else COMMIT
         if self._over and turn % 2:
-            group, step = self._over[turn // 2 % len(self._over)]
+            group, step = self._next_over(channel.node)
         elif self._is_kept:
             step = ASK if self._answers < self._params.asks else DELETE
         keep_ms = _SESSION_MS if step == JOIN else None
@@ -122,6 +124,12 @@ class GroupKeeper(AskEach):
         self._ops += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
+
+    def _next_over(self, node: int) -> tuple[str, str]:
+        """One after the other, and then from the first on: there are ever more of them."""
+        at = self._asked_over[node] % len(self._over)
+        self._asked_over[node] = at + 1
+        return self._over[at]
 
     def _frame(self, asked: Asked) -> bytes:
         name, request = self._params.topic, request_class(*_APIS[asked.step])
