@@ -46,8 +46,9 @@ class _HeldKill(BaseFault):
     it is killed. The connections go with the toxic. heal starts it again.
 
     Parameters: partition, whose leader it is; records, see the kinds; in_sync_ms: how long to wait
-    for a live in-sync follower; lag_ms: and for those records; longer_ms: how long it lives on when
-    they are there, and acknowledges what it should not.
+    for a live in-sync follower; lag_ms: and for those records; least: so many are enough when half
+    of that time is over (default: all of them); longer_ms: how long it lives on when they are
+    there, and acknowledges what it should not.
     """
 
     link: ClassVar[Link]
@@ -57,6 +58,7 @@ class _HeldKill(BaseFault):
         params = Params(entry)
         self.topic, self.partition = read_partition(params)
         self.records = params.integer("records", self.default_records, low=1)
+        self.least = params.integer("least", self.records, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
         self.lag_ms = params.integer("lag_ms", 8000, low=1)
         self.longer_ms = params.integer("longer_ms", 0)
@@ -95,9 +97,15 @@ class _HeldKill(BaseFault):
         self.detail["controller"] = ctx.view.controller()
         self.hold_answers(ctx, leader, self.link)
         at_first = self.end(ctx, leader)
+        patient_until = ctx.now_ns() + self.lag_ms * 500_000
+
+        def has_come_about() -> bool:
+            wanted = self.records if ctx.now_ns() < patient_until else self.least
+            return self.come_about(ctx, leader, followers, at_first) >= wanted
+
         wait_for(
             ctx,
-            lambda: self.come_about(ctx, leader, followers, at_first) >= self.records,
+            has_come_about,
             timeout_ms=self.lag_ms,
             what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
             poll_s=_LOOK_S,

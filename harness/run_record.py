@@ -77,6 +77,7 @@ def begun_record(
             "settling_ms": settings.profile.settling_ms,
             "faults": sorted({entry.fault for entry in plan.entries}),
             "faults_may_collide": scenario.faults_may_collide,
+            "overrides": _overrides(scenario, arms),
             "rounds": settings.profile.rounds,
         },
         "machine": {
@@ -87,6 +88,12 @@ def begun_record(
             **machine_facts(os.environ, Path.cwd()),
         },
     }
+
+
+def _overrides(scenario: Scenario, arms: Sequence[Arm]) -> dict[str, str]:
+    """What the scenario sets of the brokers' configuration, where every system takes that."""
+    told = all(limits_of(arm.sut).takes_configs for arm in arms)
+    return dict(scenario.overrides) if told else {}
 
 
 def _unheard(

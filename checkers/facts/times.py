@@ -31,7 +31,7 @@ _IN_ORDER: Final = {
         (
             *("produce", "fetch", "metadata", "commit", "committed", "forged"),
             *("listed_offset", "epoch_end", "records_deleted", "coordinator"),
-            "group_step",
+            *("group_step", "admin_request"),
         ),
         _OPERATION,
     ),

@@ -65,6 +65,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _need(f"{_TP} believed_epoch asked_epoch leader_epoch offset", type=_OK),
     ),
     "group_step": (*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
+    "admin_request": (*_OPERATION, _need("node api about error|failure")),
     "coordinator": (*_OPERATION, _need("node group"), _need("coordinator", type=_OK)),
     "records_deleted": (
         *(*_OPERATION, _need("node")),
@@ -150,7 +151,8 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
     **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
-    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete")},
+    "admin_request": {"type": _TYPES},
+    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete", "join", "look")},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
@@ -232,7 +234,7 @@ _NODE: Final = "node-"
 _UNHURT: Final = frozenset(
     {
         *("produce", "commit", "committed", "listed_offset", "epoch_end"),
-        *("records_deleted", "coordinator", "group_step"),
+        *("records_deleted", "coordinator", "group_step", "admin_request"),
     }
 )
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""

@@ -135,7 +135,7 @@ class RunInfo:
         return checks is None or check == "activity" or check in checks
 
     brokers: Mapping[str, str] = field(default_factory=dict)
-    """What the brokers' own configuration was set to for this run."""
+    """What the brokers' own configuration was set to for this run, by its scenario and its user."""
 
     def topic(self, arm: str, trial: int, name: str) -> TopicFacts:
         known = self.topics.get((arm, trial, name)) or self.topics_everywhere.get(name)
@@ -163,7 +163,10 @@ class RunInfo:
         settling = expectations.get("settling_ms")
         trials = read.sequence(top.get("trials", []), "trials")
         settings = read.mapping(top.get("settings", {}), "settings")
-        brokers = read.mapping(settings.get("overrides", {}), "settings.overrides")
+        brokers = {
+            **read.mapping(expectations.get("overrides", {}), "expectations.overrides"),
+            **read.mapping(settings.get("overrides", {}), "settings.overrides"),
+        }
         topics: dict[tuple[str, int, str], TopicFacts] = {}
         failures = ["the run was interrupted"] if top.get("interrupted") else []
         pairs = []

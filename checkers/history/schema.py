@@ -121,12 +121,27 @@ _KINDS: Final = (
     Kind(
         "group_step",
         "One step in the life of a group without members, and what one broker (`node`) answered: a "
-        "position committed for it, asked for, or the group deleted.",
+        "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
+        "and never comes back.",
         {
             **_OP,
             "group": "string",
-            "step": "string",  # commit | ask | delete
+            "step": "string",  # commit | ask | delete | join | look (DescribeGroups)
             "offset": "int64",  # committed, or told; -1: none
+            # Of a commit: to be kept for so long; null: till it is deleted. Of a join: its session.
+            "keep_ms": "int64",
+            "state": "string",  # of a look: the group's; Dead: there is none
+        },
+    ),
+    Kind(
+        "admin_request",
+        "One thing that an operator (the harness) asked a broker (`node`) for, most often the "
+        "controller, and what came of it.",
+        {
+            **_OP,
+            "api": "string",  # CREATE_TOPICS, ELECT_LEADERS, ...
+            "about": "string",  # a topic, a partition as topic-0, or "" (the request as a whole)
+            "wanted": "int32",  # what cannot be done: the error that says so; null: it can be done
         },
     ),
     Kind(

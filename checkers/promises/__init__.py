@@ -10,6 +10,7 @@ A new promise is a new file with a ``PROMISE``, its name here, and its test.
     whole-metadata       does every broker answer, and name what exists, and the controller?
     epochs               do epochs only rise, and does each have one holder?
     departures           is a broker that is gone replaced by those who live?
+    administration       does what an operator asks for come about, and a cluster at all?
     truncation-loss      what was acknowledged and is gone?
     controller-latency   where did controller requests wait?
     controller-queues    do the controller's metrics tell what its queues were like?
@@ -47,6 +48,7 @@ NAMES: Final = (
     "whole-metadata",
     "epochs",
     "departures",
+    "administration",
     "truncation-loss",
     "controller-latency",
     "controller-queues",

@@ -266,7 +266,7 @@ _KIND_OF: Final = {
     "prober": "probe",
 }
 _ROLES: Final = _KIND_OF.keys() | {
-    *("group-stranger", "group-keeper", "offset-reader", "record-deleter")
+    *("group-stranger", "group-keeper", "offset-reader", "record-deleter", "refused-asker")
 }
 _LEVELS: Final = {-1: "all", 0: "0", 1: "1"}
 

@@ -21,8 +21,12 @@ Violations:
 - ``coordinator-never-led``: a broker names one who had not led the group's partition by then;
 - ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
   than who leads the group's partition (`checkers.promises.coordinators`);
-- ``kept-offset-lost``, ``deleted-group-back``: of groups without members
+- ``kept-offset-lost``, ``deleted-group-back``, ``expired-offset-kept``: of groups without members
   (`checkers.promises.kept_groups`);
+- ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
+  comes back (`checkers.promises.visited_groups`);
+- ``group-never-formed``: members poll, and none is ever given anything
+  (`checkers.promises.never_given`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`checkers.promises.thrown_out`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
@@ -56,11 +60,13 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.coordinators import NAMED, coordinators
-from checkers.promises.kept_groups import ASKED, GONE, kept_groups
+from checkers.promises.kept_groups import ASKED, EXPIRED, GONE, kept_groups
+from checkers.promises.never_given import never_given
 from checkers.promises.polls import RESET_ERRORS
 from checkers.promises.quiet_members import quiet_members
 from checkers.promises.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.thrown_out import STAYED, thrown_out
+from checkers.promises.visited_groups import LEFT, visited_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -86,6 +92,8 @@ Row = Mapping[str, Any]
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
+    for finding in never_given(history):
+        outcome.add(finding)
     if not history.has("assignment"):
         return outcome
     commits = history.frame("commit").where("type = 'ok' and offset >= 0")
@@ -109,8 +117,8 @@ def check(history: History) -> Outcome:
     for row in _unassigned(history, commits):
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
-    others = (*kept_groups(history, outcome), *thrown_out(history, outcome))
-    for finding in (*coordinators(history, outcome), *others):
+    groups = (*kept_groups(history, outcome), *visited_groups(history, outcome))
+    for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
         outcome.add(finding)
     add(outcome, tally(_by_two(history, commits), None, _second), lambda _, row: _two(row))
     for arm, trial in history.trials:
@@ -508,6 +516,10 @@ PROMISE: Final = Promise(
         "committed-by-two": "A partition is one member's at a time.",
         "kept-offset-lost": "A group without members keeps its positions.",
         "deleted-group-back": "A group that is deleted stays deleted.",
+        "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
+        "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
+        "visitor-remembered": "A group that nobody came to join is forgotten.",
+        "group-never-formed": "Where members poll, partitions are given to them.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
@@ -517,8 +529,10 @@ PROMISE: Final = Promise(
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
         SHOWN: "by whom it was asked for, member or not",
-        ASKED: "acknowledged, and not deleted yet",
+        ASKED: "acknowledged, not deleted yet, and not over",
         GONE: "by coordinators that were not replaced as they deleted them",
+        EXPIRED: "of groups without members, once all was calm",
+        LEFT: "of whom nobody came back, once all was calm",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -540,6 +554,11 @@ PROMISE: Final = Promise(
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",
     ),
-    timed=frozenset({"kept-offset-lost", "thrown-out", "coordinator-superseded"}),
+    timed=frozenset(
+        {
+            *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
+            *("group-never-formed", "thrown-out", "coordinator-superseded"),
+        }
+    ),
     check=check,
 )

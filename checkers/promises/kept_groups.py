@@ -1,14 +1,17 @@
-"""Kept groups: positions of groups without members, and groups that were deleted, for
-`checkers.promises.groups`.
+"""Kept groups: positions of groups without members, groups that were deleted, and positions whose
+time is over, for `checkers.promises.groups`.
 
 Who has no members keeps its positions like any other group, and who deletes it (DeleteGroups,
 KIP-229) deletes them: the coordinator writes a tombstone, and nobody who coordinates the group
 afterwards may know them any more.
 
-- ``kept-offset-lost``: asked for a position that it had acknowledged, and whose group nobody had
-  tried to delete, the coordinator has another, or none;
+- ``kept-offset-lost``: asked for a position that it had acknowledged, whose group nobody had tried
+  to delete and whose time was not over, the coordinator has another, or none;
 - ``deleted-group-back``: the coordinator tells of a position of a group whose deletion was
-  acknowledged `SURE_NS` before, or longer.
+  acknowledged `SURE_NS` before, or longer;
+- ``expired-offset-kept``: once all is calm (`checkers.facts.calm`) the coordinator tells of a
+  position whose time, which its commit had named, was over before coordinators last looked for such
+  (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``).
 
 Lawful, and looks similar: the tombstone is not waited for. So the group may be back with the next
 coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.calm import calm
 from checkers.facts.committed import committed
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
@@ -31,11 +35,20 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.coordinators import OFFSETS_TOPIC, partition_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
     from checkers.history.frames import History
 
 ASKED: Final = "positions of groups without members asked for"
 GONE: Final = "deleted groups asked for"
-LOST, BACK = "kept-offset-lost", "deleted-group-back"
+EXPIRED: Final = "positions asked for after their time"
+LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
+CHECK_INTERVAL: Final = "offsets.retention.check.interval.ms"
+_CHECK_INTERVAL_MS: Final = 600_000
+"""Kafka's default."""
+_MS: Final = 1_000_000
+_ROUNDED_NS: Final = 10 * _MS
+"""Coordinators count milliseconds, by the wall clock."""
 SURE_NS: Final = 2_000_000_000
 """Who is asked so much later knows of it."""
 DEATH_NS: Final = 4_000_000_000
@@ -54,20 +67,34 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
     lives = steps.groupBy(*_BY).agg(
         F.min(F.when(commits & ok, F.col("t"))).alias("kept_t"),
         F.max(F.when(commits & ok, F.col("offset"))).alias("kept"),
+        F.min(F.when(commits, F.col("invoke_t") + F.col("keep_ms") * _MS)).alias("until_t"),
+        F.max(F.when(commits, F.col("t") + F.col("keep_ms") * _MS)).alias("over_t"),
         F.count(F.when(commits & (F.col("type") == "info"), 1)).alias("vague"),
         F.min(F.when(deletes, F.col("invoke_t"))).alias("tried_t"),
         F.min(F.when(deletes & ok, F.col("t"))).alias("gone_t"),
         F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
     )
     told = steps.where("type = 'ok' and step = 'ask'").join(F.broadcast(lives), _BY)
-    is_kept = F.expr("invoke_t > kept_t and t < coalesce(tried_t, t + 1) and vague = 0")
+    told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
+    is_kept = F.expr(
+        "invoke_t > kept_t and t < coalesce(tried_t, t + 1) and vague = 0 "
+        f"and t < coalesce(until_t - {_ROUNDED_NS}, t + 1)"
+    )
     is_gone = F.expr(f"invoke_t > gone_t + {SURE_NS} and vague = 0")
-    lost, back = is_kept & (F.col("offset") != F.col("kept")), is_gone & (F.col("offset") >= 0)
+    owed = "over_t is not null and invoke_t > greatest(over_t + looked_ns, healed_t) + needed_ns"
+    is_over = F.expr(f"{owed} and vague = 0")
+    lost, tells = is_kept & (F.col("offset") != F.col("kept")), F.col("offset") >= 0
+
+    def first(wrong: Column) -> Column:
+        return F.min(F.when(wrong, F.struct("t", "node", "offset")))
+
     found = told.groupBy(*_BY, "kept", "gone_t", "by").agg(
         F.count(F.when(is_kept, 1)).alias("kept_n"),
         F.count(F.when(is_gone, 1)).alias("gone_n"),
-        F.min(F.when(lost, F.struct("t", "node", "offset"))).alias(LOST),
-        F.min(F.when(back, F.struct("t", "node", "offset"))).alias(BACK),
+        F.count(F.when(is_over, 1)).alias("over_n"),
+        first(lost).alias(LOST),
+        first(is_gone & tells).alias(BACK),
+        first(is_over & tells).alias(STALE),
     )
     for row in found.orderBy(*_BY).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
@@ -75,8 +102,25 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
             if row[BACK] is not None:
                 yield _finding(BACK, row)
-        if row[LOST] is not None:
-            yield _finding(LOST, row)
+        outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
+        for rule in (LOST, STALE):
+            if row[rule] is not None:
+                yield _finding(rule, row)
+
+
+def when_calm(history: History) -> DataFrame:
+    """From when on coordinators owe the truth, and how often they look for what is over: arm,
+    trial, healed_t, needed_ns, looked_ns."""
+    looked_ns = int(history.run.brokers.get(CHECK_INTERVAL, _CHECK_INTERVAL_MS)) * _MS
+    rows = [
+        {
+            **{"arm": arm, "trial": trial, "looked_ns": looked_ns},
+            **{"healed_t": of.healed_t, "needed_ns": of.needed_ns},
+        }
+        for (arm, trial), of in calm(history).items()
+    ]
+    names = "looked_ns bigint, healed_t bigint, needed_ns bigint"
+    return history.table(rows, f"arm string, trial int, {names}")
 
 
 def _was_replaced(history: History, row: Row) -> bool:
@@ -103,11 +147,11 @@ def _was_replaced(history: History, row: Row) -> bool:
 
 def _finding(rule: str, row: Row) -> Finding:
     one = row[rule]
-    after = (
-        "whose deletion had been acknowledged before"
-        if rule == BACK
-        else f"for which {row['kept']} had been acknowledged"
-    )
+    after = {
+        BACK: "whose deletion had been acknowledged before",
+        LOST: f"for which {row['kept']} had been acknowledged",
+        STALE: "whose time was over before coordinators last looked",
+    }[rule]
     group = {"group": row["group"]}
     return Finding(
         rule,

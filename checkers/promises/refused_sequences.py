@@ -70,14 +70,14 @@ def _leader(history: History, key: Key, t: int) -> int | None:
 
 
 def _forgot(history: History, key: Key, leader: int, row: Mapping[str, Any]) -> bool:
-    """Whether it has loaded what it knows of producers since the records were first sent."""
-    started = any(
-        event["node"] == leader and event["event"] == "start" and event["t"] > row["invoke_t"]
-        for event in rows_of(history, "node_event", key[:2])
-    )
-    return started or any(
-        cut["node"] == leader and key_of(cut) == key and cut["t"] > row["invoke_t"]
-        for cut in history.rows("truncation")
+    """Whether it had loaded what it knew of producers since the records were first sent, when the
+    producer told of the first refusal."""
+    starts = [
+        event for event in rows_of(history, "node_event", key[:2]) if event["event"] == "start"
+    ]
+    cuts = [cut for cut in history.rows("truncation") if key_of(cut) == key]
+    return any(
+        one["node"] == leader and row["invoke_t"] < one["t"] <= row["t"] for one in (*starts, *cuts)
     )
 
 

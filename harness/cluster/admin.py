@@ -5,16 +5,20 @@ the harness. The controller may move at any moment, so NOT_CONTROLLER and lost c
 again until the deadline. After a lost answer an operation may have happened; therefore
 TOPIC_ALREADY_EXISTS on a second try of a creation, and UNKNOWN_TOPIC_OR_PARTITION on a second try
 of a deletion, count as done. Requests are of the oldest versions that say what is needed: they are
-asked of every release.
+asked of every release. What the controller is asked for, and what came of it, is written down, one
+row a thing (`admin_request`).
 
 Errors raise `FaultFailed` with Kafka's name for them, as `faults.protocol.Admin` asks.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from time import monotonic_ns as _now_ns
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -24,10 +28,13 @@ from faults.protocol import FaultFailed, Link, Links
 from harness.cluster import state
 from harness.cluster.ask import NoAnswer, ask, error_name, request
 from harness.cluster.layout import CHROOT
+from harness.cluster.record import Record
 from harness.cluster.view import StateView
 from nodes.wire.apis import ApiKey
 
 _TIMEOUT_S: Final = 30.0
+_REQUEST_MS: Final = 20_000
+"""What a request allows the controller: it answers by then, before nobody listens any more."""
 _PAUSE_S: Final = 0.1
 
 NONE: Final = 0
@@ -45,13 +52,21 @@ Outcome = tuple[str, int, str | None]
 
 
 class ClusterAdmin:
-    """Implements `faults.protocol.Admin`. Stateless, thread-safe."""
+    """Implements `faults.protocol.Admin`. Thread-safe."""
 
-    def __init__(self, view: StateView, links: Links, zookeeper: KazooClient | None = None) -> None:
+    def __init__(
+        self,
+        view: StateView,
+        links: Links,
+        zookeeper: KazooClient | None = None,
+        record: Record | None = None,
+    ) -> None:
         """``zookeeper``: the harness's own connection, where the system keeps its state there."""
         self._view = view
         self._links = links
         self._zookeeper = zookeeper
+        self._record = record
+        self._next_op = itertools.count().__next__
 
     def create_topic(
         self, topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str]
@@ -72,7 +87,7 @@ class ClusterAdmin:
                     "configs": [{"name": k, "value": v} for k, v in configs.items()],
                 }
             ],
-            timeout=int(_TIMEOUT_S * 1000),
+            timeout=_REQUEST_MS,
         )
         self._operate(
             f"creating topic {topic}",
@@ -117,13 +132,13 @@ class ClusterAdmin:
             2,
             election_type=0,
             topic_partitions=[{"topic": t, "partitions": p} for t, p in grouped.items()],
-            timeout=int(_TIMEOUT_S * 1000),
+            timeout=_REQUEST_MS,
         )
         self._operate(
             "electing preferred leaders",
             entity,
             lambda answer: [
-                ("the request", answer.error_code, None),
+                ("", answer.error_code, None),
                 *(
                     (f"{r.topic}-{p.partition_id}", p.error_code, p.error_message)
                     for r in answer.replica_election_results
@@ -142,13 +157,13 @@ class ClusterAdmin:
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             0,
             topics=[{"name": t, "partitions": p} for t, p in grouped.items()],
-            timeout=int(_TIMEOUT_S * 1000),
+            timeout=_REQUEST_MS,
         )
         self._operate(
             "reassigning partitions",
             entity,
             lambda answer: [
-                ("the request", answer.error_code, answer.error_message),
+                ("", answer.error_code, answer.error_message),
                 *(
                     (f"{r.name}-{p.partition_index}", p.error_code, p.error_message)
                     for r in answer.responses
@@ -231,21 +246,53 @@ class ClusterAdmin:
             controller = self._view.controller()
             if controller is not None:
                 address = self._links.address(controller, Link.CLIENT, direct=True)
+                told = partial(self._tell, controller, entity, self._next_op(), _now_ns())
                 try:
                     answer = ask(address, entity, _TIMEOUT_S)
                 except NoAnswer as e:
                     reason = str(e)
                     accepted |= accept_again or set()
+                    told("", failure=reason)
                 else:
-                    bad = [each for each in outcomes(answer) if int(each[1]) not in accepted]
+                    found = outcomes(answer)
+                    for about, error, _ in found:
+                        told(about, error=int(error))
+                    bad = [each for each in found if int(each[1]) not in accepted]
                     if not bad:
                         return
                     name, code, message = bad[0]
+                    name = name or "the request"
                     reason = f"{name}: {error_name(int(code))}" + (f" ({message})" * bool(message))
                     if int(code) != _NOT_CONTROLLER:
                         raise FaultFailed(f"{what}: {reason}")
             time.sleep(_PAUSE_S)
         raise FaultFailed(f"{what}: {reason}")
+
+    def _tell(
+        self,
+        node: int,
+        entity: Any,
+        op: int,
+        invoke_t: int,
+        about: str,
+        *,
+        error: int | None = None,
+        failure: str | None = None,
+    ) -> None:
+        if self._record is None:
+            return
+        came_of = "info" if error is None or error == _REQUEST_TIMED_OUT else "fail"
+        self._record(
+            "admin_request",
+            type="ok" if error == NONE else came_of,
+            op=op,
+            invoke_t=invoke_t,
+            node=node,
+            api=ApiKey(entity.__api_key__).name,
+            about=about,
+            error=error,
+            failure=failure,
+        )
 
     def _await(self, what: str, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _TIMEOUT_S

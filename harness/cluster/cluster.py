@@ -185,8 +185,8 @@ class Cluster:
         client = self._zookeeper.client if self._zookeeper else None
         by_znode = isinstance(self.sut, HasOldReleases) and self.sut.orders_by_znode
         if by_znode and client is not None:
-            return ZnodeAdmin(self.view, self.links, client)
-        return ClusterAdmin(self.view, self.links, client)
+            return ZnodeAdmin(self.view, self.links, client, self.record)
+        return ClusterAdmin(self.view, self.links, client, self.record)
 
     def _fleet(self, specs: Mapping[int, ProcessSpec], log_dirs: Mapping[int, Path]) -> NodeFleet:
         return NodeFleet(

@@ -175,7 +175,7 @@ class ExternalCluster(Cluster):
         return OwnView(ZookeeperView(self._client, form.chroot), self.own)
 
     def _admin(self) -> OwnAdmin:
-        return OwnAdmin(self.view, self.links, self.own, self.owed)
+        return OwnAdmin(self.view, self.links, self.own, self.owed, self.record)
 
     def _fleet(self, specs: Mapping[int, ProcessSpec], log_dirs: Mapping[int, Path]) -> NodeFleet:
         return ExternalFleet(

@@ -20,16 +20,19 @@ from faults.protocol import FaultFailed, Links
 from harness.cluster import state
 from harness.cluster.admin import ClusterAdmin
 from harness.cluster.layout import CHROOT
+from harness.cluster.record import Record
 from harness.cluster.view import StateView
 
 _ELECTION: Final = "/admin/preferred_replica_election"
 
 
 class ZnodeAdmin(ClusterAdmin):
-    """Implements `faults.protocol.Admin`. Stateless, thread-safe."""
+    """Implements `faults.protocol.Admin`. Thread-safe."""
 
-    def __init__(self, view: StateView, links: Links, zookeeper: KazooClient) -> None:
-        super().__init__(view, links, zookeeper)
+    def __init__(
+        self, view: StateView, links: Links, zookeeper: KazooClient, record: Record | None = None
+    ) -> None:
+        super().__init__(view, links, zookeeper, record)
         self._client = zookeeper
 
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None:

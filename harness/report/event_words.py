@@ -186,6 +186,9 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"node {e.node}, {e.step} of group {e.group}: {e.came_of}"
         + (f", offset {e.offset}" if e.type == "ok" and e.step != "delete" else "")
     ),
+    "admin_request": lambda e: (
+        f"node {e.node} was asked by its operator, {e.api} {e.about}".rstrip() + f": {e.came_of}"
+    ),
     "coordinator": lambda e: (
         f"node {e.node} was asked who coordinates group {e.group}: "
         + (f"node {e.coordinator}" if e.type == "ok" else e.came_of)

@@ -108,6 +108,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("planes", "refusals"),  # an arm is what its name says; only stale requests are refused
     "fencing",  # and all of them are
     *("epochs", "succession", "departures"),  # what is decided, by whom, and that it is
+    "administration",  # that what is asked for is done, and that there is a cluster
     "controller-queues",  # where what was decided waited
     "handing-over",  # who goes in order leaves nobody without a leader
     *("shown-metadata", "whole-metadata"),  # clients are told what was
@@ -122,6 +123,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
     "departures": frozenset({Capability.ZOOKEEPER}),
+    "administration": frozenset({Capability.ZOOKEEPER}),
     "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
     "log-files": frozenset({Capability.LOG_FILES}),
 }
@@ -226,6 +228,11 @@ def offset_reader(topic: str, partitions: int) -> Role:
     """Who asks where the logs begin, end, and changed hands."""
     params = {"topics": {topic: partitions}}
     return Role(role="offset-reader", process="offset-reader", params=params)
+
+
+def refused_asker(topic: str) -> Role:
+    """Who asks all the while for what cannot be done; the topic has two partitions or more."""
+    return Role(role="refused-asker", process="refused-asker", params={"topic": topic})
 
 
 _GATHERED_MS: Final = 500.0

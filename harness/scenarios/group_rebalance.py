@@ -51,6 +51,9 @@ SLOW_SESSION_MS = 3000
 SLOW_COMMIT_MS = 4500
 """Of the one member of another group, which lives by its heartbeats: it commits more seldom than
 its session lasts."""
+KEEP_MS = 2000
+"""So long every second position of groups without members is kept. The coordinator looks for what
+is over more often than by default, every ten minutes."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -77,6 +80,9 @@ UNHEARD_MS = 2500
 UNANSWERED = 8
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
+PATIENT_MS = 5000
+"""Without answers each producer has but five requests on their way, to whatever the broker leads:
+where these are of other partitions, half as many records have to do."""
 LAG_MS = 700
 """How long a coordinator lives on whose followers get nothing, more or less."""
 
@@ -128,7 +134,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             process="group-stranger",
             params={"group": GROUP, "topics": topics},
         ),
-        Role(role="group-keeper", process="group-keeper", params={"topic": TOPIC}),
+        Role(
+            role="group-keeper",
+            process="group-keeper",
+            params={"topic": TOPIC, "keep_ms": KEEP_MS, "visits": True},
+        ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),
     ]
@@ -193,7 +203,10 @@ def _params(way: str, other: str) -> dict[str, Any]:
         case "lagged-kill":  # two members commit one after the other: more records do not gather
             return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
         case _:
-            return {"partition": other, "records": UNANSWERED}
+            return {
+                **{"partition": other, "records": UNANSWERED, "least": UNANSWERED // 2},
+                "lag_ms": PATIENT_MS,
+            }
 
 
 GROUP_REBALANCE = Scenario(
@@ -217,6 +230,7 @@ GROUP_REBALANCE = Scenario(
     overrides={
         "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
         "offsets.topic.replication.factor": "3",
+        "offsets.retention.check.interval.ms": "500",
         # 3 s by default: a group would hardly be there before its coordinator goes again.
         "group.initial.rebalance.delay.ms": "300",
         "group.min.session.timeout.ms": "1000",  # 6 s: nobody would be missed within a short run

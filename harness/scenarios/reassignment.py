@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    refused_asker,
     replicated_load,
     spread,
 )
@@ -52,7 +53,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=100.0)
+    return [*replicated_load(TOPIC, PARTITIONS, acks_all_per_s=100.0), refused_asker(TOPIC)]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:

@@ -3,17 +3,27 @@
 One group after the other: a position is committed for it (by nobody's generation, as tools and
 consumers that assign partitions themselves do), asked for a few times, and the group is deleted
 (KIP-229). From then on it is asked for again and again: what was deleted must not come back,
-whoever coordinates it by then. Every broker is asked by itself, in turn; who does not coordinate
-the group says so, and that is a failed operation like any other. Each question is a `group_step`
-row.
+whoever coordinates it by then. With ``keep_ms`` every second position is to be kept for so long
+(OffsetCommit 2 to 4 can say that), and its group is not deleted: it must be gone by itself, once
+its time is over and the coordinator has looked. With ``visits`` some groups are only visited:
+somebody asks to join without being a member of any, is to be given an id, and told to come back
+with it (KIP-394), and never does. Nobody may be a member by that, and such a group is to be
+forgotten when the id's session is over: from then on brokers are asked what they have of it.
+
+Every broker is asked by itself, in turn; who does not coordinate the group says so, and that is a
+failed operation like any other. Each question is a `group_step` row.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
+
+from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -21,13 +31,19 @@ from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
-COMMIT, ASK, DELETE = "commit", "ask", "delete"
+COMMIT, ASK, DELETE, JOIN, LOOK = "commit", "ask", "delete", "join", "look"
 _APIS: Final = {
-    COMMIT: (ApiKey.OFFSET_COMMIT, 5),
+    COMMIT: (ApiKey.OFFSET_COMMIT, 4),  # the last that says how long to keep it
     ASK: (ApiKey.OFFSET_FETCH, 5),
     DELETE: (ApiKey.DELETE_GROUPS, 0),
+    JOIN: (ApiKey.JOIN_GROUP, 4),  # the first in which an id is asked for
+    LOOK: (ApiKey.DESCRIBE_GROUPS, 1),
 }
 _OFFSET: Final = 7
+_ALWAYS_MS: Final = -1
+_SESSION_MS: Final = 1_000
+"""Of who asks to join and never comes back."""
+_MEMBER_ID_REQUIRED: Final = 79
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """It may have been done all the same."""
 
@@ -35,17 +51,23 @@ _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``topic``: in whose partition 0 the positions are; ``rate_per_s``: questions a second to each
-    broker; ``asks``: how often a group is asked for before it is deleted."""
+    broker; ``asks``: how often a group is asked for before it is deleted. Groups are of several
+    kinds, in turn: deleted ones; with ``keep_ms`` those whose positions are kept for so long; with
+    ``visits`` those that are visited."""
 
     topic: str
     prefix: str = "kept"
     rate_per_s: float = 8.0
     asks: int = 2
+    keep_ms: int | None = None
+    visits: bool = False
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
         if self.rate_per_s <= 0 or self.asks < 1:
             raise ValueError("fields rate_per_s, asks; allowed: above 0, at least 1")
+        if self.keep_ms is not None and self.keep_ms < 1:
+            raise ValueError("field keep_ms; allowed: null, or at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +78,7 @@ class Asked:
     invoke_t: int
     step: str
     group: str
+    keep_ms: int | None
 
 
 class GroupKeeper(AskEach):
@@ -66,43 +89,77 @@ class GroupKeeper(AskEach):
         self._is_kept = False
         self._answers = 0
         """How often the present group's position was told."""
-        self._deleted: list[str] = []
+        self._over: list[tuple[str, str]] = []
+        """Groups that were deleted, or whose time is or will be over, and what is asked of each."""
+        brief = [COMMIT] if params.keep_ms is not None else []
+        self._kinds = [DELETE, *brief, *([JOIN] if params.visits else [])]
+        """By the step that ends what is done to such a group."""
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: were all counted together, two brokers would be asked about one kind each."""
+        self._asked_over: Counter[int] = Counter()
+        """By broker, which of those that are over comes next."""
 
     @property
     def _group(self) -> str:
         return f"{self._params.prefix}-{self._number}"
 
+    @property
+    def _kind(self) -> str:
+        return self._kinds[self._number % len(self._kinds)]
+
     def ask(self, channel: Channel) -> None:
-        """Every broker in turn: now about the present group, now about one that is deleted."""
+        """Every broker in turn: now about the present group, now about one that is over."""
         self._turns[channel.node] += 1
         turn = self._turns[channel.node]
-        group, step = self._group, COMMIT
-        if self._deleted and turn % 2:
-            group, step = self._deleted[turn // 2 % len(self._deleted)], ASK
+        group, step = self._group, JOIN if self._kind == JOIN else COMMIT
+        if self._over and turn % 2:
+            group, step = self._next_over(channel.node)
         elif self._is_kept:
             step = ASK if self._answers < self._params.asks else DELETE
-        asked = Asked(self._ops, time.monotonic_ns(), step, group)
+        keep_ms = _SESSION_MS if step == JOIN else None
+        if step == self._kind == COMMIT:
+            keep_ms = self._params.keep_ms
+        asked = Asked(self._ops, time.monotonic_ns(), step, group, keep_ms)
         self._ops += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
+
+    def _next_over(self, node: int) -> tuple[str, str]:
+        """One after the other, and then from the first on: there are ever more of them."""
+        at = self._asked_over[node] % len(self._over)
+        self._asked_over[node] = at + 1
+        return self._over[at]
 
     def _frame(self, asked: Asked) -> bytes:
         name, request = self._params.topic, request_class(*_APIS[asked.step])
         if asked.step == COMMIT:
             row = {"partition_index": 0, "committed_offset": _OFFSET, "committed_metadata": None}
+            keep_ms = _ALWAYS_MS if asked.keep_ms is None else asked.keep_ms
             entity = build(
                 request,
                 group_id=asked.group,
                 generation_id_or_member_epoch=-1,
                 member_id="",
+                retention_time=i64Timedelta.parse(timedelta(milliseconds=keep_ms)),
                 topics=[{"name": name, "partitions": [row]}],
             )
         elif asked.step == ASK:
             topics = [{"name": name, "partition_indexes": [0]}]
             entity = build(request, group_id=asked.group, topics=topics)
+        elif asked.step == JOIN:
+            session = i32Timedelta.parse(timedelta(milliseconds=_SESSION_MS))
+            entity = build(
+                request,
+                group_id=asked.group,
+                session_timeout=session,
+                rebalance_timeout=session,
+                member_id="",
+                protocol_type="consumer",
+                protocols=[{"name": "range", "metadata": b""}],
+            )
+        elif asked.step == LOOK:
+            entity = build(request, groups=[asked.group])
         else:
             entity = build(request, groups_names=[asked.group])
         return encode_request(entity, 0, self._spec.process)
@@ -113,43 +170,57 @@ class GroupKeeper(AskEach):
         asked: Asked = channel.tag
         try:
             _, answer = decode_response(*_APIS[asked.step], payload)
-            error, offset = self._read(asked.step, answer)
+            error, told = self._read(asked.step, answer)
         except (WireError, IndexError) as problem:
             self._done(channel, "info", t, failure=str(problem) or "empty answer")
             return
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
-        self._done(channel, outcome, t, error=error, offset=offset)
+        self._done(channel, outcome, t, error=error, **told)
         if asked.group == self._group:
             self._go_on(asked.step, outcome, error)
 
-    def _read(self, step: str, answer: Any) -> tuple[int, int]:
-        """The error, and the offset that was committed or told."""
+    def _read(self, step: str, answer: Any) -> tuple[int, Mapping[str, Any]]:
+        """The error, and the offset that was committed or told, or the state of the group."""
+        if step == LOOK:
+            group = answer.groups[0]
+            return int(group.error_code), {"offset": -1, "state": str(group.group_state)}
+        if step == JOIN:
+            return int(answer.error_code), {"offset": -1}
         if step == DELETE:
-            return int(answer.results[0].error_code), -1
+            return int(answer.results[0].error_code), {"offset": -1}
         if step == ASK and answer.error_code:
-            return int(answer.error_code), -1
+            return int(answer.error_code), {"offset": -1}
         one = answer.topics[0].partitions[0]
-        if step == COMMIT:
-            return int(one.error_code), _OFFSET
         error = int(one.error_code)
-        return error, -1 if error else int(one.committed_offset)
+        if step == COMMIT:
+            return error, {"offset": _OFFSET}
+        return error, {"offset": -1 if error else int(one.committed_offset)}
 
     def _go_on(self, step: str, outcome: str, error: int) -> None:
         """The present group's next step. One that a deletion did not find is left alone: an earlier
         try, of which nobody heard, may have deleted it."""
-        if outcome != "ok" and error != _NOT_FOUND:
+        if outcome != "ok" and error not in (_NOT_FOUND, _MEMBER_ID_REQUIRED):
             return
         if step == COMMIT:
             self._is_kept, self._answers = True, 0
         elif step == ASK:
             self._answers += 1
+            if self._kind == COMMIT and self._answers >= self._params.asks:
+                self._next_group(ASK)
+        elif step == JOIN:
+            self._next_group(LOOK)
         else:
-            if outcome == "ok":
-                self._deleted.append(self._group)
-            self._number, self._is_kept = self._number + 1, False
+            self._next_group(ASK if outcome == "ok" else None)
+
+    def _next_group(self, then: str | None) -> None:
+        """``then``: what the present one is asked for from now on."""
+        if then is not None:
+            self._over.append((self._group, then))
+        self._number, self._is_kept = self._number + 1, False
 
     def _about(self, channel: Channel, asked: Asked) -> dict[str, Any]:
-        return {"node": channel.node, "group": asked.group, "step": asked.step}
+        about = {"node": channel.node, "group": asked.group, "step": asked.step}
+        return about if asked.keep_ms is None else {**about, "keep_ms": asked.keep_ms}
 
     def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
         asked: Asked = channel.tag

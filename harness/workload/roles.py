@@ -53,6 +53,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import record_deleter
 
         return record_deleter.RecordDeleter(spec, spec.read_params(record_deleter.Params)).run
+    if spec.role == "refused-asker":
+        from harness.workload import refused_asker
+
+        return refused_asker.RefusedAsker(spec, spec.read_params(refused_asker.Params)).run
     if spec.role == "prober":
         from harness.workload import prober
 

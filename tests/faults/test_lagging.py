@@ -173,6 +173,29 @@ def test_who_is_killed_unanswered_has_given_its_followers_all(
     assert ctx.cluster.running[1]
 
 
+@pytest.mark.parametrize(("least", "dies"), [(3, True), (4, True), (5, False), (None, False)])
+def test_fewer_are_enough_when_half_of_the_time_is_over(
+    ctx: Any, entry: Any, logs: Any, least: int | None, dies: bool
+) -> None:
+    real = ctx.cluster.add_toxic
+
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        real(node, link, **toxic)
+        for follower in (2, 3):
+            logs(follower, "t-0", 9)  # four more than the leader had
+
+    ctx.cluster.add_toxic = add_toxic
+    more = {} if least is None else {"least": least}
+    fault = build(entry("unanswered-kill", partition="t-0", records=8, lag_ms=60, **more))
+    if dies:
+        fault.inject(ctx)
+    else:
+        with pytest.raises(FaultFailed, match="8 records that were not answered"):
+            fault.inject(ctx)
+    assert ctx.cluster.running[1] is not dies
+    fault.heal(ctx)
+
+
 def test_without_what_was_not_answered_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
     logs(2, "t-0", 30)
     fault = build(entry("unanswered-kill", partition="t-0", lag_ms=30))

@@ -16,6 +16,7 @@ from typing import Any, Final
 from faults.plan import Plan
 from faults.protocol import Entry, FaultFailed, Links, PartitionState
 from harness.cluster.admin import ClusterAdmin
+from harness.cluster.record import Record
 from harness.cluster.state import Registration, Topic
 from harness.cluster.told_view import ToldView
 from harness.cluster.view import StateView
@@ -176,8 +177,10 @@ class OwnView:
 class OwnAdmin(ClusterAdmin):
     """Does what it is asked to with the run's own topics, and nothing else."""
 
-    def __init__(self, view: StateView, links: Links, own: Own, owed: Owed) -> None:
-        super().__init__(view, links)
+    def __init__(
+        self, view: StateView, links: Links, own: Own, owed: Owed, record: Record | None = None
+    ) -> None:
+        super().__init__(view, links, record=record)
         self._own, self._owed = own, owed
 
     def create_topic(

@@ -1,4 +1,5 @@
-"""Groups without members: what they keep, and what is deleted with them; both ways."""
+"""Groups without members: what they keep, what is deleted with them, and what goes with its time;
+both ways."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.promises.coordinators import OFFSETS_TOPIC, partition_of
-from checkers.promises.kept_groups import ASKED, GONE, kept_groups
+from checkers.promises.kept_groups import ASKED, CHECK_INTERVAL, EXPIRED, GONE, kept_groups
 from tests.checkers.conftest import Story
 
-LOST, BACK = "kept-offset-lost", "deleted-group-back"
+LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
 
 GROUP, PARTITIONS = "kept-3", 3
 DELETED = 20_000
@@ -97,3 +98,65 @@ def test_what_a_group_without_members_keeps_goes_when_it_is_deleted(
         assert outcome.evidence[told.arm, 0, GONE] == 2
     if rule == LOST:
         assert outcome.evidence[told.arm, 0, ASKED] == 2
+
+
+HEALED, NEEDED = 20_000, 10_000
+"""When the last fault was healed, and what brokers may need where nobody saw them in sync."""
+OVER = 12_000
+"""Committed at 10 s for 2 s."""
+
+
+def brief(*, looks_ms: int | None = 500) -> Story:
+    told = Story()
+    if looks_ms is not None:
+        told.run["settings"] = {"overrides": {CHECK_INTERVAL: str(looks_ms)}}
+    for t, phase in ((5_000, "inject"), (5_100, "injected"), (HEALED, "heal"), (HEALED, "healed")):
+        told.add("fault", t, fault="kill", id="k", phase=phase, nodes=[1], detail="{}")
+    step(told, 10_000, "commit", 7, keep_ms=2_000)
+    step(told, 11_000, "ask", 7)
+    return told
+
+
+EXPIRIES = {
+    "gone": (brief, lambda s: step(s, 31_000, "ask"), None),
+    "kept": (brief, lambda s: step(s, 31_000, "ask", 7), STALE),
+    "kept by another": (brief, lambda s: step(s, 31_000, "ask", 7, node=3), STALE),
+    "who does not coordinate it": (
+        brief,
+        lambda s: step(s, 31_000, "ask", type="fail", error=16),
+        None,
+    ),
+    "gone too soon": (brief, lambda s: step(s, OVER - 500, "ask"), LOST),
+    "gone as it was to go": (brief, lambda s: step(s, OVER, "ask"), None),
+    "before all is calm": (brief, lambda s: step(s, HEALED + NEEDED - 500, "ask", 7), None),
+    "asked before": (brief, lambda s: step(s, 31_000, "ask", 7, invoke_t=29_000), None),
+    "nobody looks so often": (
+        lambda: brief(looks_ms=None),
+        lambda s: step(s, 31_000, "ask", 7),
+        None,
+    ),
+    "another commit may be late": (
+        brief,
+        lambda s: (
+            step(s, 9_000, "commit", 7, type="info", error=7, keep_ms=2_000),
+            step(s, 31_000, "ask", 7),
+        ),
+        None,
+    ),
+    "kept for ever": (
+        brief,
+        lambda s: (step(s, 10_000, "commit", 7, group="k"), step(s, 31_000, "ask", 7, group="k")),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPIRIES)
+def test_a_position_is_kept_for_as_long_as_was_asked(spark: object, name: str) -> None:
+    make, tell, rule = EXPIRIES[name]
+    told, outcome = make(), Outcome()
+    tell(told)
+    found = list(kept_groups(told.history(spark), outcome))
+    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    if rule == STALE:
+        assert outcome.evidence[told.arm, 0, EXPIRED] == 1

@@ -61,6 +61,8 @@ BROKEN: dict[str, Callable[[], Story]] = {
     "another was started": lambda: started(1, 2_000),
     "started before that was sent": lambda: started(2, 800),
     "cut before that was sent": lambda: cut(2, 800),
+    "started after it was refused": lambda: started(2, 4_000),
+    "cut after it was refused": lambda: cut(2, 4_000),
     "another partition was cut": lambda: cut(2, 2_000, partition=1),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {

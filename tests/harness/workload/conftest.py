@@ -149,6 +149,13 @@ class MiniHandler(socketserver.BaseRequestHandler):
                     {"group_id": g, "error_code": 0 if mine else 16} for g in request.groups_names
                 ]
                 return {"results": rows}
+            if header.api_key == ApiKey.JOIN_GROUP:
+                error = 79 if node == cluster.leader else 16
+                more = {"protocol_type": None, "protocol_name": "", "members": []}
+                return {
+                    **{"error_code": error, "generation_id": -1, "leader": "", **more},
+                    "member_id": "come-back-with-this",
+                }
             if header.api_key == ApiKey.DESCRIBE_GROUPS:
                 return {"groups": [self._group(str(name)) for name in request.groups]}
             if header.api_key == ApiKey.OFFSET_COMMIT:

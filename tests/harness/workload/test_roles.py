@@ -324,6 +324,30 @@ def test_a_group_is_kept_asked_for_and_deleted_and_then_the_next(
     assert {"kept-0", "kept-1", "kept-2"} <= mini.deleted
 
 
+def test_some_groups_are_kept_for_a_time_and_some_only_visited(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=2, keep_ms=50, visits=True)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {"kept-0", "kept-3"} <= mini.deleted)
+        wait_until(lambda: any(r.get("state") for r in done(rows(plan.output))))
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if r["node"] == 1]
+    kept = {(r["group"], r.get("keep_ms")) for r in found if r["step"] == "commit"}
+    assert {("kept-0", None), ("kept-1", 50), ("kept-3", None)} <= kept
+    brief = [r["step"] for r in found if r["group"] == "kept-1"]
+    assert (brief[:3], set(brief[3:])) == (["commit", "ask", "ask"], {"ask"})
+    first, *later = (r for r in found if r["group"] == "kept-2")
+    assert [first[name] for name in ("step", "type", "error", "keep_ms")] == [
+        *("join", "fail", 79, 1_000)
+    ]
+    assert {(r["step"], r["type"], r["state"]) for r in later} == {
+        ("look", "ok", "PreparingRebalance")
+    }
+    assert not mini.deleted & {"kept-1", "kept-2"}
+
+
 # ---- who deletes records -------------------------------------------------------------------------
 
 

@@ -1,0 +1,92 @@
+"""Impossible: what no broker can do, and an operator asks for all the same, for
+`checkers.promises.administration`.
+
+Role ``refused-asker`` asks every broker, all the while, for one such thing after the other.
+
+- ``impossible-done``: a broker says that it did it (its rows name the error that is ``wanted``);
+- ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
+  more, though others of the same client to the same broker are, in between, and though all was
+  healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
+  and a client waits for it as for any answer. (It may have been answered before: only a controller
+  does not say at once that it is none.)
+
+Lawful, and looks similar: with another error than the one that is wanted a broker says that it is
+no controller, or that somebody else is by now (any error is a refusal); a broker that is away, or
+cut off, answers nothing at all, and one whose controller waits for ZooKeeper answers once it is
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.calm import calm
+from checkers.facts.trials import rows_of
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+REFUSED: Final = "requests for what cannot be done"
+DONE, MUTE = "impossible-done", "never-refused"
+TRIES: Final = 3
+WAITED_NS: Final = 1_500_000_000
+"""Who lost its connection sooner did not wait."""
+Row = Mapping[str, Any]
+Trial = tuple[str, int]
+
+
+def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Finding]:
+    rows = [r for r in rows_of(history, "admin_request", trial) if r["wanted"] is not None]
+    outcome.saw(*trial, REFUSED, sum(row["error"] is not None for row in rows))
+    told: set[tuple[int, str]] = set()
+    for row in rows:
+        if row["type"] == "ok" and (row["node"], row["about"]) not in told:
+            told.add((row["node"], row["about"]))
+            yield Finding(
+                DONE,
+                f"node {row['node']} was asked for what cannot be done, {row['api']}: "
+                f"{row['about']}, and says that it did it",
+                *trial,
+                (_pick(row),),
+            )
+    quiet = calm(history).get(trial)
+    if quiet is None:
+        return
+    by_node: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        by_node.setdefault((row["process"], row["node"]), []).append(row)
+    for of in by_node.values():
+        for api in sorted({row["api"] for row in of}):
+            lost = _unanswered(of, api)
+            if len(lost) >= TRIES and lost[-2]["invoke_t"] > quiet.healed_t:
+                yield Finding(
+                    MUTE,
+                    f"node {lost[0]['node']} did not answer {api} any more, {len(lost)} times, "
+                    "though it answered the same client's other requests in between",
+                    *trial,
+                    tuple(_pick(row) for row in lost[:: max(1, len(lost) - 1)]),
+                )
+
+
+def _unanswered(rows: Sequence[Row], api: str) -> list[Row]:
+    """Those of the API, from the last answer to it on, that were waited for in vain; between each
+    two another was answered."""
+    lost: list[Row] = []
+    others = False
+    for row in sorted(rows, key=lambda r: r["invoke_t"]):
+        answered = row["error"] is not None
+        if row["api"] != api:
+            others = others or answered
+        elif answered:
+            lost = []
+        elif row["t"] - row["invoke_t"] >= WAITED_NS and (others or not lost):
+            lost.append(row)
+            others = False
+    return lost
+
+
+def _pick(row: Row) -> Pick:
+    return Pick("admin_request", {"process": row["process"], "op": row["op"]}, rows=1)

@@ -1,0 +1,248 @@
+"""Who asks every broker, on a clock, for what no broker can do, and is to be refused.
+
+What an operator may get wrong, one request of each kind after the other (`IMPOSSIBLE`): a topic
+that is there already, more replicas than there are brokers, one broker twice, names that are none,
+partitions that go, moves to brokers that never were. The controller refuses each with an error of
+its own; any other broker says that it is none, or refuses as well. Nothing changes, so it can be
+asked for all the while, whatever else goes on. Each is an `admin_request` row with the error that
+is ``wanted`` of the controller, and none may be `ok`; what is never answered shows as well, since
+others to the same broker are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from harness.workload.asking import AskEach
+from harness.workload.links import Channel
+from harness.workload.spec import WorkloadSpec
+from nodes.wire.apis import ApiKey, request_class
+from nodes.wire.codec import WireError, build, decode_response, encode_request
+
+STRANGER: Final = 999
+"""A broker that there never is, and more brokers than there ever are."""
+NEVER_MADE: Final = "a-topic-that-nobody-made"
+_TIMEOUT_MS: Final = 1_000
+"""What a request allows the controller: a refusal waits for nothing."""
+_TOPIC_RESOURCE: Final = 2
+_APPEND: Final = 2
+
+
+class Impossible(NamedTuple):
+    """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
+    answer."""
+
+    says: str
+    api: ApiKey
+    version: int
+    wanted: int
+    fields: Callable[[str], Mapping[str, Any]]
+    errors: Callable[[Any], Iterable[int]]
+
+
+def _created(**topic: Any) -> Mapping[str, Any]:
+    made = {"num_partitions": -1, "replication_factor": -1, "assignments": [], "configs": []}
+    named = {"name": NEVER_MADE, **topic}
+    return {"topics": [{**made, **named}], "timeout": _TIMEOUT_MS, "validate_only": False}
+
+
+def _moved(topic: str, replicas: list[int]) -> Mapping[str, Any]:
+    one = {"partition_index": 0, "replicas": replicas}
+    return {"topics": [{"name": topic, "partitions": [one]}], "timeout": _TIMEOUT_MS}
+
+
+def _of_topics(answer: Any) -> Iterable[int]:
+    return (topic.error_code for topic in answer.topics)
+
+
+def _of_moves(answer: Any) -> Iterable[int]:
+    yield answer.error_code
+    yield from (one.error_code for topic in answer.responses for one in topic.partitions)
+
+
+def _of_elections(answer: Any) -> Iterable[int]:
+    yield answer.error_code
+    for topic in answer.replica_election_results:
+        yield from (one.error_code for one in topic.partition_result)
+
+
+def _of_responses(answer: Any) -> Iterable[int]:
+    return (one.error_code for one in answer.responses)
+
+
+def _of_results(answer: Any) -> Iterable[int]:
+    return (one.error_code for one in answer.results)
+
+
+def _twice(broker: int) -> list[Mapping[str, Any]]:
+    return [{"partition_index": 0, "broker_ids": [broker, broker]}]
+
+
+_CREATE: Final = (ApiKey.CREATE_TOPICS, 3)
+_MOVE: Final = (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0)
+IMPOSSIBLE: Final = (
+    Impossible("a topic again", *_CREATE, 36, lambda t: _created(name=t), _of_topics),
+    Impossible("no legal name", *_CREATE, 17, lambda _: _created(name="a/b"), _of_topics),
+    Impossible(
+        "a topic without partitions",
+        *_CREATE,
+        37,
+        lambda _: _created(num_partitions=0),
+        _of_topics,
+    ),
+    Impossible(
+        "too many replicas",
+        *_CREATE,
+        38,
+        lambda _: _created(num_partitions=1, replication_factor=STRANGER),
+        _of_topics,
+    ),
+    Impossible(
+        "replicas on one broker",
+        *_CREATE,
+        39,
+        lambda _: _created(assignments=_twice(1)),
+        _of_topics,
+    ),
+    Impossible(
+        "a config that is none",
+        *_CREATE,
+        40,
+        lambda _: _created(num_partitions=1, configs=[{"name": "no.config", "value": "1"}]),
+        _of_topics,
+    ),
+    Impossible(
+        "the end of no topic",
+        ApiKey.DELETE_TOPICS,
+        3,
+        3,
+        lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
+        _of_responses,
+    ),
+    Impossible(
+        "fewer partitions",
+        ApiKey.CREATE_PARTITIONS,
+        0,
+        37,
+        lambda t: {
+            "topics": [{"name": t, "count": 1, "assignments": None}],
+            "timeout": _TIMEOUT_MS,
+            "validate_only": False,
+        },
+        _of_results,
+    ),
+    Impossible("a move to nobody", *_MOVE, 39, lambda t: _moved(t, [STRANGER]), _of_moves),
+    Impossible("a move to one twice", *_MOVE, 39, lambda t: _moved(t, [1, 1]), _of_moves),
+    Impossible("a move to nowhere", *_MOVE, 39, lambda t: _moved(t, []), _of_moves),
+    Impossible(
+        "an election for no partition",
+        ApiKey.ELECT_LEADERS,
+        2,
+        3,
+        lambda _: {
+            "election_type": 0,
+            "topic_partitions": [{"topic": NEVER_MADE, "partitions": [0]}],
+            "timeout": _TIMEOUT_MS,
+        },
+        _of_elections,
+    ),
+    Impossible(
+        "one more of what is no list",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        0,
+        40,
+        lambda t: {
+            "resources": [
+                {
+                    "resource_type": _TOPIC_RESOURCE,
+                    "resource_name": t,
+                    "configs": [
+                        {"name": "retention.ms", "config_operation": _APPEND, "value": "1000000000"}
+                    ],
+                }
+            ],
+            "validate_only": False,
+        },
+        _of_responses,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """``topic``: one that exists, with two partitions or more; ``rate_per_s``: requests a second to
+    each broker."""
+
+    topic: str
+    rate_per_s: float = 10.0
+    timeout_ms: int = 2_000
+
+    def __post_init__(self) -> None:
+        if self.rate_per_s <= 0:
+            raise ValueError("field 'params.rate_per_s': allowed: above 0")
+
+
+class _Asked(NamedTuple):
+    """In flight."""
+
+    op: int
+    invoke_t: int
+    what: Impossible
+
+
+class RefusedAsker(AskEach):
+    def __init__(self, spec: WorkloadSpec, params: Params) -> None:
+        super().__init__(spec, params)
+        self._frames = [
+            encode_request(
+                build(request_class(one.api, one.version), **one.fields(params.topic)),
+                0,
+                spec.process,
+            )
+            for one in IMPOSSIBLE
+        ]
+        self._ops = 0
+        self._turns: Counter[int] = Counter()
+        """By broker: each is asked for all of it."""
+
+    def ask(self, channel: Channel) -> None:
+        number = self._turns[channel.node] % len(IMPOSSIBLE)
+        self._turns[channel.node] += 1
+        asked = _Asked(self._ops, time.monotonic_ns(), IMPOSSIBLE[number])
+        self._ops += 1
+        about = self._about(channel, asked)
+        self.recorder.invoke("admin_request", asked.op, asked.invoke_t, **about)
+        self._links.send(channel, self._frames[number], asked)
+
+    def answered(self, channel: Channel, payload: bytes, t: int) -> None:
+        what = channel.tag.what
+        try:
+            _, answer = decode_response(what.api, what.version, payload)
+        except WireError as problem:
+            self._done(channel, "info", t, failure=str(problem))
+            return
+        error = next((int(code) for code in what.errors(answer) if int(code)), 0)
+        self._done(channel, "fail" if error else "ok", t, error=error)
+
+    def lost(self, channel: Channel, reason: str, t: int) -> None:
+        self._done(channel, "info", t, failure=reason)
+
+    def _about(self, channel: Channel, asked: _Asked) -> dict[str, Any]:
+        what = asked.what
+        return {
+            "node": channel.node,
+            "api": what.api.name,
+            "about": what.says,
+            "wanted": what.wanted,
+        }
+
+    def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
+        asked: _Asked = channel.tag
+        about = self._about(channel, asked)
+        self.recorder.complete(
+            "admin_request", asked.op, outcome, asked.invoke_t, t, **about, **fields
+        )

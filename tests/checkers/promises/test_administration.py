@@ -1,0 +1,289 @@
+"""What an operator asks for, and what becomes of a cluster that nobody disturbs; both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from checkers.promises.administration import ANSWERED, MADE, check
+from checkers.promises.impossible import REFUSED as OF_WHAT_CANNOT_BE
+from tests.checkers.conftest import Story
+
+REFUSED, UNANSWERED = "request-refused", "request-unanswered"
+VACANT, UNMADE = "never-elected", "never-made"
+ASKED = 40_000
+
+
+class _Cluster:
+    """Three brokers from 1 s on; node 2 is elected at 2 s; heard until 90 s."""
+
+    def __init__(self, *, elected: bool = True) -> None:
+        self.story = Story()
+        self._zxid: Iterator[int] = iter(range(1, 1_000))
+        for node in (1, 2, 3):
+            self.event(500, node, "start")
+            self.wrote(1_000 + node, "broker", "created", node=node)
+        if elected:
+            self.elected(2_000, 2, 1)
+        self.story.add("phase", 90_000, name="settle", event="end")
+
+    def wrote(self, t: float, what: str, step: str, **fields: object) -> None:
+        zxid = fields.pop("zxid", None) or next(self._zxid)
+        where = {"topic": None, "partition": None} | fields
+        self.story.add("zk_write", t, zxid=zxid, what=what, step=step, **where)
+
+    def elected(self, t: float, node: int, epoch: int) -> None:
+        zxid = next(self._zxid)
+        self.wrote(t, "controller", "created", node=node, zxid=zxid)
+        self.wrote(t, "controller_epoch", "set", controller_epoch=epoch, zxid=zxid)
+
+    def event(self, t: float, node: int, event: str) -> None:
+        self.story.add("node_event", t, node=node, event=event)
+
+    def fault(self, name: str, from_t: float, to_t: float, nodes: list[int]) -> None:
+        more = {"fault": name, "id": name, "nodes": nodes, "detail": "{}"}
+        for t, phase in (
+            (from_t, "inject"),
+            (from_t, "injected"),
+            (to_t, "heal"),
+            (to_t, "healed"),
+        ):
+            self.story.add("fault", t, phase=phase, **more)
+
+    def asked(
+        self, error: int | None, t: float = ASKED, *, took: float = 10, node: int = 2
+    ) -> None:
+        came_of = "info" if error is None else "fail" if error else "ok"
+        fields = {"type": came_of, "error": error, "failure": "timeout" if error is None else None}
+        more = {"node": node, "api": "CREATE_TOPICS", "about": "t"}
+        self.story.add("admin_request", t + took, invoke_t=t, **more, **fields)
+
+    def made(self, t: float = 20_000, *, state_after: float | None = None) -> None:
+        one = {"topic": "t", "partition": 0}
+        self.wrote(t, "topic", "created", replicas=[1, 3], **one)
+        if state_after is not None:
+            state = {"leader": 1, "leader_epoch": 0, "isr": [1, 3], "controller_epoch": 1}
+            self.wrote(t + state_after, "state", "created", **state, **one)
+
+
+CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
+    "done": (lambda c: c.asked(0), None),
+    "refused": (lambda c: c.asked(42), REFUSED),
+    "could not": (lambda c: c.asked(-1), REFUSED),
+    "to be tried again": (lambda c: c.asked(41), None),
+    "there already": (lambda c: c.asked(36), None),
+    "who is not controller": (lambda c: c.asked(42, node=1), None),
+    "who was just elected": (lambda c: (c.elected(ASKED - 500, 2, 2), c.asked(-1)), None),
+    "who was elected a moment ago": (
+        lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(-1)),
+        REFUSED,
+    ),
+    "a broker had just died": (
+        lambda c: (
+            (c.event(ASKED - 9_000, 1, "kill"), c.event(ASKED - 2_000, 1, "start")) and c.asked(39)
+        ),
+        None,
+    ),
+    "beside a fault of its own": (
+        lambda c: (c.fault("toxic", 30_000, 60_000, [2]), c.asked(-1)),
+        None,
+    ),
+    "beside a fault of anybody": (
+        lambda c: (c.fault("toxic", 30_000, 60_000, []), c.asked(-1)),
+        None,
+    ),
+    "beside one of another": (
+        lambda c: (c.fault("toxic", 30_000, 60_000, [1]), c.asked(42)),
+        REFUSED,
+    ),
+    "beside what only asks": (
+        lambda c: (c.fault("move-leadership", 30_000, 60_000, [2]), c.asked(42)),
+        REFUSED,
+    ),
+    "no answer": (lambda c: c.asked(None, took=30_000), UNANSWERED),
+    "a broken connection": (lambda c: c.asked(None, took=300), None),
+    "its time was up": (lambda c: c.asked(7, took=20_000), None),
+    "no answer, and it was replaced": (
+        lambda c: (c.asked(None, took=30_000), c.elected(ASKED + 9_000, 3, 2)),
+        None,
+    ),
+    "no answer, and it was paused": (
+        lambda c: (c.asked(None, took=30_000), c.event(ASKED + 9_000, 2, "pause")),
+        None,
+    ),
+    "made": (lambda c: c.made(state_after=100), None),
+    "made late": (lambda c: c.made(state_after=30_000), None),
+    "never made": (lambda c: c.made(), UNMADE),
+    "it was not looked at for long": (lambda c: c.made(75_000), None),
+    "to be deleted": (
+        lambda c: (c.made(), c.story.add("topic_deletion", 21_000, topic="t", step="requested")),
+        None,
+    ),
+    "a replica had gone": (
+        lambda c: (c.made(), c.wrote(25_000, "broker", "removed", node=3)),
+        None,
+    ),
+    "the controller had gone": (
+        lambda c: (
+            (c.made(), c.wrote(25_000, "controller", "removed", node=2)) and c.elected(26_000, 3, 2)
+        ),
+        None,
+    ),
+    "the office fell vacant": (
+        lambda c: c.wrote(40_000, "controller", "removed", node=2),
+        VACANT,
+    ),
+    "and was taken again": (
+        lambda c: (c.wrote(40_000, "controller", "removed", node=2), c.elected(41_000, 3, 2)),
+        None,
+    ),
+    "it fell vacant by a fault that names one": (
+        lambda c: (
+            c.fault("link-down", 39_000, 70_000, [2]),
+            c.wrote(40_000, "controller", "removed", node=2),
+        ),
+        VACANT,
+    ),
+    "it fell vacant by a fault of anybody": (
+        lambda c: (
+            c.fault("link-down", 39_000, 70_000, []),
+            c.wrote(40_000, "controller", "removed", node=2),
+        ),
+        None,
+    ),
+    "it fell vacant by a fault of all": (
+        lambda c: (
+            c.fault("link-down", 39_000, 70_000, [1, 2, 3]),
+            c.wrote(40_000, "controller", "removed", node=2),
+        ),
+        None,
+    ),
+    "two died, and the third never stood": (
+        lambda c: (
+            c.fault("joint-death", 39_000, 70_000, [1, 2]),
+            [c.event(39_500, node, "kill") for node in (1, 2)],
+            c.wrote(41_000, "broker", "removed", node=1),
+            c.wrote(41_100, "controller", "removed", node=2),
+            c.wrote(41_200, "broker", "removed", node=2),
+        ),
+        VACANT,
+    ),
+    "two died, and the third was paused": (
+        lambda c: (
+            c.fault("joint-death", 39_000, 70_000, [1, 2]),
+            c.event(50_000, 3, "pause"),
+            c.wrote(41_000, "broker", "removed", node=1),
+            c.wrote(41_100, "controller", "removed", node=2),
+            c.wrote(41_200, "broker", "removed", node=2),
+        ),
+        None,
+    ),
+    "all were stopped": (
+        lambda c: (
+            [c.event(86_000, node, "stop") for node in (1, 2, 3)],
+            c.wrote(87_000, "controller", "removed", node=2),
+            [c.wrote(88_000, "broker", "removed", node=node) for node in (1, 2, 3)],
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_asked_for_on_a_calm_cluster_is_done(spark: object, name: str) -> None:
+    tell, rule = CASES[name]
+    cluster = _Cluster()
+    tell(cluster)
+    outcome = check(cluster.story.history(spark))
+    assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
+    asked = name not in ("made", "made late") and cluster.story.rows.get("admin_request")
+    assert bool(outcome.evidence[cluster.story.arm, 0, ANSWERED]) is bool(asked)
+    assert bool(outcome.evidence[cluster.story.arm, 0, MADE]) is ("made" in name or name in _MADE)
+
+
+_MADE = {"to be deleted", "it was not looked at for long"} | {
+    "a replica had gone",
+    "the controller had gone",
+}
+
+
+@pytest.mark.parametrize("later", [None, 5_000, 60_000])
+def test_of_brokers_that_are_there_one_is_controller(spark: object, later: float | None) -> None:
+    cluster = _Cluster(elected=False)
+    if later is not None:
+        cluster.elected(later, 1, 1)
+    findings = check(cluster.story.history(spark)).findings
+    assert [f.rule for f in findings] == ([] if later == 5_000 else [VACANT])
+
+
+def refused(cluster: _Cluster, t: float, api: str, error: int | None, took: float = 5) -> None:
+    """Of role refused-asker, to node 1."""
+    fields = {"type": "ok" if error == 0 else "info" if error is None else "fail", "error": error}
+    more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": 39}
+    lost = {"failure": "timeout" if error is None else None, "process": "refused-asker"}
+    cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
+
+
+def asked_in_turn(
+    cluster: _Cluster, until: float, *, others: int | None = 41, then: int | None = None
+) -> None:
+    """ELECT_LEADERS in vain, every 5 s from 3 s on, and another after it; ``then``: the last."""
+    for t in range(3_000, int(until), 5_000):
+        last = t + 5_000 >= until
+        refused(cluster, t, "ELECT_LEADERS", then if last else None, 3_000)
+        refused(cluster, t + 3_500, "CREATE_TOPICS", others, 5 if others is not None else 1_000)
+
+
+IMPOSSIBLE: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
+    "refused": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 39), []),
+    "refused by who is no controller": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 41), []),
+    "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
+    "done again and again": (
+        lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 0) for n in range(3)],
+        ["impossible-done"],
+    ),
+    "done beside a fault": (
+        lambda c: (c.fault("kill", 30_000, 60_000, [1]), refused(c, ASKED, "CREATE_TOPICS", 0)),
+        ["impossible-done"],
+    ),
+    "never answered": (lambda c: asked_in_turn(c, 60_000), ["never-refused"]),
+    "answered in the end": (lambda c: asked_in_turn(c, 60_000, then=41), []),
+    "answered before": (
+        lambda c: (refused(c, 2_500, "ELECT_LEADERS", 41), asked_in_turn(c, 60_000)),
+        ["never-refused"],
+    ),
+    "not often enough": (lambda c: asked_in_turn(c, 13_000), []),
+    "nothing is answered": (lambda c: asked_in_turn(c, 60_000, others=None), []),
+    "only before it was healed": (
+        lambda c: (c.fault("link-down", 5_000, 70_000, [1]), asked_in_turn(c, 60_000)),
+        [],
+    ),
+    "once after it was healed": (
+        lambda c: (c.fault("link-down", 5_000, 57_000, [1]), asked_in_turn(c, 60_000)),
+        [],
+    ),
+    "after it was healed as well": (
+        lambda c: (c.fault("link-down", 5_000, 40_000, [1]), asked_in_turn(c, 60_000)),
+        ["never-refused"],
+    ),
+    "it may not be healed yet": (
+        lambda c: (
+            c.story.add("fault", 5_000, phase="injected", fault="kill", id="k", detail="{}"),
+            asked_in_turn(c, 60_000),
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_cannot_be_done_is_refused(spark: object, name: str) -> None:
+    tell, rules = IMPOSSIBLE[name]
+    cluster = _Cluster()
+    tell(cluster)
+    outcome = check(cluster.story.history(spark))
+    assert [f.rule for f in outcome.findings] == rules
+    assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
+    seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]
+    assert (seen == 0) is (name == "nothing is answered")

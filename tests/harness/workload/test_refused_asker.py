@@ -1,0 +1,122 @@
+"""Requests for what cannot be done: what is sent, and what is made of the answers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.workload.refused_asker import IMPOSSIBLE, Params, RefusedAsker
+from harness.workload.spec import WorkloadSpec
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.codec import build, encode_response, parse_body, parse_header
+
+SAYS = [one.says for one in IMPOSSIBLE]
+NO_TIME = {"throttle_time": 0}
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self.done: list[tuple[str, dict[str, Any]]] = []
+
+    def invoke(self, *_: Any, **fields: Any) -> None:
+        assert fields["wanted"]
+        assert fields["about"]
+
+    def complete(self, kind: str, _op: int, outcome: str, *_: Any, **fields: Any) -> None:
+        assert kind == "admin_request"
+        self.done.append((outcome, fields))
+
+
+class _Sent:
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, channel: Any, frame: bytes, tag: Any) -> None:
+        self.frames.append(frame)
+        channel.tag = tag
+
+
+@pytest.fixture
+def asker() -> Any:
+    spec = WorkloadSpec(
+        role="refused-asker",
+        process="refused-asker",
+        output="x.jsonl",
+        bootstrap={1: "127.0.0.1:9092"},
+        params={"topic": "t"},
+    )
+    made = RefusedAsker(spec, spec.read_params(Params))
+    made._recorder, made._links = _Rows(), _Sent()  # type: ignore[assignment]
+    return made
+
+
+def answer(api: ApiKey, version: int, code: int) -> bytes:
+    """As the broker sends it, with that error wherever there is one for a thing."""
+    text = {"error_message": None}
+    rows: dict[ApiKey, dict[str, Any]] = {
+        ApiKey.CREATE_TOPICS: {"topics": [{"name": "t", "error_code": code, **text}]},
+        ApiKey.DELETE_TOPICS: {"responses": [{"name": "t", "error_code": code}]},
+        ApiKey.CREATE_PARTITIONS: {"results": [{"name": "t", "error_code": code, **text}]},
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: {
+            **{"error_code": 0, **text},
+            "responses": [
+                {
+                    "name": "t",
+                    "partitions": [{"partition_index": 0, "error_code": code, **text}],
+                }
+            ],
+        },
+        ApiKey.ELECT_LEADERS: {
+            "error_code": 0,
+            "replica_election_results": [
+                {
+                    "topic": "t",
+                    "partition_result": [{"partition_id": 0, "error_code": code, **text}],
+                }
+            ],
+        },
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: {
+            "responses": [
+                {"error_code": code, **text, "resource_type": 2, "resource_name": "t"},
+            ]
+        },
+    }
+    entity = build(response_class(api, version), **rows[api])
+    return encode_response(api, version, 0, entity)[4:]
+
+
+@pytest.mark.parametrize("number", range(len(IMPOSSIBLE)), ids=SAYS)
+def test_each_is_asked_for_in_turn_and_its_refusal_told(asker: Any, number: int) -> None:
+    wanted = IMPOSSIBLE[number]
+    channel = SimpleNamespace(node=1, tag=None)
+    for _ in range(number + 1):
+        asker.ask(channel)
+    frame = asker._links.frames[-1][4:]
+    header = parse_header(frame)
+    assert (header.api_key, header.api_version) == (wanted.api, wanted.version)
+    parse_body(header, frame)
+    for code, outcome in ((wanted.wanted, "fail"), (41, "fail"), (0, "ok")):
+        asker.answered(channel, answer(wanted.api, wanted.version, code), 5)
+        came_of, fields = asker.recorder.done[-1]
+        assert (came_of, fields["error"], fields["node"]) == (outcome, code, 1)
+        assert (fields["wanted"], fields["about"]) == (wanted.wanted, wanted.says)
+        assert fields["api"] == wanted.api.name
+
+
+def test_each_broker_is_asked_for_all_of_it(asker: Any) -> None:
+    one, other = (SimpleNamespace(node=node, tag=None) for node in (1, 2))
+    for channel in (one, one, other):
+        asker.ask(channel)
+    assert other.tag.what == IMPOSSIBLE[0]
+    assert one.tag.what == IMPOSSIBLE[1]
+
+
+def test_what_is_lost_or_is_no_answer_is_told(asker: Any) -> None:
+    channel = SimpleNamespace(node=1, tag=None)
+    asker.ask(channel)
+    asker.lost(channel, "timeout", 5)
+    asker.answered(channel, b"\0\0", 5)
+    assert [came_of for came_of, _ in asker.recorder.done] == ["info", "info"]
+    assert asker.recorder.done[0][1]["failure"] == "timeout"
