@@ -5,7 +5,7 @@ Fields that the sentence does not use stay visible beside it, so that nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -280,7 +280,19 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         + (", the leader" if e.get("is_leader") else "")
         + (f", not readable: {e.error}" if e.get("error") else "")
     ),
+    "log_folder": lambda e: (
+        f"on disk, the log of {e.place} on node {e.node} ends at {e.end_offset}, with topic id "
+        f"{e.topic_id} and leader epochs {_begins(e.get('checkpoint'))}"
+        + "".join(f"; {one['file']}: {one['says']}" for one in e.get("damage") or ())
+        + (f"; not readable: {e.error}" if e.get("error") else "")
+    ),
 }
+
+
+def _begins(checkpoint: Sequence[Mapping[str, int]] | None) -> str:
+    if checkpoint is None:
+        return "untold"
+    return ", ".join(f"{one['leader_epoch']} from {one['offset']}" for one in checkpoint) or "none"
 
 
 def _final_state(e: _Fields) -> str:
