@@ -3,7 +3,7 @@
     run.json + history/f=<kind>/...   what was asked, and what happened
         -> history.frames.History     one typed frame a kind
         -> facts                      leadership, lives, cuts, accounts: what promises share
-        -> promises                   one promise a file: findings, evidence, excuses
+        -> promises                   one a module: findings, evidence, excuses
         -> judging.verdict.Results    valid | invalid | unknown, with witnesses and figures
         -> results.json, results/*.parquet
 

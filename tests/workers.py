@@ -28,7 +28,7 @@ def share(item: pytest.Item) -> str:
     if item.get_closest_marker("cluster") or item.get_closest_marker("docker"):
         return _CLUSTERS
     if item.get_closest_marker("spark"):
-        return _PROMISES if item.path.parent.name == "promises" else _SPARK
+        return _PROMISES if "promises" in item.path.parts else _SPARK
     return item.nodeid.partition("::")[0]
 
 

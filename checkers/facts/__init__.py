@@ -9,7 +9,6 @@ its rows or columns mean. A fact judges nothing.
     forgeries    what a forger made a broker believe, and until when
     calm         from when on a broker owes the truth
     faults       each by all that its rows tell: whom it names, from when to when
-    propagation  from the commit of a leader epoch until each broker had it
     lives        a broker's lives: what it knew ends with its process
     timeline     what held when: spans of time looked up for every row of a load
     trials       a trial's own rows
@@ -28,13 +27,13 @@ its rows or columns mean. A fact judges nothing.
     after_healing what the cluster was like in the end, and what nothing can be held against
     topics       which topics are there in the end
     registrations when a broker's registration was gone
-    numbers      which of a broker's rows are stored
-    told_requests each controller request as its two ends tell of it
-    counted      what brokers counted that they took, against what they answered
-    own_epochs   the broker epochs that brokers held for their own
-    taken_in     what brokers showed, against what they took into their metadata
-    askers       who asks brokers each by itself, and went on doing so
     clients      what each client did and was given, in all and since the last fault was healed
     histogram    latencies in logarithmic buckets
     spans        when a row really happened: its times, widened by their own error
+    courses      what happens one after the other, and did not stand in that order
+    whole_rows   what a row of each kind must say
+    answerable   errors that Kafka can answer to each request
+    deleted_records up to where records were deleted on request
+    details      what the harness wrote beside an event
+    standstills  trials in which the machine stood still
 """

@@ -4,8 +4,9 @@ From the answers' own lists (ListOffsetsResponse, ProduceResponse, OffsetCommitR
 handlers in KafkaApis), of all versions, retriable or not. A code beyond them was changed, or is
 given by a broker whose clients cannot know what to do.
 
-Which of the possible ones it must be others say: who led (`checkers.promises.denials`), what was
-stale (`checkers.promises.refusals`), how many were in sync (`checkers.promises.refused_writes`).
+Which of the possible ones it must be others say: who led (`checkers.promises.epochs.denials`), what
+was stale (`checkers.promises.refusals`), how many were in sync
+(`checkers.promises.records.refused_writes`).
 """
 
 from __future__ import annotations

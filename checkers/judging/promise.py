@@ -1,6 +1,6 @@
 """What a promise is: one thing that must hold, and all that is to be known about judging it.
 
-A promise is a file in `checkers.promises`: its rules in a module docstring that says why they are
+A promise is a module in `checkers.promises`: its rules in a module docstring that says why they are
 as they are, a function ``check(history) -> Outcome``, and a `Promise` that says in plain words what
 `docs/guarantees.md` and the report show. `checkers.promises` has the one table of them all.
 """

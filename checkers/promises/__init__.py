@@ -1,6 +1,8 @@
-"""What must hold: one promise a file. This is the table of them all, in the order of reports.
+"""What must hold: one promise a module. This is the table of them all, in the order of reports.
 
-A new promise is a new file with a ``PROMISE``, its name here, and its test.
+A new promise is a new file with a ``PROMISE``, its name here, and its test. One that has grown is a
+folder: its ``__init__.py`` says what it promises and puts together what its other files find, each
+a few rules that need the same facts. What several promises need is in `checkers.facts`.
 
     activity             did anything happen at all?
     evidence             is all that was seen in the history, and are its times to be trusted?
@@ -67,7 +69,7 @@ NAMES: Final = (
     "log-files",
     "groups",
 )
-"""The file of a promise is its name with underscores."""
+"""The module of a promise is its name with underscores."""
 
 
 def promise(name: str) -> Promise:

@@ -5,7 +5,7 @@ round 2 its name, one broker at a time; in between the cluster is mixed, and the
 passes between brokers that use control planes and brokers that do not. Every broker must go on
 being told of leaders, and acks=all must lose nothing. By seed an impatient operator first tries
 what must be refused: the name before the listener, the name without a restart. From the last
-restart on the cluster is held to what dual planes promise (checkers/promises/planes.py).
+restart on the cluster is held to what dual planes promise (checkers/promises/planes/__init__.py).
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from unittest import mock
 import pytest
 
 from checkers.facts.accounts import accounts
-from checkers.facts.kept_logs import _MARGIN_NS, _in_sync, kept_logs
 from checkers.facts.replicas import replicas
 from checkers.history import frames
 from checkers.promises import controller_queues, groups
-from checkers.promises.agreement import COMPARED, disagreements, place_of
 from checkers.promises.controller_queues import UNSEEN
+from checkers.promises.replicas.agreement import COMPARED, disagreements, place_of
+from checkers.promises.replicas.kept_logs import _MARGIN_NS, _in_sync, kept_logs
 from tests.checkers.conftest import MS, Story
 
 # ---- logs ----------------------------------------------------------------------------------------

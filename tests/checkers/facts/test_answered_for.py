@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from checkers.facts.askers import passed_over, unasked
-from checkers.facts.counted import overlapping, undercounted
-from checkers.facts.orders import unlooked
-from checkers.facts.own_epochs import never_registered
-from checkers.facts.taken_in import shown_untaken
 from checkers.history.frames import History
+from checkers.promises.evidence.askers import passed_over, unasked
+from checkers.promises.evidence.counted import overlapping, undercounted
+from checkers.promises.evidence.orders import unlooked
+from checkers.promises.evidence.own_epochs import never_registered
+from checkers.promises.evidence.taken_in import shown_untaken
 from tests.checkers.conftest import Story
 from tests.checkers.together import said_of_each
 

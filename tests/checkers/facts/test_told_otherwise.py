@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from checkers.facts.claims import unfounded
-from checkers.facts.known_brokers import unheard_of
-from checkers.facts.known_topics import unmade
-from checkers.facts.listeners import of_both_planes, uncounted
-from checkers.facts.orders import unordered, unretried, unsent
 from checkers.history.frames import History
+from checkers.promises.evidence.claims import unfounded
+from checkers.promises.evidence.known_brokers import unheard_of
+from checkers.promises.evidence.known_topics import unmade
+from checkers.promises.evidence.listeners import of_both_planes, uncounted
+from checkers.promises.evidence.orders import unordered, unretried, unsent
 from tests.checkers.conftest import Story
 
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from checkers.facts.alike import unlike
 from checkers.facts.whole_rows import lacking, lacks
 from checkers.history import KINDS
+from checkers.promises.evidence.alike import unlike
 from tests.checkers.conftest import Story
 
 

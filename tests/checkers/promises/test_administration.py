@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from checkers.promises.administration import ANSWERED, MADE, check
-from checkers.promises.impossible import REFUSED as OF_WHAT_CANNOT_BE
+from checkers.promises.administration.impossible import REFUSED as OF_WHAT_CANNOT_BE
 from tests.checkers.conftest import Story
 
 REFUSED, UNANSWERED = "request-refused", "request-unanswered"

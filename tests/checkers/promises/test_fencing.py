@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from checkers.judging.witness import attach
-from checkers.promises.addressed import SENT
 from checkers.promises.fencing import check
+from checkers.promises.fencing.addressed import SENT
 from tests.checkers.together import Asks, apart, judging
 
 

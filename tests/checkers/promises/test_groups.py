@@ -9,7 +9,7 @@ import pytest
 from checkers.judging.verdict import Verdict
 from checkers.promises import polls
 from checkers.promises.groups import KEPT, REFUSED, check
-from checkers.promises.shown_offsets import SHOWN
+from checkers.promises.groups.shown_offsets import SHOWN
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.together import Asks, apart, judging
 

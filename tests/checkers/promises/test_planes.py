@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from checkers.judging.verdict import Verdict
-from checkers.promises.behind_data import PROBED
 from checkers.promises.planes import OWN, SEEN, check
+from checkers.promises.planes.behind_data import PROBED
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.together import Asks, apart, judging
 

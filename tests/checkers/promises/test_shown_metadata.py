@@ -9,7 +9,7 @@ import pytest
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.shown_metadata import check
-from checkers.promises.taken_in_metadata import HELD
+from checkers.promises.shown_metadata.taken_in_metadata import HELD
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.together import Asks, judging
 

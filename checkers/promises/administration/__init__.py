@@ -1,0 +1,268 @@
+"""Administration: what an operator asks for comes about, on a cluster that nobody disturbs.
+
+All else is judged of a cluster that works. One that never comes to, or whose controller refuses or
+forgets what it is asked for, proves nothing there: its topics are not made, its faults fail. Here
+that is somebody's doing. The harness asks the controller as an operator would (kind
+``admin_request``), for what any cluster can do: to make topics, to change their configs, to elect,
+to move, to delete.
+
+Violations. The first two only where no fault was in place that may concern the controller, and
+every broker ran and was registered, from `BEFORE_NS` before on; nor did the office change hands,
+from `TAKEN_NS` before on. The third of brokers that ran and were registered all the time, and that
+no fault names; the fourth where there was no fault at all:
+
+- ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
+  finds fault with the request, or with itself (`_NEVER`);
+- ``request-unanswered``: the controller does not answer within `ANSWER_NS`, longer than the request
+  allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
+- ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
+  as the office is vacant (KafkaController.elect);
+- ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
+  although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
+- ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
+  whatever goes on.
+
+``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`_ASKING`)
+is no disturbance.
+
+Lawful, and looks similar: a controller that has just been elected does not know its topics yet and
+says so; a topic that is to be deleted is made no more. How long each takes on a busy machine says
+nothing: all of it takes milliseconds, and is given many seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.faults import faults_of
+from checkers.facts.office import elections, in_order, written
+from checkers.facts.registrations import absences
+from checkers.facts.timeline import FOREVER
+from checkers.facts.trials import rows_of
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.administration.impossible import REFUSED, impossible
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+ANSWERED: Final = "requests of an operator"
+MADE: Final = "partitions of topics that were made"
+BEFORE_NS: Final = 5_000_000_000
+TAKEN_NS: Final = 1_000_000_000
+ANSWER_NS: Final = 25_000_000_000
+SOON_NS: Final = 20_000_000_000
+_NEVER: Final = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    17: "INVALID_TOPIC_EXCEPTION",
+    37: "INVALID_PARTITIONS",
+    38: "INVALID_REPLICATION_FACTOR",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    42: "INVALID_REQUEST",
+}
+_ASKING: Final = frozenset(
+    {
+        *("move-leadership", "leadership-churn", "reassign"),
+        *("topic-churn", "delete-topic", "recreate-topic"),
+    }
+)
+"""Faults that do nothing but ask the controller for something."""
+Row = Mapping[str, Any]
+Trial = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What is known of one trial; ``rows``: ZooKeeper's own log, in its order."""
+
+    history: History
+    key: Trial
+    rows: Sequence[Row]
+
+    @cached_property
+    def heard_t(self) -> int:
+        """When anybody was last heard (ns)."""
+        told = [rows_of(self.history, kind, self.key) for kind in ("node_event", "phase", "infra")]
+        return max((row["t"] for rows in (*told, self.rows) for row in rows), default=0)
+
+    @cached_property
+    def _away(self) -> list[tuple[int, int, int]]:
+        """(node, from, to), ns: when a broker was being ended, did not run, or was unregistered."""
+        spans: list[tuple[int, int, int]] = []
+        since: dict[int, int] = {}
+        for row in rows_of(self.history, "node_event", self.key):
+            if row["event"] in ("stop", "kill", "exited", "pause"):
+                since.setdefault(row["node"], row["t"])
+            elif row["event"] in ("start", "resume") and row["node"] in since:
+                spans.append((row["node"], since.pop(row["node"]), row["t"]))
+        spans += [(node, from_t, FOREVER) for node, from_t in since.items()]
+        for (*trial, node), gone in absences(self.history).items():
+            if tuple(trial) == self.key:
+                spans += [(node, one.from_t, one.to_t or FOREVER) for one in gone]
+        return spans
+
+    def is_spared(self, from_t: int, to_t: int, node: int | None = None) -> bool:
+        """Whether no fault that may concern the broker (None: any) was in place in that span (ns),
+        but such as only ask."""
+        return not any(
+            (node is None or fault.concerns(node))
+            and fault.name not in _ASKING
+            and fault.meets(from_t, to_t)
+            for fault in faults_of(self.history, self.key)
+        )
+
+    def are_there(self, from_t: int, to_t: int, node: int | None = None) -> bool:
+        """Whether the broker (None: every broker) ran all the time, and was registered."""
+        return not any(
+            node in (None, who) and gone_t < to_t and back_t > from_t
+            for who, gone_t, back_t in self._away
+        )
+
+    def in_office(self, from_t: int, to_t: int) -> int | None:
+        """Who was controller all the time; None: nobody, or not one alone."""
+        known = elections(self.history).get(self.key, [])
+        if any(from_t < one.t < to_t for one in known):
+            return None
+        before = [one for one in known if one.t <= from_t]
+        return before[-1].node if before else None
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    by_trial: dict[Trial, list[Row]] = {trial: [] for trial in history.trials}
+    for row in in_order(history):
+        by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
+    for key, rows in by_trial.items():
+        trial = _Trial(history, key, rows)
+        for finding in (
+            *(*_asked(trial, outcome), *impossible(history, key, outcome)),
+            *(*_vacancies(trial), *_unmade(trial, outcome)),
+        ):
+            outcome.add(finding)
+    return outcome
+
+
+def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    for row in rows_of(trial.history, "admin_request", trial.key):
+        if row["wanted"] is not None:
+            continue
+        outcome.saw(*trial.key, ANSWERED)
+        late = row["error"] is None and row["t"] - row["invoke_t"] >= ANSWER_NS
+        if not late and row["error"] not in _NEVER:
+            continue
+        node, begun_t, t = row["node"], row["invoke_t"], row["t"]
+        ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
+        calm_t = begun_t - BEFORE_NS
+        if not ruled or not trial.is_spared(calm_t, t, node) or not trial.are_there(calm_t, t):
+            outcome.unjudged(trial.key[0], "a request of an operator that failed, in unrest")
+            continue
+        asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"
+        took_s = (row["t"] - row["invoke_t"]) / 1e9
+        says = f"did not answer in {took_s:.0f} s" if late else f"said {_NEVER[row['error']]}"
+        yield Finding(
+            "request-unanswered" if late else "request-refused",
+            f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",
+            *trial.key,
+            (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
+        )
+
+
+def _vacancies(trial: _Trial) -> Iterator[Finding]:
+    """The office stood empty from a row of ZooKeeper's log on: the one that emptied it, or by which
+    the first broker came."""
+    registered: set[int] = set()
+    holder: int | None = None
+    since: Row | None = None
+    for row in (*trial.rows, None):
+        until_t = trial.heard_t if row is None else row["t"]
+        filled = row is None or row["what"] == "controller"
+        gone = row is not None and (row["what"], row["step"]) == ("broker", "removed")
+        if since is not None and (filled or gone):
+            span = since["t"], since["t"] + SOON_NS
+            able = {
+                n for n in registered if trial.is_spared(*span, n) and trial.are_there(*span, n)
+            }
+            if until_t >= span[1] and able:
+                yield _vacant(trial, since, able)
+                return
+            since = None
+        if row is None:
+            return
+        if row["what"] == "broker":
+            registered = registered - {row["node"]} if gone else registered | {row["node"]}
+        elif row["what"] == "controller":
+            holder = None if row["step"] == "removed" else row["node"]
+        if holder is None and registered and since is None and row["what"] != "state":
+            since = row
+
+
+def _vacant(trial: _Trial, since: Row, able: set[int]) -> Finding:
+    return Finding(
+        "never-elected",
+        f"brokers {sorted(able)} ran and were registered, nobody disturbed them, and nobody was "
+        f"controller in {SOON_NS / 1e9:.0f} s",
+        *trial.key,
+        (written(since),),
+    )
+
+
+def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    """One finding a topic."""
+    stated = {(r["topic"], r["partition"]) for r in trial.rows if r["what"] == "state"}
+    dying = {row["topic"] for row in rows_of(trial.history, "topic_deletion", trial.key)}
+    told: set[str] = set()
+    for row in trial.rows:
+        if (row["what"], row["step"]) != ("topic", "created") or row["partition"] is None:
+            continue
+        outcome.saw(*trial.key, MADE)
+        topic, due_t = row["topic"], row["t"] + SOON_NS
+        known = (topic, row["partition"]) in stated or topic in dying or topic in told
+        if known or trial.heard_t < due_t:
+            continue
+        from_t = row["t"] - BEFORE_NS
+        span = row["t"], due_t
+        calm = trial.is_spared(*span) and trial.are_there(*span)
+        if not calm or trial.in_office(*span) is None:
+            outcome.unjudged(trial.key[0], "a partition without a state, in unrest")
+            continue
+        told.add(topic)
+        yield Finding(
+            "never-made",
+            f"topic {topic} was made with replicas {list(row['replicas'])} of partition "
+            f"{row['partition']}, and {SOON_NS / 1e9:.0f} s later it had no state, though the "
+            "controller was in office, and all brokers ran",
+            *trial.key,
+            (Pick("zk_write", {"what": "controller"}, from_t=from_t, rows=1), written(row)),
+        )
+
+
+PROMISE: Final = Promise(
+    name="administration",
+    says="What an operator asks for comes about, on a cluster that nobody disturbs.",
+    source="KafkaController (elect, onNewPartitionCreation), KafkaApis, ZkAdminManager",
+    rules={
+        "request-refused": "A sound request of an operator is not refused.",
+        "request-unanswered": "A controller answers whom it is asked by.",
+        "impossible-done": "What cannot be done is refused.",
+        "never-refused": "Who asks for what cannot be done is told so.",
+        "never-elected": "Where brokers live, one of them is controller.",
+        "never-made": "A partition of a topic that is made gets a leader.",
+    },
+    evidence={
+        ANSWERED: "by what was asked for, each try",
+        REFUSED: "and were refused, by any broker",
+        MADE: "by ZooKeeper's log",
+    },
+    blind=(
+        "with which error of several what cannot be done is refused",
+        "what was asked for beside a fault, or an election of a controller",
+        "errors that a controller may give in that moment, above all those that say: try again",
+        "without ZooKeeper: all of it",
+    ),
+    timed=frozenset({"request-unanswered", "never-refused", "never-elected", "never-made"}),
+    check=check,
+)

@@ -1,0 +1,129 @@
+"""Left unanswered: acks=all that is committed, and waits on, for `checkers.promises.departures`.
+
+Who waits for acks=all waits for the high watermark and nothing else (DelayedProduce.tryComplete);
+whatever raises the high watermark looks at all that wait for it. A consumer is given only what lies
+below it: a record that one was given is committed. A producer was left unanswered when it was told
+that its time was up (REQUEST_TIMED_OUT) although somebody had been given that very record more than
+`SOON_NS` before its time can have been up: the time that it allows, counted from when it sent the
+request, which the broker cannot have had before that.
+
+Lawful, and looks similar: a request for several partitions, which waits for the last of them (only
+producers that name one are judged); a leader that is cut off or paused while a successor commits
+the record (no later leader epoch may have been committed by then, and nothing may have been done to
+the broker); an answer that is late on its way: its sending does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.leadership import TP
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.departures.left_waiting import troubles
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+RULE: Final = "left-unanswered"
+TIMED: Final = "records whose time was up at their leader"
+SOON_NS: Final = 500_000_000
+"""What takes less than a millisecond, and on a busy machine some."""
+_HEARD_NS: Final = 1_000_000_000
+"""So long after its commit a leader epoch may be seen by who writes the history."""
+_TIMED_OUT: Final = 7
+_SENDERS: Final = "arm string, trial int, process string, _allowed bigint"
+_TROUBLES: Final = "arm string, trial int, node int, _from bigint, _to bigint"
+Row = Mapping[str, Any]
+
+
+def left_unanswered(history: History, outcome: Outcome) -> Iterator[Finding]:
+    senders = [
+        {
+            "arm": arm,
+            "trial": trial,
+            "process": one.process,
+            "_allowed": one.ack_timeout_ms * 1_000_000,
+        }
+        for (arm, trial), workloads in history.run.workloads.items()
+        for one in workloads
+        if one.role == "direct-producer" and one.acks == -1 and one.ack_timeout_ms is not None
+    ]
+    if not senders or not history.has("produce") or not history.has("fetch"):
+        return
+    sent = history.frame("produce").where(f"acks = -1 and error = {_TIMED_OUT}")
+    sent = sent.join(F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"])
+    sent = sent.select(*TP, "process", "node", "value", "invoke_t", "t", "_allowed")
+    counts = sent.groupBy("arm", "trial").count().toArrow().to_pylist()
+    for row in counts:
+        outcome.saw(row["arm"], row["trial"], TIMED, row["count"])
+    if not counts:
+        return
+    given = history.frame("fetch").where("type = 'ok' and value is not null")
+    given = given.join(sent.select(*TP, "value"), [*TP, "value"], "left_semi")
+    given = given.groupBy(*TP, "value").agg(
+        F.min("t").alias("given_t"),
+        F.min_by("leader_epoch", "t").alias("_epoch"),
+        F.min_by("process", "t").alias("consumer"),
+    )
+    # Whose leader epoch nobody tells may be a successor's.
+    late = sent.join(given.where("_epoch >= 0"), [*TP, "value"])
+    late = late.where(F.col("given_t") + SOON_NS < F.col("invoke_t") + F.col("_allowed"))
+    epochs = history.frame("leadership").groupBy(*TP, F.col("leader_epoch").alias("_later"))
+    raised = epochs.agg(F.min("t").alias("_seen_t"))
+    succeeded = (F.col("_later") > F.col("_epoch")) & (F.col("_seen_t") <= F.col("t") + _HEARD_NS)
+    late = _without(late, raised, TP, succeeded)
+    spans = history.table(list(_spans(history)), _TROUBLES)
+    meets = (F.col("_from") <= F.col("t")) & (F.col("_to") >= F.col("invoke_t"))
+    late = _without(late, spans, ("arm", "trial", "node"), meets)
+    found = late.groupBy(*TP, "process").agg(
+        F.count("*").alias("n"),
+        F.min_by(F.struct("value", "t", "invoke_t", "given_t", "consumer"), "t").alias("first"),
+    )
+    for row in found.orderBy(*TP, "process").toArrow().to_pylist():
+        yield _finding(row)
+
+
+def _without(rows: DataFrame, others: DataFrame, keys: Iterable[str], when: Column) -> DataFrame:
+    """Rows that none of the others, of the same keys, speaks against."""
+    same = when
+    for key in keys:
+        same = same & (F.col(f"r.{key}") == F.col(f"o.{key}"))
+    return rows.alias("r").join(F.broadcast(others).alias("o"), same, "left_anti")
+
+
+def _spans(history: History) -> Iterator[dict[str, Any]]:
+    named: dict[tuple[str, int], set[int]] = {}
+    for arm, trial, node in _brokers(history):
+        named.setdefault((arm, trial), set()).add(node)
+    for key, nodes in sorted(named.items()):
+        for node in sorted(nodes):
+            for from_t, to_t in troubles(history, key, node):
+                yield {"arm": key[0], "trial": key[1], "node": node, "_from": from_t, "_to": to_t}
+
+
+def _brokers(history: History) -> set[tuple[str, int, int]]:
+    return {(row["arm"], row["trial"], row["node"]) for row in history.rows("node_event")}
+
+
+def _finding(row: Row) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    first = row["first"]
+    waited = (first["t"] - first["given_t"]) / 1e9
+    return Finding(
+        RULE,
+        f"{row['process']} was told that its time was up for {row['n']} records of "
+        f"{row['topic']}-{row['partition']} that consumers had been given by then; the first "
+        f"{waited:.1f} s before",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("fetch", {**at, "process": first["consumer"], "value": first["value"]}, rows=1),
+            Pick("produce", {**at, "process": row["process"], "value": first["value"]}, rows=1),
+        ),
+    )

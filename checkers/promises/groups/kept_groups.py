@@ -1,0 +1,166 @@
+"""Kept groups: positions of groups without members, groups that were deleted, and positions whose
+time is over, for `checkers.promises.groups`.
+
+Who has no members keeps its positions like any other group, and who deletes it (DeleteGroups,
+KIP-229) deletes them: the coordinator writes a tombstone, and nobody who coordinates the group
+afterwards may know them any more.
+
+- ``kept-offset-lost``: asked for a position that it had acknowledged, whose group nobody had tried
+  to delete and whose time was not over, the coordinator has another, or none;
+- ``deleted-group-back``: the coordinator tells of a position of a group whose deletion was
+  acknowledged `SURE_NS` before, or longer;
+- ``expired-offset-kept``: once all is calm (`checkers.facts.calm`) the coordinator tells of a
+  position whose time, which its commit had named, was over before coordinators last looked for such
+  (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``).
+
+Lawful, and looks similar: the tombstone is not waited for. So the group may be back with the next
+coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
+may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
+another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
+which nobody heard may come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.calm import calm
+from checkers.facts.committed import committed
+from checkers.facts.trials import rows_of
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+ASKED: Final = "positions of groups without members asked for"
+GONE: Final = "deleted groups asked for"
+EXPIRED: Final = "positions asked for after their time"
+LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
+CHECK_INTERVAL: Final = "offsets.retention.check.interval.ms"
+_CHECK_INTERVAL_MS: Final = 600_000
+"""Kafka's default."""
+_MS: Final = 1_000_000
+_ROUNDED_NS: Final = 10 * _MS
+"""Coordinators count milliseconds, by the wall clock."""
+SURE_NS: Final = 2_000_000_000
+"""Who is asked so much later knows of it."""
+DEATH_NS: Final = 4_000_000_000
+MOVED_NS: Final = 1_000_000_000
+_ENDS: Final = frozenset({"kill", "stop", "stopped", "exited", "pause"})
+_BY: Final = ["arm", "trial", "group"]
+Row = Mapping[str, Any]
+
+
+def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
+    if not history.has("group_step"):
+        return
+    steps = history.frame("group_step").where("group is not null and step is not null")
+    ok = F.col("type") == "ok"
+    commits, deletes = F.col("step") == "commit", F.col("step") == "delete"
+    lives = steps.groupBy(*_BY).agg(
+        F.min(F.when(commits & ok, F.col("t"))).alias("kept_t"),
+        F.max(F.when(commits & ok, F.col("offset"))).alias("kept"),
+        F.min(F.when(commits, F.col("invoke_t") + F.col("keep_ms") * _MS)).alias("until_t"),
+        F.max(F.when(commits, F.col("t") + F.col("keep_ms") * _MS)).alias("over_t"),
+        F.count(F.when(commits & (F.col("type") == "info"), 1)).alias("vague"),
+        F.min(F.when(deletes, F.col("invoke_t"))).alias("tried_t"),
+        F.min(F.when(deletes & ok, F.col("t"))).alias("gone_t"),
+        F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
+    )
+    told = steps.where("type = 'ok' and step = 'ask'").join(F.broadcast(lives), _BY)
+    told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
+    is_kept = F.expr(
+        "invoke_t > kept_t and t < coalesce(tried_t, t + 1) and vague = 0 "
+        f"and t < coalesce(until_t - {_ROUNDED_NS}, t + 1)"
+    )
+    is_gone = F.expr(f"invoke_t > gone_t + {SURE_NS} and vague = 0")
+    owed = "over_t is not null and invoke_t > greatest(over_t + looked_ns, healed_t) + needed_ns"
+    is_over = F.expr(f"{owed} and vague = 0")
+    lost, tells = is_kept & (F.col("offset") != F.col("kept")), F.col("offset") >= 0
+
+    def first(wrong: Column) -> Column:
+        return F.min(F.when(wrong, F.struct("t", "node", "offset")))
+
+    found = told.groupBy(*_BY, "kept", "gone_t", "by").agg(
+        F.count(F.when(is_kept, 1)).alias("kept_n"),
+        F.count(F.when(is_gone, 1)).alias("gone_n"),
+        F.count(F.when(is_over, 1)).alias("over_n"),
+        first(lost).alias(LOST),
+        first(is_gone & tells).alias(BACK),
+        first(is_over & tells).alias(STALE),
+    )
+    for row in found.orderBy(*_BY).toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
+        if row["gone_n"] and not _was_replaced(history, row):
+            outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
+            if row[BACK] is not None:
+                yield _finding(BACK, row)
+        outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
+        for rule in (LOST, STALE):
+            if row[rule] is not None:
+                yield _finding(rule, row)
+
+
+def when_calm(history: History) -> DataFrame:
+    """From when on coordinators owe the truth, and how often they look for what is over: arm,
+    trial, healed_t, needed_ns, looked_ns."""
+    looked_ns = int(history.run.brokers.get(CHECK_INTERVAL, _CHECK_INTERVAL_MS)) * _MS
+    rows = [
+        {
+            **{"arm": arm, "trial": trial, "looked_ns": looked_ns},
+            **{"healed_t": of.healed_t, "needed_ns": of.needed_ns},
+        }
+        for (arm, trial), of in calm(history).items()
+    ]
+    names = "looked_ns bigint, healed_t bigint, needed_ns bigint"
+    return history.table(rows, f"arm string, trial int, {names}")
+
+
+def _was_replaced(history: History, row: Row) -> bool:
+    """Whether who deleted it may have died, or lost its partition, before others had that; or
+    nobody knows whose partition it was."""
+    trial, gone_t = (row["arm"], row["trial"]), row["gone_t"]
+    for event in rows_of(history, "node_event", trial):
+        ended = event["node"] == row["by"] and event["event"] in _ENDS
+        if ended and -MOVED_NS < event["t"] - gone_t < DEATH_NS:
+            return True
+    known = {
+        key[3]: of
+        for key, of in committed(history).items()
+        if key[:3] == (*trial, OFFSETS_TOPIC) and of.states
+    }
+    of = known.get(partition_of(row["group"], len(known))) if known else None
+    if of is None:
+        return True
+    led = of.as_of(gone_t)
+    if led is None or led.row["leader"] != row["by"]:
+        return True  # it had not heard yet that another coordinates the group
+    return any(abs(state.t - gone_t) < MOVED_NS for state in of.states)
+
+
+def _finding(rule: str, row: Row) -> Finding:
+    one = row[rule]
+    after = {
+        BACK: "whose deletion had been acknowledged before",
+        LOST: f"for which {row['kept']} had been acknowledged",
+        STALE: "whose time was over before coordinators last looked",
+    }[rule]
+    group = {"group": row["group"]}
+    return Finding(
+        rule,
+        f"node {one['node']} told offset {one['offset']} of group {row['group']}, {after}",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("group_step", {**group, "step": "commit", "type": "ok"}, rows=1),
+            Pick("group_step", {**group, "step": "delete", "type": "ok"}, rows=1),
+            Pick("group_step", {**group, "node": one["node"], "t": one["t"]}, rows=1),
+        ),
+    )

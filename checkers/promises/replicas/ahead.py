@@ -1,0 +1,94 @@
+"""High watermarks beyond what all in sync have, for `checkers.promises.replicas`.
+
+A broker that takes up a role in a leader epoch says how far, as it knows, records are committed
+(its high watermark), and where its log ends (`leader_change`). What is committed every member of
+the in-sync set has: so of the set with which the epoch was begun nobody's log ends, as that one
+takes up its own role in it, below the high watermark of anybody else. Else a leader serves, as
+committed, what others lack; consumers read it, and it goes when one of the others leads next.
+
+It holds whoever takes up his role first: from then on a follower fetches nothing more in the epoch
+before, where no high watermark can pass the end of its log, as it is in sync there as well. In the
+new epoch high watermarks grow from what they were.
+
+Lawful, and similar: a broker out of sync whose log ends below; one that took up the role a second
+time, after a restart in the same leader epoch (only the first counts); what a fault took from a
+disk takes its broker out of the set before it is back; unclean elections (excused).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.decisions import lives
+from checkers.facts.leadership import Key, key_of
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.replicas.agreement import Found, place_of
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "high-watermark-ahead"
+TAKEN: Final = "high watermarks held against the logs of all in sync"
+Row = Mapping[str, Any]
+
+
+def judge_ahead(history: History, outcome: Outcome) -> Iterator[Found]:
+    """One finding for each partition and leader epoch: the highest against the shortest."""
+    begun = _sets(history)
+    for (key, epoch), took in sorted(_first_roles(history).items()):
+        isr = begun.get((key, epoch))
+        if isr is None:
+            continue
+        members = [row for node, row in sorted(took.items()) if node in isr]
+        claims = [row for row in took.values() if row["high_watermark"] is not None]
+        if len(members) < 2 or not claims:
+            continue
+        outcome.saw(*key[:2], TAKEN, len(claims))
+        shortest = min(members, key=lambda row: row["log_end_offset"])
+        highest = max(claims, key=lambda row: row["high_watermark"])
+        if highest["high_watermark"] > shortest["log_end_offset"]:
+            yield Found(key, _finding(key, epoch, highest, shortest))
+
+
+def _sets(history: History) -> dict[tuple[Key, int], frozenset[int]]:
+    """The in-sync set with which each leader epoch was begun, of topics with one life: brokers do
+    not say of which life they speak."""
+    found: dict[tuple[Key, int], frozenset[int]] = {}
+    for key, of in lives(history).items():
+        for state in of[0] if len(of) == 1 else ():
+            if state.isr is not None:
+                found.setdefault((key, state.leader_epoch), frozenset(state.isr))
+    return found
+
+
+def _first_roles(history: History) -> dict[tuple[Key, int], dict[int, Row]]:
+    """By partition and leader epoch, how each broker took up its role in it for the first time."""
+    found: dict[tuple[Key, int], dict[int, Row]] = {}
+    for row in sorted(history.rows("leader_change"), key=lambda row: row["t"]):
+        if row["log_end_offset"] is None or row["log_end_offset"] < 0:
+            continue
+        took = found.setdefault((key_of(row), row["leader_epoch"]), {})
+        took.setdefault(row["node"], row)
+    return found
+
+
+def _finding(key: Key, epoch: int, highest: Row, shortest: Row) -> Finding:
+    arm, trial, topic, partition = key
+    at = {"topic": topic, "partition": partition, "leader_epoch": epoch}
+    return Finding(
+        RULE,
+        f"node {highest['node']} took up leader epoch {epoch} of {place_of(key)} with a high "
+        f"watermark of {highest['high_watermark']}; the log of node {shortest['node']}, which was "
+        f"in sync, ended at {shortest['log_end_offset']} when that one did",
+        arm,
+        trial,
+        (
+            Pick("leadership", at, rows=1),
+            *(
+                Pick("leader_change", {**at, "node": row["node"], "t": row["t"]}, rows=1)
+                for row in sorted((highest, shortest), key=lambda row: row["t"])
+            ),
+        ),
+    )

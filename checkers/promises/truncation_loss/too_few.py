@@ -1,0 +1,98 @@
+"""Acknowledged by too few: every acks=all answer that too small an in-sync set gave, for
+`checkers.promises.truncation_loss`.
+
+Such a record need not be lost for it, and mostly is not: the promise is that it would survive the
+loss of all but one of ``min.insync.replicas`` brokers. When a leader certainly knew that its set
+was too small: `checkers.promises.truncation_loss.shortages`.
+
+Unknown: acknowledged long after such a set was committed, by a leader that never said that it knew.
+Silence excuses nobody.
+
+Lawful, and looks similar: a record that was offered before the set shrank, or before its leader had
+heard of it, and one that was answered after it had grown again. Which node the client talked to
+does not matter: a leader of the past cannot fill its own set, for its successor fetches no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.leadership import TP
+from checkers.facts.timeline import FROM, TO, Timeline
+from checkers.judging.excuses import Excuses
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.truncation_loss.lost import LEVELS
+from checkers.promises.truncation_loss.shortages import TooFew, too_few
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "acked-below-min-isr"
+OFFERED: Final = "records offered with acks=all while too few were in sync"
+
+
+def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
+    found = too_few(history)
+    for one in found:
+        if not one.judged and not one.untold:
+            what = "acks=all while too few were in sync, where nobody says when the leader knew"
+            outcome.unjudged(one.key[0], what)
+    states = [one for one in found if one.judged or one.untold]
+    if not states or not history.has("produce"):
+        return
+    rows = [
+        dict(zip(TP, one.key, strict=True))
+        | {FROM: one.late_t if one.untold else one.from_t, TO: one.to_t, "_number": n}
+        for n, one in enumerate(states)
+    ]
+    offers = history.frame("produce").where("acks = -1 and value is not null")
+    offers = offers.select(*TP, "invoke_t", "t", "type", "value")
+    spans = Timeline(rows, TP, {"_number": "int"})
+    met = spans.during(history, offers, F.col("invoke_t"), F.col("t"))
+    ok = F.col("type") == "ok"
+    counted = (
+        met.where(f"invoke_t > {FROM} and t < {TO}")
+        .groupBy("_number")
+        .agg(
+            F.count("*").alias("offered"),
+            F.count(F.when(ok, 1)).alias("n"),
+            F.min_by("value", F.when(ok, F.col("t"))).alias("value"),
+        )
+    )
+    for row in counted.toArrow().to_pylist():
+        one = states[row["_number"]]
+        if one.untold:
+            if row["n"]:
+                says = f"{row['n']} records were acknowledged with acks=all at {one.key[2]}-"
+                says += f"{one.key[3]} while too few were in sync, and its leader never said that "
+                outcome.unknown(one.key[0], one.key[1], f"{says}it knew")
+            continue
+        outcome.saw(one.key[0], one.key[1], OFFERED, row["offered"])
+        if not row["n"]:
+            continue
+        if one.key in known.forged:
+            outcome.excuse(one.key[0], one.key[1], RULE, "forged", of=LEVELS[-1], n=row["n"])
+            continue
+        outcome.add(_finding(one, row), row["n"])
+
+
+def _finding(one: TooFew, row: dict[str, Any]) -> Finding:
+    arm, trial, topic, partition = one.key
+    at = {"topic": topic, "partition": partition}
+    leader = {**at, "node": one.state.leader}
+    says = (
+        f"{row['n']} records were acknowledged with acks=all at {topic}-{partition} while only "
+        f"{list(one.state.isr or ())} were in sync and {one.min_isr} had to be, as leader "
+        f"{one.state.leader} knew; the first is value {row['value']}"
+    )
+    version = one.state.partition_epoch
+    picks = (
+        one.state.pick,
+        Pick("isr_change", {**leader, "partition_epoch": version}, rows=1),
+        Pick("leader_change", {**leader, "leader_epoch": one.state.leader_epoch}, rows=1),
+        Pick("produce", {**at, "value": row["value"]}, rows=1),
+    )
+    return Finding(RULE, says, arm, trial, picks)

@@ -1,0 +1,97 @@
+"""Who waits for what is committed already: both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.checkers.promises.test_left_waiting import fault
+
+from checkers.promises.departures import check
+from checkers.promises.departures.left_unanswered import SOON_NS
+from tests.checkers.conftest import ARM, MS, Story, judged_together
+
+SENT, ALLOWED = 10_000, 2_000
+UP = SENT + ALLOWED
+SOON = SOON_NS // MS
+
+
+def story() -> Story:
+    """Node 1 leads in leader epoch 3."""
+    told = Story()
+    workloads = [
+        {"process": process, "role": role, "acks": -1, "topics": {"t": [0]}, **more}
+        for process, role, more in (
+            ("p", "direct-producer", {"ack_timeout_ms": ALLOWED}),
+            ("silent", "direct-producer", {}),
+            ("joint", "joint-producer", {"ack_timeout_ms": ALLOWED}),
+        )
+    ]
+    trials = [{"arm": ARM, "trial": n, "workloads": workloads} for n in range(len(CASES))]
+    told.run["trials"] = trials
+    told.add("node_event", 10, node=1, event="start")
+    told.commit(1_000, 1, 3)
+    return told
+
+
+def sent(told: Story, *, t: float = UP + 5, error: int | None = 7, **more: Any) -> None:
+    outcome = {"type": "info" if error else "ok", "error": error, "invoke_t": SENT}
+    told.produce(t, 77, None, **{"acks": -1, "node": 1, **outcome, **more})
+
+
+def given(told: Story, t: float = SENT + 200, **more: Any) -> None:
+    fields = {"process": "consumer", "offset": 5, "value": 77, "poll": 1, "leader_epoch": 3}
+    told.add("fetch", t, **{**fields, **more})
+
+
+CASES: dict[str, tuple[Any, bool]] = {
+    "its time was up": (lambda s: (sent(s), given(s)), True),
+    "given a moment before": (lambda s: (sent(s), given(s, UP - SOON + 10)), False),
+    "given long enough before": (lambda s: (sent(s), given(s, UP - SOON - 10)), True),
+    "given afterwards": (lambda s: (sent(s), given(s, UP + 50)), False),
+    "the answer came late": (lambda s: (sent(s, t=UP + 3_000), given(s, UP + 50)), False),
+    "of which leader epoch nobody tells": (
+        lambda s: (sent(s), given(s, leader_epoch=None)),
+        False,
+    ),
+    "another record was given": (lambda s: (sent(s), given(s, value=78)), False),
+    "of another partition": (lambda s: (sent(s), given(s, partition=1)), False),
+    "acknowledged": (lambda s: (sent(s, error=None), given(s)), False),
+    "too few in sync": (lambda s: (sent(s, error=20), given(s)), False),
+    "acks=1": (lambda s: (sent(s, acks=1), given(s)), False),
+    "many partitions": (lambda s: (sent(s, process="joint"), given(s)), False),
+    "nobody says how long": (lambda s: (sent(s, process="silent"), given(s)), False),
+    "a successor": (lambda s: (sent(s), given(s), s.commit(SENT + 100, 2, 4)), False),
+    "a successor, long after": (lambda s: (sent(s), given(s), s.commit(UP + 5_000, 2, 4)), True),
+    "of another partition a successor": (
+        lambda s: (sent(s), given(s), s.commit(SENT + 100, 2, 4, partition=1)),
+        True,
+    ),
+    "paused": (
+        lambda s: (sent(s), given(s), s.add("node_event", 11_000, node=1, event="pause")),
+        False,
+    ),
+    "another is paused": (
+        lambda s: (sent(s), given(s), s.add("node_event", 11_000, node=2, event="pause")),
+        True,
+    ),
+    "flooded": (lambda s: (sent(s), given(s), fault(s, "flood-fetch", 5_000, 9e4, 1)), False),
+    "another's links": (
+        lambda s: (sent(s), given(s), fault(s, "isr-lag", 5_000, 9e4, 3)),
+        True,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: Any) -> Any:
+    stories = {name: story() for name in CASES}
+    for name, (tell, _) in CASES.items():
+        tell(stories[name])
+    return judged_together(spark, check, stories)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_committed_is_answered(judged: Any, name: str) -> None:
+    rules, _ = judged[name]
+    assert rules == ({"left-unanswered": 1} if CASES[name][1] else {})

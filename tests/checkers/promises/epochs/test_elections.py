@@ -1,0 +1,82 @@
+"""Whose turn it is to lead, and elections for nothing: by ZooKeeper's log, both ways."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.epochs.elections import ELECTIONS, elections
+from tests.checkers.conftest import Story
+
+Written = tuple[int, int, tuple[int, ...]]
+"""Leader, leader epoch, in-sync set."""
+STEP_MS = 1_000
+
+
+def logged(*states: Written, order: tuple[int, ...] = (1, 2, 3), reassigned_ms: int = -1) -> Story:
+    """States a second apart, from 100 s on."""
+    story = Story()
+    zxid = 0
+
+    def write(what: str, step: str, commit_ms: int, **fields: Any) -> None:
+        nonlocal zxid
+        zxid += 1
+        fields = {"zxid": zxid, "commit_ms": commit_ms, **fields}
+        story.add("zk_write", commit_ms, what=what, step=step, **fields)
+
+    write("topic", "created", 100_000, replicas=list(order))
+    for number, (leader, epoch, isr) in enumerate(states):
+        fields = {"leader": leader, "leader_epoch": epoch, "isr": list(isr)}
+        step = "set" if number else "created"
+        at_ms = 100_000 + STEP_MS * number
+        write("state", step, at_ms, partition_epoch=number, controller_epoch=1, **fields)
+    if reassigned_ms >= 0:
+        write("topic", "set", reassigned_ms, replicas=list(order))
+    return story
+
+
+FIRST: Written = (1, 0, (1, 2, 3))
+OUT, VAIN = "elected-out-of-order", "raised-for-nothing"
+CASES = {
+    # Each rule broken, then what looks alike and is lawful.
+    "the last in order": (logged(FIRST, (3, 1, (2, 3))), OUT),
+    "the next in order": (logged(FIRST, (2, 1, (2, 3))), None),
+    "the next in order is not in sync": (logged(FIRST, (3, 1, (3,))), None),
+    "another order": (logged(FIRST, (3, 1, (2, 3)), order=(1, 3, 2)), None),
+    "back to the preferred": (
+        logged(FIRST, (2, 1, (2, 3)), (2, 1, (2, 3, 1)), (1, 2, (1, 2, 3))),
+        None,
+    ),
+    "to one who is not preferred": (
+        logged(FIRST, (2, 1, (2, 3)), (2, 1, (2, 3, 1)), (3, 2, (1, 2, 3))),
+        OUT,
+    ),
+    "after none": (logged((2, 0, (2,)), (-1, 1, (2,)), (2, 2, (2,))), None),
+    "by a reassignment": (logged(FIRST, (3, 1, (2, 3)), reassigned_ms=90_000), None),
+    "long after a reassignment": (logged(FIRST, (3, 1, (2, 3)), reassigned_ms=70_000), OUT),
+    "nobody else": (logged(FIRST, (1, 1, (1, 2, 3))), VAIN),
+    "in another order": (logged(FIRST, (1, 1, (3, 2, 1))), VAIN),
+    "a member less": (logged(FIRST, (1, 1, (1, 2))), None),
+    "no leader again": (logged((1, 0, (1,)), (-1, 1, (1,)), (-1, 2, (1,))), None),
+    "by AlterPartition": (logged((1, 0, (1, 2)), (1, 0, (1, 2, 3)), (1, 0, (1, 2, 3))), None),
+    "as a reassignment ends": (logged(FIRST, (1, 1, (1, 2, 3)), reassigned_ms=110_000), None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_election_has_a_cause_and_takes_the_first_who_can_lead(spark: Any, name: str) -> None:
+    story, rule = CASES[name]
+    outcome = Outcome()
+    found = Counter(f.rule for f in elections(story.history(spark), outcome))
+    assert found == ({} if rule is None else {rule: 1})
+
+
+def test_what_lies_between_two_writes_that_are_not_known_is_not_judged(spark: Any) -> None:
+    story = logged(FIRST, (1, 1, (1, 2)), (1, 2, (1, 2)))
+    story.rows["zk_write"] = [r for r in story.rows["zk_write"] if r.get("leader_epoch") != 1]
+    outcome = Outcome()
+    assert not list(elections(story.history(spark), outcome))
+    assert not outcome.evidence[story.arm, 0, ELECTIONS]

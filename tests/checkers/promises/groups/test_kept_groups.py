@@ -1,0 +1,162 @@
+"""Groups without members: what they keep, what is deleted with them, and what goes with its time;
+both ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+from checkers.promises.groups.kept_groups import ASKED, CHECK_INTERVAL, EXPIRED, GONE, kept_groups
+from tests.checkers.conftest import Story
+
+LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
+
+GROUP, PARTITIONS = "kept-3", 3
+DELETED = 20_000
+
+
+def step(told: Story, t: float, what: str, offset: int = -1, **more: object) -> None:
+    fields = {"node": 1, "group": GROUP, "step": what, "offset": offset, "error": 0, **more}
+    told.add("group_step", t, **fields)
+
+
+def moved(told: Story, t: float, epoch: int, *, partition: int | None = None) -> None:
+    where = partition_of(GROUP, PARTITIONS) if partition is None else partition
+    told.commit(t, 1 + epoch % 3, epoch, topic=OFFSETS_TOPIC, partition=where)
+
+
+def story() -> Story:
+    """Committed at 10 s, told at 11 s, deleted at 20 s, and asked for in vain at 25 s."""
+    told = Story()
+    for partition in range(PARTITIONS):
+        moved(told, 1_000, 0, partition=partition)
+    step(told, 10_000, "commit", 7)
+    step(told, 11_000, "ask", 7)
+    step(told, DELETED, "delete")
+    step(told, 25_000, "ask")
+    return told
+
+
+def ended(told: Story, t: float, node: int = 1, event: str = "kill") -> None:
+    told.add("node_event", t, node=node, event=event)
+
+
+def back(told: Story, t: float = 26_000, **more: object) -> None:
+    step(told, t, "ask", 7, node=2, **more)
+
+
+CASES = {
+    "lost": (lambda s: step(s, 12_000, "ask"), LOST),
+    "lost, at another coordinator": (lambda s: step(s, 12_000, "ask", node=3), LOST),
+    "another one": (lambda s: step(s, 12_000, "ask", 6), LOST),
+    "asked before": (lambda s: step(s, 10_500, "ask", invoke_t=9_000), None),
+    "somebody tried to delete it": (
+        lambda s: (step(s, 12_000, "delete", type="info", error=7), step(s, 13_000, "ask")),
+        None,
+    ),
+    "refused": (lambda s: step(s, 12_000, "ask", type="fail", error=16), None),
+    "back": (back, BACK),
+    "back with another coordinator": (lambda s: (moved(s, 23_000, 1), back(s)), BACK),
+    "back after the death of another": (lambda s: (ended(s, 21_000, 2), back(s)), BACK),
+    "back long after its death": (lambda s: (ended(s, 25_000), back(s)), BACK),
+    "told soon after": (lambda s: back(s, DELETED + 1_000), None),
+    "its coordinator died": (lambda s: (ended(s, DELETED + 3_000), back(s)), None),
+    "its coordinator was paused": (
+        lambda s: (ended(s, DELETED + 3_000, event="pause"), back(s)),
+        None,
+    ),
+    "its coordinator was just replaced": (lambda s: (moved(s, DELETED + 500, 1), back(s)), None),
+    "its coordinator had been replaced": (
+        lambda s: (moved(s, DELETED - 3_000, 1), back(s)),
+        None,
+    ),
+    "another partition moved": (
+        lambda s: (
+            moved(s, DELETED + 500, 1, partition=(partition_of(GROUP, PARTITIONS) + 1) % 3),
+            back(s),
+        ),
+        BACK,
+    ),
+    "a commit may be late": (
+        lambda s: (step(s, 9_000, "commit", 7, type="info", error=7), back(s)),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_group_without_members_keeps_goes_when_it_is_deleted(
+    spark: object, name: str
+) -> None:
+    tell, rule = CASES[name]
+    told, outcome = story(), Outcome()
+    tell(told)
+    found = list(kept_groups(told.history(spark), outcome))
+    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    if rule == BACK:
+        assert outcome.evidence[told.arm, 0, GONE] == 2
+    if rule == LOST:
+        assert outcome.evidence[told.arm, 0, ASKED] == 2
+
+
+HEALED, NEEDED = 20_000, 10_000
+"""When the last fault was healed, and what brokers may need where nobody saw them in sync."""
+OVER = 12_000
+"""Committed at 10 s for 2 s."""
+
+
+def brief(*, looks_ms: int | None = 500) -> Story:
+    told = Story()
+    if looks_ms is not None:
+        told.run["settings"] = {"overrides": {CHECK_INTERVAL: str(looks_ms)}}
+    for t, phase in ((5_000, "inject"), (5_100, "injected"), (HEALED, "heal"), (HEALED, "healed")):
+        told.add("fault", t, fault="kill", id="k", phase=phase, nodes=[1], detail="{}")
+    step(told, 10_000, "commit", 7, keep_ms=2_000)
+    step(told, 11_000, "ask", 7)
+    return told
+
+
+EXPIRIES = {
+    "gone": (brief, lambda s: step(s, 31_000, "ask"), None),
+    "kept": (brief, lambda s: step(s, 31_000, "ask", 7), STALE),
+    "kept by another": (brief, lambda s: step(s, 31_000, "ask", 7, node=3), STALE),
+    "who does not coordinate it": (
+        brief,
+        lambda s: step(s, 31_000, "ask", type="fail", error=16),
+        None,
+    ),
+    "gone too soon": (brief, lambda s: step(s, OVER - 500, "ask"), LOST),
+    "gone as it was to go": (brief, lambda s: step(s, OVER, "ask"), None),
+    "before all is calm": (brief, lambda s: step(s, HEALED + NEEDED - 500, "ask", 7), None),
+    "asked before": (brief, lambda s: step(s, 31_000, "ask", 7, invoke_t=29_000), None),
+    "nobody looks so often": (
+        lambda: brief(looks_ms=None),
+        lambda s: step(s, 31_000, "ask", 7),
+        None,
+    ),
+    "another commit may be late": (
+        brief,
+        lambda s: (
+            step(s, 9_000, "commit", 7, type="info", error=7, keep_ms=2_000),
+            step(s, 31_000, "ask", 7),
+        ),
+        None,
+    ),
+    "kept for ever": (
+        brief,
+        lambda s: (step(s, 10_000, "commit", 7, group="k"), step(s, 31_000, "ask", 7, group="k")),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPIRIES)
+def test_a_position_is_kept_for_as_long_as_was_asked(spark: object, name: str) -> None:
+    make, tell, rule = EXPIRIES[name]
+    told, outcome = make(), Outcome()
+    tell(told)
+    found = list(kept_groups(told.history(spark), outcome))
+    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    if rule == STALE:
+        assert outcome.evidence[told.arm, 0, EXPIRED] == 1

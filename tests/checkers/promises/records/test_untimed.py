@@ -1,0 +1,52 @@
+"""Acknowledgements that say nothing of an append time, both ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.records.untimed import DATED, judge_untimed
+from tests.checkers.conftest import Story
+
+RULE = "append-time-missing"
+
+
+def acked(
+    told: Story, time_ms: int | None, *, acks: int = 1, offset: int = 0, **more: object
+) -> None:
+    told.produce(1_000, 1, offset, acks, log_append_time_ms=time_ms, **more)
+
+
+CASES = {
+    "none": (lambda s: acked(s, -1), 1),
+    "nothing": (lambda s: acked(s, None, acks=-1), 1),
+    "some of them": (lambda s: (acked(s, 900), acked(s, -1), acked(s, -1)), 2),
+    "told": (lambda s: acked(s, 900), 0),
+    "acks=0": (lambda s: acked(s, -1, acks=0, offset=-1), 0),
+    "not acknowledged": (lambda s: acked(s, -1, type="info", error=7), 0),
+    "another topic": (lambda s: acked(s, -1, topic="undated"), 0),
+    "a topic that was deleted": (
+        lambda s: (acked(s, -1), s.add("topic_deletion", 900, step="requested")),
+        0,
+    ),
+    "a black box": (
+        lambda s: (
+            acked(s, -1),
+            s.rows["leadership"].clear(),
+            s.commit(100, 1, 0, source="shown"),
+        ),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_who_dates_what_is_appended_says_so(spark: object, name: str) -> None:
+    tell, broken = CASES[name]
+    told, outcome = Story(), Outcome()
+    told.run["topics"] = {"t": {"configs": {"message.timestamp.type": "LogAppendTime"}}}
+    told.commit(100, 1, 0)
+    tell(told)
+    judge_untimed(told.history(spark), outcome)
+    assert outcome.counts == ({RULE: broken} if broken else {})
+    assert bool(outcome.evidence[told.arm, 0, DATED]) is (bool(broken) or name == "told")
