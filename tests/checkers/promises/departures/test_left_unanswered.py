@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.checkers.promises.test_left_waiting import fault
 
 from checkers.promises.departures import check
 from checkers.promises.departures.left_unanswered import SOON_NS
 from tests.checkers.conftest import ARM, MS, Story, judged_together
+from tests.checkers.promises.departures.test_left_waiting import fault
 
 SENT, ALLOWED = 10_000, 2_000
 UP = SENT + ALLOWED

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.checkers.facts.test_znodes import rows_alone
 
 from checkers.promises.evidence.seen_znodes import unlogged
 from tests.checkers.conftest import Story
+from tests.checkers.promises.evidence.test_znodes import rows_alone
 
 STATES = ((20, 1, 0, [1, 2]), (30, 2, 1, [1, 2]), (9_000, 2, 1, [2]))
 """When (ms), leader, leader epoch, in-sync set."""

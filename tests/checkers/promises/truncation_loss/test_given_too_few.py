@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.checkers.promises.test_too_few import shrunk
-
 from checkers.promises.truncation_loss import check
 from checkers.promises.truncation_loss.given_too_few import STRICT, TAKEN
 from tests.checkers.conftest import ARM, Story, judged_together
+from tests.checkers.promises.truncation_loss.test_too_few import shrunk
 
 RULE = "given-below-min-isr"
 
