@@ -136,7 +136,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     ),
     "log_folder": (
         _need(f"node {_TP}"),
-        _need("segments batches start_offset end_offset epochs damage", error=(None,)),
+        _need("segments batches start_offset end_offset epochs checkpoint damage", error=(None,)),
     ),
 }
 _INTS: Final = ("int32", "int64")

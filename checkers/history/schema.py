@@ -567,7 +567,7 @@ _KINDS: Final = (
             "start_offset": "int64",  # at which the first segment begins
             "end_offset": "int64",  # behind the last whole batch
             "epochs": "list<struct<leader_epoch:int32,first_offset:int64,last_offset:int64>>",
-            # leader-epoch-checkpoint; null: there is none
+            # leader-epoch-checkpoint
             "checkpoint": "list<struct<leader_epoch:int32,offset:int64>>",
             "topic_id": "string",
             # sort: batch | index | snapshot | epochs

@@ -81,7 +81,7 @@ def _whose(row: Row) -> str:
 
 
 def _findings(row: Row, served: Row | None) -> Iterator[Finding]:
-    for damage in row["damage"] or ():
+    for damage in row["damage"]:
         rule = _BY_SORT.get(damage["sort"])
         if rule is not None:
             yield _finding(rule, row, f"{damage['file']}: {damage['says']}")
@@ -89,7 +89,7 @@ def _findings(row: Row, served: Row | None) -> Iterator[Finding]:
         says = f"it ends at offset {row['end_offset']}; {served['log_end_offset']} was told"
         yield _finding("not-on-disk", row, says)
     start = (served or {}).get("log_start_offset") or row["start_offset"]
-    wrong = misplaced(row["epochs"] or (), row["checkpoint"] or (), start)
+    wrong = misplaced(row["epochs"], row["checkpoint"], start)
     if wrong is not None:
         says = "the record at offset {} is of leader epoch {}, and by its checkpoint of {}"
         yield _finding("epochs-otherwise", row, says.format(*wrong))

@@ -277,13 +277,13 @@ def _check_snapshot(file: Path, reading: _Reading) -> None:
     return None
 
 
-def _checkpoint(file: Path, reading: _Reading) -> list[dict[str, int]] | None:
-    """Version, how many there are, and by line a leader epoch and where it begins. Kafka makes it
-    empty, and fills it with the first leader epoch."""
+def _checkpoint(file: Path, reading: _Reading) -> list[dict[str, int]]:
+    """Version, how many there are, and by line a leader epoch and where it begins. Until there is
+    a first one, the file is empty (Kafka's), or missing."""
     try:
         lines = file.read_text().splitlines()
     except FileNotFoundError:
-        return None
+        return []
     try:
         pairs = [tuple(map(int, line.split())) for line in lines[2:]]
         if lines and len(pairs) != int(lines[1]):
@@ -291,7 +291,7 @@ def _checkpoint(file: Path, reading: _Reading) -> list[dict[str, int]] | None:
         return [{"leader_epoch": epoch, "offset": offset} for epoch, offset in pairs]
     except (IndexError, ValueError) as error:
         reading.damaged("epochs", file, f"it cannot be read: {error}")
-        return None
+        return []
 
 
 def _topic_id(file: Path) -> str | None:

@@ -290,9 +290,8 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
 
 
 def _begins(checkpoint: Sequence[Mapping[str, int]] | None) -> str:
-    if checkpoint is None:
-        return "untold"
-    return ", ".join(f"{one['leader_epoch']} from {one['offset']}" for one in checkpoint) or "none"
+    each = (f"{one['leader_epoch']} from {one['offset']}" for one in checkpoint or ())
+    return ", ".join(each) or "none"
 
 
 def _final_state(e: _Fields) -> str:

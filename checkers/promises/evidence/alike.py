@@ -73,6 +73,7 @@ _EITHER: Final = {
     "fault": ("nodes", "took_hold", "detail"),
     # What was known of a log that could not be read to its end.
     "log_end": ("log_start_offset", "log_end_offset", "high_watermark", "is_leader"),
+    "log_folder": ("topic_id",),  # who keeps none is a finding (`checkers.promises.log_files`)
 }
 _NOT_ASKED: Final = ("error_ns", "process")
 

@@ -93,7 +93,7 @@ def test_what_is_lawful(story: Any, change: str) -> Asks:
 
 @judging(check)
 def test_a_checkpoint_that_is_missing(story: Any) -> Asks:
-    outcome = yield kept(story, checkpoint=None)
+    outcome = yield kept(story, checkpoint=[])
     assert dict(outcome.counts) == {"epochs-otherwise": 1}
     assert (
         "offset 0 is of leader epoch 2, and by its checkpoint of None" in outcome.findings[0].says

@@ -195,6 +195,11 @@ def test_what_is_damaged(log: Log, change: str) -> None:
     assert wanted in damage(log)
 
 
+def test_a_checkpoint_that_is_not_there_yet(log: Log) -> None:
+    (log.dir / "leader-epoch-checkpoint").unlink()
+    assert read_folder(log.dir)["checkpoint"] == []
+
+
 def test_a_log_that_is_nowhere_and_a_folder_that_cannot_be_read(log: Log, tmp_path: Path) -> None:
     """The first its broker should have; of the second nobody can say anything."""
     nowhere: dict[str, Any] = read_folder(tmp_path / "t-1")
