@@ -167,7 +167,9 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", default="1M,10M", help="sizes, by comma")
     parser.add_argument("--shapes", default="load,soak")
     parser.add_argument("--plants", default="clean,planted")

@@ -242,7 +242,9 @@ def quantile_ms(values: list[int], q: float) -> float:
 
 def main() -> None:
     interrupts.install()  # whoever ends it ends the brokers, too
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--seconds", type=float, default=2.0)
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--states", default=",".join(STATES))

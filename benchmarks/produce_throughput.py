@@ -62,7 +62,9 @@ def measure(broker: OneBroker, spec: LoadSpec) -> tuple[Any, float]:
 
 def main() -> None:
     interrupts.install()  # whoever ends it ends the brokers, too
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--connections", type=int, default=64)
     options.add_argument("--in-flight", type=int, default=1)
     options.add_argument("--seconds", type=float, default=1.5)

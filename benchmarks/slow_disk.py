@@ -127,7 +127,9 @@ def jars() -> Path | None:
 
 def main() -> int:
     interrupts.install()  # whoever ends it ends the brokers, too
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--handlers", default="1,4,8")
     options.add_argument("--stalls-ms", default="0,2,5,10")
     options.add_argument("--seconds", type=float, default=1.5)
