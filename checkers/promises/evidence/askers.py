@@ -93,9 +93,12 @@ def passed_over(history: History) -> list[tuple[tuple[str, int], str]]:
         up.select(*by, "node", F.col("up_t").alias("at_t"), "up_t", "_first_t", "_last_t"),
         allowMissingColumns=True,
     )
-    order = Window.partitionBy(*by, "node").orderBy("at_t")
-    before = F.max("t").over(order.rowsBetween(Window.unboundedPreceding, 0))
-    after = F.min("invoke_t").over(order.rowsBetween(0, Window.unboundedFollowing))
+    # Both ways from their beginning: towards the end Spark would begin anew at every row.
+    place, asked_first = Window.partitionBy(*by, "node"), F.col("up_t").isNotNull()
+    so_far = (Window.unboundedPreceding, 0)
+    onwards = place.orderBy("at_t", asked_first).rowsBetween(*so_far)
+    backwards = place.orderBy(F.col("at_t").desc(), asked_first).rowsBetween(*so_far)
+    before, after = F.max("t").over(onwards), F.min("invoke_t").over(backwards)
     rows = rows.withColumn("_before_t", F.coalesce(before, "_first_t"))
     rows = rows.withColumn("_after_t", F.coalesce(after, "_last_t")).where("up_t is not null")
     idle = (F.col("up_t") - F.col("_before_t") > IDLE_NS) & (
