@@ -49,7 +49,9 @@ def disordered(history: History) -> list[tuple[tuple[str, int], str]]:
         F.max("t").alias("_last_t"),
         (F.count("*") - there).alias("_again"),
     )
-    earlier = Window.partitionBy(*_WRITER).orderBy("_block").rowsBetween(-(2**31), -1)
+    earlier = (
+        Window.partitionBy(*_WRITER).orderBy("_block").rowsBetween(Window.unboundedPreceding, -1)
+    )
     back = F.max("_last_t").over(earlier) - F.col("_first_t")
     blocks = blocks.withColumn("_back", F.coalesce(back, F.lit(0)))
     blocks = blocks.where((F.col("_back") > BACKWARDS_NS) | (F.col("_again") > 0))

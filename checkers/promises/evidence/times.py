@@ -131,7 +131,9 @@ def _of_growing(history: History) -> list[Times]:
         F.min("_begun").alias("_low"),
         F.max("_begun").alias("_high"),
     )
-    earlier = Window.partitionBy(*_KEYS).orderBy("_block").rowsBetween(-(2**31), -1)
+    earlier = (
+        Window.partitionBy(*_KEYS).orderBy("_block").rowsBetween(Window.unboundedPreceding, -1)
+    )
     blocks = blocks.withColumn("_back", F.max("_high").over(earlier) - F.col("_low"))
     found = blocks.groupBy(*_KEYS).agg(
         F.sum("rows").alias("rows"),
