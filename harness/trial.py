@@ -28,6 +28,7 @@ from faults.protocol import Capability, FaultFailed, Link
 from harness import pulse
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
+from harness.cluster.descriptions import record_descriptions
 from harness.cluster.external import ExternalCluster, cluster_of
 from harness.cluster.final_read import final_read
 from harness.cluster.log_folders import record_folders
@@ -167,6 +168,7 @@ class TrialRunner:
             final_read(cluster, sorted(self.result.topics), over=self._over.is_set)
             if Capability.LOG_FILES in cluster.capabilities:
                 record_folders(cluster, sorted(self.result.topics))
+            record_descriptions(cluster, sorted(self.result.topics))
 
     def _under_load(
         self,

@@ -136,8 +136,13 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     ),
     "log_folder": (
         _need(f"node {_TP}"),
-        _need("segments batches start_offset end_offset epochs checkpoint damage", error=(None,)),
+        _need(
+            "segments batches start_offset end_offset size_bytes producers epochs checkpoint "
+            "damage",
+            error=(None,),
+        ),
     ),
+    "described": (_need("node api"), _need("name key known", error=(None,))),
 }
 _INTS: Final = ("int32", "int64")
 _APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")

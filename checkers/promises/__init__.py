@@ -29,6 +29,7 @@ a few rules that need the same facts. What several promises need is in `checkers
     offsets              are its log's beginning, end and leader epochs told as they are?
     log-starts           does a log begin where it was told to, and stay so?
     log-files            do logs lie on disk as they are served?
+    descriptions         is an operator told what is so?
     groups               does a consumer group go on where it was?
 
 Importing this package is cheap: Spark comes with the modules.
@@ -67,6 +68,7 @@ NAMES: Final = (
     "offsets",
     "log-starts",
     "log-files",
+    "descriptions",
     "groups",
 )
 """The module of a promise is its name with underscores."""

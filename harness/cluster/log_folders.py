@@ -127,6 +127,15 @@ def _read(folder: Path) -> dict[str, Any]:
         "snapshots": reading.snapshots,
         "start_offset": start_offset,
         "end_offset": reading.end_offset,
+        "size_bytes": sum(segment.stat().st_size for segment in segments),
+        "producers": [
+            {
+                "producer_id": producer_id,
+                "producer_epoch": written.producer_epoch,
+                "last_sequence": written.last_sequence,
+            }
+            for producer_id, written in sorted(reading.producers.items())
+        ],
         "epochs": reading.epochs,
         "checkpoint": _checkpoint(folder / "leader-epoch-checkpoint", reading),
         "topic_id": _topic_id(folder / "partition.metadata"),

@@ -18,6 +18,7 @@ from faults.protocol import PartitionState
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 TOPIC_CONFIGS: Final = "/config/topics"
+CLUSTER_ID: Final = "/cluster/id"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
@@ -134,6 +135,15 @@ def parse_reassignment(data: bytes) -> set[str]:
     return {str(each["topic"]) for each in json.loads(data).get("partitions", ())}
 
 
+def parse_settings(data: bytes) -> dict[str, str]:
+    """What is set for a topic itself, below ``/config/topics``."""
+    return {str(k): str(v) for k, v in json.loads(data).get("config", {}).items()}
+
+
+def parse_cluster_id(data: bytes) -> str:
+    return str(json.loads(data)["id"])
+
+
 def parse_controller(data: bytes) -> int:
     return int(json.loads(data)["brokerid"])
 
@@ -141,3 +151,8 @@ def parse_controller(data: bytes) -> int:
 def topic_uuid(topic_id: str | None) -> uuid.UUID | None:
     """Kafka prints ids as 22 characters of URL-safe base64 without padding."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "==")) if topic_id else None
+
+
+def topic_id_of(topic_uuid: uuid.UUID) -> str:
+    """The other way round."""
+    return base64.urlsafe_b64encode(topic_uuid.bytes).decode().rstrip("=")

@@ -101,6 +101,15 @@ class ZookeeperView:
             *(("settings", topic) for topic in sorted(configured - {t.name for t in topics})),
         ]
 
+    def settings(self, topic: str) -> Mapping[str, str]:
+        """What is set for the topic itself."""
+        found = self._get(f"{state.TOPIC_CONFIGS}/{topic}")
+        return {} if found is None else state.parse_settings(found[0])
+
+    def cluster_id(self) -> str | None:
+        found = self._get(state.CLUSTER_ID)
+        return None if found is None else state.parse_cluster_id(found[0])
+
     def topic_id(self, topic: str) -> str | None:
         return next((each.topic_id for each in self.topics(topic)), None)
 

@@ -286,6 +286,12 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         + "".join(f"; {one['file']}: {one['says']}" for one in e.get("damage") or ())
         + (f"; not readable: {e.error}" if e.get("error") else "")
     ),
+    "described": lambda e: (
+        f"in the end, node {e.node} gave no answer to {e.api}: {e.error}"
+        if e.get("error")
+        else f"in the end, node {e.node} told by {e.api} as {e.key} of {e.name or 'the cluster'}: "
+        f"{e.get('told')}" + (f"; ZooKeeper held {e.get('truth')}" if e.known else "")
+    ),
 }
 
 

@@ -114,6 +114,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("shown-metadata", "whole-metadata"),  # clients are told what was
     *("replicas", "records"),  # logs agree with each other, and with what was sent
     "log-files",  # and lie on disk as they are served
+    "descriptions",  # operators are told what is so
 )
 """What every scenario is held to, whatever else it is about."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {

@@ -59,7 +59,7 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "connection": (),
     "final_state": ("what",),
     "log_read": (),
-    **dict.fromkeys(("log_end", "log_folder"), ("error is null",)),
+    **dict.fromkeys(("log_end", "log_folder", "described"), ("error is null",)),
     "node_event": ("event",),
     "fault": ("phase",),
     "phase": (),
@@ -73,6 +73,7 @@ _EITHER: Final = {
     "fault": ("nodes", "took_hold", "detail"),
     # What was known of a log that could not be read to its end.
     "log_end": ("log_start_offset", "log_end_offset", "high_watermark", "is_leader"),
+    "described": ("told", "truth"),
     "log_folder": ("topic_id",),  # who keeps none is a finding (`checkers.promises.log_files`)
 }
 _NOT_ASKED: Final = ("error_ns", "process")

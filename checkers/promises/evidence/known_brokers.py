@@ -23,7 +23,8 @@ _DRIVER: Final = {
         ("leader_change", "replica_stop", "truncation", "isr_change", "controller", "source"),
         ("node",),
     ),
-    **dict.fromkeys(("flood", "node_event", "final_state", "log_end", "log_folder"), ("node",)),
+    **dict.fromkeys(("flood", "node_event", "final_state"), ("node",)),
+    **dict.fromkeys(("log_end", "log_folder", "described"), ("node",)),
 }
 """Columns that name brokers, of kinds that do not grow with the load."""
 

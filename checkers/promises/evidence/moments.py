@@ -94,7 +94,7 @@ def _latest(row: Row) -> int:
     return int(row["t"]) + (row["error_ns"] or 0)
 
 
-_IN_THE_END: Final = ("final_state", "log_read", "log_end", "log_folder")
+_IN_THE_END: Final = ("final_state", "log_read", "log_end", "log_folder", "described")
 
 
 def _in_phases(history: History) -> Iterator[tuple[Trial, str]]:

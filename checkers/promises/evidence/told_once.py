@@ -49,6 +49,7 @@ _OTHERS: Final[Mapping[str, Mapping[str | None, tuple[str, ...]]]] = {
     },
     "log_end": {None: ("node", "topic", "partition")},
     "log_folder": {None: ("node", "topic", "partition")},
+    "described": {None: ("node", "api", "name", "key")},
     "controller": {None: ("node", "boot", "event", "controller_epoch")},
     "source": {None: ("source", "boot")},
 }

@@ -1,0 +1,193 @@
+"""Descriptions: is an operator told what is so?
+
+Operators look at answers that no producer or consumer asks for: which settings a topic has, who
+the brokers are, how large a log is, which producers write to it, what is being moved. A broker that
+tells them wrongly loses no record, and is decided about by what it told. After the final read each
+running broker is asked for all of it (`described`).
+
+Violations:
+- ``settings-otherwise``: a topic's own settings are described with another value than ZooKeeper
+  holds, are missing, or are made up (DescribeConfigs, ConfigHelper);
+- ``cluster-otherwise``: another cluster id or controller, or a registered broker that is not named,
+  not registered and named, or at another address (DescribeCluster, Metadata);
+- ``topic-otherwise``: another topic id, other replicas, a replica of a live broker as offline, a
+  topic of the run's as internal (Metadata, KIP-516);
+- ``log-otherwise``: a replica that lies on the broker's disk is not described, has another size
+  than its segments, or is told to lag behind itself or to be moving (DescribeLogDirs, KIP-113);
+- ``producers-otherwise``: the leader tells another epoch or last sequence of a producer than its
+  last batch in the log has, or does not know it (DescribeProducers, KIP-664);
+- ``moves-otherwise``: the controller lists other topics as being reassigned than there are
+  (ListPartitionReassignments, KIP-455);
+- ``brokers-disagree``: where nobody else knows, two brokers describe the cluster or a topic
+  differently.
+
+Lawful, and similar: what changed while it was asked about has no truth. Without ZooKeeper each
+broker may name another controller: none but the quorum's voters has the office. A leader may
+remember producers of whose records none is left. Nothing is appended to these topics any more, so
+that sizes and sequences stand still.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+Row = Mapping[str, Any]
+TOLD: Final = "values told to an operator"
+_LOGS: Final = "DescribeLogDirs"
+_PRODUCERS: Final = "DescribeProducers"
+_RULES: Final = {
+    "Metadata": "topic-otherwise",  # of the cluster: cluster-otherwise
+    "DescribeCluster": "cluster-otherwise",
+    "DescribeConfigs": "settings-otherwise",
+    "ListPartitionReassignments": "moves-otherwise",
+    _LOGS: "log-otherwise",
+    _PRODUCERS: "producers-otherwise",
+}
+_OWN: Final = (_LOGS, _PRODUCERS)
+"""What each broker says of its own logs."""
+_CONTROLLER: Final = "controller"
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    rows: Sequence[Row] = history.rows("described")
+    for row in rows:
+        if row["error"] is not None:
+            says = f"{row['api']} got no answer of node {row['node']}: {row['error']}"
+            outcome.unknown(row["arm"], row["trial"], says)
+    answered: list[Row] = [row for row in rows if row["error"] is None]
+    for row in answered:
+        outcome.saw(row["arm"], row["trial"], TOLD)
+    for arm, trial, says in _silent(history, rows):
+        outcome.unknown(arm, trial, says)
+    truths = [*(row for row in answered if row["known"]), *_on_disk(history, answered)]
+    for row in truths:
+        if row["told"] != row["truth"]:
+            outcome.add(_finding(row))
+    for finding in _disagreements(answered):
+        outcome.add(finding)
+    return outcome
+
+
+def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, str]]:
+    """Nodes whose logs were read and of which there is no word, nor that they gave none; and those
+    that say of the cluster or a topic less than another one, of which each row is written."""
+    read = {
+        (row["arm"], row["trial"], row["node"])
+        for row in history.rows("log_end")
+        if row["error"] is None
+    }
+    for arm, trial, node in sorted(read - {_whose(row)[:3] for row in rows}):
+        yield arm, trial, f"nobody tells what node {node} describes"
+    whole: dict[tuple[Any, ...], dict[Any, set[Any]]] = defaultdict(lambda: defaultdict(set))
+    for row in rows:
+        arm, trial, node, api = _whose(row)
+        if row["error"] is None and api not in _OWN:
+            whole[arm, trial, api][node].add((row["name"], row["key"]))
+    for (arm, trial, api), by_node in whole.items():
+        every = set().union(*by_node.values())
+        for node, said in sorted(by_node.items()):
+            for name, key in sorted(every - said)[:1]:
+                yield arm, trial, f"nobody tells what node {node} says by {api} of {name} {key}"
+
+
+def _on_disk(history: History, answered: Sequence[Row]) -> Iterator[Row]:
+    """What each broker's own files say of its logs, as rows with that truth."""
+    told = {(*_whose(row), row["name"], row["key"]): row["told"] for row in answered}
+    asked = {_whose(row) for row in answered}
+    led = {_log(row) for row in history.rows("log_end") if row["is_leader"]}
+    for folder in history.rows("log_folder"):
+        at = {name: folder[name] for name in ("arm", "trial", "node", "t")}
+        name = f"{folder['topic']}-{folder['partition']}"
+        if folder["error"] is not None or folder["size_bytes"] is None:
+            continue
+        whole = {"bytes": str(folder["size_bytes"]), "offset lag": "0", "is future": "False"}
+        written = {
+            f"producer {one['producer_id']}": f"epoch {one['producer_epoch']}, sequence "
+            f"{one['last_sequence']}"
+            for one in folder["producers"] or ()
+        }
+        for api, truth in ((_LOGS, whole), (_PRODUCERS, written if _log(folder) in led else {})):
+            whose = (at["arm"], at["trial"], at["node"], api)
+            if whose not in asked:
+                continue
+            for key, value in truth.items():
+                says = told.get((*whose, name, key))
+                yield {**at, "api": api, "name": name, "key": key, "told": says, "truth": value}
+
+
+def _whose(row: Row) -> tuple[Any, ...]:
+    return (row["arm"], row["trial"], row["node"], row["api"])
+
+
+def _log(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("arm", "trial", "node", "topic", "partition"))
+
+
+def _disagreements(answered: Sequence[Row]) -> Iterator[Finding]:
+    values: dict[tuple[Any, ...], dict[str, Row]] = defaultdict(dict)
+    for row in answered:
+        if not row["known"] and row["api"] not in _OWN and row["key"] != _CONTROLLER:
+            key = tuple(row[name] for name in ("arm", "trial", "api", "name", "key"))
+            values[key].setdefault(str(row["told"]), row)
+    for told in values.values():
+        if len(told) > 1:
+            one, other, *_ = sorted(told.values(), key=lambda row: int(row["node"]))
+            says = f"{_what(other)}: {other['told']}; node {one['node']} says {one['told']}"
+            yield _made("brokers-disagree", other, says)
+
+
+def _finding(row: Row) -> Finding:
+    of_cluster = row["api"] == "Metadata" and not row["name"]
+    rule = "cluster-otherwise" if of_cluster else _RULES[row["api"]]
+    told = "nothing" if row["told"] is None else row["told"]
+    truth = "there is none" if row["truth"] is None else f"it is {row['truth']}"
+    return _made(rule, row, f"{_what(row)}: {told}; {truth}")
+
+
+def _what(row: Row) -> str:
+    of = f" of {row['name']}" if row["name"] else ""
+    return f"node {row['node']} says by {row['api']} as {row['key']}{of}"
+
+
+def _made(rule: str, row: Row, says: str) -> Finding:
+    own = {"node": row["node"], "api": row["api"], "name": row["name"], "key": row["key"]}
+    return Finding(rule, says, row["arm"], row["trial"], (Pick("described", own, rows=3),))
+
+
+PROMISE: Final = Promise(
+    name="descriptions",
+    says="An operator is told what is so.",
+    source="Kafka's ConfigHelper, KIP-113 (DescribeLogDirs), KIP-455, KIP-516, KIP-664 "
+    "(DescribeProducers), KIP-700 (DescribeCluster)",
+    rules={
+        "settings-otherwise": "A topic's settings are described as they are held.",
+        "cluster-otherwise": "The cluster, its controller and its brokers are told as they are.",
+        "topic-otherwise": "A topic has the id and the replicas that are told.",
+        "log-otherwise": "A log has the size on disk that is told, and lags not behind itself.",
+        "producers-otherwise": "A leader knows each producer's last batch.",
+        "moves-otherwise": "Those topics are listed as being moved that are.",
+        "brokers-disagree": "All brokers describe the cluster and its topics in the same way.",
+    },
+    evidence={TOLD: "of nodes that ran at the final read"},
+    unknown_when=(
+        "a node serves such a request, and does not answer it, or with an error",
+        "a node's logs were read, and what it describes is not told whole",
+    ),
+    blind=(
+        "what is said while the load lasts",
+        "settings of brokers, defaults and synonyms; groups; access control lists",
+        "APIs that a node does not serve",
+        "without ZooKeeper: settings, topics and brokers on which all brokers agree",
+    ),
+    check=check,
+)

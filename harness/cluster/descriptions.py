@@ -1,0 +1,270 @@
+"""What brokers describe to an operator, once the load has ended, beside what ZooKeeper holds.
+
+What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitions --list``,
+``kafka-transactions describe-producers`` and any tool's list of brokers and topics show comes from
+answers that no producer or consumer asks for. So each running node is asked for all of them, past
+its proxy, and each value is written down beside what ZooKeeper held before and after: a truth that
+changed meanwhile is none.
+
+Rows: ``described``, one a value (`checkers.promises.descriptions` judges them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from faults.protocol import Link
+from harness.cluster.ask import NoAnswer, ask, error_name, request
+from harness.cluster.errors import StateUnreadable
+from harness.cluster.final_read import PROCESS
+from harness.cluster.state import topic_id_of
+from harness.cluster.view import ZookeeperView
+from nodes.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster import Cluster
+
+_TIMEOUT_S: Final = 10.0
+_TIMEOUT_MS: Final = 8_000
+_TOPIC_RESOURCE: Final = 2
+_OF_THE_TOPIC: Final = 1
+"""ConfigSource DYNAMIC_TOPIC_CONFIG: set for the topic itself."""
+_VERSIONS: Final[Mapping[ApiKey, int]] = {
+    ApiKey.METADATA: 10,  # the first with topic ids
+    ApiKey.DESCRIBE_CLUSTER: 0,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
+    ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+}
+"""The oldest version that says what is needed. Who does not serve it is not asked."""
+
+Key = tuple[str, str]
+"""Of what it is told (a topic, a partition; "": the cluster), and which value of it."""
+Values = dict[Key, str]
+Told = Iterator[tuple[Key, str]]
+Truth = dict[ApiKey, Values]
+
+
+def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
+    """A row for each value that a running node tells or, by ZooKeeper, should tell; of an API that
+    it serves and does not answer, one row with the ``error``."""
+    there = {s.topic for s in cluster.view.partitions()}
+    topics = [topic for topic in topics if topic in there]
+    for node in cluster.node_ids:
+        if not cluster.nodes.is_running(node):
+            continue
+        address = cluster.address(node, Link.CLIENT, direct=True)
+        for api in _served(address):
+            record = partial(
+                cluster.record, "described", process=PROCESS, node=node, api=api.display_name
+            )
+            before = _truth(cluster, topics)
+            if api == ApiKey.LIST_PARTITION_REASSIGNMENTS and _controller(before) != str(node):
+                continue  # nobody else knows
+            try:
+                told = dict(_ask(address, api, topics, _led(cluster, node, topics)))
+            except (NoAnswer, StateUnreadable) as error:
+                record(error=str(error))
+                continue
+            for row in compared(api, told, before, _truth(cluster, topics)):
+                record(**row)
+
+
+def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator[dict[str, Any]]:
+    """Columns ``name``, ``key``, ``told`` (None: nothing), ``truth`` (None: there should be
+    nothing) and ``known``, whether there is a truth."""
+    held, held_after = before.get(api), after.get(api)
+    read = held is not None and held_after is not None
+    held, held_after = held or {}, held_after or {}
+    for key in sorted(told.keys() | held.keys()):
+        name, part = key
+        if key not in told and api == ApiKey.METADATA and name:
+            continue  # who does not name a topic is judged from what clients were told
+        # What is set for a topic, and who is registered, ZooKeeper holds whole.
+        whole = api == ApiKey.DESCRIBE_CONFIGS or part.startswith("broker ")
+        known = read and held.get(key) == held_after.get(key) and (key in held or whole)
+        truth = held.get(key) if known else None
+        yield {"name": name, "key": part, "told": told.get(key), "truth": truth, "known": known}
+
+
+# ---- what is so ----------------------------------------------------------------------------------
+
+
+def _truth(cluster: Cluster, topics: Sequence[str]) -> Truth:
+    """What ZooKeeper holds of it; nothing where it cannot be read, or there is none."""
+    view = cluster.view
+    if not isinstance(view, ZookeeperView):
+        return {}
+    try:
+        whole = dict(_of_cluster(cluster, view))
+        moving = sorted(topic for what, topic in view.pending() if what == "reassignment")
+        return {
+            ApiKey.METADATA: whole | dict(_of_topics(view, topics)),
+            ApiKey.DESCRIBE_CLUSTER: whole,
+            ApiKey.DESCRIBE_CONFIGS: {
+                (topic, key): value
+                for topic in topics
+                for key, value in view.settings(topic).items()
+            },
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: {("", "topics that move"): str(moving)},
+        }
+    except StateUnreadable:
+        return {}
+
+
+def _controller(truth: Truth) -> str | None:
+    return truth.get(ApiKey.DESCRIBE_CLUSTER, {}).get(("", "controller"))
+
+
+def _of_cluster(cluster: Cluster, view: ZookeeperView) -> Told:
+    cluster_id, controller = view.cluster_id(), view.controller()
+    if cluster_id is not None:
+        yield ("", "cluster id"), cluster_id
+    if controller is not None:
+        yield ("", "controller"), str(controller)
+    for node, registration in view.registrations().items():
+        host, port = cluster.address(node, Link.CLIENT)
+        yield ("", f"broker {node}"), _place(host, port, registration.rack)
+
+
+def _of_topics(view: ZookeeperView, topics: Sequence[str]) -> Told:
+    live = set(view.live_brokers())
+    for topic in view.topics():
+        if topic.name not in topics:
+            continue
+        if topic.topic_id is not None:
+            yield (topic.name, "topic id"), topic.topic_id
+        yield (topic.name, "is internal"), str(False)
+        for partition, replicas in topic.replicas.items():
+            name = f"{topic.name}-{partition}"
+            yield (name, "replicas"), str(list(replicas))
+            if set(replicas) <= live:
+                yield (name, "offline replicas"), str([])
+
+
+def _place(host: str, port: int, rack: str | None) -> str:
+    return f"{host}:{port}" + (f", rack {rack}" if rack else "")
+
+
+# ---- what is told --------------------------------------------------------------------------------
+
+
+def _served(address: tuple[str, int]) -> list[ApiKey]:
+    """Who does not even answer this is judged by those who ask as clients do."""
+    try:
+        answer = ask(address, request(ApiKey.API_VERSIONS, 0), _TIMEOUT_S)
+    except NoAnswer:
+        return []
+    served = {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
+    return [
+        api
+        for api, version in _VERSIONS.items()
+        if api in served and served[api][0] <= version <= served[api][1]
+    ]
+
+
+def _led(cluster: Cluster, node: int, topics: Sequence[str]) -> dict[str, list[int]]:
+    led: dict[str, list[int]] = {}
+    for s in cluster.view.partitions():
+        if s.topic in topics and s.leader == node:
+            led.setdefault(s.topic, []).append(s.partition)
+    return led
+
+
+def _ask(
+    address: tuple[str, int],
+    api: ApiKey,
+    topics: Sequence[str],
+    led: Mapping[str, Sequence[int]],
+) -> Told:
+    """Raises `NoAnswer`, also for an answer that is an error."""
+    fields: dict[str, Any]
+    match api:
+        case ApiKey.METADATA:
+            fields, read = {"topics": [{"name": topic} for topic in topics]}, _metadata
+        case ApiKey.DESCRIBE_CLUSTER:
+            fields, read = {}, _cluster
+        case ApiKey.DESCRIBE_CONFIGS:
+            resources = [
+                {"resource_type": _TOPIC_RESOURCE, "resource_name": t, "configuration_keys": None}
+                for t in topics
+            ]
+            fields, read = {"resources": resources}, _configs
+        case ApiKey.DESCRIBE_LOG_DIRS:
+            fields, read = {"topics": None}, _log_dirs
+        case ApiKey.DESCRIBE_PRODUCERS:
+            asked = [{"name": topic, "partition_indexes": each} for topic, each in led.items()]
+            fields, read = {"topics": asked}, _producers
+        case _:
+            fields, read = {"timeout": _TIMEOUT_MS, "topics": None}, _reassignments
+    for key, value in read(ask(address, request(api, _VERSIONS[api], **fields), _TIMEOUT_S)):
+        if api != ApiKey.DESCRIBE_LOG_DIRS or key[0].rpartition("-")[0] in topics:
+            yield key, value
+
+
+def _sound(code: Any) -> None:
+    if int(code):
+        raise NoAnswer(error_name(int(code)))
+
+
+def _metadata(answer: Any) -> Told:
+    yield from _who(answer, {int(b.node_id): b for b in answer.brokers})
+    for topic in answer.topics:
+        if int(topic.error_code):
+            continue
+        if topic.topic_id is not None:
+            yield (topic.name, "topic id"), topic_id_of(topic.topic_id)
+        yield (topic.name, "is internal"), str(bool(topic.is_internal))
+        for p in topic.partitions:
+            name = f"{topic.name}-{int(p.partition_index)}"
+            yield (name, "replicas"), str([int(n) for n in p.replica_nodes])
+            yield (name, "offline replicas"), str([int(n) for n in p.offline_replicas])
+
+
+def _cluster(answer: Any) -> Told:
+    _sound(answer.error_code)
+    yield from _who(answer, {int(b.broker_id): b for b in answer.brokers})
+
+
+def _who(answer: Any, brokers: Mapping[int, Any]) -> Told:
+    yield ("", "cluster id"), str(answer.cluster_id)
+    yield ("", "controller"), str(int(answer.controller_id))
+    for node, at in brokers.items():
+        yield ("", f"broker {node}"), _place(at.host, int(at.port), at.rack)
+
+
+def _configs(answer: Any) -> Told:
+    for result in answer.results:
+        _sound(result.error_code)
+        for config in result.configs:
+            if int(config.config_source) == _OF_THE_TOPIC:
+                yield (result.resource_name, config.name), str(config.value)
+
+
+def _log_dirs(answer: Any) -> Told:
+    for folder in answer.results:
+        _sound(folder.error_code)
+        for topic in folder.topics:
+            for p in topic.partitions:
+                name = f"{topic.name}-{int(p.partition_index)}"
+                yield (name, "bytes"), str(int(p.partition_size))
+                yield (name, "offset lag"), str(int(p.offset_lag))
+                yield (name, "is future"), str(bool(p.is_future_key))
+
+
+def _producers(answer: Any) -> Told:
+    for topic in answer.topics:
+        for p in topic.partitions:
+            _sound(p.error_code)
+            for one in p.active_producers:
+                name = f"{topic.name}-{int(p.partition_index)}"
+                says = f"epoch {int(one.producer_epoch)}, sequence {int(one.last_sequence)}"
+                yield (name, f"producer {int(one.producer_id)}"), says
+
+
+def _reassignments(answer: Any) -> Told:
+    _sound(answer.error_code)
+    yield ("", "topics that move"), str(sorted(str(topic.name) for topic in answer.topics))

@@ -1,0 +1,162 @@
+"""What operators are told, each lie as a history that is caught beside one that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.promises.descriptions import TOLD, check
+from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging
+
+NODES = (1, 2)
+OF_ZOOKEEPER = {
+    ("Metadata", "", "cluster id"): "abc",
+    ("Metadata", "", "broker 2"): "127.0.0.1:9002",
+    ("Metadata", "t", "topic id"): "Q3o-BIrrTv2gu74u48kt6g",
+    ("Metadata", "t-0", "replicas"): "[1, 2]",
+    ("DescribeCluster", "", "controller"): "1",
+    ("DescribeConfigs", "t", "min.insync.replicas"): "2",
+}
+OWN = {
+    ("DescribeLogDirs", "t-0", "bytes"): "4000",
+    ("DescribeLogDirs", "t-0", "offset lag"): "0",
+    ("DescribeLogDirs", "t-0", "is future"): "False",
+}
+PRODUCER = ("DescribeProducers", "t-0", "producer 9")
+Key = tuple[str, str, str]
+
+
+def tell(story: Story, node: int, key: Key, told: str | None, **more: Any) -> None:
+    api, name, part = key
+    at = {"node": node, "api": api, "name": name, "key": part}
+    story.add("described", 92_000, **{**at, "told": told, "known": False, **more})
+
+
+def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bool = True) -> Story:
+    """Two replicas, node 1 leads; ``changed``: what is told otherwise. ``known``: by ZooKeeper."""
+    for node in NODES:
+        story.add(
+            "log_end", 90_000, node=node, log_start_offset=0, log_end_offset=40,
+            high_watermark=40, is_leader=node == 1,
+        )  # fmt: skip
+        story.add(
+            "log_folder", 91_000, node=node, segments=1, batches=40, start_offset=0, end_offset=40,
+            size_bytes=4000, epochs=[], checkpoint=[], damage=[],
+            producers=[{"producer_id": 9, "producer_epoch": 1, "last_sequence": 39}],
+        )  # fmt: skip
+        for key, truth in OF_ZOOKEEPER.items():
+            told = changed.get((node, key), truth)
+            tell(story, node, key, told, truth=truth if known else None, known=known)
+        for key, truth in OWN.items():
+            tell(story, node, key, changed.get((node, key), truth))
+    tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
+    listed = ("ListPartitionReassignments", "", "topics that move")
+    tell(story, 1, listed, changed.get((1, listed), "[]"), truth="[]", known=True)
+    return story
+
+
+LIES: dict[str, tuple[int, Key, str | None, str]] = {
+    "another id of the cluster": (2, ("Metadata", "", "cluster id"), "abd", "cluster-otherwise"),
+    "another address": (1, ("Metadata", "", "broker 2"), "127.0.0.1:1", "cluster-otherwise"),
+    "a broker left out": (1, ("Metadata", "", "broker 2"), None, "cluster-otherwise"),
+    "another topic id": (2, ("Metadata", "t", "topic id"), "another", "topic-otherwise"),
+    "other replicas": (2, ("Metadata", "t-0", "replicas"), "[2, 1]", "topic-otherwise"),
+    "another controller": (1, ("DescribeCluster", "", "controller"), "2", "cluster-otherwise"),
+    "another value": (
+        1, ("DescribeConfigs", "t", "min.insync.replicas"), "1", "settings-otherwise",
+    ),
+    "a setting left out": (
+        2, ("DescribeConfigs", "t", "min.insync.replicas"), None, "settings-otherwise",
+    ),
+    "another size": (2, ("DescribeLogDirs", "t-0", "bytes"), "4001", "log-otherwise"),
+    "behind itself": (2, ("DescribeLogDirs", "t-0", "offset lag"), "3", "log-otherwise"),
+    "another sequence": (1, PRODUCER, "epoch 1, sequence 38", "producers-otherwise"),
+    "a move that is none": (
+        1, ("ListPartitionReassignments", "", "topics that move"), "['t']", "moves-otherwise",
+    ),
+}  # fmt: skip
+
+
+@judging(check)
+def test_a_sound_history(story: Any) -> Asks:
+    outcome = yield sound(story, {})
+    assert not outcome.counts
+    assert not outcome.unknowns
+    assert outcome.evidence[story.arm, 0, TOLD] == 20
+
+
+@pytest.mark.parametrize("lie", LIES)
+@judging(check)
+def test_each_rule(story: Any, lie: str) -> Asks:
+    node, key, told, rule = LIES[lie]
+    outcome = yield sound(story, {(node, key): told})
+    assert dict(outcome.counts) == {rule: 1}
+    assert outcome.findings[0].says.startswith(f"node {node} says by {key[0]}")
+
+
+@judging(check)
+def test_a_setting_that_nobody_made(story: Any) -> Asks:
+    sound(story, {})
+    for node in NODES:
+        tell(story, node, ("DescribeConfigs", "t", "cleanup.policy"), "compact", known=True)
+    outcome = yield story
+    assert dict(outcome.counts) == {"settings-otherwise": 2}
+
+
+@pytest.mark.parametrize("lie", [lie for lie in LIES if LIES[lie][1] in OF_ZOOKEEPER])
+@judging(check)
+def test_where_nobody_else_knows_brokers_agree(story: Any, lie: str) -> Asks:
+    """But on who is controller: without ZooKeeper any broker may be named."""
+    node, key, told, _rule = LIES[lie]
+    outcome = yield sound(story, {(node, key): told}, known=False)
+    assert dict(outcome.counts) == ({} if key[2] == "controller" else {"brokers-disagree": 1})
+
+
+@judging(check)
+def test_a_log_that_is_not_described(story: Any) -> Asks:
+    outcome = yield sound(story, {(2, key): None for key in OWN})
+    assert dict(outcome.counts) == {"log-otherwise": 3}
+
+
+@judging(check)
+def test_a_leader_that_forgot_a_producer(story: Any) -> Asks:
+    outcome = yield sound(story, {(1, PRODUCER): None})
+    assert dict(outcome.counts) == {"producers-otherwise": 1}
+
+
+@judging(check)
+def test_a_producer_of_whom_no_record_is_left(story: Any) -> Asks:
+    sound(story, {})
+    tell(story, 1, ("DescribeProducers", "t-0", "producer 8"), "epoch 0, sequence 3")
+    assert not (yield story).counts
+
+
+@judging(check)
+def test_an_api_that_is_not_answered(story: Any) -> Asks:
+    sound(story, {})
+    story.add("described", 92_000, node=2, api="DescribeProducers", error="gone")
+    outcome = yield story
+    assert not outcome.counts
+    assert outcome.unknowns == [
+        f"{story.arm}, trial 0: DescribeProducers got no answer of node 2: gone"
+    ]
+
+
+@judging(check)
+def test_a_node_that_nobody_asked(story: Any) -> Asks:
+    sound(story, {})
+    story.add("log_end", 90_000, node=3, log_start_offset=0, log_end_offset=40, is_leader=False)
+    outcome = yield story
+    assert outcome.unknowns == [f"{story.arm}, trial 0: nobody tells what node 3 describes"]
+
+
+@judging(check)
+def test_a_value_of_which_one_node_says_nothing(story: Any) -> Asks:
+    sound(story, {})
+    tell(story, 1, ("Metadata", "", "broker 1"), "127.0.0.1:9001", truth=None)
+    outcome = yield story
+    assert outcome.unknowns == [
+        f"{story.arm}, trial 0: nobody tells what node 2 says by Metadata of  broker 1"
+    ]

@@ -1,0 +1,59 @@
+"""What is written down of what an operator is told, beside what is so."""
+
+from __future__ import annotations
+
+from harness.cluster.descriptions import Truth, Values, compared
+from nodes.wire.apis import ApiKey
+
+METADATA, CONFIGS = ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS
+
+
+def rows(
+    api: ApiKey, told: Values, before: Truth, after: Truth | None = None
+) -> dict[tuple[str, str], tuple[str | None, str | None, bool]]:
+    found = compared(api, told, before, before if after is None else after)
+    return {(row["name"], row["key"]): (row["told"], row["truth"], row["known"]) for row in found}
+
+
+def test_told_beside_its_truth() -> None:
+    told = {("", "broker 1"): "a:1", ("t-0", "replicas"): "[1]"}
+    truth: Truth = {METADATA: {("", "broker 1"): "a:2", ("t-0", "replicas"): "[1]"}}
+    assert rows(METADATA, told, truth) == {
+        ("", "broker 1"): ("a:1", "a:2", True),
+        ("t-0", "replicas"): ("[1]", "[1]", True),
+    }
+
+
+def test_what_changed_meanwhile_has_no_truth() -> None:
+    told = {("", "controller"): "1"}
+    before, after = ({METADATA: {("", "controller"): node}} for node in "12")
+    assert rows(METADATA, told, before, after) == {("", "controller"): ("1", None, False)}
+
+
+def test_what_zookeeper_holds_and_nobody_tells() -> None:
+    truth: Truth = {CONFIGS: {("t", "min.insync.replicas"): "2"}}
+    assert rows(CONFIGS, {}, truth) == {("t", "min.insync.replicas"): (None, "2", True)}
+
+
+def test_what_is_told_and_zookeeper_does_not_hold() -> None:
+    """Settings and registrations it holds whole; of offline replicas it may say nothing."""
+    held: Truth = {CONFIGS: {("t", "a"): "1"}, METADATA: {("", "broker 1"): "a:1"}}
+    assert rows(CONFIGS, {("t", "a"): "1", ("t", "b"): "2"}, held)["t", "b"] == ("2", None, True)
+    assert rows(CONFIGS, {("t", "b"): "2"}, {CONFIGS: {}}) == {("t", "b"): ("2", None, True)}
+    assert rows(CONFIGS, {("t", "b"): "2"}, held, {}) == {
+        ("t", "a"): (None, None, False),
+        ("t", "b"): ("2", None, False),
+    }
+    told = {("", "broker 1"): "a:1", ("", "broker 2"): "a:2", ("t-0", "offline replicas"): "[2]"}
+    found = rows(METADATA, told, held)
+    assert found["", "broker 2"] == ("a:2", None, True)
+    assert found["t-0", "offline replicas"] == ("[2]", None, False)
+
+
+def test_a_topic_that_is_not_named_is_left_to_those_who_asked_as_clients() -> None:
+    truth: Truth = {METADATA: {("t-0", "replicas"): "[1]", ("", "cluster id"): "x"}}
+    assert rows(METADATA, {}, truth) == {("", "cluster id"): (None, "x", True)}
+
+
+def test_without_zookeeper_nothing_is_known() -> None:
+    assert rows(METADATA, {("", "broker 1"): "a:1"}, {}) == {("", "broker 1"): ("a:1", None, False)}
