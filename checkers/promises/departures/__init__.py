@@ -56,6 +56,9 @@ LIMIT_NS: Final = 5_000_000_000
 """A controller decides in milliseconds; on a busy machine in a second."""
 KNOWN_NS: Final = 2_000_000_000
 """So long after a registration is gone its controller knows."""
+TAKES_OVER_NS: Final = 2_000_000_000
+"""Who is new in office, or just had a fault, has everything to tell everybody before it tells of
+one more who is gone (KafkaController.onControllerFailover)."""
 REPLACED: Final = "departures that a controller had to answer"
 ELECTED: Final = "leaders elected"
 Row = Mapping[str, Any]
@@ -196,10 +199,10 @@ def _settle(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> None:
         cluster.owed.clear()
         cluster.able_since = None
         return
-    for node in cluster.gone:
-        cluster.absent.setdefault(node, t)
     if cluster.able_since is None:
         cluster.able_since = t
+    for node in cluster.gone:
+        cluster.absent.setdefault(node, max(t, cluster.able_since + TAKES_OVER_NS))
     for key, node in list(cluster.owed):
         gone, known = node in cluster.gone, key in cluster.states
         if gone and known and cluster.owes(key, node):
