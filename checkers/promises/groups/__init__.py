@@ -192,6 +192,8 @@ PROMISE: Final = Promise(
         "groups whose members use no subscription",
         "how long a rebalance takes, and whom it waits for, if it comes to an end",
         "positions in topics that are deleted",
+        "what a description says of members (client, host, assignment); the metadata and leader "
+        "epoch that are kept with a position; what members tell their leader of themselves",
     ),
     timed=frozenset(
         {

@@ -339,6 +339,7 @@ PROMISE: Final = Promise(
     blind=(
         "racks; in which order replicas are shown, and without ZooKeeper which",
         "what was shown in the end of topics that were deleted, their namesakes included",
+        "while the load lasts: the cluster's id, whether a topic is internal; what a client may do",
     ),
     timed=frozenset({"metadata-no-leader", "metadata-isr-behind"}),
     check=check,
