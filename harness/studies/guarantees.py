@@ -23,7 +23,8 @@ from nodes.mutants import MUTANTS
 
 _HEAD = """# What biplane holds a broker to
 
-Made by `biplane guarantees --out docs/guarantees.md` from the code, and of docs/answers.toml; not written by hand.
+Made by `biplane guarantees --out docs/guarantees.md` from the code and docs/answers.toml; not written
+by hand.
 
 A run is `valid` when every promise of its scenario had evidence enough, in each arm and trial for
 itself, and none was broken; `invalid` when one was, with a witness; `unknown` otherwise. Each rule
