@@ -1,7 +1,7 @@
 """Which rule judges which field of a broker's answers, and what is unjudged, with the reason.
 
-Declared in ``docs/answers.toml``; a section of `biplane guarantees`. Tests hold it to the schemas
-that brokers answer with (`nodes.wire`) and to the rules that there are.
+Declared in ``answers.toml``, beside this; a section of `biplane guarantees`. Tests hold it to
+the schemas that brokers answer with (`nodes.wire`) and to the rules that there are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from nodes.wire.apis import SUPPORTED, ApiKey, response_class
 from nodes.wire.plan import fields_of
 
-TABLE: Final = Path(__file__).parents[2] / "docs" / "answers.toml"
+TABLE: Final = Path(__file__).with_name("answers.toml")
 EVERY: Final = "Every"
 """The section that holds for all APIs."""
 REST: Final = "*"
@@ -61,8 +61,9 @@ def section() -> Iterator[str]:
     yield "## Answers, field by field"
     yield ""
     yield (
-        "What a broker answers, and which rules read what was recorded of it (`docs/answers.toml`, "
-        "traced by reading the code, not each by a planted bug). Where no rule does, an answer may "
+        "What a broker answers, and which rules read what was recorded of it "
+        "(`harness/studies/answers.toml`, traced by reading the code, not each by a planted "
+        "bug). Where no rule does, an answer may "
         "say anything and a run be `valid` all the same. Of every answer: "
         + "; ".join(f"`{key}`: {_shown(said)}" for key, said in table()[EVERY].items())
         + "."

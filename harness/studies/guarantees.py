@@ -23,8 +23,8 @@ from nodes.mutants import MUTANTS
 
 _HEAD = """# What biplane holds a broker to
 
-Made by `biplane guarantees --out docs/guarantees.md` from the code and docs/answers.toml; not written
-by hand.
+Made by `biplane guarantees --out docs/guarantees.md` from the code; not written by hand. The
+last table is declared (harness/studies/answers.toml).
 
 A run is `valid` when every promise of its scenario had evidence enough, in each arm and trial for
 itself, and none was broken; `invalid` when one was, with a witness; `unknown` otherwise. Each rule
