@@ -1,9 +1,10 @@
 """`biplane guarantees`: every promise that the checkers hold a system to, on one page.
 
 Made from what the code says of itself: each promise's `PROMISE` (`checkers.promises`), the
-scenarios that ask for it, and the planted bugs that it is to find (`nodes.mutants`). Nothing on the
-page is written by hand; a test holds ``docs/guarantees.md`` to it. Whether they are found, and how
-often, is measured by `biplane mutants`.
+scenarios that ask for it, and the planted bugs that it is to find (`nodes.mutants`). Which field of
+which answer they judge is declared (`harness.studies.answers`). Nothing else on the page is written
+by hand; a test holds ``docs/guarantees.md`` to it. Whether they are found, and how often, is
+measured by `biplane mutants`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from checkers.judging.promise import Promise
 from checkers.promises import promises
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import EVERYWHERE
+from harness.studies.answers import section
 from nodes.mutants import MUTANTS
 
 _HEAD = """# What biplane holds a broker to
 
-Made by `biplane guarantees --out docs/guarantees.md` from the code; not written by hand.
+Made by `biplane guarantees --out docs/guarantees.md` from the code; not written by hand. The
+last table is declared (harness/studies/answers.toml).
 
 A run is `valid` when every promise of its scenario had evidence enough, in each arm and trial for
 itself, and none was broken; `invalid` when one was, with a witness; `unknown` otherwise. Each rule
@@ -31,7 +34,9 @@ below is the name of a violation in `results.json` and in the report.
 
 def page() -> str:
     """The whole page, as Markdown."""
-    return "\n".join([_HEAD, *_contents(), *(_section(p) for p in promises()), *_excuses()])
+    return "\n".join(
+        [_HEAD, *_contents(), *(_section(p) for p in promises()), *_excuses(), *section()]
+    )
 
 
 def write(out: Path) -> Path:
