@@ -137,8 +137,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "log_folder": (
         _need(f"node {_TP}"),
         _need(
-            "segments batches start_offset end_offset size_bytes producers epochs checkpoint "
-            "damage",
+            "segments batches start_offset end_offset producers epochs checkpoint damage",
             error=(None,),
         ),
     ),

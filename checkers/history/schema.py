@@ -566,7 +566,6 @@ _KINDS: Final = (
             "snapshots": "int64",  # of producers
             "start_offset": "int64",  # at which the first segment begins
             "end_offset": "int64",  # behind the last whole batch
-            "size_bytes": "int64",  # of all segments
             # the last batch of each idempotent producer
             "producers": "list<struct<producer_id:int64,producer_epoch:int32,last_sequence:int32>>",
             "epochs": "list<struct<leader_epoch:int32,first_offset:int64,last_offset:int64>>",
@@ -581,8 +580,8 @@ _KINDS: Final = (
     Kind(
         "described",
         "A value that an operator was told by one broker (`node`) after the final read (`told`; "
-        "null: it should have been), beside what ZooKeeper held of it (`truth`; null: nothing), if "
-        "that was `known`; `error` when the broker gave no answer.",
+        "null: it should have been), beside what ZooKeeper, or its folders, held of it (`truth`; "
+        "null: nothing), if that was `known`; `error` when the broker gave no answer.",
         {
             "api": "string",  # DescribeCluster, DescribeConfigs, ...
             "name": "string",  # a topic, or topic-partition; of the cluster: ""

@@ -24,7 +24,7 @@ Violations:
 Lawful, and similar: what changed while it was asked about has no truth. Without ZooKeeper each
 broker may name another controller: none but the quorum's voters has the office. A leader may
 remember producers of whose records none is left. Nothing is appended to these topics any more, so
-that sizes and sequences stand still.
+that sequences stand still; a size that retention changed meanwhile has no truth.
 """
 
 from __future__ import annotations
@@ -101,28 +101,20 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
 
 
 def _on_disk(history: History, answered: Sequence[Row]) -> Iterator[Row]:
-    """What each broker's own files say of its logs, as rows with that truth."""
+    """What leaders' own files say of producers, as rows with that truth."""
     told = {(*_whose(row), row["name"], row["key"]): row["told"] for row in answered}
     asked = {_whose(row) for row in answered}
     led = {_log(row) for row in history.rows("log_end") if row["is_leader"]}
     for folder in history.rows("log_folder"):
-        at = {name: folder[name] for name in ("arm", "trial", "node", "t")}
-        name = f"{folder['topic']}-{folder['partition']}"
-        if folder["error"] is not None or folder["size_bytes"] is None:
+        whose = (folder["arm"], folder["trial"], folder["node"], _PRODUCERS)
+        if folder["error"] is not None or whose not in asked or _log(folder) not in led:
             continue
-        whole = {"bytes": str(folder["size_bytes"]), "offset lag": "0", "is future": "False"}
-        written = {
-            f"producer {one['producer_id']}": f"epoch {one['producer_epoch']}, sequence "
-            f"{one['last_sequence']}"
-            for one in folder["producers"] or ()
-        }
-        for api, truth in ((_LOGS, whole), (_PRODUCERS, written if _log(folder) in led else {})):
-            whose = (at["arm"], at["trial"], at["node"], api)
-            if whose not in asked:
-                continue
-            for key, value in truth.items():
-                says = told.get((*whose, name, key))
-                yield {**at, "api": api, "name": name, "key": key, "told": says, "truth": value}
+        name = f"{folder['topic']}-{folder['partition']}"
+        for one in folder["producers"] or ():
+            key = f"producer {one['producer_id']}"
+            truth = f"epoch {one['producer_epoch']}, sequence {one['last_sequence']}"
+            at = {"api": _PRODUCERS, "name": name, "key": key}
+            yield {**folder, **at, "told": told.get((*whose, name, key)), "truth": truth}
 
 
 def _whose(row: Row) -> tuple[Any, ...]:

@@ -1,10 +1,10 @@
-"""What brokers describe to an operator, once the load has ended, beside what ZooKeeper holds.
+"""What brokers describe to an operator, once the load has ended, beside what is so.
 
 What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitions --list``,
 ``kafka-transactions describe-producers`` and any tool's list of brokers and topics show comes from
 answers that no producer or consumer asks for. So each running node is asked for all of them, past
-its proxy, and each value is written down beside what ZooKeeper held before and after: a truth that
-changed meanwhile is none.
+its proxy, and each value is written down beside what ZooKeeper, or its own folders, held before and
+after: a truth that changed meanwhile is none.
 
 Rows: ``described``, one a value (`checkers.promises.descriptions` judges them).
 """
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from faults.protocol import Link
+from faults.protocol import Capability, Link
 from harness.cluster.ask import NoAnswer, ask, error_name, request
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
@@ -61,7 +62,7 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
             record = partial(
                 cluster.record, "described", process=PROCESS, node=node, api=api.display_name
             )
-            before = _truth(cluster, topics)
+            before = _truth(cluster, node, topics)
             if api == ApiKey.LIST_PARTITION_REASSIGNMENTS and _controller(before) != str(node):
                 continue  # nobody else knows
             try:
@@ -69,7 +70,7 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
             except (NoAnswer, StateUnreadable) as error:
                 record(error=str(error))
                 continue
-            for row in compared(api, told, before, _truth(cluster, topics)):
+            for row in compared(api, told, before, _truth(cluster, node, topics)):
                 record(**row)
 
 
@@ -83,8 +84,8 @@ def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator
         name, part = key
         if key not in told and api == ApiKey.METADATA and name:
             continue  # who does not name a topic is judged from what clients were told
-        # What is set for a topic, and who is registered, ZooKeeper holds whole.
-        whole = api == ApiKey.DESCRIBE_CONFIGS or part.startswith("broker ")
+        # What is set for a topic ZooKeeper holds whole.
+        whole = api == ApiKey.DESCRIBE_CONFIGS
         known = read and held.get(key) == held_after.get(key) and (key in held or whole)
         truth = held.get(key) if known else None
         yield {"name": name, "key": part, "told": told.get(key), "truth": truth, "known": known}
@@ -93,26 +94,42 @@ def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator
 # ---- what is so ----------------------------------------------------------------------------------
 
 
-def _truth(cluster: Cluster, topics: Sequence[str]) -> Truth:
-    """What ZooKeeper holds of it; nothing where it cannot be read, or there is none."""
+def _truth(cluster: Cluster, node: int, topics: Sequence[str]) -> Truth:
+    """What ZooKeeper holds of it, and the node's folders; nothing where they cannot be read."""
+    try:
+        return _in_zookeeper(cluster, topics) | _in_folders(cluster, node, topics)
+    except (StateUnreadable, OSError):
+        return {}
+
+
+def _in_folders(cluster: Cluster, node: int, topics: Sequence[str]) -> Truth:
+    """Of the replicas that the node should have."""
+    if Capability.LOG_FILES not in cluster.capabilities:
+        return {}
+    log_dir, held = Path(cluster.nodes.log_dir(node)), Values()
+    for s in cluster.view.partitions():
+        if s.topic in topics and node in s.replicas:
+            name = f"{s.topic}-{s.partition}"
+            size = sum(file.stat().st_size for file in (log_dir / name).glob("*.log"))
+            held |= {(name, "bytes"): str(size), (name, "offset lag"): "0"}
+            held[name, "is future"] = str(False)
+    return {ApiKey.DESCRIBE_LOG_DIRS: held}
+
+
+def _in_zookeeper(cluster: Cluster, topics: Sequence[str]) -> Truth:
     view = cluster.view
     if not isinstance(view, ZookeeperView):
         return {}
-    try:
-        whole = dict(_of_cluster(cluster, view))
-        moving = sorted(topic for what, topic in view.pending() if what == "reassignment")
-        return {
-            ApiKey.METADATA: whole | dict(_of_topics(view, topics)),
-            ApiKey.DESCRIBE_CLUSTER: whole,
-            ApiKey.DESCRIBE_CONFIGS: {
-                (topic, key): value
-                for topic in topics
-                for key, value in view.settings(topic).items()
-            },
-            ApiKey.LIST_PARTITION_REASSIGNMENTS: {("", "topics that move"): str(moving)},
-        }
-    except StateUnreadable:
-        return {}
+    whole = dict(_of_cluster(cluster, view))
+    moving = sorted(topic for what, topic in view.pending() if what == "reassignment")
+    return {
+        ApiKey.METADATA: whole | dict(_of_topics(view, topics)),
+        ApiKey.DESCRIBE_CLUSTER: whole,
+        ApiKey.DESCRIBE_CONFIGS: {
+            (topic, key): value for topic in topics for key, value in view.settings(topic).items()
+        },
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: {("", "topics that move"): str(moving)},
+    }
 
 
 def _controller(truth: Truth) -> str | None:
@@ -125,9 +142,13 @@ def _of_cluster(cluster: Cluster, view: ZookeeperView) -> Told:
         yield ("", "cluster id"), cluster_id
     if controller is not None:
         yield ("", "controller"), str(controller)
-    for node, registration in view.registrations().items():
+    registered = view.registrations()
+    yield ("", "brokers"), str(sorted(registered))
+    for node, registration in registered.items():
         host, port = cluster.address(node, Link.CLIENT)
-        yield ("", f"broker {node}"), _place(host, port, registration.rack)
+        # Somebody else's brokers may be reached here by other names than they go by.
+        if any((at.host, at.port) == (host, port) for at in registration.endpoints):
+            yield ("", f"broker {node}"), _place(host, port, registration.rack)
 
 
 def _of_topics(view: ZookeeperView, topics: Sequence[str]) -> Told:
@@ -232,6 +253,7 @@ def _cluster(answer: Any) -> Told:
 def _who(answer: Any, brokers: Mapping[int, Any]) -> Told:
     yield ("", "cluster id"), str(answer.cluster_id)
     yield ("", "controller"), str(int(answer.controller_id))
+    yield ("", "brokers"), str(sorted(brokers))
     for node, at in brokers.items():
         yield ("", f"broker {node}"), _place(at.host, int(at.port), at.rack)
 

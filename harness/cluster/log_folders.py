@@ -127,7 +127,6 @@ def _read(folder: Path) -> dict[str, Any]:
         "snapshots": reading.snapshots,
         "start_offset": start_offset,
         "end_offset": reading.end_offset,
-        "size_bytes": sum(segment.stat().st_size for segment in segments),
         "producers": [
             {
                 "producer_id": producer_id,

@@ -290,7 +290,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"in the end, node {e.node} gave no answer to {e.api}: {e.error}"
         if e.get("error")
         else f"in the end, node {e.node} told by {e.api} as {e.key} of {e.name or 'the cluster'}: "
-        f"{e.get('told')}" + (f"; ZooKeeper held {e.get('truth')}" if e.known else "")
+        f"{e.get('told')}" + (f"; it was {e.get('truth')}" if e.known else "")
     ),
 }
 

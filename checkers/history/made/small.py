@@ -398,7 +398,7 @@ class Small:
                 self.add(
                     "log_folder", self.read_end, "final-read", node=node, topic=topic, partition=p,
                     segments=1, batches=1, index_entries=0, snapshots=0, start_offset=0,
-                    end_offset=length, size_bytes=100, producers=[], epochs=[], checkpoint=[],
+                    end_offset=length, producers=[], epochs=[], checkpoint=[],
                     damage=[],
                 )  # fmt: skip
                 for key, told in (("bytes", "100"), ("offset lag", "0"), ("is future", "False")):

@@ -43,14 +43,14 @@ def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bo
         )  # fmt: skip
         story.add(
             "log_folder", 91_000, node=node, segments=1, batches=40, start_offset=0, end_offset=40,
-            size_bytes=4000, epochs=[], checkpoint=[], damage=[],
+            epochs=[], checkpoint=[], damage=[],
             producers=[{"producer_id": 9, "producer_epoch": 1, "last_sequence": 39}],
         )  # fmt: skip
         for key, truth in OF_ZOOKEEPER.items():
             told = changed.get((node, key), truth)
             tell(story, node, key, told, truth=truth if known else None, known=known)
         for key, truth in OWN.items():
-            tell(story, node, key, changed.get((node, key), truth))
+            tell(story, node, key, changed.get((node, key), truth), truth=truth, known=True)
     tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
     listed = ("ListPartitionReassignments", "", "topics that move")
     tell(story, 1, listed, changed.get((1, listed), "[]"), truth="[]", known=True)

@@ -36,17 +36,17 @@ def test_what_zookeeper_holds_and_nobody_tells() -> None:
 
 
 def test_what_is_told_and_zookeeper_does_not_hold() -> None:
-    """Settings and registrations it holds whole; of offline replicas it may say nothing."""
-    held: Truth = {CONFIGS: {("t", "a"): "1"}, METADATA: {("", "broker 1"): "a:1"}}
+    """Settings it holds whole; of offline replicas it may say nothing."""
+    held: Truth = {CONFIGS: {("t", "a"): "1"}, METADATA: {("", "brokers"): "[1]"}}
     assert rows(CONFIGS, {("t", "a"): "1", ("t", "b"): "2"}, held)["t", "b"] == ("2", None, True)
     assert rows(CONFIGS, {("t", "b"): "2"}, {CONFIGS: {}}) == {("t", "b"): ("2", None, True)}
     assert rows(CONFIGS, {("t", "b"): "2"}, held, {}) == {
         ("t", "a"): (None, None, False),
         ("t", "b"): ("2", None, False),
     }
-    told = {("", "broker 1"): "a:1", ("", "broker 2"): "a:2", ("t-0", "offline replicas"): "[2]"}
+    told = {("", "brokers"): "[1, 2]", ("t-0", "offline replicas"): "[2]"}
     found = rows(METADATA, told, held)
-    assert found["", "broker 2"] == ("a:2", None, True)
+    assert found["", "brokers"] == ("[1, 2]", "[1]", True)
     assert found["t-0", "offline replicas"] == ("[2]", None, False)
 
 
