@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 
 import pyspark
 
+from harness.runtime.paths import ports_dir
+from harness.runtime.ports import PortAllocator
 from nodes.properties import format_properties
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.client import Connection
@@ -29,6 +30,7 @@ FIRST_ERROR_AT = 4 + 4 + 4 + 2 + len(TOPIC) + 4 + 4
 _JARS = Path(pyspark.__file__).parent / "jars"
 _PRODUCE_VERSION = 7
 _PATIENCE_S = 60.0
+_ports = PortAllocator(ports_dir(), "127.0.0.1")
 _KAFKA_MACHINE = ("-Xms1g", "-Xmx1g", "-XX:+ExitOnOutOfMemoryError")  # as in Kafka's own scripts
 _KAFKA_LOGGING = """\
 log4j.rootLogger=INFO, console
@@ -61,16 +63,8 @@ class OneBroker:
 
 
 def free_port() -> int:
-    ports = list(range(20000, 32000))
-    random.SystemRandom().shuffle(ports)  # others that run at once seek ports, too
-    with socket.socket() as sock:
-        for port in ports:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("no free port below 32000")
+    """One that nobody else's connection can be given, and no other harness's node."""
+    return _ports.allocate()
 
 
 @contextmanager
@@ -95,7 +89,7 @@ def one_broker(
         try:
             zk_port = free_port()
             processes.append(_start_zookeeper(folder, zk_port))
-            _wait(lambda: b"Mode" in _srvr(zk_port), "ZooKeeper")
+            _wait(lambda: b"Mode" in _srvr(zk_port), "ZooKeeper", processes[-1], folder / "zk.log")
             settings = dict(overrides or {})
             if trace:
                 settings["biplane.trace.path"] = str(folder / trace)
@@ -171,15 +165,8 @@ def _start_broker(
     environment: Mapping[str, str],
     processes: list[subprocess.Popen[bytes]],
 ) -> dict[str, int]:
-    ports = {}
     names = ["CLIENT", "REPLICATION", *(["CONTROLLER"] if dual else [])]
-    held = [socket.socket() for _ in names]
-    for name, sock in zip(names, held, strict=True):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        ports[name] = free_port()
-        sock.bind(("127.0.0.1", ports[name]))
-    for sock in held:
-        sock.close()
+    ports = {name: free_port() for name in names}
     settings = {
         "broker.id": "1",
         "zookeeper.connect": f"127.0.0.1:{zk_port}",
@@ -205,7 +192,8 @@ def _start_broker(
                 env={**os.environ, **environment},
             )
         )
-    _wait(lambda: b" started (kafka.server.KafkaServer)" in output.read_bytes(), "the broker")
+    started = b" started (kafka.server.KafkaServer)"
+    _wait(lambda: started in output.read_bytes(), "the broker", processes[-1], output)
     return ports
 
 
@@ -232,9 +220,19 @@ def _srvr(port: int) -> bytes:
         return b""
 
 
-def _wait(condition: Any, what: str) -> None:
+def _wait(
+    condition: Callable[[], bool],
+    what: str,
+    process: subprocess.Popen[bytes] | None = None,
+    output: Path | None = None,
+) -> None:
+    """Raises `TimeoutError`, with the last that was written to `output`; at once where `process`
+    has ended."""
     deadline = time.monotonic() + _PATIENCE_S
     while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not become ready within {_PATIENCE_S} s")
+        ended = None if process is None else process.poll()
+        if ended is not None or time.monotonic() > deadline:
+            why = f"within {_PATIENCE_S} s" if ended is None else f"and ended with {ended}"
+            said = "" if output is None else output.read_bytes()[-2000:].decode(errors="replace")
+            raise TimeoutError(f"{what} did not become ready {why}\n{said}")
         time.sleep(0.05)

@@ -29,7 +29,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, one_broker, produce_frame
+from benchmarks.one_broker import FIRST_ERROR_AT, OneBroker, free_port, one_broker, produce_frame
 from benchmarks.soak_clients import (
     BULK_PARTITION,
     FETCH_BYTES,
@@ -105,7 +105,7 @@ def soak(
 ) -> Soaked:
     """Runs it all; takes some seconds longer than `seconds`."""
     marker = f"soak{secrets.token_hex(6)}"
-    metrics_port = _free_port()
+    metrics_port = free_port()
     overrides = {**OVERRIDES, "biplane.metrics.port": str(metrics_port)}
     with one_broker(dual=dual, partitions=3, overrides=overrides) as broker:
         _fill(broker)
@@ -148,13 +148,6 @@ def _fill(broker: OneBroker) -> None:
             answer = receive(sock, int.from_bytes(receive(sock, 4), "big"))
             if answer[FIRST_ERROR_AT - 4 : FIRST_ERROR_AT - 2] != b"\0\0":
                 raise ConnectionError("the bulk could not be written")
-
-
-def _free_port() -> int:
-    """Out of the way of those that `one_broker` is about to choose."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-    return port
 
 
 def _watch(sample: Callable[[], Sample], seconds: float, every_s: float) -> list[Sample]:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from faults.protocol import Capability, Link
+from faults.protocol import Capability, Link, View
 from harness.cluster.ask import NoAnswer, ask, error_name, request
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
@@ -62,16 +62,37 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
             record = partial(
                 cluster.record, "described", process=PROCESS, node=node, api=api.display_name
             )
-            before = _truth(cluster, node, topics)
-            if api == ApiKey.LIST_PARTITION_REASSIGNMENTS and _controller(before) != str(node):
-                continue  # nobody else knows
             try:
-                told = dict(_ask(address, api, topics, _led(cluster, node, topics)))
+                rows = _described(cluster, node, api, topics)
             except (NoAnswer, StateUnreadable) as error:
                 record(error=str(error))
                 continue
-            for row in compared(api, told, before, _truth(cluster, node, topics)):
+            for row in rows:
                 record(**row)
+
+
+def _described(
+    cluster: Cluster, node: int, api: ApiKey, topics: Sequence[str]
+) -> Sequence[dict[str, Any]]:
+    """Raises `NoAnswer`, and `StateUnreadable` of a node that nobody tells what is so."""
+    check_takes_part(cluster.view, node)
+    before = _truth(cluster, node, topics)
+    if api == ApiKey.LIST_PARTITION_REASSIGNMENTS and _controller(before) != str(node):
+        return []  # nobody else knows
+    address = cluster.address(node, Link.CLIENT, direct=True)
+    told = dict(_ask(address, api, topics, _led(cluster, node, topics)))
+    rows = list(compared(api, told, before, _truth(cluster, node, topics)))
+    check_takes_part(cluster.view, node)
+    return rows
+
+
+def check_takes_part(view: View, node: int) -> None:
+    """A broker without a session, and one of a cluster without a controller, hears of no change,
+    and cannot tell what is so: raises `StateUnreadable`."""
+    if node not in view.live_brokers():
+        raise StateUnreadable("it is not registered, and hears of nothing")
+    if view.controller() is None:
+        raise StateUnreadable("there is no controller to tell it of anything")
 
 
 def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator[dict[str, Any]]:

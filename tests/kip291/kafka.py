@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from benchmarks.one_broker import free_port
 from harness.runtime.protocol import SetupError
 from harness.sut.kafka_jars import ZOOKEEPER_LINE, libs_dir
 from tests.kip291.parts import MAP, Client
@@ -31,11 +31,6 @@ def jars() -> Path:
         return libs_dir(ZOOKEEPER_LINE)
     except SetupError as error:
         pytest.skip(str(error))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def run_to_its_end(folder: Path, properties: dict[str, str]) -> tuple[int, str]:

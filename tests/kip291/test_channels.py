@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.one_broker import free_port
 from nodes.config import BrokerConfig
 from nodes.controller.channel_manager import ControllerChannelManager, EndPointNotAvailable
 from nodes.controller.connection import BrokerConnection
@@ -19,7 +20,6 @@ from nodes.core.brokers import Broker, EndPoint
 from nodes.metrics import Metrics
 from nodes.trace import Trace
 from tests.kip291.control_listener import ControlListener
-from tests.kip291.kafka import free_port
 from tests.kip291.parts import eventually
 from tests.kip291.requests import Sender, update_metadata
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from benchmarks.one_broker import free_port
 from nodes.wire.apis import ApiKey
 from tests.kip291.control_listener import ControlListener
-from tests.kip291.kafka import free_port
 from tests.kip291.parts import RunningBroker, eventually
 from tests.kip291.registry import Registry
 from tests.kip291.requests import leader_told, metadata, produce, produce_error, request

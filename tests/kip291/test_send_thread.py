@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.one_broker import free_port
 from nodes.controller import send_thread
 from nodes.controller.send_thread import QueueItem, RequestSendThread
 from nodes.core.brokers import EndPoint
@@ -22,7 +23,6 @@ from nodes.trace import Trace
 from nodes.wire.apis import ApiKey
 from tests.jsonl import whole_rows
 from tests.kip291.control_listener import ControlListener, Received
-from tests.kip291.kafka import free_port
 from tests.kip291.parts import eventually
 from tests.kip291.requests import Sender, leader_and_isr, update_metadata
 
@@ -317,8 +317,9 @@ def test_a_broker_that_is_removed_meanwhile(
 
 def test_nothing_is_left_open_by_a_thread_that_ended() -> None:
     """A broker that comes and goes costs its controller no descriptor."""
+    port = free_port()  # and its lock
     before = len(os.listdir("/proc/self/fd"))
-    carrier = Thread(free_port())
+    carrier = Thread(port)
     carrier.start()
     carrier.carry("never", update_metadata({}))
     eventually(lambda: carrier.pauses_s)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from harness.cluster.descriptions import Truth, Values, compared
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.cluster.descriptions import Truth, Values, check_takes_part, compared
+from harness.cluster.errors import StateUnreadable
 from nodes.wire.apis import ApiKey
 
 METADATA, CONFIGS = ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS
@@ -57,3 +63,15 @@ def test_a_topic_that_is_not_named_is_left_to_those_who_asked_as_clients() -> No
 
 def test_without_zookeeper_nothing_is_known() -> None:
     assert rows(METADATA, {("", "broker 1"): "a:1"}, {}) == {("", "broker 1"): ("a:1", None, False)}
+
+
+def view(live: list[int], controller: int | None) -> Any:
+    return SimpleNamespace(live_brokers=lambda: live, controller=lambda: controller)
+
+
+def test_who_hears_of_nothing_is_held_to_nothing() -> None:
+    check_takes_part(view([1, 2], 2), 1)
+    with pytest.raises(StateUnreadable, match="not registered"):
+        check_takes_part(view([2], 2), 1)
+    with pytest.raises(StateUnreadable, match="no controller"):
+        check_takes_part(view([1, 2], None), 1)
