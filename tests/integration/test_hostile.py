@@ -42,7 +42,7 @@ FRAMES = int(os.environ.get("BIPLANE_FUZZ_FRAMES", "1500"))
 PATIENCE_S = 3.0
 WAITING = {"FETCH", "JOIN_GROUP", "SYNC_GROUP", "PRODUCE", "ELECT_LEADERS", "DELETE_RECORDS"}
 """What may lawfully keep its client waiting for longer than that."""
-STALL_S = 1.0
+STALL_S = 2.0
 """As long as a broker may keep a bystander waiting, while there is a processor for both."""
 TIMEOUT_S = 5.0
 MEMORY_KIB = 192 << 10
