@@ -520,6 +520,8 @@ _KINDS: Final = (
             "leader_epoch": "int32",
             "isr": "list<int32>",
             "replicas": "list<int32>",
+            "gives_back": "bool",  # of a partition: the controller sees to it that its preferred
+            # leader leads (auto.leader.rebalance.enable)
             "running": "bool",  # its process lives and is not stopped
             "registered": "bool",
             "answers": "bool",  # a Metadata request on its client listener

@@ -3,7 +3,8 @@
 From the end of healing to the end of the load, which goes on for that: each for itself,
 
     node           runs, is registered and answers
-    partition      is led, and its in-sync set is full
+    partition      is led, its in-sync set is full, and its preferred leader leads where the
+                   controller gives leaderships back by itself (auto.leader.rebalance.enable)
     producer       each partition that it writes to takes a record, with its acks
     consumer       each partition that has new records gives one
     reader, prober each broker that it asks answers it
@@ -156,7 +157,9 @@ def _partitions(outcome: Outcome, seen: AfterHealing) -> None:
         outcome.saw(*seen.key, "partitions")
         replicas, isr = row["replicas"] or [], set(row["isr"] or ())
         out = [node for node in replicas if node not in isr]
-        if row["leader"] >= 0 and not out:
+        is_whole = row["leader"] >= 0 and not out
+        is_away = is_whole and bool(row["gives_back"]) and row["leader"] != replicas[0]
+        if is_whole and not is_away:
             continue
         name = f"{topic}-{partition}"
         why = seen.cannot_serve(replicas)
@@ -164,7 +167,7 @@ def _partitions(outcome: Outcome, seen: AfterHealing) -> None:
             outcome.unknown(*seen.key, f"{name} is not whole: {why}")
             continue
         blamed = [n for n in out if not seen.left_down([n])]
-        if not blamed and (row["leader"] >= 0 or seen.left_down(replicas)):
+        if not is_away and not blamed and (row["leader"] >= 0 or seen.left_down(replicas)):
             outcome.excuse(*seen.key, "never-in-sync", "left-down", of="partitions")
             continue
         at = {"topic": topic, "partition": partition}
@@ -176,6 +179,10 @@ def _partitions(outcome: Outcome, seen: AfterHealing) -> None:
         if row["leader"] < 0:
             says = f"{name} has no leader, although of its replicas {replicas} some run"
             _judge(outcome, seen, "never-led", says, row["lasting_ns"], picks)
+            continue
+        if is_away:
+            says = f"{name} is led by {row['leader']}, and was not given back to {replicas[0]}"
+            _judge(outcome, seen, "never-given-back", says, row["lasting_ns"], picks)
             continue
         for node in blamed:
             slow = seen.may_be_slow(node, topic, partition, row["leader"])
@@ -408,6 +415,7 @@ PROMISE: Final = Promise(
         "never-back": "A node that runs registers and answers.",
         "never-led": "A partition of which a replica runs has a leader.",
         "never-in-sync": "Every replica whose broker runs comes in sync again.",
+        "never-given-back": "A controller that gives leaderships back gives all of them back.",
         "never-accepted": "Every partition takes records again, with each level of acks.",
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
@@ -435,6 +443,7 @@ PROMISE: Final = Promise(
             "never-back",
             "never-led",
             "never-in-sync",
+            "never-given-back",
             "never-accepted",
             "never-delivered",
             "never-answered",

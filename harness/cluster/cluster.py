@@ -68,6 +68,7 @@ _ASK_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.05
 # The watching session should outlast any stall of a flooded machine.
 _WATCH_SESSION_S: Final = 30.0
+_GIVES_BACK: Final = "auto.leader.rebalance.enable"
 
 
 class _Zookeeper:
@@ -116,6 +117,8 @@ class Cluster:
         self._ids = self._node_ids(first_node, nodes)
         self._session_timeout_ms = session_timeout_ms
         self._overrides = dict(overrides or {})
+        self.gives_leaders_back: Final = self._overrides.get(_GIVES_BACK) == "true"
+        """Whether the controller looks by itself that preferred leaders lead."""
         self._disk_bytes = disk_bytes
         self._cleanup = contextlib.ExitStack()
         self._health: HealthMonitor | None = None

@@ -1,11 +1,12 @@
 """Whether a cluster has come to rest, and what of it has not: asked past every proxy.
 
-At rest: every node runs, is registered and answers; every partition is led, its in-sync set full;
-no deletion and no reassignment is under way; no log lies about that is of a deleted topic, or on a
-broker that is no replica of it any more, and no settings of one. What a reading found becomes rows
-of kind ``final_state``, judged by the promise `recovery`; a reading that waited in vain says of
-each lack for how long it was there without a break (``lasting_ns``), and of a replica that is out
-of sync where its log ended then and now: one that moves is only slow.
+At rest: every node runs, is registered and answers; every partition is led, its in-sync set full,
+and by its preferred leader where the controller brings that about by itself; no deletion and no
+reassignment is under way; no log lies about that is of a deleted topic, or on a broker that is no
+replica of it any more, and no settings of one. What a reading found becomes rows of kind
+``final_state``, judged by the promise `recovery`; a reading that waited in vain says of each lack
+for how long it was there without a break (``lasting_ns``), and of a replica that is out of sync
+where its log ended then and now: one that moves is only slow.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def is_lack(row: Mapping[str, Any]) -> bool:
         case "node":
             return not (row["running"] and row["registered"] and row["answers"])
         case "partition":
-            return row["leader"] < 0 or set(row["isr"]) != set(row["replicas"])
+            whole = row["leader"] >= 0 and set(row["isr"]) == set(row["replicas"])
+            return not whole or (row["gives_back"] and row["leader"] != row["replicas"][0])
         case "replica":
             return False
     return True
@@ -108,7 +110,7 @@ class Rest:
         view = cluster.view
         registered = set(view.live_brokers())
         partitions = view.partitions()
-        rows = [_partition(state) for state in partitions]
+        rows = [_partition(state, cluster.gives_leaders_back) for state in partitions]
         rows += [{"what": what, "topic": topic} for what, topic in view.pending()]
         rows += [self._node(node, node in registered) for node in cluster.node_ids]
         if Capability.LOG_FILES in cluster.capabilities:
@@ -186,7 +188,7 @@ def _wants_only(row: Row, gone: set[int]) -> bool:
     return not is_lack(row)
 
 
-def _partition(state: PartitionState) -> Row:
+def _partition(state: PartitionState, gives_back: bool) -> Row:
     return {
         "what": "partition",
         "topic": state.topic,
@@ -195,6 +197,7 @@ def _partition(state: PartitionState) -> Row:
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
         "replicas": list(state.replicas),
+        "gives_back": gives_back,
     }
 
 
@@ -202,7 +205,8 @@ def says(row: Mapping[str, Any]) -> str:
     """A lack in a few words."""
     match row["what"]:
         case "partition":
-            return f"{row['topic']}-{row['partition']}: in sync {row['isr']} of {row['replicas']}"
+            name, replicas = f"{row['topic']}-{row['partition']}", row["replicas"]
+            return f"{name}: in sync {row['isr']} of {replicas}, led by {row['leader']}"
         case "node":
             return f"node {row['node']} does not run, is not registered, or does not answer"
         case "leftover":

@@ -21,6 +21,7 @@ from harness.scenarios.log_recovery import LOG_RECOVERY
 from harness.scenarios.lone_broker import LONE_BROKER
 from harness.scenarios.mixture import MIXTURE
 from harness.scenarios.overloaded_controller import OVERLOADED_CONTROLLER
+from harness.scenarios.preferred_leaders import PREFERRED_LEADERS
 from harness.scenarios.reassignment import REASSIGNMENT
 from harness.scenarios.request_flood import REQUEST_FLOOD
 from harness.scenarios.returning_follower import RETURNING_FOLLOWER
@@ -59,6 +60,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         OVERLOADED_CONTROLLER,
         LONE_BROKER,
         UNHEARD_ORDERS,
+        PREFERRED_LEADERS,
         MIXTURE,
     )
 }

@@ -5,6 +5,9 @@ RequestSendThread gives nothing up). Meanwhile the broker goes on as it was told
 its own eyes, its followers follow others, and clients that ask it hear of leaders of the past. When
 the link is back it must be told everything, in order, and have the same leaders and logs as all.
 With one link for both planes its data is cut off as well.
+
+Last a broker ends and begins anew while the controller looks away: all that it was told is gone,
+and only its broker epoch says so (KIP-380).
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ TOPIC = "unheard"
 PARTITIONS = 3
 STEP_MS = 4000
 DOWN_MS = 2200
+SESSION_TIMEOUT_MS = 15_000
+"""Longer than a broker takes to begin anew: as long is the controller stopped."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -64,7 +69,14 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partitions": f"{TOPIC}-*", "order": "rotate"},
             ),
         ]
-    return Plan.of(rng.getrandbits(31), entries)
+    bounce = Entry(
+        id="bounce",
+        fault="unseen-bounce",
+        at_ms=(step + 1) * STEP_MS,
+        duration_ms=0,
+        params={"target": "not-controller"},
+    )
+    return Plan.of(rng.getrandbits(31), [*entries, bounce])
 
 
 UNHEARD_ORDERS = Scenario(
@@ -80,6 +92,9 @@ UNHEARD_ORDERS = Scenario(
     plan=_plan,
     checks=(*("truncation-loss", "polls", "offsets", "stale-metadata", "fencing"),),
     leader_changes=True,
+    # Who is stopped must not wait for a controller that is stopped itself.
+    overrides={"controlled.shutdown.enable": "false"},
+    session_timeout_ms=SESSION_TIMEOUT_MS,
     quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

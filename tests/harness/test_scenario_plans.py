@@ -375,10 +375,18 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
 def test_leaders_move_while_a_broker_hears_no_controller() -> None:
     for plan in plans("unheard-orders"):
-        for deaf, move in zip(plan.entries[::2], plan.entries[1::2], strict=True):
+        *turns, bounce = plan.entries
+        assert bounce.fault == "unseen-bounce"
+        for deaf, move in zip(turns[::2], turns[1::2], strict=True):
             assert (deaf.fault, move.fault) == ("link-down", "move-leadership")
             assert deaf.params == {"target": "not-controller", "link": "control"}
             assert deaf.at_ms < move.at_ms < deaf.at_ms + deaf.duration_ms
+
+
+def test_nobody_dies_after_the_stop_whom_the_controller_is_to_give_back() -> None:
+    for plan in plans("preferred-leaders"):
+        assert [e.fault for e in plan.entries[:2]] == ["kill", "stop"]
+        assert plan.entries[-1].fault == "stop"
 
 
 def test_a_groups_coordinator_is_aimed_at() -> None:

@@ -68,7 +68,7 @@ _EITHER: Final = {
     "fetch": ("value",),  # null of a record that is not a workload's
     "log_read": ("value",),
     "leadership": ("commit_ms",),
-    "final_state": ("lasting_ns", "failure"),
+    "final_state": ("lasting_ns", "failure", "gives_back"),
     "node_event": ("detail", "boot"),  # a harness of before counted no starts
     "fault": ("nodes", "took_hold", "detail"),
     # What was known of a log that could not be read to its end.

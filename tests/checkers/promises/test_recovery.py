@@ -142,6 +142,24 @@ def test_a_replica_that_is_not_in_sync(
     assert "t-0: replica 2" in found[2]
 
 
+@pytest.mark.parametrize(
+    ("state", "lasting_ms", "verdict"),
+    [
+        ({"leader": 2, "gives_back": True}, 9_000, "invalid"),
+        ({"leader": 2, "gives_back": True}, 3_000, "unknown"),
+        ({"leader": 1, "gives_back": True}, 9_000, "valid"),
+        ({"leader": 2, "gives_back": False}, 9_000, "valid"),
+    ],
+)
+@judging(check, trial=Trial)
+def test_a_preferred_leader_that_does_not_lead(
+    trial: Trial, state: Any, lasting_ms: float, verdict: str
+) -> Asks:
+    trial.partition(0, lasting_ms, **state)
+    found = told((yield trial.story))
+    assert found[:2] == (verdict, {"never-given-back": 1} if verdict == "invalid" else {})
+
+
 @judging(check, trial=Trial)
 def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> Asks:
     """All of its own partition, and one of the three of another: too much only when it is most."""

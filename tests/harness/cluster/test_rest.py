@@ -32,6 +32,7 @@ class World:
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.leader = 1
         self.replicas: tuple[int, ...] = (1, 2, 3)
+        self.gives_leaders_back = False
         self.waiting: list[tuple[str, str]] = []
         self.unreadable = False
         self.ends = {1: 100, 2: 100, 3: 100}
@@ -100,6 +101,17 @@ def test_at_rest(world: World) -> None:
     assert [(r["what"], r.get("lasting_ns")) for r in world.rows] == [
         ("partition", None), ("node", None), ("node", None), ("node", None),
     ]  # fmt: skip
+
+
+def test_a_leadership_that_is_to_be_given_back(world: World) -> None:
+    world.leader = 2
+    assert world.rest().read()  # nobody sees to it
+    world.gives_leaders_back = True
+    rest = world.rest()
+    assert not rest.read()
+    assert in_words(rest.lacking) == "t-0: in sync [1, 2, 3] of [1, 2, 3], led by 2"
+    world.leader = 1
+    assert rest.read()
 
 
 def folder(world: World, name: str) -> None:

@@ -1,0 +1,93 @@
+"""Brokers come back, and the controller gives them their leaderships back by itself.
+
+Everywhere else leaders move when somebody asks, so that each change has a cause in the history.
+Here the controller looks once a second (``auto.leader.rebalance.enable``) whether each partition is
+led by its preferred replica. Who was killed gets back what it led once it is in sync, and not
+before; so does who was stopped in order, whom the controller had taken for going: it must know it
+for a broker like any other again. It stays in office all the while, with all that it remembers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from faults.plan import Plan
+from faults.protocol import Capability, Entry
+from harness.scenarios.base import (
+    BEYOND_SMOKE,
+    LOG_APPEND_TIME,
+    Role,
+    Scenario,
+    Stage,
+    Topic,
+    idempotent_load,
+    replicated_load,
+    rounds,
+    spread,
+)
+from harness.settings import Profile
+from harness.sut.protocol import Planes
+
+TOPIC = "preferred"
+PARTITIONS = 6
+SESSION_TIMEOUT_MS = 1500
+ROUND_MS = 10_000
+AWAY_MS = 2 * SESSION_TIMEOUT_MS
+STOP_MS = 7000
+"""By then who was killed is back and leads again."""
+STOPPED_MS = 500
+CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+
+
+def _topics(stage: Stage) -> Sequence[Topic]:
+    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+
+
+def _workloads(_stage: Stage) -> Sequence[Role]:
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        *idempotent_load(TOPIC, PARTITIONS, first_value=7_000_000_000),
+    ]
+
+
+def _plan(rng: random.Random, profile: Profile) -> Plan:
+    """The stop comes last: a controller forgets with a broker's death whom it took for going."""
+    entries: list[Entry] = []
+    for turn in rounds(profile, ROUND_MS):
+        at_ms = turn * ROUND_MS + rng.randint(200, 500)
+        for fault, after_ms, away_ms in (("kill", 0, AWAY_MS), ("stop", STOP_MS, STOPPED_MS)):
+            entries.append(
+                Entry(
+                    id=f"{fault}-{turn}",
+                    fault=fault,
+                    at_ms=at_ms + after_ms,
+                    duration_ms=away_ms,
+                    params={"target": "not-controller", "until_replaced": True},
+                )
+            )
+    return Plan.of(rng.getrandbits(31), entries)
+
+
+PREFERRED_LEADERS = Scenario(
+    name="preferred-leaders",
+    conjecture=(
+        "A broker that comes back, however it went, is given the partitions that prefer it by the "
+        "controller itself once it is in sync, and no acks=all record is lost by that."
+    ),
+    planes=(Planes.SINGLE, Planes.DUAL),
+    needs=frozenset({Capability.KILL, Capability.CONTROLLED_STOP}),
+    topics=_topics,
+    workloads=_workloads,
+    plan=_plan,
+    checks=("truncation-loss", "polls", "offsets", "stale-metadata", "fencing"),
+    leader_changes=True,
+    overrides={
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "1",
+        "leader.imbalance.per.broker.percentage": "0",
+    },
+    session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
+    profiles=BEYOND_SMOKE,
+)
