@@ -68,7 +68,7 @@ class FetchApi:
             name = topic.topic if topic_id is None else metadata.topic_names.get(topic_id)
             if name is not None and topic_id is not None:
                 ids[name] = topic_id
-            known = metadata.topics.get(name, ())
+            known = () if name is None else metadata.topics.get(name, ())
             for asked in topic.partitions:
                 tp = TopicPartition(name or "", asked.partition)
                 if tp.partition not in known:
