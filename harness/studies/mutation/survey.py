@@ -64,7 +64,8 @@ def survey_of(entries: Iterable[Entry], digest: str) -> Survey:
 def look(
     scenarios: Sequence[str], *, root: Path, scratch: Path, desk: Desk, budget: Budget
 ) -> Iterator[Entry]:
-    """Play what is lacking; yields the runs that were judged."""
+    """Play what is lacking; yields the runs that were judged. What waits for its verdict then can
+    be judged when there is nothing else to do: where a change makes a difference is known."""
     digest = overlay.digest(root)
     for scenario in scenarios:
         this = Play(scenario=scenario, seed=1, planes="dual", bug=WATCHED + digest)
@@ -77,7 +78,6 @@ def look(
             sound = dataclasses.replace(this, bug="")
             desk.play(this, as_one=sound, extra=partial(_told, folder))
         yield from desk.collect(but=1)
-    yield from desk.collect()
 
 
 def _told(folder: Path) -> dict[str, list[str]]:
