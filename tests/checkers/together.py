@@ -21,6 +21,7 @@ import json
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -134,6 +135,19 @@ def _own(
             renamed = replace(finding, arm=arm, says=finding.says.replace(label, arm))
             own.add(renamed, stands_for[id(finding)])
     return own
+
+
+@cache
+def ruled(rule: Callable[[History, Outcome], Iterable[Finding]]) -> Check:
+    """A check that is one rule, which yields its findings; the same of the same rule."""
+
+    def check(history: History) -> Outcome:
+        outcome = Outcome()
+        for finding in rule(history, outcome):
+            outcome.add(finding)
+        return outcome
+
+    return check
 
 
 # ---- tests that ask ------------------------------------------------------------------------------

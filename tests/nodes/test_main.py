@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,3 +49,25 @@ def test_what_no_broker_knows_is_warned_about(
     said = [(r.levelname, r.getMessage()) for r in caplog.records]
     text = "The configuration 'control.plane.listner.name' was supplied but isn't a known config."
     assert said == [("WARNING", text)]
+
+
+_BEGUN = """
+import sys
+from nodes import __main__ as program
+
+def begun():
+    print(sys.modules["hypothesis"], "nodes.broker" in sys.modules)
+    sys.exit()
+
+program._Signals = begun
+program._run(None, "")
+"""
+
+
+@pytest.mark.processes
+def test_a_broker_does_not_pay_for_what_its_tests_need() -> None:
+    """kio imports hypothesis where it can: more than a tenth of a second of each broker."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGUN], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["None", "True"]

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from checkers.facts.floods import broken_off, floods
+from checkers.history.frames import History
+from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
 from checkers.promises import activity
+from tests.checkers.together import Asks, judging
 
 SECOND = 1000.0
 FROM, TO, HEALED = 1 * SECOND, 11 * SECOND, 11.3 * SECOND
@@ -65,14 +68,19 @@ def silent(*spans: tuple[float, float]) -> Row:
     return lambda t: None if any(a < t <= b for a, b in spans) else {}
 
 
-def reasons(story: Any, spark: Any) -> list[str]:
-    return [why for _, why in broken_off(story.history(spark))]
+def check(history: History) -> Outcome:
+    """What breaks off, as reasons why a trial is unknown."""
+    outcome = Outcome()
+    for flood, why in broken_off(history):
+        outcome.unknown(flood.arm, flood.trial, why)
+    return outcome
 
 
-def test_a_flood_that_lasts_is_said_to(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_flood_that_lasts_is_said_to(story: Any) -> Asks:
     story.produce(20, 1, 0)
     flooded(story)
-    found = activity.check(story.history(spark))
+    found = yield story
     assert not found.unknowns
     (figures,) = found.arms[story.arm]["floods"]
     assert (figures["node"], figures["seconds"]) == (1, 10.0)
@@ -80,11 +88,12 @@ def test_a_flood_that_lasts_is_said_to(story: Any, spark: Any) -> None:
     assert figures["fewest_connections"] == 640
 
 
-def test_a_flood_that_dies_makes_the_run_unknown(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_flood_that_dies_makes_the_run_unknown(story: Any) -> Asks:
     story.produce(20, 1, 0)
     story.add("phase", 500, name="chaos", event="begin")
     flooded(story, until=4 * SECOND, healed={"ended": {"flood-a-1-1": -9}})
-    found = activity.check(story.history(spark))
+    found = yield story
     assert found.verdict()[0] is Verdict.UNKNOWN
     (why,) = found.unknowns
     assert why.startswith(f"{story.arm}, trial 0: fault a (flood-heavy-produce) on broker 1 died ")
@@ -104,9 +113,10 @@ def test_a_flood_that_dies_makes_the_run_unknown(story: Any, spark: Any) -> None
         (lambda t: {"connections": 0} if t > 6 * SECOND else {}, "0 connections, no more than"),
     ],
 )
-def test_a_flood_that_breaks_off(story: Any, spark: Any, row: Row, says: str) -> None:
+@judging(check)
+def test_a_flood_that_breaks_off(story: Any, row: Row, says: str) -> Asks:
     flooded(story, row)
-    (why,) = reasons(story, spark)
+    (why,) = (yield story).unknowns
     assert says in why
     assert "fault a (flood-heavy-produce) on broker 1" in why
 
@@ -124,9 +134,10 @@ def test_a_flood_that_breaks_off(story: Any, spark: Any, row: Row, says: str) ->
         dead((-1, FROM), (TO, 99 * SECOND)),
     ],
 )
-def test_a_slow_flood_is_a_flood(story: Any, spark: Any, row: Row) -> None:
+@judging(check)
+def test_a_slow_flood_is_a_flood(story: Any, row: Row) -> Asks:
     flooded(story, row)
-    assert reasons(story, spark) == []
+    assert (yield story).unknowns == []
 
 
 def down(story: Any, *events: tuple[float, str]) -> None:
@@ -142,80 +153,88 @@ def down(story: Any, *events: tuple[float, str]) -> None:
         ((4 * SECOND, "pause"), (6 * SECOND, "resume")),
     ],
 )
+@judging(check)
 def test_a_broker_that_is_down_by_plan_excuses(
-    story: Any, spark: Any, events: Iterable[tuple[float, str]]
-) -> None:
+    story: Any, events: Iterable[tuple[float, str]]
+) -> Asks:
     flooded(story, dead((4 * SECOND, 10 * SECOND), connections=0))
     down(story, *events)
-    assert reasons(story, spark) == []
+    assert (yield story).unknowns == []
 
 
-def test_an_excuse_is_one_of_its_own_broker_and_time(story: Any, spark: Any) -> None:
+@judging(check)
+def test_an_excuse_is_one_of_its_own_broker_and_time(story: Any) -> Asks:
     flooded(story, dead((2 * SECOND, 99 * SECOND)))
     story.add("node_event", 2 * SECOND, node=2, event="kill")
     down(story, (1.5 * SECOND, "pause"), (2 * SECOND, "resume"))  # back by 2 s, dialled by 7 s
-    (why,) = reasons(story, spark)
+    (why,) = (yield story).unknowns
     assert "stalled 6.0 s after it had set in for 4.0 s" in why
 
 
-def test_a_worker_has_no_such_excuse(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_worker_has_no_such_excuse(story: Any) -> Asks:
     flooded(story, until=5 * SECOND, healed={"ended": {"flood-a-1-1": 0}})
     down(story, (4 * SECOND, "pause"))
-    (why,) = reasons(story, spark)
+    (why,) = (yield story).unknowns
     assert "ended with exit code 0" in why
 
 
 @pytest.mark.parametrize(("fault", "excuses"), [("disconnect", True), ("move-leadership", False)])
+@judging(check)
 def test_another_fault_that_cuts_the_broker_off_excuses(
-    story: Any, spark: Any, fault: str, excuses: bool
-) -> None:
+    story: Any, fault: str, excuses: bool
+) -> Asks:
     flooded(story, dead((4 * SECOND, 9 * SECOND)))
     for t, phase in ((3.9 * SECOND, "inject"), (4 * SECOND, "injected"), (6 * SECOND, "healed")):
         story.add("fault", t, fault=fault, id="b", phase=phase, nodes=[1])
-    assert bool(reasons(story, spark)) is not excuses
+    assert bool((yield story).unknowns) is not excuses
 
 
 @pytest.mark.parametrize("proxied", [False, True])
-def test_a_proxy_is_no_excuse_for_a_flood_that_goes_past_it(
-    story: Any, spark: Any, proxied: bool
-) -> None:
+@judging(check)
+def test_a_proxy_is_no_excuse_for_a_flood_that_goes_past_it(story: Any, proxied: bool) -> Asks:
     flooded(story, dead((4 * SECOND, 9 * SECOND)), healed={"proxied": proxied})
     story.add("fault", 4 * SECOND, fault="link-down", id="b", phase="injected", nodes=[1])
-    assert bool(reasons(story, spark)) is not proxied
+    assert bool((yield story).unknowns) is not proxied
 
 
-def test_a_worker_that_sent_all_it_may_is_done(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_worker_that_sent_all_it_may_is_done(story: Any) -> Asks:
     flooded(story, until=4 * SECOND, healed={"bounded": ["flood-a-1-1"]})
-    assert reasons(story, spark) == []
+    assert (yield story).unknowns == []
 
 
-def test_held_connections_need_no_answers(story: Any, spark: Any) -> None:
+@judging(check)
+def test_held_connections_need_no_answers(story: Any) -> Asks:
     flooded(story, dead((0, 99 * SECOND)), places=None)
-    assert reasons(story, spark) == []
+    assert (yield story).unknowns == []
 
 
 def test_one_of_two_workers_is_enough_to_break_off(story: Any, spark: Any) -> None:
     half = {"connections": 320}
     flooded(story, lambda _t: half, until=5 * SECOND)
     worked(story, lambda _t: half, process="flood-a-1-2")
-    (flood,) = floods(story.history(spark))
+    history = story.history(spark)
+    (flood,) = floods(history)
     assert set(flood.workers) == {"flood-a-1-1", "flood-a-1-2"}
-    (why,) = reasons(story, spark)
+    (why,) = check(history).unknowns
     assert "worker flood-a-1-1 wrote nothing more" in why
     assert flood.fewest_connections() == 320
 
 
-def test_a_broker_of_which_nothing_was_written_down(story: Any, spark: Any) -> None:
+@judging(check)
+def test_a_broker_of_which_nothing_was_written_down(story: Any) -> Asks:
     flooded(story, lambda _t: None)
-    (why,) = reasons(story, spark)
+    (why,) = (yield story).unknowns
     assert "no worker wrote down what it reached" in why
 
 
-def test_a_flood_that_never_set_in_is_not_judged_twice(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_flood_that_never_set_in_is_not_judged_twice(story: Any) -> Asks:
     story.produce(20, 1, 0)
     fault = {"fault": "flood-heavy-produce", "id": "a", "nodes": [1]}
     few = json.dumps({"connections": {"1": 4}, "queue_places": PLACES})
     story.add("fault", FROM, phase="injected", took_hold=False, detail=few, **fault)
-    found = activity.check(story.history(spark))
+    found = yield story
     assert len(found.unknowns) == 1
     assert "did not take hold" in found.unknowns[0]

@@ -9,6 +9,7 @@ import pytest
 from checkers.promises.administration import ANSWERED, MADE, check
 from checkers.promises.administration.impossible import REFUSED as OF_WHAT_CANNOT_BE
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging
 
 REFUSED, UNANSWERED = "request-refused", "request-unanswered"
 VACANT, UNMADE = "never-elected", "never-made"
@@ -191,11 +192,12 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_asked_for_on_a_calm_cluster_is_done(spark: object, name: str) -> None:
+@judging(check)
+def test_what_is_asked_for_on_a_calm_cluster_is_done(name: str) -> Asks:
     tell, rule = CASES[name]
     cluster = _Cluster()
     tell(cluster)
-    outcome = check(cluster.story.history(spark))
+    outcome = yield cluster.story
     assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
     asked = name not in ("made", "made late") and cluster.story.rows.get("admin_request")
     assert bool(outcome.evidence[cluster.story.arm, 0, ANSWERED]) is bool(asked)
@@ -209,11 +211,12 @@ _MADE = {"to be deleted", "it was not looked at for long"} | {
 
 
 @pytest.mark.parametrize("later", [None, 5_000, 60_000])
-def test_of_brokers_that_are_there_one_is_controller(spark: object, later: float | None) -> None:
+@judging(check)
+def test_of_brokers_that_are_there_one_is_controller(later: float | None) -> Asks:
     cluster = _Cluster(elected=False)
     if later is not None:
         cluster.elected(later, 1, 1)
-    findings = check(cluster.story.history(spark)).findings
+    findings = (yield cluster.story).findings
     assert [f.rule for f in findings] == ([] if later == 5_000 else [VACANT])
 
 
@@ -278,11 +281,12 @@ IMPOSSIBLE: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_what_cannot_be_done_is_refused(spark: object, name: str) -> None:
+@judging(check)
+def test_what_cannot_be_done_is_refused(name: str) -> Asks:
     tell, rules = IMPOSSIBLE[name]
     cluster = _Cluster()
     tell(cluster)
-    outcome = check(cluster.story.history(spark))
+    outcome = yield cluster.story
     assert [f.rule for f in outcome.findings] == rules
     assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
     seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from checkers.facts.histogram import Histogram
 from checkers.facts.segments import Window, segments
 from checkers.promises import availability, controller_latency
+from tests.checkers.together import Asks, judging
 
 
-def test_stages_of_one_request(story: Any, spark: Any) -> None:
+@judging(controller_latency.check)
+def test_stages_of_one_request(story: Any) -> Asks:
     story.add("control_send", 90, node=9, to=1, api="UPDATE_METADATA", correlation_id=100,
               controller_epoch=1, enqueue_t=50, attempt=1, partitions=[])  # fmt: skip
     story.handled(100, 1)
     story.add("control_response", 105, node=9, to=1, api="UPDATE_METADATA", correlation_id=100,
               send_t=90, error=0)  # fmt: skip
     story.add("probe", 400, node=1, api="LEADER_AND_ISR", plane="data", planned_t=300, invoke_t=350)
-    found = controller_latency.check(story.history(spark))
+    found = yield story
     figures = found.arms[story.arm]
     expected = {"queue": 40, "wire": 6, "blocked": 1, "request_queue": 1, "handler": 1,
                 "response": 1, "round_trip": 15, "probe": 100}  # fmt: skip
@@ -31,44 +33,46 @@ def test_stages_of_one_request(story: Any, spark: Any) -> None:
 
 
 @pytest.mark.parametrize(("refused", "unknown"), [(0, False), (1, False), (2, True)])
-def test_probes_that_are_refused(story: Any, spark: Any, refused: int, unknown: bool) -> None:
+@judging(controller_latency.check)
+def test_probes_that_are_refused(story: Any, refused: int, unknown: bool) -> Asks:
     for number in range(4):
         error = 41 if number < refused else 0
         story.add("probe", 100 * number, node=1, api="X", plane="data", planned_t=0, error=error)
-    found = controller_latency.check(story.history(spark))
+    found = yield story
     assert bool(found.unknowns) == unknown
 
 
-def test_latencies_fall_into_fault_segments(story: Any, spark: Any) -> None:
+@judging(controller_latency.check)
+def test_latencies_fall_into_fault_segments(story: Any) -> Asks:
     for phase, t in (("injected", 1000), ("healed", 3000)):
         story.add("fault", t, fault="flood", id="a", phase=phase)
     for phase, t in (("injected", 2000), ("healed", 4000)):
         story.add("fault", t, fault="kill", id="b", phase=phase)
     for t in (500, 1500, 2500, 3500, 4500):
         story.add("probe", t, node=1, api="X", plane="data", planned_t=t - 10)
-    figures = controller_latency.check(story.history(spark)).arms[story.arm]
+    figures = (yield story).arms[story.arm]
     counts = {name: figure["count"] for name, figure in figures["probe_by_segment"].items()}
     assert counts == {"none": 2, "flood": 1, "flood+kill": 1, "kill": 1}
     assert figures["probe"]["count"] == 3  # what the faults did to probes,
     assert figures["probe_idle"]["count"] == 2  # and the floor beside it
 
 
-def test_the_controllers_own_requests_under_the_faults_of_the_probes(
-    story: Any, spark: Any
-) -> None:
+@judging(controller_latency.check)
+def test_the_controllers_own_requests_under_the_faults_of_the_probes(story: Any) -> Asks:
     for phase, t in (("injected", 1000), ("healed", 3000)):
         story.add("fault", t, fault="flood", id="a", phase=phase)
     story.add("probe", 1500, node=2, api="X", plane="control", planned_t=1400)
     for t, to in ((1500, 2), (1600, 2), (1700, 1), (3500, 2)):  # beside the flood; after it
         story.add("control_response", t, node=9, to=to, api="X", correlation_id=t, send_t=t - 7,
                   error=0)  # fmt: skip
-    figures = controller_latency.check(story.history(spark)).arms[story.arm]
+    figures = (yield story).arms[story.arm]
     assert figures["own"]["count"] == 2
     assert figures["own"]["max_ms"] == 7
     assert figures["round_trip"]["count"] == 4
 
 
-def test_availability_counts_from_the_commit_at_the_new_leader(story: Any, spark: Any) -> None:
+@judging(availability.check)
+def test_availability_counts_from_the_commit_at_the_new_leader(story: Any) -> Asks:
     story.commit(0, 1, 0)
     story.commit(100, 2, 1)
     story.produce(120, 1, 0, node=1)  # the old leader still answers
@@ -76,7 +80,7 @@ def test_availability_counts_from_the_commit_at_the_new_leader(story: Any, spark
     story.produce(170, 3, 2, acks=-1, node=2, invoke_t=50)
     story.add("fetch", 130, offset=0, value=1, invoke_t=90)  # begun before
     story.add("fetch", 180, offset=1, value=2, invoke_t=150)
-    found = availability.check(story.history(spark))
+    found = yield story
     assert not found.counts
     figures = found.arms[story.arm]
     assert figures["first_produce"]["max_ms"] == 60
@@ -85,7 +89,8 @@ def test_availability_counts_from_the_commit_at_the_new_leader(story: Any, spark
     assert figures["held_longest_ms"] == 120
 
 
-def test_recovery_by_acks_and_until_the_leader_leads(story: Any, spark: Any) -> None:
+@judging(availability.check)
+def test_recovery_by_acks_and_until_the_leader_leads(story: Any) -> Asks:
     story.commit(0, 1, 0)
     story.commit(100, 2, 1)
     led = {"role": "leader", "leader": 2, "log_end_offset": 0}
@@ -94,21 +99,22 @@ def test_recovery_by_acks_and_until_the_leader_leads(story: Any, spark: Any) -> 
     story.add("leader_change", 190, node=2, leader_epoch=2, **led)  # not this commit's
     story.produce(160, 1, 0, node=2)
     story.produce(250, 2, 1, acks=-1, node=2, invoke_t=140)
-    figures = availability.check(story.history(spark)).arms[story.arm]
+    figures = (yield story).arms[story.arm]
     assert figures["leader_ready"]["max_ms"] == 30
     assert figures["first_produce_acks_1"]["max_ms"] == 60
     assert figures["first_produce_acks_all"]["max_ms"] == 150
     assert figures["first_produce"]["max_ms"] == 60
 
 
-def test_recoveries_are_told_by_what_was_wrong_at_the_commit(story: Any, spark: Any) -> None:
+@judging(availability.check)
+def test_recoveries_are_told_by_what_was_wrong_at_the_commit(story: Any) -> Asks:
     story.commit(0, 1, 0)
     for phase, t in (("injected", 1000), ("healed", 3000)):
         story.add("fault", t, fault="kill", id="a", phase=phase)
     for leader_epoch, t in enumerate((500, 1500, 3500), start=1):
         story.commit(t, 1 + leader_epoch % 2, leader_epoch)
         story.produce(t + 10 * leader_epoch, leader_epoch, leader_epoch, node=1 + leader_epoch % 2)
-    figures = availability.check(story.history(spark)).arms[story.arm]
+    figures = (yield story).arms[story.arm]
     parts = figures["first_produce_acks_1_by_segment"]
     assert {s: (p["count"], p["max_ms"]) for s, p in parts.items()} == {
         "none": (2, 30),
@@ -116,10 +122,11 @@ def test_recoveries_are_told_by_what_was_wrong_at_the_commit(story: Any, spark: 
     }
 
 
-def test_without_a_change_of_leader_nothing_recovers(story: Any, spark: Any) -> None:
+@judging(availability.check)
+def test_without_a_change_of_leader_nothing_recovers(story: Any) -> Asks:
     story.commit(0, 1, 0)
     story.produce(160, 1, 0, node=1)
-    outcome = availability.check(story.history(spark))
+    outcome = yield story
     assert "first_produce_acks_1" not in outcome.arms.get(story.arm, {})
 
 
@@ -146,12 +153,13 @@ def test_quantiles_are_off_by_a_bucket_at_most(latencies: list[int], q: float) -
     assert found == pytest.approx(exact, rel=0.025, abs=1)
 
 
-def test_a_broker_that_does_not_tell_blocked_time_apart(story: Any, spark: Any) -> None:
+@judging(controller_latency.check)
+def test_a_broker_that_does_not_tell_blocked_time_apart(story: Any) -> Asks:
     """Kafka's request log: times with an error, and the queue's time includes the blocked put."""
     story.add("control_send", 97, node=9, to=1, api="UPDATE_METADATA", correlation_id=100,
               controller_epoch=1, attempt=1, partitions=[], error_ns=1_000_000)  # fmt: skip
     story.handled(100, 1, enqueue_t=None, error_ns=1_000_000)
-    figures = controller_latency.check(story.history(spark)).arms[story.arm]
+    figures = (yield story).arms[story.arm]
     assert figures["request_queue"]["max_ms"] == 2
     assert figures["wire"]["max_ms"] == 0
     assert "blocked" not in figures

@@ -236,6 +236,23 @@ def test_the_hot_path_is_cheap(tmp_path: Path) -> None:
     assert median(ratios) < 5  # about 2.2
 
 
+_LAUNCHED = """
+import sys
+from harness.workload.__main__ import main
+assert main(["", "no-such-spec.json"]) == 2
+import nodes.wire.apis
+print(sys.modules["hypothesis"])
+"""
+
+
+@pytest.mark.processes
+def test_a_role_does_not_pay_for_what_tests_need() -> None:
+    """kio imports hypothesis where it can: most of what a role imports."""
+    command = [sys.executable, "-c", _LAUNCHED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["None"]
+
+
 # ---- clocks and values ---------------------------------------------------------------------------
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.epochs.elections import ELECTIONS, elections
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 Written = tuple[int, int, tuple[int, ...]]
 """Leader, leader epoch, in-sync set."""
@@ -67,16 +66,16 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_election_has_a_cause_and_takes_the_first_who_can_lead(spark: Any, name: str) -> None:
+@judging(ruled(elections))
+def test_an_election_has_a_cause_and_takes_the_first_who_can_lead(name: str) -> Asks:
     story, rule = CASES[name]
-    outcome = Outcome()
-    found = Counter(f.rule for f in elections(story.history(spark), outcome))
-    assert found == ({} if rule is None else {rule: 1})
+    assert (yield story).counts == ({} if rule is None else {rule: 1})
 
 
-def test_what_lies_between_two_writes_that_are_not_known_is_not_judged(spark: Any) -> None:
+@judging(ruled(elections))
+def test_what_lies_between_two_writes_that_are_not_known_is_not_judged() -> Asks:
     story = logged(FIRST, (1, 1, (1, 2)), (1, 2, (1, 2)))
     story.rows["zk_write"] = [r for r in story.rows["zk_write"] if r.get("leader_epoch") != 1]
-    outcome = Outcome()
-    assert not list(elections(story.history(spark), outcome))
+    outcome = yield story
+    assert not outcome.counts
     assert not outcome.evidence[story.arm, 0, ELECTIONS]

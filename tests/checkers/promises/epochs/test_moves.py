@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any
-
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.epochs.moves import MOVED, moves
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 Steps = tuple[tuple[str, tuple[int, ...]], ...]
 """What is written in turn: replicas that are assigned ("a"), or an in-sync set ("s")."""
@@ -91,11 +88,11 @@ CASES: dict[str, tuple[Steps, int, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_move_ends_when_all_that_it_moves_to_are_in_sync(spark: Any, name: str) -> None:
+@judging(ruled(moves))
+def test_a_move_ends_when_all_that_it_moves_to_are_in_sync(name: str) -> Asks:
     steps, ended, broken = CASES[name]
-    outcome = Outcome()
-    found = Counter(f.rule for f in moves(logged(*steps).history(spark), outcome))
-    assert found == ({"moved-before-in-sync": broken} if broken else {})
+    outcome = yield logged(*steps)
+    assert outcome.counts == ({"moved-before-in-sync": broken} if broken else {})
     assert sum(n for (*_, what), n in outcome.evidence.items() if what == MOVED) == ended
 
 
@@ -135,18 +132,20 @@ ORDERS: dict[str, tuple[Steps, bool]] = {
 
 
 @pytest.mark.parametrize("name", ORDERS)
-def test_replicas_end_in_the_order_that_was_asked_for(spark: Any, name: str) -> None:
+@judging(ruled(moves))
+def test_replicas_end_in_the_order_that_was_asked_for(name: str) -> Asks:
     steps, broken = ORDERS[name]
-    found = [f.rule for f in moves(logged(*steps).history(spark), Outcome())]
+    found = [f.rule for f in (yield logged(*steps)).findings]
     assert found == (["moved-otherwise"] if broken else [])
 
 
-def test_a_topic_that_is_made_again_has_not_moved(spark: Any) -> None:
+@judging(ruled(moves))
+def test_a_topic_that_is_made_again_has_not_moved() -> Asks:
     story = logged(*HOME)
     gone = {"zxid": 10, "commit_ms": 9_000}
     story.add("zk_write", 10, what="topic", step="removed", partition=None, **gone)
     again = {"zxid": 11, "commit_ms": 9_500, "replicas": [2, 3]}
     story.add("zk_write", 11, what="topic", step="created", **again)
-    outcome = Outcome()
-    assert not list(moves(story.history(spark), outcome))
+    outcome = yield story
+    assert not outcome.counts
     assert not outcome.evidence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.coordinators import NAMED, OFFSETS_TOPIC, coordinators, partition_of
 from harness.scenarios.group_rebalance import offsets_partition
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, PARTITIONS = "sharers", 3
 MINE = partition_of(GROUP, PARTITIONS)
@@ -80,23 +80,23 @@ NEVER = {
 
 
 @pytest.mark.parametrize("name", NEVER)
-def test_who_is_named_has_led(spark: object, name: str) -> None:
+@judging(ruled(coordinators))
+def test_who_is_named_has_led(name: str) -> Asks:
     tell, broken = NEVER[name]
     told = story(t=4_000 if name == "long before it led" else 1_000)
     broken += name == "long before it led"
     tell(told)
-    found = list(coordinators(told.history(spark), Outcome()))
-    assert [f.rule for f in found] == ["coordinator-never-led"] * broken
+    assert [f.rule for f in (yield told).findings] == ["coordinator-never-led"] * broken
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_live_broker_names_the_present_coordinator(spark: object, name: str) -> None:
+@judging(ruled(coordinators))
+def test_a_live_broker_names_the_present_coordinator(name: str) -> Asks:
     make, tell, broken = CASES[name]
     told = make()
     tell(told)
-    outcome = Outcome()
-    found = list(coordinators(told.history(spark), outcome))
-    assert [f.rule for f in found if f.rule != "coordinator-never-led"] == (
+    outcome = yield told
+    assert [f.rule for f in outcome.findings if f.rule != "coordinator-never-led"] == (
         ["coordinator-superseded"] * broken
     )
     assert not broken or outcome.evidence[told.arm, 0, NAMED]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.kept_groups import ASKED, CHECK_INTERVAL, EXPIRED, GONE, kept_groups
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
 
@@ -86,14 +86,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_group_without_members_keeps_goes_when_it_is_deleted(
-    spark: object, name: str
-) -> None:
+@judging(ruled(kept_groups))
+def test_what_a_group_without_members_keeps_goes_when_it_is_deleted(name: str) -> Asks:
     tell, rule = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = list(kept_groups(told.history(spark), outcome))
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    outcome = yield told
+    assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
     if rule == BACK:
         assert outcome.evidence[told.arm, 0, GONE] == 2
     if rule == LOST:
@@ -152,11 +151,12 @@ EXPIRIES = {
 
 
 @pytest.mark.parametrize("name", EXPIRIES)
-def test_a_position_is_kept_for_as_long_as_was_asked(spark: object, name: str) -> None:
+@judging(ruled(kept_groups))
+def test_a_position_is_kept_for_as_long_as_was_asked(name: str) -> Asks:
     make, tell, rule = EXPIRIES[name]
-    told, outcome = make(), Outcome()
+    told = make()
     tell(told)
-    found = list(kept_groups(told.history(spark), outcome))
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    outcome = yield told
+    assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
     if rule == STALE:
         assert outcome.evidence[told.arm, 0, EXPIRED] == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.thrown_out import STAYED, thrown_out
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 HEALED = 20_000
 CALM = 32_000
@@ -46,13 +46,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_polls_stays_a_member(spark: object, name: str) -> None:
+@judging(ruled(thrown_out))
+def test_who_polls_stays_a_member(name: str) -> Asks:
     make, tell, broken = CASES[name]
     told = make()
     tell(told)
-    outcome = Outcome()
-    found = list(thrown_out(told.history(spark), outcome))
-    assert [f.rule for f in found] == ["thrown-out"] * broken
+    outcome = yield told
+    assert [f.rule for f in outcome.findings] == ["thrown-out"] * broken
     assert bool(outcome.evidence[told.arm, 0, STAYED]) is (
         name not in ("a fault was never healed", "who did not poll")
     )

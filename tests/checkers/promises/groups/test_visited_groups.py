@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.kept_groups import CHECK_INTERVAL
 from checkers.promises.groups.visited_groups import LEFT, visited_groups
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 JOINED, REMEMBERED = "joined-without-id", "visitor-remembered"
 HEALED = 20_000
@@ -71,10 +71,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_only_asks_to_join_leaves_nothing_behind(spark: object, name: str) -> None:
+@judging(ruled(visited_groups))
+def test_who_only_asks_to_join_leaves_nothing_behind(name: str) -> Asks:
     make, tell, rule = CASES[name]
-    told, outcome = make(), Outcome()
+    told = make()
     tell(told)
-    found = list(visited_groups(told.history(spark), outcome))
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    outcome = yield told
+    assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
     assert bool(outcome.evidence[told.arm, 0, LEFT]) is (rule == REMEMBERED or name == "forgotten")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
 from checkers.promises.records.untimed import DATED, judge_untimed
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging
 
 RULE = "append-time-missing"
 
@@ -40,13 +42,20 @@ CASES = {
 }
 
 
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    judge_untimed(history, outcome)
+    return outcome
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_who_dates_what_is_appended_says_so(spark: object, name: str) -> None:
+@judging(check)
+def test_who_dates_what_is_appended_says_so(name: str) -> Asks:
     tell, broken = CASES[name]
-    told, outcome = Story(), Outcome()
+    told = Story()
     told.run["topics"] = {"t": {"configs": {"message.timestamp.type": "LogAppendTime"}}}
     told.commit(100, 1, 0)
     tell(told)
-    judge_untimed(told.history(spark), outcome)
+    outcome = yield told
     assert outcome.counts == ({RULE: broken} if broken else {})
     assert bool(outcome.evidence[told.arm, 0, DATED]) is (bool(broken) or name == "told")

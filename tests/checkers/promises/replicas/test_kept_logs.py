@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from checkers.history.frames import History
+from checkers.judging.outcome import Outcome
 from checkers.promises import replicas
 from checkers.promises.replicas.kept_logs import kept_logs
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging
 
 
 def role(story: Any, t: float, end: int | None, node: int = 2, **more: Any) -> None:
@@ -29,23 +32,37 @@ def emptied() -> Story:
     return story
 
 
-def shrunk(story: Any, spark: Any) -> list[tuple[int, int, int]]:
-    found = kept_logs(story.history(spark)).shrunk
-    return [(one.node, one.before, one.after) for one in found]
+def check(history: History) -> Outcome:
+    """What was found, as figures and evidence."""
+    kept, outcome = kept_logs(history), Outcome()
+    for what, logs in (("shrunk", kept.shrunk), ("cut", kept.cut)):
+        outcome.figures[what] = [
+            {"arm": one.key[0], "log": (one.node, one.before, one.after)} for one in logs
+        ]
+    for what, counts in (("compared", kept.compared), ("taken", kept.taken)):
+        for (arm, trial), n in counts.items():
+            outcome.saw(arm, trial, what, n)
+    return outcome
 
 
-def test_a_log_that_ends_earlier_than_before(spark: Any) -> None:
-    assert shrunk(emptied(), spark) == [(2, 10, 0)]
+def shrunk(outcome: Outcome) -> list[tuple[int, int, int]]:
+    return [row["log"] for row in outcome.figures["shrunk"]]
+
+
+@judging(check)
+def test_a_log_that_ends_earlier_than_before() -> Asks:
+    assert shrunk((yield emptied())) == [(2, 10, 0)]
     story = Story()
     role(story, 1000, 10)
     story.final_log({v: v for v in range(9)}, node=2, leader=False)
-    assert shrunk(story, spark) == [(2, 10, 9)]
+    assert shrunk((yield story)) == [(2, 10, 9)]
 
 
-def test_a_cut_that_did_not_go_so_far(spark: Any) -> None:
+@judging(check)
+def test_a_cut_that_did_not_go_so_far() -> Asks:
     story = emptied()
     cut(story, 5000, 4)
-    assert shrunk(story, spark) == [(2, 10, 0)]
+    assert shrunk((yield story)) == [(2, 10, 0)]
 
 
 LAWFUL: dict[str, Callable[[Any], None]] = {
@@ -67,10 +84,11 @@ NOT_ENOUGH: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize("why", [*LAWFUL, *NOT_ENOUGH])
-def test_what_explains_it(spark: Any, why: str) -> None:
+@judging(check)
+def test_what_explains_it(why: str) -> Asks:
     story = emptied()
     (LAWFUL | NOT_ENOUGH)[why](story)
-    assert bool(shrunk(story, spark)) is (why in NOT_ENOUGH)
+    assert bool(shrunk((yield story))) is (why in NOT_ENOUGH)
 
 
 TORN = '{"mode":"%s","partition":"%s","from_offset":%d}'
@@ -85,12 +103,13 @@ TORN = '{"mode":"%s","partition":"%s","from_offset":%d}'
         (TORN % ("torn", "t-0", 0), True, 0),  # it added to the log, and took nothing
     ],
 )
-def test_a_fault_took_what_it_cut(spark: Any, detail: str, broken: bool, taken: int) -> None:
+@judging(check)
+def test_a_fault_took_what_it_cut(detail: str, broken: bool, taken: int) -> Asks:
     story = emptied()
     story.add("fault", 5000, id="f", fault="torn-tail", nodes=[2], detail=detail)
-    found = kept_logs(story.history(spark))
-    assert bool(found.shrunk) is broken
-    assert sum(found.taken.values()) == taken
+    outcome = yield story
+    assert bool(shrunk(outcome)) is broken
+    assert outcome.evidence[story.arm, 0, "taken"] == taken
 
 
 @pytest.mark.parametrize(
@@ -103,7 +122,8 @@ def test_a_fault_took_what_it_cut(spark: Any, detail: str, broken: bool, taken: 
         ("its topic was deleted", False),
     ],
 )
-def test_its_own_word_that_it_was_deleted(spark: Any, how: str, broken: bool) -> None:
+@judging(check)
+def test_its_own_word_that_it_was_deleted(how: str, broken: bool) -> Asks:
     story = emptied()
     story.add("replica_stop", 5000, node=2, delete=True)
     story.add("zk_write", 10, zxid=1, what="topic", step="created", replicas=[1, 2])
@@ -114,10 +134,11 @@ def test_its_own_word_that_it_was_deleted(spark: Any, how: str, broken: bool) ->
                   lie="future_leader_epoch")  # fmt: skip
     if how == "its topic was deleted":
         story.add("topic_deletion", 4000, topic="t", step="gone")
-    assert bool(shrunk(story, spark)) is broken
+    assert bool(shrunk((yield story))) is broken
 
 
-def test_logs_that_grow_or_are_not_told_of(spark: Any) -> None:
+@judging(check)
+def test_logs_that_grow_or_are_not_told_of() -> Asks:
     story = Story()
     role(story, 1000, 10)
     role(story, 2000, None)
@@ -125,15 +146,17 @@ def test_logs_that_grow_or_are_not_told_of(spark: Any) -> None:
     role(story, 4000, 0, node=3)
     role(story, 5000, 0, partition=1)
     role(story, 6000, 12)
-    assert shrunk(story, spark) == []
-    assert kept_logs(story.history(spark)).compared == {(story.arm, 0): 2}
+    outcome = yield story
+    assert shrunk(outcome) == []
+    assert outcome.evidence == {(story.arm, 0, "compared"): 2}
 
 
-def test_it_is_the_replicas_promise(spark: Any) -> None:
+@judging(replicas.check)
+def test_it_is_the_replicas_promise() -> Asks:
     story = emptied()
     story.final_log({v: v for v in range(12)}, node=1)
     story.final_log({v: v for v in range(12)}, node=2, leader=False)
-    outcome = replicas.check(story.history(spark))
+    outcome = yield story
     assert outcome.counts == {"log-went-back": 1}
     says = outcome.findings[0].says
     assert "node 2's log of t-0 had all below 10, and later ended at 0" in says
@@ -156,10 +179,11 @@ def promised(*, out_t: float | None = 5000) -> Story:
     return story
 
 
-def test_what_was_promised_of_it_while_it_was_in_sync(spark: Any) -> None:
-    assert shrunk(promised(), spark) == [(2, 10, 0)]
-    assert shrunk(promised(out_t=None), spark) == [(2, 10, 0)]
-    assert shrunk(promised(out_t=1050), spark) == []  # too near to tell
+@judging(check)
+def test_what_was_promised_of_it_while_it_was_in_sync() -> Asks:
+    assert shrunk((yield promised())) == [(2, 10, 0)]
+    assert shrunk((yield promised(out_t=None))) == [(2, 10, 0)]
+    assert shrunk((yield promised(out_t=1050))) == []  # too near to tell
 
 
 def in_sync_again(story: Any) -> None:
@@ -178,17 +202,18 @@ def began_before(story: Any) -> None:
 
 
 @pytest.mark.parametrize("why", [in_sync_again, with_acks_one, began_before, *LAWFUL.values()])
-def test_what_was_not_promised_of_it(spark: Any, why: Callable[[Any], None]) -> None:
+@judging(check)
+def test_what_was_not_promised_of_it(why: Callable[[Any], None]) -> Asks:
     story = promised()
     why(story)
-    assert shrunk(story, spark) == []
+    assert shrunk((yield story)) == []
 
 
 # ---- what is told of, and may not be ------------------------------------------------------------
 
 
-def too_far(story: Any, spark: Any) -> list[tuple[int, int, int]]:
-    return [(one.node, one.before, one.after) for one in kept_logs(story.history(spark)).cut]
+def too_far(outcome: Outcome) -> list[tuple[int, int, int]]:
+    return [row["log"] for row in outcome.figures["cut"]]
 
 
 def in_sync_and_cut(to: int, t: float = 7000, **more: Any) -> Story:
@@ -217,27 +242,31 @@ OUTSIDE: dict[str, Callable[[Any], None]] = {
     ("to", "t", "broken"),
     [(4, 7000, True), (9, 7000, True), (10, 7000, False), (4, 1900, False), (4, 900, False)],
 )
-def test_nobody_cuts_what_was_promised_of_it(spark: Any, to: int, t: float, broken: bool) -> None:
+@judging(check)
+def test_nobody_cuts_what_was_promised_of_it(to: int, t: float, broken: bool) -> Asks:
     story = in_sync_and_cut(to, t)
-    assert too_far(story, spark) == ([(2, 10, to)] if broken else [])
-    assert shrunk(story, spark) == []
+    outcome = yield story
+    assert too_far(outcome) == ([(2, 10, to)] if broken else [])
+    assert shrunk(outcome) == []
 
 
 @pytest.mark.parametrize("why", OUTSIDE)
-def test_what_makes_a_cut_lawful(spark: Any, why: str) -> None:
+@judging(check)
+def test_what_makes_a_cut_lawful(why: str) -> Asks:
     story = in_sync_and_cut(4)
     OUTSIDE[why](story)
-    assert too_far(story, spark) == []
+    assert too_far((yield story)) == []
 
 
 @pytest.mark.parametrize("lax", [False, True])
-def test_a_cut_too_far_is_the_replicas_promise(spark: Any, lax: bool) -> None:
+@judging(replicas.check)
+def test_a_cut_too_far_is_the_replicas_promise(lax: bool) -> Asks:
     """But where unclean elections are allowed, and one happened."""
     story = in_sync_and_cut(4)
     story.run["topics"] = {"t": {"unclean.leader.election.enable": str(lax).lower()}}
     story.commit(5000, 3, 1, isr=[3], partition_epoch=1)
     story.final_log({v: v for v in range(10)}, node=3)
-    outcome = replicas.check(story.history(spark))
+    outcome = yield story
     assert outcome.counts.get("promised-and-cut", 0) == (not lax)
     if not lax:
         says = next(f.says for f in outcome.findings if f.rule == "promised-and-cut")
