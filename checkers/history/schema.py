@@ -581,11 +581,12 @@ _KINDS: Final = (
     ),
     Kind(
         "described",
-        "A value that an operator was told by one broker (`node`) after the final read (`told`; "
-        "null: it should have been), beside what ZooKeeper, or its folders, held of it (`truth`; "
-        "null: nothing), if that was `known`; `error` when the broker gave no answer.",
+        "A value that an operator was told by one broker (`node`) after the final read, or by its "
+        "metrics while a fault lasted (`told`; null: it should have been), beside what ZooKeeper, "
+        "or its folders, held of it (`truth`; null: nothing), if that was `known`; "
+        "`error` when the broker gave no answer.",
         {
-            "api": "string",  # DescribeCluster, DescribeConfigs, ...
+            "api": "string",  # DescribeCluster, DescribeConfigs, ...; MBeans: its metrics
             "name": "string",  # a topic, or topic-partition; of the cluster: ""
             "key": "string",
             "told": "string",

@@ -263,6 +263,12 @@ def looks_at_all_who_wait() -> bool:
     return True
 
 
+def is_under_replicated(in_sync: int, assigned: int) -> bool:
+    """A leader counts those of its partitions of which a replica is not in sync: what operators
+    are woken by (ReplicaManager's UnderReplicatedPartitions)."""
+    return in_sync < assigned
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -327,6 +333,7 @@ class Rules:
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
     forgets_at_resignation: Callable[[], bool] = forgets_at_resignation
     tells_all_to_who_comes: Callable[[], bool] = tells_all_to_who_comes
