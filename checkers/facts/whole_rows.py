@@ -151,12 +151,13 @@ _LIES: Final = (
     *("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch"),
     "future_controller_epoch",
 )
+_STEPS: Final = ("commit", "ask", "delete", "join", "look", "enter", "leave", "beat")
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
     **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
     "admin_request": {"type": _TYPES},
-    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete", "join", "look")},
+    "group_step": {"type": _TYPES, "step": _STEPS},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},

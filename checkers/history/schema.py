@@ -122,13 +122,14 @@ _KINDS: Final = (
         "group_step",
         "One step in the life of a group without members, and what one broker (`node`) answered: a "
         "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
-        "and never comes back.",
+        "and never comes back; or does join (enter), leaves, and says that it lives (beat).",
         {
             **_OP,
             "group": "string",
-            "step": "string",  # commit | ask | delete | join | look (DescribeGroups)
+            "step": "string",  # commit | ask | delete | join | look (DescribeGroups), enter ...
             "offset": "int64",  # committed, or told; -1: none
-            # Of a commit: to be kept for so long; null: till it is deleted. Of a join: its session.
+            # Of a commit: to be kept for so long; null: till it is deleted. Of a join or an
+            # enter: its session.
             "keep_ms": "int64",
             "state": "string",  # of a look: the group's; Dead: there is none
         },

@@ -184,7 +184,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "group_step": lambda e: (
         f"node {e.node}, {e.step} of group {e.group}: {e.came_of}"
-        + (f", offset {e.offset}" if e.type == "ok" and e.step != "delete" else "")
+        + (f", offset {e.offset}" if e.type == "ok" and e.step in ("commit", "ask") else "")
     ),
     "admin_request": lambda e: (
         f"node {e.node} was asked by its operator, {e.api} {e.about}".rstrip() + f": {e.came_of}"

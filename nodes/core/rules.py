@@ -263,6 +263,11 @@ def looks_at_all_who_wait() -> bool:
     return True
 
 
+def lets_go() -> bool:
+    """Who leaves a group is no member of it from then on, however long its session would last."""
+    return True
+
+
 def is_under_replicated(in_sync: int, assigned: int) -> bool:
     """A leader counts those of its partitions of which a replica is not in sync: what operators
     are woken by (ReplicaManager's UnderReplicatedPartitions)."""
@@ -333,6 +338,7 @@ class Rules:
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    lets_go: Callable[[], bool] = lets_go
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
     forgets_at_resignation: Callable[[], bool] = forgets_at_resignation

@@ -46,6 +46,7 @@ class MiniCluster:
         self.silent: set[int] = set()
         self.unanswered: set[int] = set()  # APIs
         self.deleted: set[str] = set()  # groups
+        self.left: set[str] = set()  # groups
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -150,12 +151,18 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 ]
                 return {"results": rows}
             if header.api_key == ApiKey.JOIN_GROUP:
-                error = 79 if node == cluster.leader else 16
+                error = 16 if node != cluster.leader else 0 if request.member_id else 79
                 more = {"protocol_type": None, "protocol_name": "", "members": []}
                 return {
-                    **{"error_code": error, "generation_id": -1, "leader": "", **more},
+                    **{"error_code": error, "generation_id": -1 if error else 1, "leader": ""},
+                    **more,
                     "member_id": "come-back-with-this",
                 }
+            if header.api_key in (ApiKey.LEAVE_GROUP, ApiKey.HEARTBEAT):
+                gone = str(request.group_id) in cluster.left
+                if node == cluster.leader and header.api_key == ApiKey.LEAVE_GROUP:
+                    cluster.left.add(str(request.group_id))
+                return {"error_code": 16 if node != cluster.leader else 25 if gone else 0}
             if header.api_key == ApiKey.DESCRIBE_GROUPS:
                 return {"groups": [self._group(str(name)) for name in request.groups]}
             if header.api_key == ApiKey.OFFSET_COMMIT:

@@ -348,6 +348,22 @@ def test_some_groups_are_kept_for_a_time_and_some_only_visited(
     assert not mini.deleted & {"kept-1", "kept-2"}
 
 
+def test_some_groups_are_joined_and_left_in_order(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=1, leaves=True)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {"kept-1", "kept-3"} <= mini.left)
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if (r["node"], r["group"]) == (1, "kept-1")]
+    assert [(r["step"], r["type"], r["error"]) for r in found] == [
+        *(("enter", "fail", 79), ("enter", "ok", 0), ("leave", "ok", 0), ("beat", "fail", 25))
+    ]
+    assert found[0]["keep_ms"] == 6_000
+    assert {"kept-0", "kept-2"} <= mini.deleted
+
+
 # ---- who deletes records -------------------------------------------------------------------------
 
 
