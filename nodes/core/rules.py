@@ -263,6 +263,12 @@ def looks_at_all_who_wait() -> bool:
     return True
 
 
+def fails_when_bounced() -> bool:
+    """Who ended and began anew unseen is taken for one that failed, and then for one that started
+    (KIP-380)."""
+    return True
+
+
 def lets_go() -> bool:
     """Who leaves a group is no member of it from then on, however long its session would last."""
     return True
@@ -338,6 +344,7 @@ class Rules:
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    fails_when_bounced: Callable[[], bool] = fails_when_bounced
     lets_go: Callable[[], bool] = lets_go
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead

@@ -264,4 +264,13 @@ CONTROL: Final = (
         rule="moved-otherwise",
         breaks={"replicas_after_move": _by_id},
     ),
+    Mutant(
+        name="take-a-bounce-for-a-start",
+        says="a broker that ended and began anew unseen is told everything, and leads on",
+        stands_for="KIP-380: who bounced is taken for one that failed and then started",
+        scenario="unheard-orders",
+        found_by="departures",
+        rule="led-on",
+        breaks={"fails_when_bounced": no},
+    ),
 )
