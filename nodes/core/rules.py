@@ -309,6 +309,9 @@ class Rules:
     replication_listener: Callable[[str, str | None], str] = replication_listener
     elect_for_offline: Callable[..., LeaderAndIsr | None] = election.elect_for_offline
     elect_preferred: Callable[..., LeaderAndIsr | None] = election.elect_preferred
+    elect_for_controlled_shutdown: Callable[..., LeaderAndIsr | None] = (
+        election.elect_for_controlled_shutdown
+    )
     elected_leader_epoch: Callable[[int, int], int] = elected_leader_epoch
     tells_all_of_elections: Callable[[], bool] = tells_all_of_elections
     registers_again: Callable[[], bool] = registers_again

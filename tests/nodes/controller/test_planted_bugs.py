@@ -54,3 +54,13 @@ def test_who_leads_what_a_bounced_broker_led(world, wait_until, names, then):
     told = ApiKey.UPDATE_METADATA
     wait_until(lambda: any(r.broker_epoch == epoch for r in bounced.of(told)))
     assert world.state(T0) == then
+
+
+@pytest.mark.parametrize(("names", "isr"), [((), (3,)), (("keep-who-stops-in-sync",), (2, 3))])
+def test_who_is_in_sync_when_a_leader_may_stop(world, wait_until, ask, names, isr):
+    node, _ = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    assert world.state(T0) == (3, 1, isr)
