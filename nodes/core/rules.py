@@ -263,6 +263,12 @@ def looks_at_all_who_wait() -> bool:
     return True
 
 
+def notes_epoch_at_election() -> bool:
+    """A new leader knows its leader epoch, and where that begins, before its first record
+    (KIP-101)."""
+    return True
+
+
 def fails_when_bounced() -> bool:
     """Who ended and began anew unseen is taken for one that failed, and then for one that started
     (KIP-380)."""
@@ -348,6 +354,7 @@ class Rules:
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
     fails_when_bounced: Callable[[], bool] = fails_when_bounced
+    notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
     lets_go: Callable[[], bool] = lets_go
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead

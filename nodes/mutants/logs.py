@@ -164,4 +164,13 @@ LOGS: Final = (
         rule="replica-differs",
         breaks={"epoch_answered_for": _as_asked},
     ),
+    Mutant(
+        name="note-epochs-with-records",
+        says="a new leader knows nothing of its leader epoch before its first record",
+        stands_for="KIP-101: a leader epoch begins with its leader, whether anybody writes or not",
+        scenario="idle-elections",
+        found_by="offsets",
+        rule="own-epoch-ends-otherwise",
+        breaks={"notes_epoch_at_election": no},
+    ),
 )

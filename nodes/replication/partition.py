@@ -104,7 +104,8 @@ class Partition(IsrPartition):
                 start = own_log.log_end_offset
                 # Followers may hold records of epochs in which this broker heard of nothing: the
                 # new epoch must be known, with its start, before the first of them asks.
-                own_log.start_epoch(state.leader_epoch, start)
+                if self._rules.notes_epoch_at_election():
+                    own_log.start_epoch(state.leader_epoch, start)
                 followers = {
                     replica: isr_rules.at_new_leader_epoch(
                         follower,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.promises.departures import check
-from checkers.promises.departures.began_anew import ANEW, RULE
+from checkers.promises.departures.began_anew import ANEW
 from tests.checkers.conftest import ARM
 from tests.checkers.promises.test_departures import Zoo
 from tests.checkers.together import judged_apart
@@ -124,5 +124,5 @@ def test_who_began_anew_is_decided_about_again(spark: Any) -> None:
     found = judged_apart(spark, check, stories)
     for make, wrong, seen in STORIES:
         outcome = found[make.__name__]
-        assert (RULE in outcome.counts) is wrong, make.__name__
+        assert ("led-on" in outcome.counts) is wrong, make.__name__
         assert outcome.evidence[ARM, 0, ANEW] == seen, make.__name__

@@ -7,11 +7,12 @@ import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
-from checkers.promises.groups.left_members import PARTED, RULE, left_members
+from checkers.promises.groups.left_members import PARTED, left_members
 from tests.checkers.conftest import Story
 
 GROUP, PARTITIONS = "kept-3", 3
 LEFT = 20_000
+RULE = "left-and-member"
 
 
 def step(told: Story, t: float, what: str, error: int = 0, **more: object) -> None:
