@@ -190,6 +190,12 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "read_below",
+        "What one broker (`node`) answered when it was asked, as by a consumer, for a record at "
+        "`offset`, before the beginning that it had told of; `ok`: as if there was one.",
+        {**_OP, **_TP, "offset": "int64"},
+    ),
+    Kind(
         "metadata",
         "What one broker answered about one partition in one Metadata read; about a topic that was "
         "asked for and that it does not know (`error`), or does not name (`failure`): one row "

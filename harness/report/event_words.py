@@ -193,6 +193,10 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"node {e.node} was asked who coordinates group {e.group}: "
         + (f"node {e.coordinator}" if e.type == "ok" else e.came_of)
     ),
+    "read_below": lambda e: (
+        f"node {e.node} was asked for offset {e.offset} of {e.place}, before its beginning: "
+        f"{e.came_of}"
+    ),
     "records_deleted": lambda e: (
         f"node {e.node} was told to let {e.place} begin at offset {e.offset}: {e.came_of}"
         + (f", low watermark {e.low_watermark}" if e.type == "ok" else "")

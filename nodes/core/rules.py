@@ -263,6 +263,11 @@ def looks_at_all_who_wait() -> bool:
     return True
 
 
+def is_out_of_range(offset: int, log_start: int, log_end: int) -> bool:
+    """Who asks for what is not in the log any more, or not yet, is to look where it begins."""
+    return not log_start <= offset <= log_end
+
+
 def notes_epoch_at_election() -> bool:
     """A new leader knows its leader epoch, and where that begins, before its first record
     (KIP-101)."""
@@ -354,6 +359,7 @@ class Rules:
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
     fails_when_bounced: Callable[[], bool] = fails_when_bounced
+    is_out_of_range: Callable[[int, int, int], bool] = is_out_of_range
     notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
     lets_go: Callable[[], bool] = lets_go
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated

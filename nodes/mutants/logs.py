@@ -52,6 +52,10 @@ def _always_deletes(_asked: bool) -> bool:
     return True
 
 
+def _beyond_the_end(offset: int, _log_start: int, log_end: int) -> bool:
+    return offset > log_end
+
+
 LOGS: Final = (
     Mutant(
         name="never-truncate",
@@ -172,5 +176,14 @@ LOGS: Final = (
         found_by="offsets",
         rule="own-epoch-ends-otherwise",
         breaks={"notes_epoch_at_election": no},
+    ),
+    Mutant(
+        name="serve-below-the-start",
+        says="who asks for what was deleted is told that there is nothing yet",
+        stands_for="KIP-107: below the log's start a fetch is refused with OFFSET_OUT_OF_RANGE",
+        scenario="broker-restart",
+        found_by="log-starts",
+        rule="served-below-start",
+        breaks={"is_out_of_range": _beyond_the_end},
     ),
 )

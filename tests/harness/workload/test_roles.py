@@ -401,6 +401,29 @@ def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
     assert sorted(set(ends))[1] < min(nexts)
 
 
+def test_who_told_where_a_log_begins_is_asked_for_the_record_before(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("record-deleter", topics={"t": 2}, rate_per_s=100)
+
+    def read() -> set[tuple[Any, ...]]:
+        found = [r for r in done(rows(plan.output)) if r["f"] == "read_below"]
+        return {tuple(r[n] for n in ("node", "partition", "offset", "type")) for r in found}
+
+    def asked_often() -> bool:
+        return sum(r.get("asked_ms") == -2 for r in done(rows(plan.output))) > 8
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(asked_often)
+        assert not read()  # before the first record there never was one
+        mini.begins = 70
+        wait_until(lambda: {(1, 0, 69, "ok"), (1, 1, 69, "fail")} <= read())
+        workload.stop()
+    assert read() == {(1, 0, 69, "ok"), (1, 1, 69, "fail")}
+    sound(rows(plan.output))
+
+
 def test_a_deletion_that_nobody_answers_may_have_been_done(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
