@@ -38,6 +38,7 @@ class Capability(StrEnum):
     ZOOKEEPER = "zookeeper"  # registered through ZooKeeper, with a proxy of its own
     CONTROL_REQUESTS = "control-requests"  # takes LeaderAndIsr & co. over the wire
     CHANNEL_METRICS = "channel-metrics"  # writes down what its controller's metrics say
+    EXCEPTIONS = "exceptions"  # writes down what its own code trips over
     LOG_FILES = "log-files"  # its log directory can be reached (torn tails)
     ELECT_LEADERS = "elect-leaders"
     ALTER_PARTITION = "alter-partition"  # in-sync sets change through the controller (KIP-497)

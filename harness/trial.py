@@ -43,7 +43,14 @@ from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
 from harness.sut.external.own import apart
-from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, Planes, RunsAlready, limits_of
+from harness.sut.protocol import (
+    EVIDENCE_SUMMARY,
+    ClockTie,
+    Planes,
+    RunsAlready,
+    first_node_of,
+    limits_of,
+)
 from harness.trial_result import LAST_FAULT_S, Arm, TrialResult
 from harness.workload import WorkloadError, WorkloadProcess, WorkloadSpec, launch
 from harness.workload.recorder import LiveRecorder, RecorderFailed
@@ -102,7 +109,7 @@ class TrialRunner:
             record=self._watching_infra(recorder),
             rng=random.Random(f"{self.settings.seed}:cluster"),
             nodes=limits.nodes,
-            first_node=limits.first_node,
+            first_node=first_node_of(self.arm.sut, self.settings.seed),
             overrides=self._overrides(),
             session_timeout_ms=self.scenario.session_timeout_ms,
             disk_bytes=self._disk_bytes(),

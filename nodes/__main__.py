@@ -77,7 +77,9 @@ def _raise_file_limit() -> None:
 
 
 def _run(config: BrokerConfig, file: str) -> int:
-    # The parts are imported once the configuration is known to be sound.
+    # The parts are imported once the configuration is known to be sound. kio looks for hypothesis
+    # (strategies for its types), and where tests are written that is a third of what is imported.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from nodes.broker import STARTUP_ERRORS, KafkaServer
 
     signals = _Signals()

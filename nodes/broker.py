@@ -47,6 +47,7 @@ from nodes.coordination.zk import KafkaZkClient
 from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
+from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
 from nodes.log.config import LogConfig, LogConfigError
@@ -207,6 +208,8 @@ class KafkaServer:
         boot = next_boot(config.log_dirs[0])
         trace = Trace(config.biplane_trace_path, config.broker_id, boot, self._now_ns)
         self._on_stop("trace", trace.close)
+        if trace.enabled:
+            self._on_stop("exceptions", tell_exceptions(trace))
         return trace
 
     def _connect(self, config: BrokerConfig, *, checks_controller_znode: bool) -> KafkaZkClient:

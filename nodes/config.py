@@ -29,7 +29,7 @@ from nodes.listeners import (
     parse_protocol_map,
     split_list,
 )
-from nodes.properties import parse_properties, trim
+from nodes.properties import java_number, parse_properties, trim
 
 __all__ = ["ACCEPTED_AND_UNUSED", "CONFIGS", "BrokerConfig", "ConfigError", "Endpoint", "PlaneMode"]
 
@@ -62,17 +62,10 @@ def _key(name: str, default: Any, parse: Callable[[str, str], Any], kind: str) -
     return field(default=default, metadata={"key": _Key(name, parse, kind)})
 
 
-def _plain(number: str) -> str:
-    """ValueError for what Python reads as a number and Java does not: ``1_000``."""
-    if "_" in number:
-        raise ValueError(number)
-    return number
-
-
 def _number(name: str, value: str, low: int, high: int) -> int:
     allowed = f"{low} to {high}"
     try:
-        number = int(_plain(value))
+        number = int(java_number(value))
     except ValueError:
         raise ConfigError(name, f"{value!r} is not an integer", allowed) from None
     if not low <= number <= high:
@@ -97,7 +90,7 @@ def _long(name: str, default: int | None, low: int = 0) -> Any:
 def _share(name: str, default: float) -> Any:
     def parse(config: str, value: str) -> float:
         try:
-            share = float(_plain(value))
+            share = float(java_number(value))
         except ValueError:
             share = -1.0
         if not 0 <= share <= 1:

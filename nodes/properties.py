@@ -24,6 +24,13 @@ def trim(text: str) -> str:
     return text.strip(_BLANK)
 
 
+def java_number(text: str) -> str:
+    """ValueError for what Python reads as a number and Java does not: ``1_000``."""
+    if "_" in text:
+        raise ValueError(text)
+    return text
+
+
 def split(text: str) -> list[str]:
     """Java's ``split("\\s*,\\s*")``, as Kafka's Csv does it: empty parts at the end are left out,
     those before and between stay."""

@@ -169,6 +169,16 @@ def gone(history: History) -> DataFrame:
     return found.select("arm", "trial", "value", "class", "final_offset")
 
 
+def twice_by_one_leader(history: History) -> DataFrame:
+    """Arm, trial, value of those with several copies of one leader epoch, though their producer
+    sends again only to another leader, and were not answered too soon for a second try."""
+    found = _by_value(history).where(F.col("delivery") == DELIVERIES["once-a-leader"])
+    slow = F.coalesce("quick", F.lit(0)) != 1
+    return found.where((F.col("copies") > 1) & ~F.col("apart") & slow).select(
+        "arm", "trial", "value"
+    )
+
+
 _VALUE: Final[Mapping[str, str]] = {
     "_outcome": "int",
     "acks": "int",

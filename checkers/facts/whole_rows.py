@@ -112,6 +112,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "metadata_update": (_need(f"node {_TP} leader"), _need("leader_epoch", leader=_STAYS)),
     "isr_change": (_need(f"node {_TP} isr leader_epoch partition_epoch"),),
     "controller": (_need("node event controller_epoch"),),
+    "exception": (_need("node error place says logger"),),
     "fault": (_need("fault phase"),),
     "flood": (_need("node id interval_ns connections sent completed errors"),),
     "forged": (
@@ -232,7 +233,7 @@ _OF_NODES: Final = frozenset(
     {
         *("control_send", "control_response", "control_request", "channel_queue", "plane_use"),
         *("leadership", "leader_change", "replica_stop", "truncation", "metadata_update"),
-        *("isr_change", "controller", "source"),
+        *("isr_change", "controller", "exception", "source"),
     }
 )
 """What a broker writes of itself: its rows bear its number, which is in its name."""

@@ -408,6 +408,17 @@ _KINDS: Final = (
         "A node became or ceased to be controller.",
         {"event": "string", "controller_epoch": "int32"},  # elected | resigned
     ),
+    Kind(
+        "exception",
+        "An exception that a broker's own code met and logged, or that ended a thread: the first "
+        "of its type and `place` in a boot.",
+        {
+            "error": "string",  # its type, with its module: builtins.AttributeError
+            "place": "string",  # where it was raised: config_changes.py:118 _process
+            "says": "string",
+            "logger": "string",
+        },
+    ),
     # ---- what the harness did ------------------------------------------------------------------
     Kind(
         "fault",

@@ -98,6 +98,11 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "hears of that",
         "ZooKeeper's leaders",
     ),
+    "unnamed": Excuse(
+        "another broker, that had just begun or knew of fewer, told clients of no such leader: "
+        "librdkafka sends again, unasked, what was under way there",
+        "the harness, which started that broker, and what it answered to others",
+    ),
     "disturbed": Excuse(
         "a fault named the controller, and may have kept it from knowing who was gone",
         "the harness, whose fault it was",

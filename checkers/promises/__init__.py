@@ -30,6 +30,7 @@ a few rules that need the same facts. What several promises need is in `checkers
     log-starts           does a log begin where it was told to, and stay so?
     log-files            do logs lie on disk as they are served?
     descriptions         is an operator told what is so?
+    exceptions           does no broker's own code trip over itself?
     groups               does a consumer group go on where it was?
 
 Importing this package is cheap: Spark comes with the modules.
@@ -69,6 +70,7 @@ NAMES: Final = (
     "log-starts",
     "log-files",
     "descriptions",
+    "exceptions",
     "groups",
 )
 """The module of a promise is its name with underscores."""

@@ -255,6 +255,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "isr_change": lambda e: f"the ISR of {e.place} is {e.isr} at leader epoch {e.leader_epoch}",
     "controller": lambda e: f"node {e.node} {e.event} as controller, epoch {e.controller_epoch}",
+    "exception": lambda e: f"node {e.node} met {e.error} in {e.place}: {e.says}",
     "fault": lambda e: f"fault {e.id} ({e.fault}): {e.phase}",
     "forged": lambda e: (
         f"forged {e.api} to node {e.node} ({_spaced(e.lie)}), controller epoch "

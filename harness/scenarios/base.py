@@ -115,6 +115,7 @@ EVERYWHERE: Final[tuple[str, ...]] = (
     *("replicas", "records"),  # logs agree with each other, and with what was sent
     "log-files",  # and lie on disk as they are served
     "descriptions",  # operators are told what is so
+    "exceptions",  # and no code trips over itself, unseen by its clients
 )
 """What every scenario is held to, whatever else it is about."""
 CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
@@ -127,6 +128,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "administration": frozenset({Capability.ZOOKEEPER}),
     "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
     "log-files": frozenset({Capability.LOG_FILES}),
+    "exceptions": frozenset({Capability.EXCEPTIONS}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests
 there is nothing to fence and nothing to time. Checks that are not named need nothing."""

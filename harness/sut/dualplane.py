@@ -37,6 +37,7 @@ class DualPlaneServer:
             Capability.ZOOKEEPER,
             Capability.CONTROL_REQUESTS,
             Capability.CHANNEL_METRICS,
+            Capability.EXCEPTIONS,
             Capability.LOG_FILES,
             Capability.ELECT_LEADERS,
             Capability.ALTER_PARTITION,

@@ -150,8 +150,8 @@ class Limits:
 
     nodes: int = 3
     """How many make a cluster."""
-    first_node: int = 1
-    """The lowest id; the others follow it."""
+    first_node: int | None = None
+    """The lowest id; the others follow it. None: whichever, see `first_node_of`."""
     replicates: bool = True
     """Whether a topic's replicas lie where they were asked for."""
     takes_configs: bool = True
@@ -188,6 +188,13 @@ class HasLimits(Protocol):
 
 def limits_of(sut: SystemUnderTest) -> Limits:
     return sut.limits if isinstance(sut, HasLimits) else Limits()
+
+
+def first_node_of(sut: SystemUnderTest, seed: int) -> int:
+    """The lowest id of a run's brokers: 0 where the seed is even, for careless code takes a broker
+    of that id for none; 1 where it is odd, for careless code takes ids for indexes."""
+    told = limits_of(sut).first_node
+    return seed % 2 if told is None else told
 
 
 @runtime_checkable

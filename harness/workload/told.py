@@ -14,8 +14,9 @@ from harness.workload.spec import WorkloadSpec
 def told(spec: WorkloadSpec) -> dict[str, Any]:
     """``topics``: partitions by topic (none named: all of it); ``nodes``: whom it asks each by
     itself; of a producer ``acks``, and ``delivery``: "once", it sends a record at most once;
-    "once-a-leader", again only when the leader said that it is none (librdkafka does, however few
-    retries it is allowed: its rd_kafka_handle_Produce_error counts that as none); "idempotent",
+    "once-a-leader", again only when the leader said that it is none, or another broker told of no
+    such leader (librdkafka does, however few retries it is allowed: its
+    rd_kafka_handle_Produce_error counts that as none); "idempotent",
     again and again, and is promised that it lands once; absent, nothing of that; and
     ``ack_timeout_ms``, where it says how long a broker may wait for acks=all; of a consumer
     ``begins``: at the "start" of its partitions, or at their "end"; of a group's member, at their

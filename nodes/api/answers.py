@@ -28,6 +28,7 @@ TOPIC_OPERATIONS: Final = 0b1101_1111_1000
 GROUP_OPERATIONS: Final = 0b1_0100_1000
 """Read, delete, describe."""
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -71,9 +72,9 @@ def millis(duration: timedelta) -> int:
     return (duration.days * 86_400 + duration.seconds) * 1000 + duration.microseconds // 1000
 
 
-def by_topic(rows: Iterable[tuple[str, V]]) -> dict[str, list[V]]:
+def by_topic(rows: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """Group rows by topic, both in order of first appearance."""
-    grouped: dict[str, list[V]] = {}
+    grouped: dict[K, list[V]] = {}
     for topic, row in rows:
         grouped.setdefault(topic, []).append(row)
     return grouped

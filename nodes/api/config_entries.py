@@ -78,6 +78,15 @@ _TOPIC_CONFIGS: Final[Mapping[str, _TopicConfig]] = {
     "leader.replication.throttled.replicas": _TopicConfig(_LIST, None, ""),
     "max.compaction.lag.ms": _TopicConfig(_L, "log.cleaner.max.compaction.lag.ms", _LONG_MAX),
     "max.message.bytes": _TopicConfig(_I, "message.max.bytes", "1048588"),
+    "message.timestamp.after.max.ms": _TopicConfig(
+        _L, "log.message.timestamp.after.max.ms", _LONG_MAX
+    ),
+    "message.timestamp.before.max.ms": _TopicConfig(
+        _L, "log.message.timestamp.before.max.ms", _LONG_MAX
+    ),
+    "message.timestamp.difference.max.ms": _TopicConfig(
+        _L, "log.message.timestamp.difference.max.ms", _LONG_MAX
+    ),
     "message.timestamp.type": _TopicConfig(_S, "log.message.timestamp.type", "CreateTime"),
     "min.cleanable.dirty.ratio": _TopicConfig(_D, "log.cleaner.min.cleanable.ratio", "0.5"),
     "min.compaction.lag.ms": _TopicConfig(_L, "log.cleaner.min.compaction.lag.ms", "0"),

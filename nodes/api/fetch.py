@@ -5,14 +5,17 @@ session id 0, and an incremental one, which names a session that cannot exist he
 FETCH_SESSION_ID_NOT_FOUND, upon which its client sends a full one.
 
 Partitions that this broker's metadata does not know are answered UNKNOWN_TOPIC_OR_PARTITION without
-asking the replica manager; if none remains the answer goes out at once. Versions that name topics
-by id alone (13 on, KIP-516) are not offered, so UNKNOWN_TOPIC_ID cannot come up.
+asking the replica manager; if none remains the answer goes out at once. From version 13 on topics
+are named by their ids alone (KIP-516): an unknown one is UNKNOWN_TOPIC_ID, and one that is not the
+log's here, of a topic that was made anew, INCONSISTENT_TOPIC_ID.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from nodes.api.answers import by_topic, millis
 from nodes.core.errors import Errors
@@ -30,10 +33,14 @@ _FULL_EPOCHS: Final = frozenset({0, -1})
 _FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_FOLLOWER_READS: Final = 11
 _FIRST_WITH_STORAGE_ERROR: Final = 6
+_FIRST_WITH_TOPIC_IDS: Final = 13
+_NO_ID: Final = UUID(int=0)
 
 _UNKNOWN: Final = FetchResult(int(Errors.UNKNOWN_TOPIC_OR_PARTITION))
+_UNKNOWN_ID: Final = FetchResult(int(Errors.UNKNOWN_TOPIC_ID))
 
 Rows = list[tuple[TopicPartition, FetchResult]]
+Refused = list[tuple[str | UUID, FetchedPartition]]
 
 
 class FetchApi:
@@ -52,15 +59,21 @@ class FetchApi:
             request.errors = (error,)
             request.respond(encode_fetch_response(version, request.correlation_id, [], error=error))
             return
-        unknown: Rows = []
+        refused: Refused = []
         wanted: list[tuple[TopicPartition, FetchPartitionRequest]] = []
-        topics = self._cache.snapshot.topics
+        ids: dict[str, UUID] = {}
+        metadata = self._cache.snapshot
         for topic in body.topics:
-            known = topics.get(topic.topic, ())
+            topic_id = (topic.topic_id or _NO_ID) if version >= _FIRST_WITH_TOPIC_IDS else None
+            name = topic.topic if topic_id is None else metadata.topic_names.get(topic_id)
+            if name is not None and topic_id is not None:
+                ids[name] = topic_id
+            known = () if name is None else metadata.topics.get(name, ())
             for asked in topic.partitions:
-                tp = TopicPartition(topic.topic, asked.partition)
+                tp = TopicPartition(name or "", asked.partition)
                 if tp.partition not in known:
-                    unknown.append((tp, _UNKNOWN))
+                    why = _UNKNOWN_ID if name is None else _UNKNOWN
+                    refused.append((topic_id or name or "", FetchedPartition(tp.partition, *why)))
                     continue
                 wanted.append(
                     (
@@ -71,10 +84,11 @@ class FetchApi:
                             max_bytes=asked.partition_max_bytes,
                             current_leader_epoch=getattr(asked, "current_leader_epoch", -1),
                             last_fetched_epoch=getattr(asked, "last_fetched_epoch", -1),
+                            topic_id=topic_id,
                         ),
                     )
                 )
-        respond = partial(_respond, request, unknown)
+        respond = partial(_respond, request, refused, ids)
         if not wanted:
             respond([])
             return
@@ -91,16 +105,22 @@ class FetchApi:
         self._replica_manager.fetch_messages(params, wanted, respond, request.is_abandoned)
 
 
-def _respond(request: Request, unknown: Rows, found: Rows) -> None:
+def _respond(request: Request, refused: Refused, ids: Mapping[str, UUID], found: Rows) -> None:
+    """`ids`: of the topics that were asked for by them."""
     version = request.api_version
     if version < _FIRST_WITH_STORAGE_ERROR:
         found = [(tp, _downgraded(result)) for tp, result in found]
+    rows = [
+        *(
+            (ids.get(tp.topic, tp.topic), FetchedPartition(tp.partition, *result))
+            for tp, result in found
+        ),
+        *refused,
+    ]
     # As Kafka counts: the answer as a whole, and each partition.
-    request.errors = [0, *(result.error for _, result in (*found, *unknown))]
-    topics = by_topic(
-        (tp.topic, FetchedPartition(tp.partition, *result)) for tp, result in (*found, *unknown)
-    )
-    request.respond(encode_fetch_response(version, request.correlation_id, list(topics.items())))
+    request.errors = [0, *(row.error for _, row in rows)]
+    topics = list(by_topic(rows).items())
+    request.respond(encode_fetch_response(version, request.correlation_id, topics))
 
 
 def _downgraded(result: FetchResult) -> FetchResult:

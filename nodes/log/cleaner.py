@@ -16,7 +16,7 @@ crash before that leaves `cleaned/`, which is thrown away; one after it leaves t
 the next start puts in place (`nodes.log.loading`).
 
 Keys are held in memory, all of a dirty part at once. A batch whose codec cannot be opened here is
-kept as it is. `min.compaction.lag.ms` and `max.compaction.lag.ms` are not observed.
+kept as it is.
 """
 
 from __future__ import annotations
@@ -49,26 +49,46 @@ class Dirty(NamedTuple):
 
 
 def dirty_part(
-    segments: Sequence[Segment], config: LogConfig, *, cleaned_upto: int, high_watermark: int
+    segments: Sequence[Segment],
+    config: LogConfig,
+    now_ms: int,
+    *,
+    cleaned_upto: int,
+    high_watermark: int,
 ) -> Dirty | None:
     """What of a log's segments, the active one last, should be cleaned now; None: nothing.
 
-    Nothing is cleaned before the dirty part is `min.cleanable.dirty.ratio` of the whole.
+    Nothing is cleaned before the dirty part is more than `min.cleanable.dirty.ratio` of the whole,
+    or begins with records older than `max.compaction.lag.ms`; and nothing that is dirty from the
+    first segment on with a record younger than `min.compaction.lag.ms`.
     """
     below = []
+    lag_ms = config.min_compaction_lag_ms
     for segment, following in pairwise(segments):
-        if following.base_offset > high_watermark:
+        end = following.base_offset
+        is_dirty = end > cleaned_upto
+        if end > high_watermark or (
+            is_dirty and lag_ms and segment.largest_timestamp_ms > now_ms - lag_ms
+        ):
             break
-        below.append((segment, following.base_offset))
+        below.append((segment, end))
     if not below:
         return None
     end = below[-1][1]
-    dirty_bytes = sum(s.size_bytes for s, s_end in below if s_end > cleaned_upto)
+    dirty = [s for s, s_end in below if s_end > cleaned_upto]
+    dirty_bytes = sum(s.size_bytes for s in dirty)
     total_bytes = sum(s.size_bytes for s, _ in below)
     ratio = dirty_bytes / total_bytes if total_bytes else 0.0
-    if cleaned_upto >= end or not dirty_bytes or ratio < config.min_cleanable_dirty_ratio:
+    if not dirty_bytes or not (
+        ratio > config.min_cleanable_dirty_ratio or _is_overdue(dirty, config, now_ms)
+    ):
         return None
     return Dirty([s for s, _ in below], cleaned_upto, end, ratio)
+
+
+def _is_overdue(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> bool:
+    due_ms = now_ms - config.max_compaction_lag_ms
+    return due_ms > 0 and any(0 < segment.first_timestamp_ms < due_ms for segment in dirty)
 
 
 def last_offsets(dirty: Dirty) -> dict[bytes, int]:

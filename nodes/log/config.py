@@ -7,9 +7,12 @@ ZooKeeper. Every text is checked here, once, with an error that names the config
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from nodes.properties import java_number
 
 CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"
@@ -41,10 +44,34 @@ class LogConfig:
     preallocate: bool = False
     delete_retention_ms: int = 24 * 3600 * 1000
     min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    segment_jitter_ms: int = 0
+    message_timestamp_before_max_ms: int = (1 << 63) - 1
+    message_timestamp_after_max_ms: int = (1 << 63) - 1
+    message_timestamp_difference_max_ms: int = (1 << 63) - 1
 
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How long a segment may be active: what is to be compacted in time must not be in one."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
+    def time_bounds_ms(self) -> tuple[int, int] | None:
+        """How far a record's time may lie (behind, ahead of) the clock; None: as far as it likes.
+        The older ``difference`` counts where the newer name sets nothing (KIP-937)."""
+        if self.is_log_append_time:
+            return None
+        before, after = self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms
+        either = self.message_timestamp_difference_max_ms
+        bounds = (either if before == _LONG else before, either if after == _LONG else after)
+        return None if bounds == (_LONG, _LONG) else bounds
 
     @property
     def is_log_append_time(self) -> bool:
@@ -58,33 +85,37 @@ class LogConfig:
         """
         values: dict[str, Any] = {}
         for name, text in overrides.items():
-            if name in ACCEPTED_AND_UNUSED:
-                continue
             rule = _RULES.get(name)
             if rule is None:
                 raise LogConfigError(f"unknown topic config {name!r}; known: {', '.join(_RULES)}")
-            values[name.replace(".", "_")] = _parse(name, str(text), rule)
-        return dataclasses.replace(defaults, **values)
+            value = _parse(name, str(text), rule)
+            if name not in ACCEPTED_AND_UNUSED:
+                values[name.replace(".", "_")] = value
+        config = dataclasses.replace(defaults, **values)
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            raise LogConfigError(
+                f"min.compaction.lag.ms ({config.min_compaction_lag_ms}) is greater than "
+                f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+            )
+        return config
 
 
-#: Topic configs that Kafka has, that change nothing here, and that clients may set all the same.
+#: Topic configs that Kafka has, that change nothing here, and that clients may set all the same:
+#: throttles do not exist, and no client is served that would need an older format.
 ACCEPTED_AND_UNUSED: Final = frozenset(
     {
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
-        "max.compaction.lag.ms",
         "message.downconversion.enable",
         "message.format.version",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.difference.max.ms",
-        "min.compaction.lag.ms",
-        "segment.jitter.ms",
     }
 )
 
-#: What each config allows: a range of integers, a set of words, bool, or a part of 1 (float).
-_Rule = tuple[int, int] | frozenset[str] | type[bool] | type[float]
+#: What each config allows: a range of integers, a set of words, a pattern, bool, or a part of 1
+#: (float).
+_Rule = tuple[int, int] | frozenset[str] | re.Pattern[str] | type[bool] | type[float]
+_THROTTLED: Final = re.compile(r"\*|([0-9]+:[0-9]+(, *[0-9]+:[0-9]+)*)?")
+_RELEASE: Final = re.compile(r"[0-3]\.[0-9]{1,2}(\.[0-9])?(-IV[0-9]{1,2})?")
 _LONG: Final = (1 << 63) - 1
 _INT: Final = (1 << 31) - 1
 _RULES: Final[Mapping[str, _Rule]] = {
@@ -106,6 +137,16 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "preallocate": bool,
     "delete.retention.ms": (0, _LONG),
     "min.cleanable.dirty.ratio": float,
+    "min.compaction.lag.ms": (0, _LONG),
+    "max.compaction.lag.ms": (1, _LONG),
+    "segment.jitter.ms": (0, _LONG),
+    "message.timestamp.before.max.ms": (0, _LONG),
+    "message.timestamp.after.max.ms": (0, _LONG),
+    "message.timestamp.difference.max.ms": (0, _LONG),
+    "message.downconversion.enable": bool,
+    "message.format.version": _RELEASE,
+    "leader.replication.throttled.replicas": _THROTTLED,
+    "follower.replication.throttled.replicas": _THROTTLED,
 }
 
 
@@ -116,7 +157,7 @@ def _parse(name: str, text: str, rule: _Rule) -> Any:
         return text.strip().lower() == "true"
     if rule is float:
         try:
-            share = float(text)
+            share = float(java_number(text))
         except ValueError:
             share = -1.0
         if not 0 <= share <= 1:
@@ -127,10 +168,14 @@ def _parse(name: str, text: str, rule: _Rule) -> Any:
         if word not in rule:
             raise LogConfigError(f"{name}={text!r}: allowed are {', '.join(sorted(rule))}")
         return word
+    if isinstance(rule, re.Pattern):
+        if rule.fullmatch(text) is None:
+            raise LogConfigError(f"{name}={text!r}: allowed is {rule.pattern}")
+        return text
     assert isinstance(rule, tuple)
     low, high = rule
     try:
-        number = int(text)
+        number = int(java_number(text))
     except ValueError:
         number = low - 1
     if not low <= number <= high:

@@ -113,7 +113,7 @@ class Log(KeptLog):
             end=log.log_end_offset,
         )
         load_producers(list(log._segments), log._producers, log._epochs, clean=clean_shutdown)
-        log._segments[-1].time_roll(config.segment_ms)
+        log._segments[-1].time_roll(config)
         log._mark_flushed(log.recovery_point)
         return log
 
@@ -132,7 +132,7 @@ class Log(KeptLog):
         """
         if not isinstance(data, bytes):
             data = bytes(data)
-        data, header = validate_produced(data, self.tp, self.config)
+        data, header = validate_produced(data, self.tp, self.config, self._now_ms)
         append_time_ms = -1
         max_timestamp_ms = header.max_timestamp
         with self._lock:
@@ -225,7 +225,7 @@ class Log(KeptLog):
                 segment.allocate(end, config.segment_bytes)
             segment.append(data, last_offset, max_timestamp_ms)
             if end == len(data):
-                segment.time_roll(config.segment_ms)
+                segment.time_roll(config)
         except OSError as error:
             raise self._failed(error) from error
         # As LogView(...), in a third of the time.
@@ -262,7 +262,7 @@ class Log(KeptLog):
                 segments[-1].delete()
                 segments = segments[:-1]
             segments[-1].truncate_to(offset)
-            segments[-1].time_roll(self.config.segment_ms)
+            segments[-1].time_roll(self.config)
         finally:
             self._show(segments, offset)
         removal.remove_snapshots(self.dir, beyond=offset)
@@ -306,7 +306,7 @@ class Log(KeptLog):
             self.config = config
             self._stamps_time = config.is_log_append_time
             self._set_recovery_point(self.recovery_point)
-            self._segments[-1].time_roll(config.segment_ms)
+            self._segments[-1].time_roll(config)
 
     def close(self) -> None:
         """Trims the active segment, writes indexes and a producer snapshot, flushes."""

@@ -25,6 +25,7 @@ from nodes.log.checkpoints import write_bytes_atomically
 from nodes.wire.records import BatchHeader, add_sequence
 
 KEPT_BATCHES = 5
+NO_PRODUCER_EPOCH = -1
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
@@ -106,18 +107,19 @@ class ProducerState:
 
         Raises ApiError INVALID_PRODUCER_EPOCH for an older producer epoch and
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap. An unknown producer may start anywhere, because
-        its state may have expired.
+        its state may have expired, but in no epoch below "none".
         """
         producer = self._producers.get(header.producer_id)
-        if producer is None:
-            return
-        sequence = header.base_sequence
-        if header.producer_epoch < producer.producer_epoch:
+        known = NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch
+        if header.producer_epoch < known:
             raise ApiError(
                 Errors.INVALID_PRODUCER_EPOCH,
                 f"producer {header.producer_id} epoch {header.producer_epoch} is older than "
-                f"{producer.producer_epoch}",
+                f"{known}",
             )
+        if producer is None:
+            return
+        sequence = header.base_sequence
         if header.producer_epoch > producer.producer_epoch:
             expected = 0
         else:

@@ -14,6 +14,7 @@ anyone refers to the `SegmentFile`, even if the segment is deleted meanwhile.
 from __future__ import annotations
 
 import os
+import random
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -57,6 +58,9 @@ class Segment:
         self._index_bytes = config.segment_index_bytes
         #: Below this neither index is full: the larger entries, one kept free.
         self._few_entries = self._index_bytes // 12 - 1
+        #: Segments of many partitions that began together are not to end together.
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        self._jitter_ms = random.randrange(jitter_ms) if jitter_ms else 0
         self._unindexed_bytes = 0
         self._index = OffsetIndex(self.path, base_offset)
         self._times = TimeIndex(self.path, base_offset)
@@ -93,11 +97,10 @@ class Segment:
         if end > config.segment_bytes or self._is_index_full:
             return True
         first_ms = self.first_timestamp_ms
-        if first_ms >= 0:
-            return max_timestamp_ms - first_ms > config.segment_ms
-        return now_ms - self.opened_ms > config.segment_ms
+        age_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - self.opened_ms
+        return age_ms > config.roll_ms - self._jitter_ms
 
-    def time_roll(self, segment_ms: int) -> None:
+    def time_roll(self, config: LogConfig) -> None:
         """Sets `roll_after_ms`, after the first batch came or `segment.ms` changed."""
         first_ms = self.first_timestamp_ms
         if not self.size_bytes:
@@ -105,7 +108,7 @@ class Segment:
         elif first_ms < 0 or self._is_index_full:
             self.roll_after_ms = _ALWAYS
         else:
-            self.roll_after_ms = first_ms + segment_ms
+            self.roll_after_ms = first_ms + config.roll_ms - self._jitter_ms
 
     def can_hold(self, offset: int) -> bool:
         """Whether indexes can express an offset."""

@@ -125,13 +125,14 @@ class KeptLog(ReadableLog):
             segments, directory = list(self._segments), self.dir
             truncations = self._truncations
             cleaned_upto = max(self.cleaned_upto, self.log_start_offset)
+        now_ms = self._now_ms()
         dirty = cleaner.dirty_part(
-            segments, self.config, cleaned_upto=cleaned_upto, high_watermark=high_watermark
+            segments, self.config, now_ms, cleaned_upto=cleaned_upto, high_watermark=high_watermark
         )
         if dirty is None:
             return False
         try:
-            is_clean = cleaner.clean(self, dirty, self._now_ms())
+            is_clean = cleaner.clean(self, dirty, now_ms)
         except OSError as error:
             with self._lock:
                 if self._closed or self.dir != directory:

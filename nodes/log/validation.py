@@ -7,12 +7,13 @@ greatest timestamp would lead searches and retention astray. That one is put rig
 all else is refused. A compressed batch is unpacked for that walk; where its codec's package is not
 installed, its count is only held against what so many bytes could hold at the most, and its
 timestamp is believed. What else is inside of records is taken on trust (Kafka reads it); only a
-compacted topic's are looked into, for their keys. A topic whose `compression.type` is not
-`producer` gets its batches in its own codec. Sizes in bytes.
+compacted topic's are looked into, for their keys, and those of a topic that bounds their times. A
+topic whose `compression.type` is not `producer` gets its batches in its own codec. Sizes in bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from crc32c import crc32c
@@ -31,6 +32,7 @@ from nodes.wire.records import (
     MAGIC,
     OVERHEAD,
     BatchHeader,
+    Record,
     iter_records,
     read_header,
     read_svarint,
@@ -44,7 +46,7 @@ _MIN_RECORD_SIZE: Final = 6
 
 
 def validate_produced(
-    data: bytes, tp: TopicPartition, config: LogConfig
+    data: bytes, tp: TopicPartition, config: LogConfig, now_ms: Callable[[], int]
 ) -> tuple[bytes, BatchHeader]:
     """The batch to write (the one that came, nearly always) and its header; raises ApiError with
     Kafka's code when it is not acceptable."""
@@ -102,6 +104,9 @@ def validate_produced(
             header = read_header(data)
     if "compact" in config.cleanup_policy:
         _require_keys(data, tp)
+    bounds_ms = config.time_bounds_ms
+    if bounds_ms is not None:
+        _require_times(data, tp, now_ms(), *bounds_ms)
     if config.compression_type != "producer":
         return _in_the_topics_codec(data, header, content, tp, config)
     return data, header
@@ -193,17 +198,34 @@ def _latest(data: bytes, at: int, count: int) -> int | None:
 
 
 def _require_keys(data: bytes, tp: TopicPartition) -> None:
+    if any(record.key is None for record in _records(data, tp)):
+        raise ApiError(
+            Errors.INVALID_RECORD, f"compacted topic of {tp} takes no record without key"
+        )
+
+
+def _require_times(
+    data: bytes, tp: TopicPartition, now_ms: int, before_ms: int, after_ms: int
+) -> None:
+    """Records without a time may always come."""
+    for record in _records(data, tp):
+        time_ms = record.timestamp_ms
+        if time_ms != -1 and not now_ms - before_ms <= time_ms <= now_ms + after_ms:
+            raise ApiError(
+                Errors.INVALID_TIMESTAMP,
+                f"{tp} takes no record of {time_ms}: at {now_ms}, {before_ms} ms before and "
+                f"{after_ms} ms after are allowed",
+            )
+
+
+def _records(data: bytes, tp: TopicPartition) -> list[Record]:
     codec = read_header(data).compression
     if codec and not is_readable(codec):
         raise ApiError(
             Errors.UNSUPPORTED_COMPRESSION_TYPE,
-            f"compacted topic of {tp}: no package is installed to look for keys in codec {codec}",
+            f"no package is installed to look into records for {tp}, in codec {codec}",
         )
     try:
-        keyless = any(record.key is None for record in iter_records(data))
+        return list(iter_records(data))
     except WireError as error:
         raise ApiError(Errors.INVALID_RECORD, f"records for {tp}: {error}") from error
-    if keyless:
-        raise ApiError(
-            Errors.INVALID_RECORD, f"compacted topic of {tp} takes no record without key"
-        )

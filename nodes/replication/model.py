@@ -76,13 +76,14 @@ class FetchParams:
 
 
 class FetchPartitionRequest(NamedTuple):
-    """One partition of a Fetch request."""
+    """One partition of a Fetch request. topic_id is None where the request names the topic."""
 
     fetch_offset: int
     log_start_offset: int
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    topic_id: uuid.UUID | None = None
 
 
 class FetchResult(NamedTuple):

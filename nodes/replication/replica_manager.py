@@ -274,6 +274,9 @@ class ReplicaManager:
             if partition is None:
                 results.append((tp, FetchResult(int(self._error_for_missing(tp)))))
                 continue
+            if request.topic_id is not None and partition.topic_id not in (None, request.topic_id):
+                results.append((tp, FetchResult(int(Errors.INCONSISTENT_TOPIC_ID))))
+                continue
             try:
                 result, has_advanced = partition.fetch(
                     params, request, min(request.max_bytes, remaining), min_one, record_positions

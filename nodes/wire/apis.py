@@ -72,7 +72,7 @@ class ApiKey(IntEnum):
 SUPPORTED: Final[Mapping[ApiKey, tuple[int, int]]] = MappingProxyType(
     {
         ApiKey.PRODUCE: (3, 11),
-        ApiKey.FETCH: (4, 12),
+        ApiKey.FETCH: (4, 13),
         ApiKey.LIST_OFFSETS: (1, 7),
         ApiKey.METADATA: (0, 12),
         ApiKey.LEADER_AND_ISR: (4, 7),

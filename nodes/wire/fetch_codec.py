@@ -10,9 +10,10 @@ epoch)::
 
     v4        partition, error, high_watermark, last_stable_offset, aborted, records
     v5-10     ... + log_start_offset after last_stable_offset
-    v7-11     + top-level error and session id
-    v11-12    ... + preferred_read_replica before records
+    v7-13     + top-level error and session id
+    v11-13    ... + preferred_read_replica before records
     v12       flexible; tag 0 of a partition: diverging epoch (leader epoch, end offset)
+    v13       the topic's id in place of its name (KIP-516)
 
 Aborted transactions are always none (a null array), as there are no transactions.
 """
@@ -23,6 +24,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
 from nodes.wire.compiled import varint
 
@@ -105,13 +107,14 @@ class FetchFrame:
 def encode_fetch_response(
     version: int,
     correlation_id: int,
-    topics: Sequence[tuple[str, Sequence[FetchedPartition]]],
+    topics: Sequence[tuple[str | UUID, Sequence[FetchedPartition]]],
     *,
     error: int = 0,
     session_id: int = 0,
     throttle_ms: int = 0,
 ) -> FetchFrame:
-    """The complete frame (with its size) of a FetchResponse, version 4 to 12."""
+    """The complete frame (with its size) of a FetchResponse, version 4 to 13. Topics by name, from
+    version 13 on by id."""
     flexible = version >= 12
     parts: list[bytes | memoryview | StoredRecords] = []
     fixed = bytearray(b"\0\0\0\0\0\0\0\0")  # for size and correlation id
@@ -122,11 +125,8 @@ def encode_fetch_response(
         fixed += _I16.pack(error) + _I32.pack(session_id)
     fixed += varint(len(topics) + 1) if flexible else _I32.pack(len(topics))
     for topic, partitions in topics:
-        name = topic.encode()
-        if flexible:
-            fixed += varint(len(name) + 1) + name + varint(len(partitions) + 1)
-        else:
-            fixed += _I16.pack(len(name)) + name + _I32.pack(len(partitions))
+        fixed += _topic(version, topic)
+        fixed += varint(len(partitions) + 1) if flexible else _I32.pack(len(partitions))
         for partition in partitions:
             records = partition.records
             fixed += _partition(version, partition)
@@ -145,6 +145,13 @@ def encode_fetch_response(
     assert isinstance(first, bytes)
     parts[0] = _HEAD.pack(sum(map(len, parts)) - 4, correlation_id) + first[_HEAD.size :]
     return FetchFrame(parts)
+
+
+def _topic(version: int, topic: str | UUID) -> bytes:
+    if isinstance(topic, UUID):
+        return topic.bytes
+    name = topic.encode()
+    return (varint(len(name) + 1) if version >= 12 else _I16.pack(len(name))) + name
 
 
 def _partition(version: int, result: FetchedPartition) -> bytes:

@@ -89,6 +89,7 @@ def created_and_interrupted(builder):
     return session
 SparkSession.Builder.getOrCreate = created_and_interrupted
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests ignores it
 interrupts.install()
 try:
     spark.session()

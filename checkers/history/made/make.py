@@ -31,7 +31,7 @@ CHECKS: Final = (
     *("activity", "evidence", "recovery", "stale-metadata", "shown-metadata", "whole-metadata"),
     *("epochs", "departures", "truncation-loss", "controller-latency", "controller-queues"),
     *("planes", "fencing", "refusals", "succession", "availability", "topic-deletion"),
-    *("replicas", "records", "polls", "log-files", "descriptions", "groups"),
+    *("replicas", "records", "polls", "log-files", "descriptions", "exceptions", "groups"),
 )
 """What a made history has evidence for: no broker is stopped in it (`handing-over`)."""
 __all__ = ["CHECKS", "SHAPES", "TRUTH_FILE", "Truth", "make"]

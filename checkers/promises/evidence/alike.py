@@ -54,6 +54,7 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "metadata_update": ("leader = -2",),  # of a partition that is deleted
     "isr_change": (),
     "controller": ("event",),
+    "exception": (),
     "flood": (),
     "assignment": ("event",),
     "connection": (),

@@ -23,6 +23,7 @@ _DRIVER: Final = {
         ("leader_change", "replica_stop", "truncation", "isr_change", "controller", "source"),
         ("node",),
     ),
+    "exception": ("node",),
     **dict.fromkeys(("flood", "node_event", "final_state"), ("node",)),
     **dict.fromkeys(("log_end", "log_folder", "described"), ("node",)),
 }

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _OF_NODES: Final = (
     *("control_send", "control_response", "control_request", "channel_queue", "plane_use"),
     *("leadership", "leader_change", "replica_stop", "truncation", "metadata_update"),
-    *("isr_change", "controller"),
+    *("isr_change", "controller", "exception"),
 )
 """All that a broker's trace holds."""
 _BOOT: Final = ("arm", "trial", "process", "boot")

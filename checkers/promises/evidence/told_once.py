@@ -51,6 +51,7 @@ _OTHERS: Final[Mapping[str, Mapping[str | None, tuple[str, ...]]]] = {
     "log_folder": {None: ("node", "topic", "partition")},
     "described": {None: ("node", "api", "name", "key")},
     "controller": {None: ("node", "boot", "event", "controller_epoch")},
+    "exception": {None: ("node", "boot", "error", "place")},
     "source": {None: ("source", "boot")},
 }
 """The same of kinds that do not grow with the load; by ``what``."""

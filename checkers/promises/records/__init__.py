@@ -9,7 +9,8 @@ Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery
                 Kafka says so, too, of a record that it has appended, when it loses the leadership
                 before acks=all is met (DelayedProduce): the next leader may have it twice. What
                 was appended under a leader epoch that was not over is not of an earlier try
-                (`failed_writes`)
+                (`failed_writes`). It also does, unasked, when another broker tells it of no such
+                leader (`checkers.facts.unnamed`): excused
     idempotent  it sends again until it is answered (KIP-98): the record is in the log once, and a
                 producer's records of one partition stand there in the order in which it sent them.
                 The promise is one of a producer epoch: librdkafka begins a new one when sequences
@@ -62,6 +63,7 @@ from checkers.promises.records.append_times import mistimed
 from checkers.promises.records.failed_writes import judge_failed
 from checkers.promises.records.refused_sequences import refused_sequences
 from checkers.promises.records.refused_writes import judge_refused
+from checkers.promises.records.sent_again import judge_again
 from checkers.promises.records.untimed import DATED, judge_untimed
 
 if TYPE_CHECKING:
@@ -83,8 +85,10 @@ def check(history: History) -> Outcome:
     told_all = _told_all(history)
     for row in accounts(history):
         _judge(outcome, row, told_all)
+    if any(figures.get("sent_again") for figures in outcome.arms.values()):
+        judge_again(history, outcome, OFFERED)
     if any(figures.get("failed_after_retries") for figures in outcome.arms.values()):
-        judge_failed(history, outcome)
+        judge_failed(history, outcome, OFFERED)
     for refused in judge_refused(history, outcome):
         outcome.add(refused)
     for refused in refused_sequences(history, outcome, OFFERED):
@@ -139,7 +143,9 @@ def _judge(outcome: Outcome, row: dict[str, Any], told_all: Container[tuple[str,
     if row["copies"] > 1:
         figures["duplicates"] = figures.get("duplicates", 0) + n
         again = (by_leader or idempotent) and row["apart"] and row["quick"] != 1
-        if (certain or by_leader) and not again:
+        if by_leader and not again and not certain:
+            figures["sent_again"] = figures.get("sent_again", 0) + n
+        elif certain and not again:
             rule = "idempotent-duplicate" if idempotent else "duplicate-append"
             how = "by an idempotent producer" if idempotent else "once"
             _all(outcome, row, rule, f"sent {how}, is in the final log more than once")
@@ -264,6 +270,8 @@ PROMISE: Final = Promise(
         "duplicates of a producer that may retry and took long, and what is in the log although "
         "its last try failed: an earlier one may have landed",
         "duplicates with acks=0",
+        "what a leader appended twice while another broker told clients of no such leader, of who "
+        "sends again only to another one",
         "append times where nobody was to be told any; producer epochs of who is not idempotent",
     ),
     check=check,

@@ -8,7 +8,8 @@ was over before the last answer came. Where ZooKeeper (the metadata log) had com
 e by then, whoever appended it led on to the end, and told of no success: the answer that it wrote
 nothing was false.
 
-Lawful, and looks similar: an epoch that may have been over, by the store's clock and its error.
+Lawful, and looks similar: an epoch that may have been over, by the store's clock and its error; and
+what its client sent again by itself (`checkers.promises.records.sent_again`).
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from pyspark.sql import functions as F
 
 from checkers.facts.accounts import DELIVERIES, NO_RETRY_NS, definite_failure, leaders_table
 from checkers.facts.leadership import ALWAYS, NEVER, TP, leadership
+from checkers.facts.unnamed import unnamed
 from checkers.judging.outcome import Outcome
-from checkers.judging.tally import Sort, add, tally
+from checkers.judging.tally import add, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.records.sent_again import sort
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -32,8 +35,9 @@ _RULE: Final = "failed-write-visible"
 Row = Mapping[str, Any]
 
 
-def judge_failed(history: History, outcome: Outcome) -> None:
-    """Of producers that follow the leader: those that took long enough to have tried twice."""
+def judge_failed(history: History, outcome: Outcome, of: str) -> None:
+    """Of producers that follow the leader: those that took long enough to have tried twice. ``of``:
+    the evidence that what is excused is a share of."""
     own = [
         {"arm": arm, "trial": trial, "process": process}
         for (arm, trial, process), how in history.run.deliveries().items()
@@ -51,7 +55,10 @@ def judge_failed(history: History, outcome: Outcome) -> None:
     final = final.select(*TP, "value", "offset", "leader_epoch")
     ends = F.broadcast(history.table(_ends(history), _ENDS))
     found = failed.join(final, [*TP, "value"]).join(ends, [*TP, "leader_epoch"])
-    add(outcome, tally(found.where("over_t > t"), None, _sort), partial(_finding))
+    judged = tally(found.where("over_t > t"), None, partial(sort, _RULE, unnamed(history)))
+    for (what, arm, trial), n in judged.in_order():
+        outcome.excuse(arm, trial, _RULE, what, of=of, n=n)
+    add(outcome, judged, _finding)
 
 
 _ENDS: Final = "arm string, trial int, topic string, partition int, leader_epoch int, over_t bigint"
@@ -69,10 +76,6 @@ def _ends(history: History) -> list[dict[str, Any]]:
             over_t = ALWAYS if after is None else after
             rows.append(dict(zip(TP, key, strict=True), leader_epoch=epoch, over_t=over_t))
     return rows
-
-
-def _sort(row: Row) -> Sort:
-    return Sort((), (row["t"], row["value"]), _RULE)
 
 
 def _finding(rule: str, row: Row) -> Finding:

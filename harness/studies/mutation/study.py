@@ -79,6 +79,8 @@ class Study:
             spared=pages.reasons(self.reasons),
         ):
             yield entry.play.bug, entry
+        for entry in watched.collect():
+            yield "", entry
 
     def attempts(self) -> list[Attempts]:
         survey, rooms = self.survey, {one.name: one.room for one in self.drawn}

@@ -73,6 +73,46 @@ def test_once_with_each_leader(
     assert found.arms[story.arm]["duplicates"] == 1
 
 
+@pytest.mark.parametrize(
+    ("began_ms", "named_ms", "who", "broken"),
+    [
+        (100, 300, 2, 0),  # broker 2 began, and knew of nobody while the record was under way
+        (100, None, 2, 0),  # nobody ever saw it name the leader
+        (None, 300, 2, 0),  # it ran on, and named fewer than before
+        (100, 190, 2, 1),  # it named the leader before the record was sent
+        (520, 600, 2, 1),  # it began after the record was answered
+        (100, 300, 1, 1),  # who led said so: a leader excuses nobody
+        (None, None, 2, 1),  # it named the leader all the while
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+@judging(check)
+def test_sent_again_since_another_broker_named_no_such_leader(
+    story: Any, began_ms: int | None, named_ms: int | None, who: int, broken: int, failed: bool
+) -> Asks:
+    """librdkafka gives up the connection to who is not named, and sends again, unasked."""
+    sends(story, "once-a-leader")
+    story.commit(10, 1, 1)
+    story.read(20, who, 1, brokers=[1, 2])
+    if began_ms is not None:
+        story.add("node_event", began_ms, node=who, event="start")
+    elif named_ms is not None:
+        story.read(210, who, 1, brokers=[2])
+    if named_ms is not None:
+        story.read(named_ms, who, 1, brokers=[1, 2])
+    if failed:
+        story.produce(500, 7, None, acks=-1, type="fail", error=19, invoke_t=200)
+    else:
+        story.produce(500, 7, 1, acks=-1, invoke_t=200)
+    for offset in (0,) if failed else (0, 1):
+        story.add("log_read", 90_000, node=1, offset=offset, value=7, leader_epoch=1)
+    story.final_log({}, node=1)
+    found = yield story
+    rule = "failed-write-visible" if failed else "duplicate-append"
+    assert found.counts == ({rule: 1} if broken else {})
+    assert sum(found.excused.values()) == 1 - broken
+
+
 @pytest.mark.parametrize(("lives", "broken"), [((0, 1), 0), ((0, 0), 1), ((0, 0, 1), 1)])
 @judging(check)
 def test_an_idempotent_producer_that_begins_a_new_epoch(

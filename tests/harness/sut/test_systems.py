@@ -16,7 +16,15 @@ from harness.sut import registry
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE
 from harness.sut.kafka_kraft import KafkaKraft
-from harness.sut.protocol import ClockTie, NodeLayout, Planes, SupportLayout, SystemUnderTest
+from harness.sut.protocol import (
+    ClockTie,
+    Limits,
+    NodeLayout,
+    Planes,
+    SupportLayout,
+    SystemUnderTest,
+    first_node_of,
+)
 from nodes.config import BrokerConfig
 from nodes.properties import parse_properties
 
@@ -133,3 +141,12 @@ def test_kraft_has_voters_behind_proxies_and_no_zookeeper(tmp_path: Path) -> Non
     assert not [name for name in written if "zookeeper" in name or name == "broker.id"]
     assert f"--cluster-id={extras['cluster_id']}" in spec.first  # it may begin with a dash
     assert len(extras["cluster_id"]) == 22
+
+
+def test_every_second_seed_has_a_broker_of_id_0_where_ids_are_free() -> None:
+    assert [first_node_of(DualPlaneServer(), seed) for seed in (1, 2, 3, 4)] == [1, 0, 1, 0]
+
+    class Numbered(DualPlaneServer):
+        limits = Limits(first_node=0)
+
+    assert {first_node_of(Numbered(), seed) for seed in (1, 2)} == {0}

@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import confluent_kafka
@@ -222,15 +224,16 @@ def test_the_hot_path_is_cheap(tmp_path: Path) -> None:
         def keep() -> None:
             kept.append(orjson.dumps(row))
 
+        def taken_ns(work: Callable[[], None]) -> int:
+            started = time.thread_time_ns()
+            for _ in range(100):
+                work()
+            return time.thread_time_ns() - started
+
         kept: deque[bytes] = deque()
-        taken_ns: dict[str, list[int]] = {"record": [], "keep": []}
-        for _ in range(100):
-            for name, work in (("record", record), ("keep", keep)):
-                started = time.thread_time_ns()
-                for _ in range(100):
-                    work()
-                taken_ns[name].append(time.thread_time_ns() - started)
-    assert min(taken_ns["record"]) < 5 * min(taken_ns["keep"])  # about twice, on the whole
+        # Of two that were measured in one moment: a lucky one is nobody else's measure.
+        ratios = [taken_ns(record) / taken_ns(keep) for _ in range(101)]
+    assert median(ratios) < 5  # about 2.2
 
 
 # ---- clocks and values ---------------------------------------------------------------------------

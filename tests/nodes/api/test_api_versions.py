@@ -14,7 +14,7 @@ from nodes.wire.codec import decode_response
 OFFERED = {
     # key: (our least, our most, Kafka's most; Kafka's least is 0)
     0: (3, 11, 11),  # Produce: 0 to 2 carry messages of before record batches
-    1: (4, 12, 17),  # Fetch: likewise; from 13 on by topic ids
+    1: (4, 13, 17),  # Fetch: likewise; 13 is the first by topic ids
     2: (1, 7, 9),  # ListOffsets; 8 and 9 ask for remote storage's offsets
     3: (0, 12, 12),  # Metadata
     4: (4, 7, 7),  # LeaderAndIsr: what controllers of this cluster's versions send

@@ -32,6 +32,11 @@ TOPICS = {
     "leader.replication.throttled.replicas": ("LIST", "", None, None),
     "max.compaction.lag.ms": ("LONG", MOST, "log.cleaner.max.compaction.lag.ms", None),
     "max.message.bytes": ("INT", "1048588", "message.max.bytes", "9"),
+    "message.timestamp.after.max.ms": ("LONG", MOST, "log.message.timestamp.after.max.ms", None),
+    "message.timestamp.before.max.ms": ("LONG", MOST, "log.message.timestamp.before.max.ms", None),
+    "message.timestamp.difference.max.ms": (
+        "LONG", MOST, "log.message.timestamp.difference.max.ms", None,
+    ),
     "message.timestamp.type": (
         "STRING", "CreateTime", "log.message.timestamp.type", "LogAppendTime",
     ),

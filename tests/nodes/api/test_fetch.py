@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,6 +47,27 @@ def test_reads_what_was_produced(node: Any, version: int) -> None:
     assert partition.high_watermark == partition.last_stable_offset == 2
     assert len(partition.records) == len(BATCH)
     assert int.from_bytes(partition.records[:8], "big") == 1
+
+
+def test_by_the_id_of_a_topic(node: Any, topic_state: Callable[..., Any]) -> None:
+    """KIP-516. Metadata may already tell of a topic that was made anew while the log is still that
+    of its namesake: then neither is what the client asked for."""
+    first, second = uuid.UUID(int=7), uuid.UUID(int=8)
+
+    def fetched(topic_id: uuid.UUID) -> tuple[int, int, int]:
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        topics = [{"topic_id": topic_id, "partitions": [partition]}]
+        answer = fetch(node, 13, topics=topics, max_wait=0)
+        ((row,),) = [topic.partitions for topic in answer.responses]
+        assert [topic.topic_id for topic in answer.responses] == [topic_id]
+        return row.error_code, row.high_watermark, len(row.records or b"")
+
+    node.lead("t", topic_id=first)
+    produce(node, 2)
+    assert fetched(first) == (0, 2, 2 * len(BATCH))
+    node.update_metadata([topic_state("t", [(0, 1, 0)], second)])
+    assert fetched(second) == (Errors.INCONSISTENT_TOPIC_ID, -1, 0)
+    assert fetched(first) == (Errors.UNKNOWN_TOPIC_ID, -1, 0)
 
 
 def test_known_and_unknown_partitions(node: Any) -> None:

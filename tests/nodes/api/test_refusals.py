@@ -1,4 +1,4 @@
-"""What is not served is refused so that a client understands: topic ids in Fetch, transactions."""
+"""What is not there is refused so that a client understands: unknown topic ids, transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nodes.wire.client import Connection, ConnectionFailed
 from nodes.wire.codec import build
 from tests.nodes.api.serving import ANY_PORT, serving
 
-KNOWN, UNKNOWN = uuid.UUID(int=7), uuid.UUID(int=8)
+KNOWN, UNKNOWN, NOBODYS = uuid.UUID(int=7), uuid.UUID(int=8), uuid.UUID(int=0)
 AUTHORIZATION_FAILED = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED: fatal to its client, not retried
 FIRST_FETCH_BY_ID = 13
 
@@ -46,17 +46,37 @@ def frame(api: int, version: int, body: bytes, *, flexible: bool) -> bytes:
 
 
 class TestTopicIds:
-    def test_fetch_offers_no_version_that_has_them(self, connection: Connection) -> None:
-        """So no client fetches by an id here; one that does all the same loses its connection, as
-        with every version that is not offered."""
+    @pytest.mark.parametrize(
+        ("asked", "max_wait"),
+        [([UNKNOWN, KNOWN, NOBODYS, uuid.UUID(int=9)], 0), ([UNKNOWN, NOBODYS], 3_600_000)],
+    )
+    def test_a_fetch_by_an_unknown_id(
+        self, connection: Connection, asked: list[uuid.UUID], max_wait: int
+    ) -> None:
+        """Each is answered by its own id, at once where nothing else was asked for. An id of zeros
+        is nobody's, as in Kafka."""
         assert offered(connection)[ApiKey.FETCH] == SUPPORTED[ApiKey.FETCH]
-        assert SUPPORTED[ApiKey.FETCH][1] < FIRST_FETCH_BY_ID
-        # Replica -1, 0 ms, 1 to 1 MiB, read uncommitted, no session; one topic by its id.
-        body = struct.pack(">iiiibii", -1, 0, 1, 1 << 20, 0, 0, -1)
-        body += b"\2" + UNKNOWN.bytes + b"\1\0" + b"\1" + b"\1" + b"\0"
-        with pytest.raises(ConnectionFailed):
-            connection.send_raw(frame(ApiKey.FETCH, FIRST_FETCH_BY_ID, body, flexible=True))
-        assert offered(connection)  # and may come again
+        part = {"fetch_offset": 0, "partition_max_bytes": 1000, "log_start_offset": -1}
+        request = build(
+            request_class(ApiKey.FETCH, FIRST_FETCH_BY_ID),
+            replica_id=-1,
+            max_wait=max_wait,
+            min_bytes=1,
+            max_bytes=1000,
+            topics=[
+                {"topic_id": each, "partitions": [part | {"partition": p} for p in (0, 3)]}
+                for each in asked
+            ],
+        )
+        answer = connection.request(request)
+        assert answer.error_code == 0
+        found = {
+            topic.topic_id or NOBODYS: {p.partition_index: p.error_code for p in topic.partitions}
+            for topic in answer.responses
+        }
+        nobodys = dict.fromkeys((0, 3), Errors.UNKNOWN_TOPIC_ID)
+        known = {0: Errors.NONE, 3: Errors.UNKNOWN_TOPIC_OR_PARTITION}
+        assert found == {each: known if each == KNOWN else nobodys for each in asked}
 
     def test_metadata_and_deletion_by_an_unknown_id(self, connection: Connection) -> None:
         topics = [{"topic_id": topic_id, "name": None} for topic_id in (KNOWN, UNKNOWN)]

@@ -87,6 +87,37 @@ def test_not_before_enough_is_dirty(tmp_path: Path) -> None:
     assert log.clean(log.log_end_offset)
 
 
+def test_not_before_its_records_are_old_enough(tmp_path: Path) -> None:
+    """min.compaction.lag.ms: from the first segment on that holds a younger record."""
+    now = [NOW_MS]
+    log = open_log(tmp_path, now_ms=lambda: now[0], min_compaction_lag_ms=1000, **SMALL)
+    for number in range(40):
+        put(log, (b"k", b"%060d" % number))
+    now[0] += 999
+    assert not log.clean(log.log_end_offset)
+    young = log.log_end_offset
+    for number in range(40):
+        log.append_as_leader(keyed((b"k", b"%060d" % number), timestamp_ms=now[0]), 0)
+    now[0] += 1
+    assert log.clean(log.log_end_offset)
+    assert {record.offset for record in records(log)} >= set(range(young, young + 40))
+    assert len(records(log)) < 40 + 10
+
+
+def test_not_later_than_its_records_may_wait(tmp_path: Path) -> None:
+    """max.compaction.lag.ms goes before min.cleanable.dirty.ratio."""
+    now = [NOW_MS]
+    settings = SMALL | {"min_cleanable_dirty_ratio": 1.0, "max_compaction_lag_ms": 1000}
+    log = open_log(tmp_path, now_ms=lambda: now[0], **settings)
+    for number in range(40):
+        put(log, (b"k", b"%060d" % number))
+    now[0] += 1000
+    assert not log.clean(log.log_end_offset)
+    now[0] += 1
+    assert log.clean(log.log_end_offset)
+    assert len(records(log)) < 10
+
+
 def test_tombstones_stay_for_their_time(tmp_path: Path) -> None:
     now = [NOW_MS]
     log = open_log(tmp_path, now_ms=lambda: now[0], delete_retention_ms=DAY_MS, **SMALL)

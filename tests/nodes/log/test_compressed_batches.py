@@ -29,6 +29,12 @@ READABLE = [codec for codec in (0, 1, 2, 3, 4) if is_readable(codec)]
 NAMES = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 TP = TopicPartition("t", 0)
 CONFIG = LogConfig()
+
+
+def clock() -> int:
+    return NOW_MS
+
+
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
@@ -50,7 +56,7 @@ def altered(good: bytes, *, count: int | None = None, codec: int | None = None) 
 
 def error_of(data: bytes, config: LogConfig = CONFIG) -> Errors | None:
     try:
-        validate_produced(data, TP, config)
+        validate_produced(data, TP, config, clock)
     except ApiError as error:
         return error.error
     return None
@@ -58,7 +64,7 @@ def error_of(data: bytes, config: LogConfig = CONFIG) -> Errors | None:
 
 def test_a_true_count_is_taken() -> None:
     good = batch(3)
-    data, header = validate_produced(good, TP, CONFIG)
+    data, header = validate_produced(good, TP, CONFIG, clock)
     assert data is good
     assert header.record_count == 3
 
@@ -129,23 +135,23 @@ def timed(codec: int, *times_ms: int) -> bytes:
 def test_a_false_greatest_timestamp_is_put_right(codec: int, times: tuple[int, ...]) -> None:
     good = timed(codec, *times)
     for false_ms in (-1, 0, max(times) - 1, max(times) + 1, 2**62):
-        data, header = validate_produced(with_max_timestamp(good, false_ms), TP, CONFIG)
+        data, header = validate_produced(with_max_timestamp(good, false_ms), TP, CONFIG, clock)
         assert header.max_timestamp == max(times)
         assert data == good
-    assert validate_produced(good, TP, CONFIG)[0] is good
+    assert validate_produced(good, TP, CONFIG, clock)[0] is good
 
 
 @pytest.mark.parametrize("codec", READABLE)
 def test_records_without_a_timestamp_have_none_as_the_greatest(codec: int) -> None:
     good = timed(codec, -1, -1)
-    assert validate_produced(good, TP, CONFIG)[0] is good
-    assert validate_produced(with_max_timestamp(good, 7), TP, CONFIG)[0] == good
+    assert validate_produced(good, TP, CONFIG, clock)[0] is good
+    assert validate_produced(with_max_timestamp(good, 7), TP, CONFIG, clock)[0] == good
 
 
 @pytest.mark.usefixtures("no_zstd")
 def test_what_cannot_be_read_is_believed() -> None:
     opaque = altered(batch(), codec=ZSTD)
-    assert validate_produced(opaque, TP, CONFIG)[1].max_timestamp == 1000
+    assert validate_produced(opaque, TP, CONFIG, clock)[1].max_timestamp == 1000
 
 
 @pytest.mark.parametrize("codec", READABLE)
@@ -185,7 +191,7 @@ def test_a_topic_gets_its_own_codec(source: int, target: int) -> None:
         base_sequence=5,
         headers=[("h", b"x")],
     )
-    data, header = validate_produced(good, TP, config)
+    data, header = validate_produced(good, TP, config, clock)
     assert check_crc(data)
     assert header == read_header(data)
     assert header.compression == target
@@ -193,7 +199,7 @@ def test_a_topic_gets_its_own_codec(source: int, target: int) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 5)
     assert (data is good) == (source == target)
     assert (len(data) < 20000) == (target != 0)
-    assert validate_produced(good, TP, CONFIG)[0] is good
+    assert validate_produced(good, TP, CONFIG, clock)[0] is good
 
 
 def test_a_batch_that_grows_too_large_is_refused() -> None:

@@ -6,6 +6,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,52 @@ def test_compacted_topics_need_keys(tmp_path: Path) -> None:
     log = open_log(tmp_path, cleanup_policy="compact")
     assert error_of(lambda: log.append_as_leader(batch(b"v"), 0)) is Errors.INVALID_RECORD
     log.append_as_leader(build_batch([(b"k", b"v", NOW_MS)]), 0)
+
+
+INVALID = Errors.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({}, ()),
+        ({"before_max_ms": 100}, (-101,)),
+        ({"after_max_ms": 100}, (101,)),
+        ({"difference_max_ms": 100}, (-101, 101)),
+        ({"difference_max_ms": 50, "before_max_ms": 100}, (-101, 51, 100, 101)),
+        ({"difference_max_ms": 50, "after_max_ms": 100}, (-101, -100, -51, 101)),
+        ({"before_max_ms": 100, "type": "LogAppendTime"}, ()),
+    ],
+)
+def test_records_of_another_time_are_refused(
+    tmp_path: Path, settings: dict[str, object], refused: tuple[int, ...]
+) -> None:
+    """message.timestamp.*.max.ms (KIP-937): each record's own time, but not one without."""
+    log = open_log(tmp_path, **{f"message_timestamp_{k}": v for k, v in settings.items()})
+    for away_ms in (-101, -100, -51, -50, 0, 50, 51, 100, 101):
+        for codec in (0, 1):
+            rows = [(None, b"v", time_ms) for time_ms in (NOW_MS, NOW_MS + away_ms, NOW_MS)]
+            send = partial(log.append_as_leader, build_batch(rows, attributes=codec), 0)
+            if away_ms in refused:
+                assert error_of(send) is Errors.INVALID_TIMESTAMP
+            else:
+                send()
+    log.append_as_leader(batch(b"v", timestamp_ms=-1), 0)
+
+
+@pytest.mark.parametrize(
+    ("producer_epoch", "error"), [(-1, None), (-2, INVALID), (-(2**15), INVALID)]
+)
+def test_no_producer_begins_below_no_epoch(
+    log: Log, producer_epoch: int, error: Errors | None
+) -> None:
+    data = batch(b"v", producer_id=7, producer_epoch=producer_epoch, base_sequence=0)
+    send = partial(log.append_as_leader, data, 0)
+    if error is None:
+        send()
+    else:
+        assert error_of(send) is error
+    assert bool(log.active_producers()) is (error is None)
 
 
 def test_idempotent_producers(log: Log) -> None:

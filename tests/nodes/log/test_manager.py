@@ -173,13 +173,30 @@ def test_config_overrides() -> None:
     )
     assert (config.retention_ms, config.unclean_leader_election_enable) == (-1, True)
     assert config.segment_bytes == 2048
-    assert LogConfig.from_overrides(config, {"segment.jitter.ms": "5"}) == config
+    assert LogConfig.from_overrides(config, {"message.format.version": "3.0-IV1"}) == config
     for name, value, says in (
         ("retention.ms", "soon", "integers from -1"),
         ("segment.bytes", "1", "integers from 14"),
         ("message.timestamp.type", "Never", "CreateTime, LogAppendTime"),
         ("preallocate", "yes", "true and false"),
         ("no.such", "1", "unknown topic config"),
+        ("retention.ms", "5_0", "integers from -1"),
+        ("min.cleanable.dirty.ratio", "0.0_1", "numbers from 0 to 1"),
+        ("min.compaction.lag.ms", "-1", "integers from 0"),
+        ("max.compaction.lag.ms", "0", "integers from 1"),
+        ("segment.jitter.ms", "-1", "integers from 0"),
+        ("message.timestamp.before.max.ms", "-1", "integers from 0"),
+        ("message.timestamp.after.max.ms", "x", "integers from 0"),
+        ("message.timestamp.difference.max.ms", "-1", "integers from 0"),
+        ("message.downconversion.enable", "x", "true and false"),
+        ("message.format.version", "x", "allowed is"),
+        ("leader.replication.throttled.replicas", "x", "allowed is"),
+        ("follower.replication.throttled.replicas", "1:2,*", "allowed is"),
     ):
         with pytest.raises(LogConfigError, match=says):
             LogConfig.from_overrides(LogConfig(), {name: value})
+    lags = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"}
+    with pytest.raises(LogConfigError, match="10"):
+        LogConfig.from_overrides(LogConfig(), lags)
+    for throttled in ("", "*", "0:1", "0:1,1:2", "0:1, 1:2"):
+        LogConfig.from_overrides(LogConfig(), {"leader.replication.throttled.replicas": throttled})

@@ -16,7 +16,7 @@ from nodes.log import Log, LogConfig, LogManager
 from nodes.log.retention import SIZE, START_OFFSET, TIME, LogState, expired
 from nodes.trace import Trace
 from tests.jsonl import whole_rows
-from tests.nodes.log.logs import NOW_MS, TP, batch, contents, files, open_log
+from tests.nodes.log.logs import NOW_MS, TP, batch, contents, files, keyed, open_log
 
 DAY_MS = 24 * 3600 * 1000
 NO_TIMESTAMP = -1
@@ -200,6 +200,25 @@ class TestRolling:
         log.update_config(LogConfig(segment_ms=10))
         log.append_as_leader(batch(b"x", timestamp_ms=6012), 0)
         assert files(log.dir, ".log") == [0, 1, 2]
+
+    def test_jitter_takes_some_of_the_time(self, tmp_path: Path) -> None:
+        """segment.jitter.ms: less than it, and never more; each segment draws its own."""
+        lengths = set()
+        for number in range(20):
+            log = open_log(tmp_path / str(number), segment_ms=1000, segment_jitter_ms=400)
+            for timestamp_ms in range(5000, 6002):
+                log.append_as_leader(batch(b"x", timestamp_ms=timestamp_ms), 0)
+            lengths.add(files(log.dir, ".log")[1])
+        assert len(lengths) > 1
+        assert min(lengths) > 1000 - 400
+        assert max(lengths) <= 1001
+
+    def test_what_is_to_be_compacted_in_time_is_not_active_for_longer(self, tmp_path: Path) -> None:
+        for policy, expected in (("compact", [0, 1]), ("delete", [0])):
+            log = open_log(tmp_path / policy, cleanup_policy=policy, max_compaction_lag_ms=1000)
+            for timestamp_ms in (5000, 6001):
+                log.append_as_leader(keyed((b"k", b"v"), timestamp_ms=timestamp_ms), 0)
+            assert files(log.dir, ".log") == expected
 
     def test_an_empty_segment_is_never_full(self, tmp_path: Path) -> None:
         log = open_log(tmp_path, segment_ms=1)

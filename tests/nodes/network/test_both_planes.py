@@ -233,6 +233,25 @@ def test_only_the_inter_broker_listener_is_let_in_above_the_limit(start: Any, wi
     assert waiting.answer() == (2).to_bytes(4, "big")
 
 
+@pytest.mark.parametrize("other", ["CLIENT", "CONTROL"])
+def test_one_more_listener_of_either_plane_protects_the_inter_broker_one(
+    start: Any, wire: Any, other: str
+) -> None:
+    """ConnectionQuotas counts the control listener among the listeners, so that a broker that has
+    no more than it and the inter-broker one keeps brokers in touch above ``max.connections``."""
+    listeners = f"DATA://127.0.0.1:0,{other}://127.0.0.1:0"
+    given = {**DUAL, "listeners": listeners}
+    if other != "CONTROL":
+        del given["control_plane_listener_name"]
+    running = start(max_connections="1", **given)
+    first = running.client("DATA")
+    first.send(wire.request(0, 1))
+    first.answer()
+    second = running.client("DATA")
+    second.send(wire.request(0, 2))
+    assert second.answer() == (2).to_bytes(4, "big")
+
+
 def test_what_each_plane_has_served_is_counted(start: Any, wire: Any) -> None:
     """By (plane, listener, api key): the broker's own word of which plane did what."""
     running = start(**DUAL)

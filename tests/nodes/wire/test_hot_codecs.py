@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from typing import Any
 
 import pytest
@@ -65,15 +66,16 @@ def test_hostile_produce_responses(version: int, payload: bytes) -> None:
         decode_produce_response(version, payload)
 
 
-@pytest.mark.parametrize("version", range(4, 13))
+@pytest.mark.parametrize("version", range(4, 14))
 def test_fetch_response_is_what_the_general_codec_reads(version: int) -> None:
     partitions = [
         FetchedPartition(0, 0, 10, 10, 1, b"records" * 30),
         FetchedPartition(3, 1, -1, -1, -1, memoryview(b""), 2, (4, 99)),
     ]
-    frame = encode_fetch_response(
-        version, 8, [("t", partitions), ("u", [])], error=0, session_id=0, throttle_ms=7
-    ).whole()
+    topics = ["t", "u"] if version < 13 else [uuid.UUID(int=7), uuid.UUID(int=8)]
+    rows = list(zip(topics, (partitions, []), strict=True))
+    frame = encode_fetch_response(version, 8, rows, error=0, session_id=0, throttle_ms=7).whole()
+
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     correlation_id, answer = decode_response(ApiKey.FETCH, version, frame[4:])
     assert correlation_id == 8
@@ -81,9 +83,11 @@ def test_fetch_response_is_what_the_general_codec_reads(version: int) -> None:
     first, second = answer.responses[0].partitions
     assert (first.partition_index, first.high_watermark, first.records) == (0, 10, b"records" * 30)
     assert int(second.error_code) == 1
+    if version >= 13:
+        assert [topic.topic_id for topic in answer.responses] == topics
     if version >= 11:
         assert second.preferred_read_replica == 2
-    if version == 12:
+    if version >= 12:
         assert (second.diverging_epoch.epoch, second.diverging_epoch.end_offset) == (4, 99)
         assert first.diverging_epoch.epoch == -1
 
@@ -103,7 +107,7 @@ class Stored:
         buffer[:] = self.data[start : start + len(buffer)]
 
 
-@pytest.mark.parametrize("version", [4, 12])
+@pytest.mark.parametrize("version", [4, 12, 13])
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), max_size=4),
@@ -114,7 +118,8 @@ def test_a_fetch_response_in_pieces_is_the_same(version: int, sizes: list[int], 
 
     def frame(records: list[Any]) -> FetchFrame:
         rows = [FetchedPartition(i, 0, 1, 1, 0, data) for i, data in enumerate(records)]
-        return encode_fetch_response(version, 8, [("t", rows)])
+        topic = "t" if version < 13 else uuid.UUID(int=7)
+        return encode_fetch_response(version, 8, [(topic, rows)])
 
     expected = frame([each.data for each in stored]).whole()
     pieces = frame(list(stored))
