@@ -343,6 +343,11 @@ class Context(Protocol):
         """Returns early (raising KeyboardInterrupt's kin) when the run is being stopped."""
         ...
 
+    def record_gauges(self, node: int) -> None:
+        """Writes down what the broker's metrics say of the cluster, beside what is so; nothing
+        where it has none to be asked for."""
+        ...
+
     def record(self, kind: str, **fields: Any) -> None:
         """Append an event to the history; ``t`` and ``process`` are filled in when absent."""
         ...

@@ -67,6 +67,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "group_step": (*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
     "admin_request": (*_OPERATION, _need("node api about error|failure")),
     "coordinator": (*_OPERATION, _need("node group"), _need("coordinator", type=_OK)),
+    "read_below": (*_OPERATION, _need("node"), _need(f"{_TP} offset", type=_OK)),
     "records_deleted": (
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} offset low_watermark", type=_OK),
@@ -152,12 +153,13 @@ _LIES: Final = (
     *("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch"),
     "future_controller_epoch",
 )
+_STEPS: Final = ("commit", "ask", "delete", "join", "look", "enter", "leave", "beat")
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
-    **{kind: {"type": _TYPES} for kind in ("records_deleted", "coordinator")},
+    **{kind: {"type": _TYPES} for kind in ("records_deleted", "read_below", "coordinator")},
     "admin_request": {"type": _TYPES},
-    "group_step": {"type": _TYPES, "step": ("commit", "ask", "delete", "join", "look")},
+    "group_step": {"type": _TYPES, "step": _STEPS},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
@@ -239,7 +241,7 @@ _NODE: Final = "node-"
 _UNHURT: Final = frozenset(
     {
         *("produce", "commit", "committed", "listed_offset", "epoch_end"),
-        *("records_deleted", "coordinator", "group_step", "admin_request"),
+        *("records_deleted", "read_below", "coordinator", "group_step", "admin_request"),
     }
 )
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""

@@ -122,13 +122,14 @@ _KINDS: Final = (
         "group_step",
         "One step in the life of a group without members, and what one broker (`node`) answered: a "
         "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
-        "and never comes back.",
+        "and never comes back; or does join (enter), leaves, and says that it lives (beat).",
         {
             **_OP,
             "group": "string",
-            "step": "string",  # commit | ask | delete | join | look (DescribeGroups)
+            "step": "string",  # commit | ask | delete | join | look (DescribeGroups), enter ...
             "offset": "int64",  # committed, or told; -1: none
-            # Of a commit: to be kept for so long; null: till it is deleted. Of a join: its session.
+            # Of a commit: to be kept for so long; null: till it is deleted. Of a join or an
+            # enter: its session.
             "keep_ms": "int64",
             "state": "string",  # of a look: the group's; Dead: there is none
         },
@@ -187,6 +188,12 @@ _KINDS: Final = (
             "offset": "int64",
             "low_watermark": "int64",  # told: below it no live replica can be read any more
         },
+    ),
+    Kind(
+        "read_below",
+        "What one broker (`node`) answered when it was asked, as by a consumer, for a record at "
+        "`offset`, before the beginning that it had told of; `ok`: as if there was one.",
+        {**_OP, **_TP, "offset": "int64"},
     ),
     Kind(
         "metadata",
@@ -592,11 +599,12 @@ _KINDS: Final = (
     ),
     Kind(
         "described",
-        "A value that an operator was told by one broker (`node`) after the final read (`told`; "
-        "null: it should have been), beside what ZooKeeper, or its folders, held of it (`truth`; "
-        "null: nothing), if that was `known`; `error` when the broker gave no answer.",
+        "A value that an operator was told by one broker (`node`) after the final read, or by its "
+        "metrics while a fault lasted (`told`; null: it should have been), beside what ZooKeeper, "
+        "or its folders, held of it (`truth`; null: nothing), if that was `known`; "
+        "`error` when the broker gave no answer.",
         {
-            "api": "string",  # DescribeCluster, DescribeConfigs, ...
+            "api": "string",  # DescribeCluster, DescribeConfigs, ...; MBeans: its metrics
             "name": "string",  # a topic, or topic-partition; of the cluster: ""
             "key": "string",
             "told": "string",

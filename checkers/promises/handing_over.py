@@ -10,6 +10,11 @@ Violations, for a stop that ended in order:
 - ``left-leading``: when the broker's registration went it was the leader of a partition that it
   had led when its stop began, although another registered broker that was not being stopped was in
   sync then and now;
+- ``left-in-sync``: when its registration went it was in the in-sync set of a partition, as it had
+  been without a break since its stop began, although another registered broker that was not being
+  stopped was in sync then and now: who writes with acks=all waits for it until it is found dead.
+  The election that takes the lead from it takes it out (Election.leaderForControlledShutdown), and
+  where it follows it is taken offline;
 - ``stayed-on``: it led nothing any more, and was registered still `LINGER_NS` later. Who is told
   that partitions remain asks again every 5 s (controlled.shutdown.retry.backoff.ms), and goes after
   the third time without having been relieved.
@@ -48,6 +53,7 @@ SETTLED_NS: Final = 2_000_000_000
 ASKED_NS: Final = 2_000_000_000
 """So long after it was told to stop a broker has asked for the first time, and been answered."""
 HANDED: Final = "partitions led by a broker that was stopped in order"
+LEFT: Final = "partitions followed in sync by a broker that was stopped in order"
 LINGER_NS: Final = 12_000_000_000
 """Much longer than a broker takes to go once it has been relieved (0.2 s here, 2 s of Apache
 Kafka's, twice that on a busy machine), and less than three retries."""
@@ -65,6 +71,18 @@ class _Stop:
     began_t: int
     ended_t: int
     gone: Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A partition in which a stopped broker was in sync, and ``led`` perhaps, when its stop began:
+    its state ``now``, when the registration went, and whether the broker ``was_without`` meanwhile,
+    out of the in-sync set for any time."""
+
+    key: Key
+    led: bool
+    now: Row
+    was_without: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +118,12 @@ def check(history: History) -> Outcome:
             if why is not None:
                 outcome.unjudged(trial[0], f"a stop in order {why}")
                 continue
-            for key, now in _led(stop, rows, down, dying):
-                outcome.saw(*trial, HANDED)
-                if now["leader"] == stop.node:
-                    outcome.add(_finding(trial, key, stop, now))
+            for one in _in_sync(stop, rows, down, dying):
+                outcome.saw(*trial, HANDED if one.led else LEFT)
+                if one.led and one.now["leader"] == stop.node:
+                    outcome.add(_finding("left-leading", "the leader", trial, stop, one))
+                elif one.now["leader"] != stop.node and not one.was_without:
+                    outcome.add(_finding("left-in-sync", "in the in-sync set", trial, stop, one))
             lingered_ns = _lingered(stop, rows)
             why = _unfit(stop, rows, faults_of(history, trial), down, whole=True)
             if why is None and lingered_ns > LINGER_NS:
@@ -194,13 +214,14 @@ def _unfit(
     return None
 
 
-def _led(
+def _in_sync(
     stop: _Stop, rows: Sequence[Row], down: Sequence[_Span], dying: Container[str]
-) -> Iterator[tuple[Key, Row]]:
-    """What the broker led when its stop began and another, in sync all the time, could have led
-    instead: the partition, and its state when the broker's registration went."""
+) -> Iterator[_Held]:
+    """Where the broker was in sync when its stop began and another, in sync all the time, could
+    lead."""
     then: dict[Key, Row] = {}
     now: dict[Key, Row] = {}
+    without: set[Key] = set()
     registered: set[int] = set()
     for row in rows:
         if row["zxid"] >= stop.gone["zxid"]:
@@ -217,14 +238,16 @@ def _led(
                     states.pop(key_of(row), None)
                 else:
                     states[key_of(row)] = row
+            if not before and stop.node not in (row["isr"] or ()):
+                without.add(key_of(row))
     gone_t = stop.gone["t"] + _error(stop.gone)
     away = {span.of for span in down if span.meets(stop.began_t - SETTLED_NS, gone_t)}
     able = registered - away - {stop.node}
     for key, row in then.items():
-        if row["leader"] != stop.node or key not in now or key[2] in dying:
+        if stop.node not in (row["isr"] or ()) or key not in now or key[2] in dying:
             continue
         if able & set(row["isr"] or ()) & set(now[key]["isr"] or ()):
-            yield key, now[key]
+            yield _Held(key, row["leader"] == stop.node, now[key], key in without)
 
 
 def _lingered(stop: _Stop, rows: Sequence[Row]) -> int:
@@ -258,15 +281,15 @@ def _error(row: Row) -> int:
     return int(row["error_ns"] or 0)
 
 
-def _finding(trial: Trial, key: Key, stop: _Stop, row: Row) -> Finding:
+def _finding(rule: str, what: str, trial: Trial, stop: _Stop, one: _Held) -> Finding:
     took_s = (stop.gone["t"] - stop.began_t) / 1e9
     return Finding(
-        "left-leading",
-        f"node {stop.node} was stopped in order and went {took_s:.1f} s later, still the leader of "
-        f"{key[2]}-{key[3]}, with {list(row['isr'])} in sync",
+        rule,
+        f"node {stop.node} was stopped in order and went {took_s:.1f} s later, still {what} of "
+        f"{one.key[2]}-{one.key[3]}, with {list(one.now['isr'])} in sync",
         *trial,
         (
-            written(row),
+            written(one.now),
             Pick("node_event", {"node": stop.node, "event": "stop"}),
             written(stop.gone),
         ),
@@ -280,18 +303,21 @@ PROMISE: Final = Promise(
     rules={
         "left-leading": "A partition that a stopped broker led, and another could lead, is given "
         "to that other before the broker goes.",
+        "left-in-sync": "A stopped broker leaves the in-sync sets that others are in before it "
+        "goes.",
         "stayed-on": "A stopped broker that leads nothing any more goes soon.",
     },
     evidence={
         REGISTERED: "all that there were: no stop in between is missed",
         STOPS: "by broker and stop; the one at the run's end is none",
         HANDED: "by partition, where somebody else could lead it",
+        LEFT: "by partition, where its leader, or somebody else in sync, stays",
     },
     blind=(
         "a stop beside another fault, or beside an election of a controller",
         "how long a stop takes, up to 12 s",
         "without ZooKeeper: all of it",
     ),
-    timed=frozenset({"left-leading", "stayed-on"}),
+    timed=frozenset({"left-leading", "left-in-sync", "stayed-on"}),
     check=check,
 )

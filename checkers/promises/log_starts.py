@@ -11,6 +11,8 @@ Violations:
 - ``begins-beyond-end``: a broker told an end that is below a beginning that it had told before: it
   deleted what is not committed, whatever it answered;
 - ``start-went-back``: an earlier beginning was told than a low watermark answered before;
+- ``served-below-start``: who asks, as a consumer, for an offset below a low watermark answered
+  before is not refused (OFFSET_OUT_OF_RANGE: it is to look where the log begins, and begin there);
 - ``start-left-behind``: in the end the log of a replica that is in sync begins before a low
   watermark that was answered before the last fault was healed;
 - ``never-deleted``: when all faults were healed and all replicas in sync, no deletion in a
@@ -59,11 +61,15 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 ANSWERED: Final = "deletions of records answered"
 TOLD: Final = "beginnings of logs told"
+BELOW: Final = "reads before a log's beginning answered"
 KEPT: Final = "replicas that began later in the end"
 _BACK: Final = "start-went-back"
+_SERVED: Final = "served-below-start"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _TIMED_OUT: Final = 7
+_REFUSED: Final = 1
+"""OFFSET_OUT_OF_RANGE."""
 _SETTLED_NS: Final = 2_000_000_000
 _TRIES: Final = 3
 """So many that timed out are no accident."""
@@ -104,8 +110,18 @@ def check(history: History) -> Outcome:
     broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
     back = _after(judged, done, TP).where("offset < _known")
     broken = broken.unionByName(
-        _broken(_BACK, _of_leaders(history, outcome, back.drop("_at"), partitions))
+        _broken(_BACK, _of_leaders(history, outcome, back.drop("_at"), partitions, _BACK, TOLD))
     )
+    if history.has("read_below"):
+        until_t = F.broadcast(history.table(table, _UNTIL))
+        read = history.frame("read_below").where(f"topic is not null and error in (0, {_REFUSED})")
+        read = read.join(until_t, TP).where("t < _until")
+        below = _after(read, done, TP).where("offset < _known").drop("_at")
+        for row in below.groupBy("arm", "trial").count().toArrow().to_pylist():
+            outcome.saw(row["arm"], row["trial"], BELOW, row["count"])
+        served = below.where("error = 0")
+        served = _of_leaders(history, outcome, served, partitions, _SERVED, BELOW)
+        broken = broken.unionByName(_broken(_SERVED, served))
     begins = judged.select(*TP, "node", "t", F.col("offset").alias("low_watermark"))
     ends = told.where(f"asked_ms = {_LATEST}")
     below = _after(ends, begins, [*TP, "node"]).where("offset < _known")
@@ -132,7 +148,12 @@ def _after(told: DataFrame, done: DataFrame, by: list[str]) -> DataFrame:
 
 
 def _of_leaders(
-    history: History, outcome: Outcome, back: DataFrame, partitions: Iterable[Key]
+    history: History,
+    outcome: Outcome,
+    back: DataFrame,
+    partitions: Iterable[Key],
+    rule: str,
+    of: str,
 ) -> DataFrame:
     """Without what former leaders told, which is counted."""
     spans = list(_succeeded(history, partitions))
@@ -141,7 +162,7 @@ def _of_leaders(
     rows = Timeline(spans, (*TP, "node")).at(history, back, F.col("t"))
     former = rows.where(f"{FROM} is not null").groupBy("arm", "trial").count()
     for row in former.toArrow().to_pylist():
-        outcome.excuse(row["arm"], row["trial"], _BACK, "succeeded", of=TOLD, n=row["count"])
+        outcome.excuse(row["arm"], row["trial"], rule, "succeeded", of=of, n=row["count"])
     return rows.where(f"{FROM} is null")
 
 
@@ -177,11 +198,14 @@ def _told_finding(rule: str, row: Row) -> Finding:
         "{known} was committed",
         "begins-beyond-end": "broker {node} told offset {offset} as the end of {place}, although "
         "it had told {known} as its beginning before",
+        _SERVED: "broker {node} served {place} from offset {offset}, although a low watermark of "
+        "{known} had been answered before",
         "start-went-back": "broker {node} told offset {offset} as the beginning of {place}, "
         "although a low watermark of {known} had been answered before",
     }[rule].format(place=place, **{k: row[k] for k in ("node", "offset", "known")})
     answer = Pick("records_deleted", {**at, "type": "ok"}, to_t=row["t"], last=True, rows=1)
-    told = Pick("listed_offset", {**at, "node": row["node"], "t": row["t"]}, rows=1)
+    kind = "read_below" if rule == _SERVED else "listed_offset"
+    told = Pick(kind, {**at, "node": row["node"], "t": row["t"]}, rows=1)
     return Finding(rule, says, row["arm"], row["trial"], (answer, told, Pick("log_end", at)))
 
 
@@ -325,18 +349,19 @@ PROMISE: Final = Promise(
         "deleted-uncommitted": "Nothing is deleted that is not committed.",
         "begins-beyond-end": "A log begins within what is committed.",
         "start-went-back": "Below an answered low watermark no leader can be read any more.",
+        "served-below-start": "Who asks for what is deleted is refused.",
         "start-left-behind": "Every replica's log begins where the deletion's answer said.",
         "never-deleted": "A deletion is done once all replicas can do it.",
     },
     evidence={
         ANSWERED: "with success",
         TOLD: "by leaders of partitions whose records are deleted",
+        BELOW: "of which deletions had been answered",
         KEPT: "held against low watermarks that had been answered before healing",
     },
     blind=(
         "partitions led by who was away, and was given no record since it came back: starts are "
         "written to disk once a minute",
-        "what a fetch below the log's start is answered",
     ),
     timed=frozenset({"start-left-behind", "never-deleted"}),
     check=check,

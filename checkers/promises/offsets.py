@@ -20,6 +20,9 @@ Violations:
 - ``epoch-ends-otherwise``: told another end of a leader epoch than the log has: where its first
   record of a later epoch is; or, with the end, another epoch than the newest up to the one that was
   asked for;
+- ``own-epoch-ends-otherwise``: a leader that is asked where its own leader epoch ends does not know
+  it, or tells an end that lies below a record that acks=all had acknowledged before: it has begun
+  that epoch before anybody can ask, and it goes on to the end of the log, wherever it is;
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320);
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
   broker had begun to lead by then;
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
 
 ANSWERS: Final = "offsets told"
 ENDS: Final = "ends of past leader epochs told"
+OWN: Final = "ends of leaders' own leader epochs told"
+_OF_EPOCHS: Final = (ENDS, OWN)
 _APART_NS: Final = 20_000_000
 """So much may a record's time be off against the harness's clock, besides the tie's own error."""
 _TP: Final = ["arm", "trial", "topic", "partition"]
@@ -67,7 +72,7 @@ def check(history: History) -> Outcome:
     if history.has("listed_offset"):
         found += _listed(history, outcome)
     if history.has("epoch_end"):
-        found.append(_epoch_ends(history, outcome))
+        found += [_epoch_ends(history, outcome), *_own_ends(history, outcome)]
     if not found:
         return outcome
     # One row for each rule and partition: its first, and how many there are.
@@ -139,7 +144,7 @@ def _log(history: History) -> DataFrame:
 
 def _broken(rule: str, rows: DataFrame, known: Any, of: str = ANSWERS) -> DataFrame:
     """``known``: what the answer should have been, or contradicts."""
-    asked = "asked_epoch" if of == ENDS else "asked_ms"
+    asked = "asked_epoch" if of in _OF_EPOCHS else "asked_ms"
     return rows.select(
         *_TP,
         "node",
@@ -184,11 +189,16 @@ def _in_another_epoch(history: History, latest: DataFrame) -> list[DataFrame]:
 
 
 def _too_early(history: History, latest: DataFrame, log: DataFrame) -> DataFrame:
-    rows = _with_acked(history, latest).where("offset <= known")
+    rows = _before_acked(history, latest, log)
+    return _broken("end-too-early", rows, F.col("known"))
+
+
+def _before_acked(history: History, told: DataFrame, log: DataFrame) -> DataFrame:
+    """Ends that do not lie behind what had been acknowledged (``known``)."""
+    rows = _with_acked(history, told).where("offset <= known")
     # Of a later epoch than the leader's own: one of the past, who cannot know.
     there = log.select(*_TP, F.col("offset").alias("known"), F.col("leader_epoch").alias("_in"))
-    rows = rows.join(there, [*_TP, "known"]).where("_in <= leader_epoch")
-    return _broken("end-too-early", rows, F.col("known"))
+    return rows.join(there, [*_TP, "known"]).where("_in <= leader_epoch")
 
 
 def _with_acked(history: History, asked: DataFrame) -> DataFrame:
@@ -276,13 +286,29 @@ def _epoch_ends(history: History, outcome: Outcome) -> DataFrame:
     return _broken("epoch-ends-otherwise", wrong, F.col("known"), ENDS)
 
 
+def _own_ends(history: History, outcome: Outcome) -> list[DataFrame]:
+    """Who answers has the epoch that it was asked in: others are refused, either way."""
+    own = history.frame("epoch_end").where("type = 'ok' and topic is not null")
+    own = own.where("asked_epoch >= 0 and asked_epoch = believed_epoch")
+    own = history.keep("ends of own epochs", lambda: own.select(*_ROW, "asked_epoch"))
+    for row in own.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], OWN, row["count"])
+    unknown = own.where("leader_epoch != asked_epoch or offset < 0")
+    known = own.where("leader_epoch = asked_epoch and offset >= 0")
+    early = _before_acked(history, known, history.keep("offsets' log", lambda: _log(history)))
+    return [
+        _broken("own-epoch-ends-otherwise", rows, of, OWN)
+        for rows, of in ((unknown, F.lit(-1)), (early, F.col("known")))
+    ]
+
+
 def _finding(row: Mapping[str, Any]) -> Finding:
     one, rule = row["row"], row["rule"]
     place = f"{row['topic']}-{row['partition']}"
     at = {"topic": row["topic"], "partition": row["partition"]}
     told = f"broker {one['node']} told offset {one['offset']} of {place}"
     says = _SAYS[rule].format(told=told, place=place, **one)
-    kind = "epoch_end" if row["of"] == ENDS else "listed_offset"
+    kind = "epoch_end" if row["of"] in _OF_EPOCHS else "listed_offset"
     picks = [Pick(kind, {**at, "node": one["node"], "t": one["t"]}, rows=1)]
     shown = one["known"] if rule in _SHOWS_KNOWN else one["offset"]
     if rule == "end-too-early":
@@ -309,6 +335,8 @@ _SAYS: Final = {
     "one up to offset {known}, and it had told of an end after that, or acks=all had promised it",
     "epoch-ends-otherwise": "{told} as the end of leader epoch {asked}, or of another than the "
     "newest up to that one; the first record of a later one is at {known}",
+    "own-epoch-ends-otherwise": "{told} as the end of its own leader epoch {asked}; it is to know "
+    "that epoch, and to end behind what acks=all had been promised ({known})",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
 
@@ -325,6 +353,7 @@ PROMISE: Final = Promise(
         "time-otherwise": "The record told for a time is the first at or after it.",
         "time-missed": "Who has a record at or after a time tells of one.",
         "epoch-ends-otherwise": "A leader epoch ends where the first record of a later one is.",
+        "own-epoch-ends-otherwise": "A leader knows its own leader epoch, which ends with its log.",
         "fence-ignored": "Who believes in a leader epoch of the past is refused.",
         "end-in-another-epoch": "With the end the leader's own leader epoch is told.",
         "unheard-epoch-served": "Who knows of a later leader epoch than its broker is refused.",
@@ -332,6 +361,7 @@ PROMISE: Final = Promise(
     evidence={
         ANSWERS: "by leaders: beginnings, ends, and records by time",
         ENDS: "by leaders of whose own leader epoch the final log has a record",
+        OWN: "to those who asked in that epoch",
     },
     blind=(
         "fetches by who knows of a later leader epoch than its broker",

@@ -22,6 +22,7 @@ import struct
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ from harness.cluster.context import ClusterContext
 from harness.cluster.control import ControlClient
 from harness.cluster.errors import ClusterError, StateUnreadable
 from harness.cluster.fleet import NodeFleet
+from harness.cluster.gauges import record_gauges
 from harness.cluster.health import HealthMonitor, Watched
 from harness.cluster.layout import CHROOT, ClusterLayout, plan_layout
 from harness.cluster.machines import NodeMachines
@@ -375,6 +377,10 @@ class Cluster:
     def layout(self, node: int) -> NodeLayout:
         return self._layout.nodes[node]
 
+    def config(self, name: str) -> str | None:
+        """What the run sets for all brokers."""
+        return self._overrides.get(name)
+
     def address(self, node: int, link: Link, *, direct: bool = False) -> Address:
         return Address(*self.links.address(node, link, direct=direct))
 
@@ -399,6 +405,7 @@ class Cluster:
             capabilities=self.capabilities,
             store=str(store),
             recorder=self.record,
+            gauges=partial(record_gauges, self),
             stopping=stopping,
         )
 

@@ -36,6 +36,7 @@ class ClusterContext:
     capabilities: frozenset[Capability]
     store: str
     recorder: Record
+    gauges: Callable[[int], None]
     stopping: Callable[[], bool]
     clock_ns: Callable[[], int] = time.monotonic_ns
 
@@ -51,6 +52,9 @@ class ClusterContext:
             if left <= 0:
                 return
             time.sleep(min(left, _SLICE_S))
+
+    def record_gauges(self, node: int) -> None:
+        self.gauges(node)
 
     def record(self, kind: str, **fields: Any) -> None:
         self.recorder(kind, **fields)

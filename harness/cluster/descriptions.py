@@ -4,7 +4,7 @@ What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitio
 ``kafka-transactions describe-producers`` and any tool's list of brokers and topics show comes from
 answers that no producer or consumer asks for. So each running node is asked for all of them, past
 its proxy, and each value is written down beside what ZooKeeper, or its own folders, held before and
-after: a truth that changed meanwhile is none.
+after: a truth that changed meanwhile is none. Their metrics go with it (`harness.cluster.gauges`).
 
 Rows: ``described``, one a value (`checkers.promises.descriptions` judges them).
 """
@@ -20,6 +20,7 @@ from faults.protocol import Capability, Link, View
 from harness.cluster.ask import NoAnswer, ask, error_name, request
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
+from harness.cluster.gauges import record_gauges
 from harness.cluster.state import topic_id_of
 from harness.cluster.view import ZookeeperView
 from nodes.wire.apis import ApiKey
@@ -57,6 +58,7 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
     for node in cluster.node_ids:
         if not cluster.nodes.is_running(node):
             continue
+        record_gauges(cluster, node)
         address = cluster.address(node, Link.CLIENT, direct=True)
         for api in _served(address):
             record = partial(

@@ -184,7 +184,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "group_step": lambda e: (
         f"node {e.node}, {e.step} of group {e.group}: {e.came_of}"
-        + (f", offset {e.offset}" if e.type == "ok" and e.step != "delete" else "")
+        + (f", offset {e.offset}" if e.type == "ok" and e.step in ("commit", "ask") else "")
     ),
     "admin_request": lambda e: (
         f"node {e.node} was asked by its operator, {e.api} {e.about}".rstrip() + f": {e.came_of}"
@@ -192,6 +192,10 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     "coordinator": lambda e: (
         f"node {e.node} was asked who coordinates group {e.group}: "
         + (f"node {e.coordinator}" if e.type == "ok" else e.came_of)
+    ),
+    "read_below": lambda e: (
+        f"node {e.node} was asked for offset {e.offset} of {e.place}, before its beginning: "
+        f"{e.came_of}"
     ),
     "records_deleted": lambda e: (
         f"node {e.node} was told to let {e.place} begin at offset {e.offset}: {e.came_of}"

@@ -137,7 +137,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(
             role="group-keeper",
             process="group-keeper",
-            params={"topic": TOPIC, "keep_ms": KEEP_MS, "visits": True},
+            params={"topic": TOPIC, "keep_ms": KEEP_MS, "visits": True, "leaves": True},
         ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),

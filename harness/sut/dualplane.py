@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from faults.protocol import Capability
+from faults.protocol import Capability, Link
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupError
 from harness.sut.broker_properties import broker_properties, render
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
@@ -22,6 +23,7 @@ from nodes.config import CONFIGS
 from nodes.mutants import MUTANTS
 
 _TRACE: Final = "trace.jsonl"
+_METRICS_URL: Final = "metrics.url"
 
 
 class DualPlaneServer:
@@ -70,6 +72,7 @@ class DualPlaneServer:
         config["biplane.trace.path"] = str(layout.dir / _TRACE)
         if planes is Planes.PRIORITY:
             config["biplane.plane.mode"] = "priority"
+        config["biplane.metrics.host"] = layout.bind[Link.CLIENT].host
         root = _source_root()
         return ProcessSpec(
             name=layout.name,
@@ -86,6 +89,14 @@ class DualPlaneServer:
 
     def log_dir(self, layout: NodeLayout) -> Path:
         return layout.dir / "data"
+
+    def mbeans_url(self, layout: NodeLayout) -> str | None:
+        try:
+            said = (self.log_dir(layout) / _METRICS_URL).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        port = urlsplit(said.strip()).port
+        return f"http://{layout.direct[Link.CLIENT].host}:{port}/mbeans"
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
         return read_trace(layout.dir / _TRACE)

@@ -255,6 +255,16 @@ class KnowsConfigs(Protocol):
 
 
 @runtime_checkable
+class ServesMBeans(Protocol):
+    """A system whose nodes can be asked for their metrics."""
+
+    def mbeans_url(self, layout: NodeLayout) -> str | None:
+        """Where a running node serves one JSON object, MBean name -> attribute -> value; None: it
+        serves none."""
+        ...
+
+
+@runtime_checkable
 class HasPlantedBugs(Protocol):
     """A system that can be made wrong on purpose, so that checkers can be shown to find it."""
 

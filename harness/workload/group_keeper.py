@@ -8,7 +8,9 @@ whoever coordinates it by then. With ``keep_ms`` every second position is to be 
 its time is over and the coordinator has looked. With ``visits`` some groups are only visited:
 somebody asks to join without being a member of any, is to be given an id, and told to come back
 with it (KIP-394), and never does. Nobody may be a member by that, and such a group is to be
-forgotten when the id's session is over: from then on brokers are asked what they have of it.
+forgotten when the id's session is over: from then on brokers are asked what they have of it. With
+``leaves`` some groups are joined for good, by one member, which leaves at once and in order
+(LeaveGroup), and then says that it lives (Heartbeat): it is to hear that it is no member.
 
 Every broker is asked by itself, in turn; who does not coordinate the group says so, and that is a
 failed operation like any other. Each question is a `group_step` row.
@@ -32,17 +34,25 @@ from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 COMMIT, ASK, DELETE, JOIN, LOOK = "commit", "ask", "delete", "join", "look"
+ENTER, LEAVE, BEAT = "enter", "leave", "beat"
 _APIS: Final = {
     COMMIT: (ApiKey.OFFSET_COMMIT, 4),  # the last that says how long to keep it
     ASK: (ApiKey.OFFSET_FETCH, 5),
     DELETE: (ApiKey.DELETE_GROUPS, 0),
     JOIN: (ApiKey.JOIN_GROUP, 4),  # the first in which an id is asked for
     LOOK: (ApiKey.DESCRIBE_GROUPS, 1),
+    ENTER: (ApiKey.JOIN_GROUP, 4),
+    LEAVE: (ApiKey.LEAVE_GROUP, 1),
+    BEAT: (ApiKey.HEARTBEAT, 1),
 }
 _OFFSET: Final = 7
 _ALWAYS_MS: Final = -1
 _SESSION_MS: Final = 1_000
 """Of who asks to join and never comes back."""
+_STAYS_MS: Final = 6_000
+"""Of who leaves in order: far longer than anybody needs to say so."""
+_NOT_COORDINATOR: Final = 16
+_UNKNOWN_MEMBER_ID: Final = 25
 _MEMBER_ID_REQUIRED: Final = 79
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """It may have been done all the same."""
@@ -53,7 +63,7 @@ class Params:
     """``topic``: in whose partition 0 the positions are; ``rate_per_s``: questions a second to each
     broker; ``asks``: how often a group is asked for before it is deleted. Groups are of several
     kinds, in turn: deleted ones; with ``keep_ms`` those whose positions are kept for so long; with
-    ``visits`` those that are visited."""
+    ``visits`` those that are visited, with ``leaves`` those that a member leaves."""
 
     topic: str
     prefix: str = "kept"
@@ -61,6 +71,7 @@ class Params:
     asks: int = 2
     keep_ms: int | None = None
     visits: bool = False
+    leaves: bool = False
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
@@ -92,8 +103,13 @@ class GroupKeeper(AskEach):
         self._over: list[tuple[str, str]] = []
         """Groups that were deleted, or whose time is or will be over, and what is asked of each."""
         brief = [COMMIT] if params.keep_ms is not None else []
-        self._kinds = [DELETE, *brief, *([JOIN] if params.visits else [])]
+        visited = [JOIN] if params.visits else []
+        self._kinds = [DELETE, *brief, *visited, *([LEAVE] if params.leaves else [])]
         """By the step that ends what is done to such a group."""
+        self._first = {JOIN: JOIN, LEAVE: ENTER}
+        """The step that a group begins with; others with a commit."""
+        self._member, self._generation, self._left_by = "", -1, -1
+        """Of who is to leave, and which broker let it."""
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: were all counted together, two brokers would be asked about one kind each."""
@@ -112,12 +128,16 @@ class GroupKeeper(AskEach):
         """Every broker in turn: now about the present group, now about one that is over."""
         self._turns[channel.node] += 1
         turn = self._turns[channel.node]
-        group, step = self._group, JOIN if self._kind == JOIN else COMMIT
+        group, step = self._group, self._first.get(self._kind, COMMIT)
         if self._over and turn % 2:
             group, step = self._next_over(channel.node)
+        elif self._left_by >= 0:
+            step = BEAT
+        elif self._generation >= 0:
+            step = LEAVE
         elif self._is_kept:
             step = ASK if self._answers < self._params.asks else DELETE
-        keep_ms = _SESSION_MS if step == JOIN else None
+        keep_ms = {JOIN: _SESSION_MS, ENTER: _STAYS_MS}.get(step)
         if step == self._kind == COMMIT:
             keep_ms = self._params.keep_ms
         asked = Asked(self._ops, time.monotonic_ns(), step, group, keep_ms)
@@ -147,17 +167,20 @@ class GroupKeeper(AskEach):
         elif asked.step == ASK:
             topics = [{"name": name, "partition_indexes": [0]}]
             entity = build(request, group_id=asked.group, topics=topics)
-        elif asked.step == JOIN:
-            session = i32Timedelta.parse(timedelta(milliseconds=_SESSION_MS))
+        elif asked.step in (JOIN, ENTER):
+            session = i32Timedelta.parse(timedelta(milliseconds=asked.keep_ms or 0))
             entity = build(
                 request,
                 group_id=asked.group,
                 session_timeout=session,
                 rebalance_timeout=session,
-                member_id="",
+                member_id=self._member if asked.step == ENTER else "",
                 protocol_type="consumer",
                 protocols=[{"name": "range", "metadata": b""}],
             )
+        elif asked.step in (LEAVE, BEAT):
+            beat = {"generation_id": self._generation} if asked.step == BEAT else {}
+            entity = build(request, group_id=asked.group, member_id=self._member, **beat)
         elif asked.step == LOOK:
             entity = build(request, groups=[asked.group])
         else:
@@ -176,7 +199,11 @@ class GroupKeeper(AskEach):
             return
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
         self._done(channel, outcome, t, error=error, **told)
-        if asked.group == self._group:
+        if asked.group != self._group:
+            return
+        if asked.step in (ENTER, LEAVE, BEAT):
+            self._go_on_leaving(channel.node, asked.step, error, answer)
+        else:
             self._go_on(asked.step, outcome, error)
 
     def _read(self, step: str, answer: Any) -> tuple[int, Mapping[str, Any]]:
@@ -184,7 +211,7 @@ class GroupKeeper(AskEach):
         if step == LOOK:
             group = answer.groups[0]
             return int(group.error_code), {"offset": -1, "state": str(group.group_state)}
-        if step == JOIN:
+        if step in (JOIN, ENTER, LEAVE, BEAT):
             return int(answer.error_code), {"offset": -1}
         if step == DELETE:
             return int(answer.results[0].error_code), {"offset": -1}
@@ -212,11 +239,25 @@ class GroupKeeper(AskEach):
         else:
             self._next_group(ASK if outcome == "ok" else None)
 
+    def _go_on_leaving(self, node: int, step: str, error: int, answer: Any) -> None:
+        """Of who is forgotten on the way, as its coordinator is gone, there is nothing to leave."""
+        if error == _UNKNOWN_MEMBER_ID and step != BEAT:
+            self._next_group(None)
+        elif step == ENTER and error == _MEMBER_ID_REQUIRED:
+            self._member = str(answer.member_id)
+        elif step == ENTER and not error:
+            self._generation = int(answer.generation_id)
+        elif step == LEAVE and not error:
+            self._left_by = node
+        elif step == BEAT and (node == self._left_by or error != _NOT_COORDINATOR):
+            self._next_group(None)
+
     def _next_group(self, then: str | None) -> None:
         """``then``: what the present one is asked for from now on."""
         if then is not None:
             self._over.append((self._group, then))
         self._number, self._is_kept = self._number + 1, False
+        self._member, self._generation, self._left_by = "", -1, -1
 
     def _about(self, channel: Channel, asked: Asked) -> dict[str, Any]:
         about = {"node": channel.node, "group": asked.group, "step": asked.step}

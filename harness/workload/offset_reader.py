@@ -3,9 +3,9 @@
 Two questions, in turn. ListOffsets: where is the end, the beginning, the first record at or after a
 time (one of the last seconds; that of a record found before, lately or long ago; one to come, when
 there is none).
-OffsetForLeaderEpoch: where did a leader epoch of the past end; consumers and followers cut and
-begin again by that. Each goes to each broker by itself over one connection a broker; who does not
-lead says so, and that is a failed operation like any other.
+OffsetForLeaderEpoch: where did a leader epoch of the past end, and where does the newest; consumers
+and followers cut and begin again by that. Each goes to each broker by itself over one connection a
+broker; who does not lead says so, and that is a failed operation like any other.
 
 Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
 asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
@@ -38,7 +38,7 @@ _STRIDE: Final = 17
 """Now a late one, now an early one."""
 _QUESTIONS: Final = (
     *("latest", "epochs", "time", "again", "earliest"),
-    *("latest", "epochs", "late", "again", "fenced", "ahead"),
+    *("latest", "epochs", "late", "again", "fenced", "ahead", "own"),
 )
 
 
@@ -88,7 +88,7 @@ class OffsetReader(AskEach):
         asked = Asked(
             self._asked,
             time.monotonic_ns(),
-            "epoch_end" if question == "epochs" else "listed_offset",
+            "epoch_end" if question in ("epochs", "own") else "listed_offset",
             fields,
         )
         self._asked += 1
@@ -110,6 +110,8 @@ class OffsetReader(AskEach):
                     for tp in self._partitions
                     if newest.get(tp, 0) > 0
                 }
+            case "own":
+                return {tp: {"believed_epoch": e, "asked_epoch": e} for tp, e in newest.items()}
             case "fenced":
                 return {
                     tp: {"believed_epoch": newest[tp] - 1, "asked_ms": LATEST}

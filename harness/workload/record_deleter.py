@@ -7,7 +7,8 @@ rows), and to delete all but the newest ``kept`` records before the end that any
 done it too; who does not lead it says so, and that is a failed operation like any other. Now and
 then a broker is told to delete far beyond the end, what nobody has written: it must refuse. And
 when it told the same end twice, as one does whose followers get nothing, a record more than that:
-what it has there is not committed.
+what it has there is not committed. Whoever told where a log begins is asked for the record before
+that (Fetch, as consumers do, `read_below` rows): there is none any more.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 DELETE_VERSION: Final = 1
+FETCH_VERSION: Final = 4
 BEYOND: Final = 1_000_000
 """So far beyond the end nobody writes."""
 _QUESTIONS: Final = (
     *("latest", "earliest", "delete", "earliest", "next"),
-    *("latest", "earliest", "next", "beyond", "earliest"),
+    *("latest", "earliest", "below", "next", "beyond", "earliest", "below"),
 )
 """Who leads anew is to tell where its log begins before it is told to let it begin later."""
 _AT_ONCE_MS: Final = 1
@@ -79,6 +81,8 @@ class RecordDeleter(AskEach):
         """By broker: what it told last."""
         self._stuck: dict[int, set[Place]] = {}
         """By broker: of which partitions it told the same end again."""
+        self._begins: dict[int, dict[Place, int]] = {}
+        """By broker: the beginnings that it told last."""
         self._ops = 0
         self._turn: dict[int, int] = {}
 
@@ -99,6 +103,9 @@ class RecordDeleter(AskEach):
         if question in ("latest", "earliest"):
             asked = {"believed_epoch": -1, "asked_ms": LATEST if question == "latest" else EARLIEST}
             return "listed_offset", {place: dict(asked) for place in self._places}
+        if question == "below":
+            begins = self._begins.get(node, {})
+            return "read_below", {p: {"offset": at - 1} for p, at in begins.items() if at > 0}
         if question == "next":
             told = self._told.get(node, {})
             ends = {place: told[place] + 1 for place in self._stuck.get(node, ())}
@@ -111,6 +118,8 @@ class RecordDeleter(AskEach):
 
     def _frame(self, asked: Asked, wait_ms: int) -> bytes:
         topics: dict[str, list[dict[str, int]]] = {}
+        if asked.kind == "read_below":
+            return self._fetch(asked)
         deletes = asked.kind == "records_deleted"
         for (topic, partition), fields in asked.fields.items():
             row = {"partition_index": partition}
@@ -128,16 +137,34 @@ class RecordDeleter(AskEach):
             entity = build(request, replica_id=-1, isolation_level=0, topics=rows)
         return encode_request(entity, 0, self._spec.process)
 
+    def _fetch(self, asked: Asked) -> bytes:
+        topics: dict[str, list[dict[str, int]]] = {}
+        for (topic, partition), fields in asked.fields.items():
+            at = {"partition": partition, "fetch_offset": fields["offset"]}
+            topics.setdefault(topic, []).append({**at, "partition_max_bytes": 1})
+        entity = build(
+            request_class(ApiKey.FETCH, FETCH_VERSION),
+            replica_id=-1,
+            max_wait=0,
+            min_bytes=0,
+            max_bytes=1,
+            isolation_level=0,
+            topics=[{"topic": name, "partitions": each} for name, each in topics.items()],
+        )
+        return encode_request(entity, 0, self._spec.process)
+
     # ---- answers -----------------------------------------------------------------------------
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         asked: Asked = channel.tag
         deletes = asked.kind == "records_deleted"
-        api = (ApiKey.DELETE_RECORDS, DELETE_VERSION) if deletes else _LISTS
         try:
-            _, answer = decode_response(*api, payload)
+            _, answer = decode_response(*_APIS[asked.kind], payload)
         except WireError as problem:
             self._end(channel, t, str(problem))
+            return
+        if asked.kind == "read_below":
+            self._read(channel, asked, answer, t)
             return
         told = {
             (str(topic.name), int(one.partition_index)): one
@@ -158,12 +185,22 @@ class RecordDeleter(AskEach):
                 found = self._listed(channel.node, place, fields, one, error)
             self._row(channel, asked, place, outcome, t, error=error, **fields, **found)
 
+    def _read(self, channel: Channel, asked: Asked, answer: Any, t: int) -> None:
+        for topic in answer.responses:
+            for one in topic.partitions:
+                place = str(topic.topic), int(one.partition_index)
+                error = int(one.error_code)
+                outcome = "fail" if error else "ok"
+                self._row(channel, asked, place, outcome, t, error=error, **asked.fields[place])
+
     def _listed(
         self, node: int, place: Place, fields: dict[str, int], one: Any, error: int
     ) -> dict[str, int]:
         offset = int(one.offset)
         if fields["asked_ms"] == LATEST:
             self._note_end(node, place, -1 if error else offset)
+        elif not error:
+            self._begins.setdefault(node, {})[place] = offset
         return {
             "offset": offset,
             "found_ms": int(one.timestamp),
@@ -202,4 +239,8 @@ class RecordDeleter(AskEach):
         )
 
 
-_LISTS: Final = (ApiKey.LIST_OFFSETS, LIST_VERSION)
+_APIS: Final = {
+    "listed_offset": (ApiKey.LIST_OFFSETS, LIST_VERSION),
+    "records_deleted": (ApiKey.DELETE_RECORDS, DELETE_VERSION),
+    "read_below": (ApiKey.FETCH, FETCH_VERSION),
+}

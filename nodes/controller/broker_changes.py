@@ -103,8 +103,9 @@ class BrokerChanges:
             context.add_live_brokers({i: now[i] for i in new})
             self._on_startup(new)
         if bounced:
-            context.remove_live_brokers(bounced)
-            self._on_failure(bounced)
+            if self._rules.fails_when_bounced():
+                context.remove_live_brokers(bounced)
+                self._on_failure(bounced)
             context.add_live_brokers({i: now[i] for i in bounced})
             self._on_startup(bounced)
         if dead:

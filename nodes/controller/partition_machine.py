@@ -27,7 +27,6 @@ from nodes.controller.state_writer import PartitionStateWriter
 from nodes.coordination.errors import ControllerMoved
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.election import (
-    elect_for_controlled_shutdown,
     elect_for_reassignment,
 )
 from nodes.core.leader_and_isr import LeaderAndIsr
@@ -271,7 +270,7 @@ class PartitionStateMachine:
                     for r in replicas
                     if context.is_replica_online(r, tp, include_shutting_down=True)
                 )
-                elected = elect_for_controlled_shutdown(
+                elected = self._rules.elect_for_controlled_shutdown(
                     state, replicas, recipients, context.shutting_down_broker_ids
                 )
         if elected is None:

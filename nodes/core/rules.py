@@ -263,6 +263,34 @@ def looks_at_all_who_wait() -> bool:
     return True
 
 
+def is_out_of_range(offset: int, log_start: int, log_end: int) -> bool:
+    """Who asks for what is not in the log any more, or not yet, is to look where it begins."""
+    return not log_start <= offset <= log_end
+
+
+def notes_epoch_at_election() -> bool:
+    """A new leader knows its leader epoch, and where that begins, before its first record
+    (KIP-101)."""
+    return True
+
+
+def fails_when_bounced() -> bool:
+    """Who ended and began anew unseen is taken for one that failed, and then for one that started
+    (KIP-380)."""
+    return True
+
+
+def lets_go() -> bool:
+    """Who leaves a group is no member of it from then on, however long its session would last."""
+    return True
+
+
+def is_under_replicated(in_sync: int, assigned: int) -> bool:
+    """A leader counts those of its partitions of which a replica is not in sync: what operators
+    are woken by (ReplicaManager's UnderReplicatedPartitions)."""
+    return in_sync < assigned
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Each field is a function of `nodes.core`; its docstring is there."""
@@ -292,6 +320,9 @@ class Rules:
     replication_listener: Callable[[str, str | None], str] = replication_listener
     elect_for_offline: Callable[..., LeaderAndIsr | None] = election.elect_for_offline
     elect_preferred: Callable[..., LeaderAndIsr | None] = election.elect_preferred
+    elect_for_controlled_shutdown: Callable[..., LeaderAndIsr | None] = (
+        election.elect_for_controlled_shutdown
+    )
     elected_leader_epoch: Callable[[int, int], int] = elected_leader_epoch
     tells_all_of_elections: Callable[[], bool] = tells_all_of_elections
     registers_again: Callable[[], bool] = registers_again
@@ -327,6 +358,11 @@ class Rules:
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    fails_when_bounced: Callable[[], bool] = fails_when_bounced
+    is_out_of_range: Callable[[int, int, int], bool] = is_out_of_range
+    notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
+    lets_go: Callable[[], bool] = lets_go
+    is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
     forgets_at_resignation: Callable[[], bool] = forgets_at_resignation
     tells_all_to_who_comes: Callable[[], bool] = tells_all_to_who_comes

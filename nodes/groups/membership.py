@@ -438,7 +438,7 @@ class Membership:
             self._forget_pending(group, member_id)
             return Errors.NONE
         error = group.error_of(member_id, instance_id)
-        if not error:
+        if not error and self._rules.lets_go():
             self._remove(group, group.members[member_id], "it left")
         return error
 

@@ -42,6 +42,10 @@ def _all_is_committed(_high_watermark: int, log_end_offset: int) -> int:
     return log_end_offset
 
 
+def _never(_in_sync: int, _assigned: int) -> bool:
+    return False
+
+
 def _yes() -> bool:
     return True
 
@@ -322,5 +326,14 @@ COMMITS: Final = (
         found_by="departures",
         rule="left-unanswered",
         breaks={"looks_at_all_who_wait": no},
+    ),
+    Mutant(
+        name="report-all-in-sync",
+        says="UnderReplicatedPartitions counts nothing, whoever lags",
+        stands_for="KIP-16: who lags is out of sync, and UnderReplicatedPartitions says so",
+        scenario="isr-by-lag",
+        found_by="descriptions",
+        rule="gauge-otherwise",
+        breaks={"is_under_replicated": _never},
     ),
 )

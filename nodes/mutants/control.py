@@ -34,6 +34,18 @@ def _left_in_sync(state: LeaderAndIsr, replica: int) -> LeaderAndIsr:
     return state.new_leader_and_isr(leader, state.isr)
 
 
+def _handed_over_in_sync(
+    state: LeaderAndIsr,
+    assignment: Sequence[int],
+    live_or_shutting_down_replicas: Collection[int],
+    shutting_down_brokers: Collection[int],
+) -> LeaderAndIsr | None:
+    elected = RULES.elect_for_controlled_shutdown(
+        state, assignment, live_or_shutting_down_replicas, shutting_down_brokers
+    )
+    return None if elected is None else state.new_leader_and_isr(elected.leader, state.isr)
+
+
 def _by_id(targets: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(targets))
 
@@ -263,5 +275,23 @@ CONTROL: Final = (
         found_by="epochs",
         rule="moved-otherwise",
         breaks={"replicas_after_move": _by_id},
+    ),
+    Mutant(
+        name="take-a-bounce-for-a-start",
+        says="a broker that ended and began anew unseen is told everything, and leads on",
+        stands_for="KIP-380: who bounced is taken for one that failed and then started",
+        scenario="unheard-orders",
+        found_by="departures",
+        rule="led-on",
+        breaks={"fails_when_bounced": no},
+    ),
+    Mutant(
+        name="keep-who-stops-in-sync",
+        says="a broker that stops in order hands over what it led, and stays in sync there",
+        stands_for="KAFKA-340: who is shutting down leaves the in-sync sets with the lead",
+        scenario="broker-restart",
+        found_by="handing-over",
+        rule="left-in-sync",
+        breaks={"elect_for_controlled_shutdown": _handed_over_in_sync},
     ),
 )

@@ -110,4 +110,13 @@ GROUPS: Final = (
         rule="committed-offset-lost",
         breaks={"forgets_at_resignation": no},
     ),
+    Mutant(
+        name="keep-who-leaves",
+        says="a member that leaves in order is told that it did, and stays until its session ends",
+        stands_for="KIP-62: who leaves says so, and the others need not wait for its session's end",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="left-and-member",
+        breaks={"lets_go": no},
+    ),
 )

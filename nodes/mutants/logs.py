@@ -52,6 +52,10 @@ def _always_deletes(_asked: bool) -> bool:
     return True
 
 
+def _beyond_the_end(offset: int, _log_start: int, log_end: int) -> bool:
+    return offset > log_end
+
+
 LOGS: Final = (
     Mutant(
         name="never-truncate",
@@ -163,5 +167,23 @@ LOGS: Final = (
         found_by="replicas",
         rule="replica-differs",
         breaks={"epoch_answered_for": _as_asked},
+    ),
+    Mutant(
+        name="note-epochs-with-records",
+        says="a new leader knows nothing of its leader epoch before its first record",
+        stands_for="KIP-101: a leader epoch begins with its leader, whether anybody writes or not",
+        scenario="idle-elections",
+        found_by="offsets",
+        rule="own-epoch-ends-otherwise",
+        breaks={"notes_epoch_at_election": no},
+    ),
+    Mutant(
+        name="serve-below-the-start",
+        says="who asks for what was deleted is told that there is nothing yet",
+        stands_for="KIP-107: below the log's start a fetch is refused with OFFSET_OUT_OF_RANGE",
+        scenario="broker-restart",
+        found_by="log-starts",
+        rule="served-below-start",
+        breaks={"is_out_of_range": _beyond_the_end},
     ),
 )

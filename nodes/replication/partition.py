@@ -104,7 +104,8 @@ class Partition(IsrPartition):
                 start = own_log.log_end_offset
                 # Followers may hold records of epochs in which this broker heard of nothing: the
                 # new epoch must be known, with its start, before the first of them asks.
-                own_log.start_epoch(state.leader_epoch, start)
+                if self._rules.notes_epoch_at_election():
+                    own_log.start_epoch(state.leader_epoch, start)
                 followers = {
                     replica: isr_rules.at_new_leader_epoch(
                         follower,
@@ -298,9 +299,9 @@ class Partition(IsrPartition):
             readable_end = self._rules.readable_end(
                 params.reads_to_log_end, high_watermark, log_end
             )
-            if not log_start <= offset <= log_end:
+            if self._rules.is_out_of_range(offset, log_start, log_end):
                 raise ApiError(Errors.OFFSET_OUT_OF_RANGE)
-            if offset < readable_end and (max_bytes > 0 or min_one):
+            if log_start <= offset < readable_end and (max_bytes > 0 or min_one):
                 first = offset if params.reads_to_log_end else offset + self._skipped_offsets
                 records = own_log.slice(first, max_bytes, max_offset=readable_end, min_one=min_one)
         found = b"" if records is None else records

@@ -110,7 +110,8 @@ class HostedPartition:
     @property
     def is_under_replicated(self) -> bool:
         assigned = len(set(self.replicas) - set(self.adding_replicas))
-        return self.is_leader and len(self.isr_state.isr) < assigned
+        in_sync = len(self.isr_state.isr)
+        return self.is_leader and self._rules.is_under_replicated(in_sync, assigned)
 
     @property
     def is_under_min_isr(self) -> bool:

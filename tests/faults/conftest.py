@@ -246,6 +246,10 @@ class FakeContext:
         if self.stopped.wait(min(seconds, 0.01)):
             raise RuntimeError("the run is being stopped")
 
+    def record_gauges(self, node: int) -> None:
+        in_sync = [frozenset(state.isr) for state in self.view.partitions("t")]
+        self.cluster.calls.append(("record_gauges", node, in_sync[0]))
+
     def record(self, kind: str, **fields: Any) -> None:
         self.rows.append({"f": kind, **fields})
 

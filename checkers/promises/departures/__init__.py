@@ -12,7 +12,8 @@ wrong with that one meanwhile:
   that is registered: acks=all waits for it in vain.
 And sooner: ``dead-elected``, a broker was elected whose registration had been gone for `KNOWN_NS`,
 by a controller that was in office all the while; ``dead-named`` and ``dead-not-offline``, a client
-was told of it as if it were there (`still_named`). Who lives and gets nothing is
+was told of it as if it were there (`still_named`). Who is back leads nothing in a
+leader epoch of before: ``led-on`` (`began_anew`). Who lives and gets nothing is
 dropped by its leader: ``lagging-in-sync``, `lagging`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
 `left_waiting`; nor when what it waits for has come about: ``left-unanswered``,
@@ -43,6 +44,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.departures.began_anew import ANEW, began_anew
 from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.lagging import HELD, lagging
 from checkers.promises.departures.left_unanswered import TIMED, left_unanswered
@@ -114,7 +116,8 @@ def check(history: History) -> Outcome:
         *left_waiting(history, outcome),
         *left_unanswered(history, outcome),
     )
-    for finding in (*told, *lagging(history, outcome), *kept):
+    anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
+    for finding in (*told, *anew, *lagging(history, outcome), *kept):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
@@ -324,13 +327,14 @@ def _besides(history: History, trial: Trial) -> Iterator[tuple[int, str, Any]]:
 PROMISE: Final = Promise(
     name="departures",
     says="A broker that is gone is replaced by those who live.",
-    source="KafkaController.onBrokerFailure and onReplicasBecomeOffline",
+    source="KafkaController.onBrokerFailure and onReplicasBecomeOffline; KIP-380",
     rules={
         "dead-leads": "A partition is led by one who lives, if any is in sync.",
         "dead-in-sync": "Who is gone leaves the in-sync sets that others are in.",
         "dead-elected": "Nobody is elected who is known to be gone.",
         "dead-named": "Clients are not sent to who is known to be gone.",
         "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
+        "led-on": "Who began anew leads nothing in a leader epoch of before (KIP-380).",
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
         "held-up": "acks=all does not wait for who is out of sync.",
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
@@ -341,6 +345,7 @@ PROMISE: Final = Promise(
         ELECTED: "by partition, its first one among them",
         NAMED: "of brokers that no fault named",
         OFFLINE: "of brokers that no fault named, by readers that write that down",
+        ANEW: "by partition, of which the controller of before decided again",
         HELD: "than replica.lag.time.max.ms, by the harness",
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",
@@ -362,6 +367,7 @@ PROMISE: Final = Promise(
             "dead-elected",
             "dead-named",
             "dead-not-offline",
+            "led-on",
             "lagging-in-sync",
             "held-up",
             "left-waiting",

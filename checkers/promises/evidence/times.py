@@ -30,7 +30,7 @@ _IN_ORDER: Final = {
     **dict.fromkeys(
         (
             *("produce", "fetch", "metadata", "commit", "committed", "forged"),
-            *("listed_offset", "epoch_end", "records_deleted", "coordinator"),
+            *("listed_offset", "epoch_end", "records_deleted", "read_below", "coordinator"),
             *("group_step", "admin_request"),
         ),
         _OPERATION,

@@ -25,6 +25,7 @@ Violations:
   (`kept_groups`);
 - ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
   comes back (`visited_groups`);
+- ``left-and-member``: who left in order is told that it is a member (`left_members`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`thrown_out`);
@@ -54,6 +55,7 @@ from checkers.judging.promise import Promise
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
+from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.quiet_members import quiet_members
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
@@ -100,7 +102,11 @@ def check(history: History) -> Outcome:
     for row in _unassigned(history, commits):
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
-    groups = (*kept_groups(history, outcome), *visited_groups(history, outcome))
+    groups = (
+        *kept_groups(history, outcome),
+        *visited_groups(history, outcome),
+        *left_members(history, outcome),
+    )
     for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
         outcome.add(finding)
     two_members(history, outcome, commits)
@@ -158,6 +164,7 @@ PROMISE: Final = Promise(
         "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
         "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
         "visitor-remembered": "A group that nobody came to join is forgotten.",
+        "left-and-member": "Who leaves in order is a member no more.",
         "group-never-formed": "Where members poll, partitions are given to them.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
@@ -172,6 +179,7 @@ PROMISE: Final = Promise(
         GONE: "by coordinators that were not replaced as they deleted them",
         EXPIRED: "of groups without members, once all was calm",
         LEFT: "of whom nobody came back, once all was calm",
+        PARTED: "told by the coordinator that had let them go",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -190,7 +198,7 @@ PROMISE: Final = Promise(
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
         "groups whose members use no subscription",
-        "how long a rebalance takes, and whom it waits for, if it comes to an end",
+        "how long a rebalance takes, if it comes to an end, and whom it waits for but who left",
         "positions in topics that are deleted",
         "what a description says of members (client, host, assignment); the metadata and leader "
         "epoch that are kept with a position; what members tell their leader of themselves",

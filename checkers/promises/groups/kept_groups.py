@@ -98,7 +98,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
     )
     for row in found.orderBy(*_BY).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
-        if row["gone_n"] and not _was_replaced(history, row):
+        if row["gone_n"] and not was_replaced(history, row, row["by"], row["gone_t"]):
             outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
             if row[BACK] is not None:
                 yield _finding(BACK, row)
@@ -123,12 +123,12 @@ def when_calm(history: History) -> DataFrame:
     return history.table(rows, f"arm string, trial int, {names}")
 
 
-def _was_replaced(history: History, row: Row) -> bool:
-    """Whether who deleted it may have died, or lost its partition, before others had that; or
-    nobody knows whose partition it was."""
-    trial, gone_t = (row["arm"], row["trial"]), row["gone_t"]
+def was_replaced(history: History, row: Row, by: int, gone_t: int) -> bool:
+    """Whether who did it, ``by``, to the row's group may have died, or lost its partition, before
+    others had that; or nobody knows whose partition it was."""
+    trial = (row["arm"], row["trial"])
     for event in rows_of(history, "node_event", trial):
-        ended = event["node"] == row["by"] and event["event"] in _ENDS
+        ended = event["node"] == by and event["event"] in _ENDS
         if ended and -MOVED_NS < event["t"] - gone_t < DEATH_NS:
             return True
     known = {
@@ -140,7 +140,7 @@ def _was_replaced(history: History, row: Row) -> bool:
     if of is None:
         return True
     led = of.as_of(gone_t)
-    if led is None or led.row["leader"] != row["by"]:
+    if led is None or led.row["leader"] != by:
         return True  # it had not heard yet that another coordinates the group
     return any(abs(state.t - gone_t) < MOVED_NS for state in of.states)
 

@@ -129,6 +129,7 @@ def back_soon() -> Zoo:
     story = Zoo()
     story.gone(1000, 1)
     story.broker(5500, 1)
+    story.state(5600, 1, [1, 2, 3], leader_epoch=2, partition_epoch=2)
     return story
 
 

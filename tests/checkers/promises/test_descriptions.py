@@ -24,6 +24,7 @@ OWN = {
     ("DescribeLogDirs", "t-0", "offset lag"): "0",
     ("DescribeLogDirs", "t-0", "is future"): "False",
 }
+GAUGE = ("MBeans", "", "UnderReplicatedPartitions")
 PRODUCER = ("DescribeProducers", "t-0", "producer 9")
 Key = tuple[str, str, str]
 
@@ -52,6 +53,7 @@ def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bo
         for key, truth in OWN.items():
             tell(story, node, key, changed.get((node, key), truth), truth=truth, known=True)
     tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
+    tell(story, 1, GAUGE, changed.get((1, GAUGE), "3"), truth="3", known=True)
     listed = ("ListPartitionReassignments", "", "topics that move")
     tell(story, 1, listed, changed.get((1, listed), "[]"), truth="[]", known=True)
     return story
@@ -73,6 +75,8 @@ LIES: dict[str, tuple[int, Key, str | None, str]] = {
     "another size": (2, ("DescribeLogDirs", "t-0", "bytes"), "4001", "log-otherwise"),
     "behind itself": (2, ("DescribeLogDirs", "t-0", "offset lag"), "3", "log-otherwise"),
     "another sequence": (1, PRODUCER, "epoch 1, sequence 38", "producers-otherwise"),
+    "nobody lags": (1, GAUGE, "0", "gauge-otherwise"),
+    "a gauge that is not there": (1, GAUGE, None, "gauge-otherwise"),
     "a move that is none": (
         1, ("ListPartitionReassignments", "", "topics that move"), "['t']", "moves-otherwise",
     ),
@@ -84,7 +88,7 @@ def test_a_sound_history(story: Any) -> Asks:
     outcome = yield sound(story, {})
     assert not outcome.counts
     assert not outcome.unknowns
-    assert outcome.evidence[story.arm, 0, TOLD] == 20
+    assert outcome.evidence[story.arm, 0, TOLD] == 21
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -131,6 +135,26 @@ def test_a_producer_of_whom_no_record_is_left(story: Any) -> Asks:
     sound(story, {})
     tell(story, 1, ("DescribeProducers", "t-0", "producer 8"), "epoch 0, sequence 3")
     assert not (yield story).counts
+
+
+@judging(check)
+def test_gauges_are_each_brokers_own(story: Any) -> Asks:
+    """What has no truth may be said, and need not be the same everywhere."""
+    sound(story, {})
+    tell(story, 1, GAUGE, "2")
+    tell(story, 2, GAUGE, "0")
+    outcome = yield story
+    assert not outcome.counts
+    assert not outcome.unknowns
+
+
+@judging(check)
+def test_who_told_its_gauges_only_has_described_nothing(story: Any) -> Asks:
+    sound(story, {})
+    story.add("log_end", 90_000, node=3, log_start_offset=0, log_end_offset=40, is_leader=False)
+    tell(story, 3, GAUGE, "0", truth="0", known=True)
+    outcome = yield story
+    assert outcome.unknowns == [f"{story.arm}, trial 0: nobody tells what node 3 describes"]
 
 
 @judging(check)

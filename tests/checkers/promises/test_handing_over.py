@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from checkers.judging.witness import Finding
-from checkers.promises.handing_over import HANDED, REGISTERED, STOPS, check
+from checkers.promises.handing_over import HANDED, LEFT, REGISTERED, STOPS, check
 from tests.checkers.conftest import ARM, Story, judged_together
 
 S = 1000.0
@@ -168,7 +168,7 @@ LAWFUL = {
     "a new controller when it was just asked": slow("office", 11 * S),
     "a controller that is paused": paused(),
     "nobody else in sync": led(1 * S, 1, 1),
-    "another leads": led(1 * S, 2, 1, 2, 3),
+    "another leads": led(1 * S, 2, 2, 3),
     "the topic is being deleted": dying(),
     "the only one in sync died meanwhile": slow("fault", 13 * S, 1, 2),
     "another came into the in-sync set meanwhile": meanwhile(1, [1], 1, [1, 2]),
@@ -188,6 +188,42 @@ def test_what_is_found_and_what_is_not(spark: Any) -> None:
             **{name: {"left-leading": 1} for name in broken},
             **{name: {} for name in lawful},
         }
+
+
+def given_up(*states: tuple[int, list[int]], leader: int = 1) -> Cluster:
+    """Broker 1 is in sync, and leads unless ``leader`` does, when its stop begins; then these are
+    its partition's leaders and in-sync sets, one after the other, until it is gone."""
+    cluster = Cluster()
+    cluster.lead(1 * S, leader)
+    cluster.fault("stop", 9.9 * S, 14 * S)
+    cluster.node(10 * S, 1, "stop")
+    for number, (then, isr) in enumerate(states):
+        cluster.lead(10.1 * S + 100 * number, then, *isr)
+    cluster.zk(12 * S, "broker", "removed", node=1)
+    cluster.node(12.1 * S, 1, "stopped", graceful=True)
+    cluster.node(14 * S, 1, "start")
+    return cluster
+
+
+LEFT_IN_SYNC = {
+    "another was elected, and it stayed in sync": (given_up((2, [1, 2, 3])), 1),
+    "another, and then the set changed": (given_up((2, [1, 2, 3]), (2, [1, 2])), 1),
+    "it followed, and nobody took it out": (given_up(leader=2), 1),
+    "it was taken out in the election": (given_up((2, [2, 3])), 0),
+    "it was taken out after the election": (given_up((2, [1, 2, 3]), (2, [2, 3])), 0),
+    "it followed, and was taken out": (given_up((2, [2, 3]), leader=2), 0),
+    "it was taken out, and its new leader let it in": (given_up((2, [2, 3]), (2, [1, 2, 3])), 0),
+    "nobody else is in sync": (given_up((1, [1]), leader=1), 0),
+}
+
+
+def test_who_goes_leaves_the_in_sync_sets(spark: Any) -> None:
+    stories = {name: story for name, (story, _) in LEFT_IN_SYNC.items()}
+    found = judged_together(spark, check, stories)
+    told = {name: rules.get("left-in-sync", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in LEFT_IN_SYNC.items()}
+    outcome = check(given_up((2, [2, 3]), leader=2).history(spark))
+    assert outcome.evidence[ARM, 0, LEFT] == 1
 
 
 def stayed(gone: float, *others: tuple[str, float], handed: float = 10.1, **more: Any) -> Cluster:

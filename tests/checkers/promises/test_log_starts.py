@@ -26,6 +26,11 @@ def told(story: Story, t: float, offset: int, asked_ms: int = EARLIEST, **more: 
     story.add("listed_offset", t, asked_ms=asked_ms, offset=offset, **{**fields, **more})
 
 
+def read(story: Story, t: float, offset: int, error: int = 0, **more: object) -> None:
+    fields = {"node": 1, "offset": offset, "error": error, "type": "fail" if error else "ok"}
+    story.add("read_below", t, **{**fields, **more})
+
+
 def led(story: Story, t: float, node: int, role: str = "leader", end: int = 50) -> None:
     who = {"node": node, "role": role, "leader": node, "leader_epoch": 1}
     story.add("leader_change", t, log_end_offset=end, **who)
@@ -106,6 +111,19 @@ STORIES = {
         lambda s: told(s, 20_500, 29, LATEST, invoke_t=19_500),
     ),
     "deleted-uncommitted:by another": (shortened, lambda s: told(s, 22_000, 29, LATEST, node=2)),
+    "served-below-start": (shortened, lambda s: read(s, 22_000, 29)),
+    "served-below-start: by another": (shortened, lambda s: read(s, 22_000, 29, node=2)),
+    "served-below-start:refused": (shortened, lambda s: read(s, 22_000, 29, 1)),
+    "served-below-start:who does not lead": (shortened, lambda s: read(s, 22_000, 29, 6)),
+    "served-below-start:from the beginning": (shortened, lambda s: read(s, 22_000, 30)),
+    "served-below-start:asked before": (
+        shortened,
+        lambda s: read(s, 20_500, 29, invoke_t=19_500),
+    ),
+    "served-below-start:who was away": (
+        shortened,
+        lambda s: (moved(s, followed=None), read(s, 26_500, 29, node=2)),
+    ),
     "begins-beyond-end": (
         shortened,
         lambda s: (told(s, 22_000, 33), told(s, 23_000, 32, LATEST)),

@@ -55,6 +55,7 @@ def written() -> Story:
     story.produce(1900, 8, 8, acks=-1)
     told(story, 1100, 0, EARLIEST)
     end_of(story, 2500, 1, 4)
+    end_of(story, 2600, 3, 10)
     return story
 
 
@@ -123,6 +124,14 @@ STORIES = {
     "epoch-ends-otherwise:of one that kept nothing": lambda s: end_of(s, 3000, 0, 0, told=0),
     "epoch-ends-otherwise:of none before": lambda s: end_of(s, 3000, 0, 0),
     "epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(s, 3000, 2, 6, believed=4),
+    "own-epoch-ends-otherwise": lambda s: end_of(s, 3000, 3, -1, told=-1),
+    "own-epoch-ends-otherwise: in an older epoch": lambda s: end_of(s, 3000, 3, 7, told=2),
+    "own-epoch-ends-otherwise: before what was promised": lambda s: end_of(s, 3000, 3, 8),
+    "own-epoch-ends-otherwise:promised since": lambda s: end_of(s, 1900, 3, 8),
+    "own-epoch-ends-otherwise:by a leader of the past": lambda s: end_of(s, 3000, 2, 7, believed=2),
+    "own-epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(
+        s, 3000, 4, 10, believed=4
+    ),
     "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),
     "end-in-another-epoch": lambda s: (led(s, 2900, 3), told(s, 3000, 7, epoch=2)),
     "end-in-another-epoch:its own": lambda s: (led(s, 2900, 3), told(s, 3000, 10, epoch=3)),

@@ -46,6 +46,8 @@ class MiniCluster:
         self.silent: set[int] = set()
         self.unanswered: set[int] = set()  # APIs
         self.deleted: set[str] = set()  # groups
+        self.left: set[str] = set()  # groups
+        self.begins = 0  # every log
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -150,12 +152,18 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 ]
                 return {"results": rows}
             if header.api_key == ApiKey.JOIN_GROUP:
-                error = 79 if node == cluster.leader else 16
+                error = 16 if node != cluster.leader else 0 if request.member_id else 79
                 more = {"protocol_type": None, "protocol_name": "", "members": []}
                 return {
-                    **{"error_code": error, "generation_id": -1, "leader": "", **more},
+                    **{"error_code": error, "generation_id": -1 if error else 1, "leader": ""},
+                    **more,
                     "member_id": "come-back-with-this",
                 }
+            if header.api_key in (ApiKey.LEAVE_GROUP, ApiKey.HEARTBEAT):
+                gone = str(request.group_id) in cluster.left
+                if node == cluster.leader and header.api_key == ApiKey.LEAVE_GROUP:
+                    cluster.left.add(str(request.group_id))
+                return {"error_code": 16 if node != cluster.leader else 25 if gone else 0}
             if header.api_key == ApiKey.DESCRIBE_GROUPS:
                 return {"groups": [self._group(str(name)) for name in request.groups]}
             if header.api_key == ApiKey.OFFSET_COMMIT:
@@ -171,6 +179,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 known = cluster.told.get(node, (cluster.leader, 0))[0]
                 error = 0 if known > 0 else 15
                 return {"error_code": error, "node_id": known, "host": "", "port": 1}
+            if header.api_key == ApiKey.FETCH:
+                return {"responses": [self._read(topic) for topic in request.topics]}
             if header.api_key == ApiKey.DELETE_RECORDS:
                 return {"topics": [self._deleted(topic) for topic in request.topics]}
             if header.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
@@ -218,7 +228,9 @@ class MiniHandler(socketserver.BaseRequestHandler):
         for asked in topic.partitions:
             error = self._error(asked)
             wanted = -(-int(asked.timestamp) // 1000)
-            found = {-1: 100, -2: 0}.get(int(asked.timestamp), wanted if wanted < 100 else -1)
+            found = {-1: 100, -2: cluster.begins}.get(
+                int(asked.timestamp), wanted if wanted < 100 else -1
+            )
             rows.append(
                 {
                     "partition_index": asked.partition_index,
@@ -245,6 +257,21 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 }
             )
         return {"name": topic.name, "partitions": rows}
+
+    def _read(self, topic: Any) -> dict[str, Any]:
+        """Of partition 1 there is nothing before its beginning any more."""
+        error = 6 if self.server.node != self.server.cluster.leader else 0
+        nothing = {"high_watermark": 0, "last_stable_offset": 0, "aborted_transactions": []}
+        rows = [
+            {
+                "partition_index": asked.partition,
+                "error_code": error or int(asked.partition),
+                "records": None,
+                **nothing,
+            }
+            for asked in topic.partitions
+        ]
+        return {"topic": topic.topic, "partitions": rows}
 
     def _epoch_ends(self, topic: Any) -> dict[str, Any]:
         """Each leader epoch has ten records."""

@@ -272,7 +272,7 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
         ok = [row for row in found if row["type"] == "ok"]
         asked = {row["asked_ms"] for row in ok if "asked_ms" in row}
         ends = {row["asked_epoch"] for row in ok if "asked_epoch" in row}
-        return len(asked) > 4 and {1, 2, 3} <= ends and refusals <= refused(found)
+        return len(asked) > 4 and {1, 2, 3, 4} <= ends and refusals <= refused(found)
 
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
@@ -287,7 +287,7 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     # Asked by the wall clock: beyond all that there is. So there is no time to ask for again.
     assert {offset for asked_ms, offset, _ in listed if asked_ms >= 0} == {-1}
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
-    assert ends == {(4, 3, 40), (4, 2, 30), (4, 1, 20)}
+    assert ends == {(4, 4, 50), (4, 3, 40), (4, 2, 30), (4, 1, 20)}
 
 
 def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(
@@ -351,6 +351,22 @@ def test_some_groups_are_kept_for_a_time_and_some_only_visited(
     assert not mini.deleted & {"kept-1", "kept-2"}
 
 
+def test_some_groups_are_joined_and_left_in_order(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=1, leaves=True)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {"kept-1", "kept-3"} <= mini.left)
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if (r["node"], r["group"]) == (1, "kept-1")]
+    assert [(r["step"], r["type"], r["error"]) for r in found] == [
+        *(("enter", "fail", 79), ("enter", "ok", 0), ("leave", "ok", 0), ("beat", "fail", 25))
+    ]
+    assert found[0]["keep_ms"] == 6_000
+    assert {"kept-0", "kept-2"} <= mini.deleted
+
+
 # ---- who deletes records -------------------------------------------------------------------------
 
 
@@ -386,6 +402,29 @@ def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
     ends = [r["t"] for r in found if (r["node"], r.get("asked_ms")) == (1, -1)]
     nexts = [r["invoke_t"] for r in deletions if r["offset"] == 101]
     assert sorted(set(ends))[1] < min(nexts)
+
+
+def test_who_told_where_a_log_begins_is_asked_for_the_record_before(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("record-deleter", topics={"t": 2}, rate_per_s=100)
+
+    def read() -> set[tuple[Any, ...]]:
+        found = [r for r in done(rows(plan.output)) if r["f"] == "read_below"]
+        return {tuple(r[n] for n in ("node", "partition", "offset", "type")) for r in found}
+
+    def asked_often() -> bool:
+        return sum(r.get("asked_ms") == -2 for r in done(rows(plan.output))) > 8
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(asked_often)
+        assert not read()  # before the first record there never was one
+        mini.begins = 70
+        wait_until(lambda: {(1, 0, 69, "ok"), (1, 1, 69, "fail")} <= read())
+        workload.stop()
+    assert read() == {(1, 0, 69, "ok"), (1, 1, 69, "fail")}
+    sound(rows(plan.output))
 
 
 def test_a_deletion_that_nobody_answers_may_have_been_done(

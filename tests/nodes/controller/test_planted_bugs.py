@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 
+from nodes.controller.event_manager import ControllerState
+from nodes.controller.event_manager import Event as QueuedEvent
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.mutants import rules_with
+from nodes.wire.apis import ApiKey
 from tests.nodes.controller.test_controller import started
 
 T0 = TopicPartition("t", 0)
@@ -30,3 +35,32 @@ def test_who_leads_when_a_broker_may_stop(world, wait_until, ask, names, leader)
     wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
     assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
     assert world.state(T0)[0] == leader
+
+
+@pytest.mark.parametrize(
+    ("names", "then"), [((), (1, 1, (1,))), (("take-a-bounce-for-a-start",), (2, 0, (2, 1)))]
+)
+def test_who_leads_what_a_bounced_broker_led(world, wait_until, names, then):
+    node, brokers = started(world, 2, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 1))
+    wait_until(lambda: world.state(T0) == (2, 0, (2, 1)))
+    bounced, looks = brokers[2], Event()
+    away = QueuedEvent("Away", ControllerState.IDLE, looks.wait)
+    node.controller._events.put(away)  # it finds both at once
+    bounced.zk.delete_recursive("/brokers/ids/2")
+    epoch = bounced.zk.register_broker(bounced.broker)
+    looks.set()
+    told = ApiKey.UPDATE_METADATA
+    wait_until(lambda: any(r.broker_epoch == epoch for r in bounced.of(told)))
+    assert world.state(T0) == then
+
+
+@pytest.mark.parametrize(("names", "isr"), [((), (3,)), (("keep-who-stops-in-sync",), (2, 3))])
+def test_who_is_in_sync_when_a_leader_may_stop(world, wait_until, ask, names, isr):
+    node, _ = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
+    assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+    assert world.state(T0) == (3, 1, isr)

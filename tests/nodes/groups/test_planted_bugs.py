@@ -74,3 +74,15 @@ def test_what_a_heartbeat_does(
     before = member.session
     assert client.heartbeat() == 0
     assert (member.session is not before) is (not names)
+
+
+@pytest.mark.parametrize(("names", "error"), [((), 25), (("keep-who-leaves",), 0)])
+def test_who_left(
+    names: tuple[str, ...], error: int, make_coordinator: Any, client_of: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    client = client_of(make_coordinator())
+    client.join()
+    client.sync()
+    assert client.leave() == 0
+    assert client.heartbeat() == error

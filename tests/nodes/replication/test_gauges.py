@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from nodes.core.types import TopicPartition
+from nodes.mutants import rules_with
 from nodes.replication.model import FetchParams, FetchPartitionRequest, LeaderAndIsrState
 from nodes.replication.partition import Partition
 from nodes.wire.records import build_batch
@@ -42,7 +43,7 @@ def pair(make_cluster: ClusterFactory) -> MemoryCluster:
     return cluster
 
 
-def told(partition: Partition, **changes: tuple[int, ...]) -> LeaderAndIsrState:
+def told_state(partition: Partition, **changes: tuple[int, ...]) -> LeaderAndIsrState:
     """The controller's next word on a partition that broker 1 leads."""
     fields = {"isr": (1, 2), "replicas": (1, 2), **changes}
     return LeaderAndIsrState(
@@ -67,8 +68,21 @@ def test_a_partition_in_order(pair: MemoryCluster) -> None:
     assert counts(pair.brokers[2]) == {"PartitionCount": 1}
 
 
+@pytest.mark.parametrize(("names", "told"), [((), True), (("report-all-in-sync",), False)])
+def test_who_reports_all_in_sync(
+    make_cluster: ClusterFactory, names: tuple[str, ...], told: bool
+) -> None:
+    cluster = make_cluster(brokers=2, min_isr=2)
+    cluster.kill(1)
+    broker = cluster.start(1, rules_with(names))
+    cluster.create()
+    broker.partition().make_leader(told_state(broker.partition(), isr=(1,)))
+    assert ("UnderReplicatedPartitions" in counts(broker)) is told
+    assert counts(broker)["UnderMinIsrPartitionCount"] == 1
+
+
 def test_a_follower_is_missing(pair: MemoryCluster) -> None:
-    pair.brokers[1].partition().make_leader(told(pair.brokers[1].partition(), isr=(1,)))
+    pair.brokers[1].partition().make_leader(told_state(pair.brokers[1].partition(), isr=(1,)))
     assert counts(pair.brokers[1]) == {
         "PartitionCount": 1,
         "LeaderCount": 1,
@@ -82,8 +96,8 @@ def test_who_is_only_being_added_is_not_missed(pair: MemoryCluster) -> None:
     leads it counts it as being reassigned."""
     changes = {"replicas": (1, 2, 3), "adding_replicas": (3,)}
     leader, follower = (pair.brokers[i].partition() for i in (1, 2))
-    leader.make_leader(told(leader, **changes))
-    follower.make_follower(told(follower, **changes))
+    leader.make_leader(told_state(leader, **changes))
+    follower.make_follower(told_state(follower, **changes))
     found = counts(pair.brokers[1])
     assert found.pop("ReassigningPartitions") == 1
     assert "UnderReplicatedPartitions" not in found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nodes.core.errors import Errors
+from nodes.core.truncation import EpochEnd
 from nodes.mutants import rules_with
 from nodes.replication.model import FetchParams, FetchPartitionRequest
 from tests.nodes.replication.conftest import (
@@ -181,3 +182,26 @@ def test_who_waits_at_a_leader_that_is_demoted(
     waiting = cluster.brokers[1].produce(7, acks=-1)
     depose(cluster)
     assert waiting.is_answered is answered
+
+
+@pytest.mark.parametrize(
+    ("names", "known"), [((), EpochEnd(0, 0)), (("note-epochs-with-records",), EpochEnd(-1, -1))]
+)
+def test_what_a_new_leader_knows_of_its_own_epoch(
+    pair: With, names: tuple[str, ...], known: EpochEnd
+) -> None:
+    assert pair(*names).brokers[1].partition().end_offset_for_epoch(0, 0) == known
+
+
+@pytest.mark.parametrize(("names", "error"), [((), 1), (("serve-below-the-start",), 0)])
+def test_who_asks_for_what_was_deleted(pair: With, names: tuple[str, ...], error: int) -> None:
+    cluster = pair(*names)
+    leader = cluster.brokers[1]
+    for value in range(3):
+        assert answer_of(leader.produce(value, acks=-1)).error == 0
+    wait_for(lambda: leader.partition().high_watermark == 3)
+    leader.partition().delete_records(2)
+    answer = Waiter()
+    request = FetchPartitionRequest(1, -1, 1 << 20)
+    leader.manager.fetch_messages(FetchParams(max_wait_ms=0), [(TP, request)], answer)
+    assert answer.wait()[0][1].error == error

@@ -1,0 +1,131 @@
+"""What a broker's metrics say of the cluster, beside what ZooKeeper holds.
+
+Operators are woken by a handful of gauges (UnderReplicatedPartitions, OfflinePartitionsCount,
+ActiveControllerCount, ...), and by no answer of any request. So each broker that serves its MBeans
+is asked for them, past every proxy: in the end, and by faults that made one of them rise.
+
+Rows: ``described``, with `API` as ``api`` (`checkers.promises.descriptions` judges them).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import urlopen
+
+from faults.protocol import PartitionState
+from harness.cluster.ask import NoAnswer
+from harness.cluster.errors import StateUnreadable
+from harness.cluster.final_read import PROCESS
+from harness.cluster.view import ZookeeperView
+from harness.sut.protocol import ServesMBeans
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster import Cluster
+
+API: Final = "MBeans"
+SETTLED_S: Final = 3.0
+"""So long a gauge may be that of before: who commits a state tells of it afterwards."""
+_POLL_S: Final = 0.1
+_TIMEOUT_S: Final = 10.0
+_MIN_ISR: Final = "min.insync.replicas"
+_OF_REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
+_OF_CONTROLLER: Final = "kafka.controller:type=KafkaController,name="
+
+Gauges = Mapping[str, int | None]
+"""By MBean name; None: it says that it does not know."""
+
+
+def record_gauges(cluster: Cluster, node: int) -> None:
+    """A row for each gauge of which ZooKeeper holds the truth; one with the ``error`` where the
+    node serves its MBeans and does not answer; none where it serves none."""
+    view, sut = cluster.view, cluster.sut
+    if not isinstance(sut, ServesMBeans) or not isinstance(view, ZookeeperView):
+        return
+    url = sut.mbeans_url(cluster.layout(node))
+    if url is None:
+        return
+    try:
+        rows = _settled(url, view, node, int(cluster.config(_MIN_ISR) or 1))
+    except (NoAnswer, StateUnreadable) as error:
+        cluster.record("described", process=PROCESS, node=node, api=API, error=str(error))
+        return
+    for row in rows:
+        cluster.record("described", process=PROCESS, node=node, api=API, name="", **row)
+
+
+def _settled(url: str, view: ZookeeperView, node: int, min_isr: int) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + SETTLED_S
+    while True:
+        before = dict(truth(view, node, min_isr))
+        rows = list(compared(read(url), before, dict(truth(view, node, min_isr))))
+        if all(row["told"] == row["truth"] for row in rows) or time.monotonic() > deadline:
+            return rows
+        time.sleep(_POLL_S)
+
+
+def compared(told: Gauges, before: Gauges, after: Gauges) -> Iterator[dict[str, Any]]:
+    """As of `harness.cluster.descriptions.compared`; of gauges that have a truth."""
+    for name in sorted(before.keys() & after.keys()):
+        known = before[name] == after[name]
+        said = told.get(name)
+        yield {
+            "key": name.rpartition("=")[2],
+            "told": None if said is None else str(said),
+            "truth": str(before[name]) if known else None,
+            "known": known,
+        }
+
+
+def truth(view: ZookeeperView, node: int, min_isr: int) -> Iterator[tuple[str, int]]:
+    """What the gauges of a broker that hears of everything say. ``min_isr``: where a topic has no
+    setting of its own. Raises `StateUnreadable`, also of who hears of nothing."""
+    live, controller = set(view.live_brokers()), view.controller()
+    if node not in live or controller is None:
+        raise StateUnreadable("it is not registered, or there is no controller to tell it of any")
+    asked_for = {what for what, _ in view.pending()} & {"deletion", "reassignment"}
+    topics, states = view.topics(), view.partitions()
+    least = {t.name: int(view.settings(t.name).get(_MIN_ISR, min_isr)) for t in topics}
+    yield _OF_CONTROLLER + "ActiveControllerCount", int(node == controller)
+    if asked_for:
+        return  # who hosts what changes step by step
+    for name, count in _of_replicas(states, node, least):
+        yield _OF_REPLICAS + name, count
+    for name, count in _of_cluster(states, live):
+        yield _OF_CONTROLLER + name, count if node == controller else 0
+    yield _OF_CONTROLLER + "GlobalTopicCount", len(topics) if node == controller else 0
+
+
+def _of_replicas(
+    states: Sequence[PartitionState], node: int, least: Mapping[str, int]
+) -> Iterator[tuple[str, int]]:
+    led = [s for s in states if s.leader == node]
+    yield "PartitionCount", sum(node in s.replicas for s in states)
+    yield "LeaderCount", len(led)
+    yield "UnderReplicatedPartitions", sum(len(s.isr) < len(s.replicas) for s in led)
+    few = [(len(s.isr), min(least[s.topic], len(s.replicas))) for s in led]
+    yield "UnderMinIsrPartitionCount", sum(isr < enough for isr, enough in few)
+    yield "AtMinIsrPartitionCount", sum(isr == enough for isr, enough in few)
+    yield "ReassigningPartitions", 0
+
+
+def _of_cluster(states: Sequence[PartitionState], live: set[int]) -> Iterator[tuple[str, int]]:
+    yield "ActiveBrokerCount", len(live)
+    yield "GlobalPartitionCount", len(states)
+    yield "OfflinePartitionsCount", sum(s.leader not in live for s in states)
+    yield "PreferredReplicaImbalanceCount", sum(s.leader != s.replicas[0] for s in states)
+    yield "TopicsToDeleteCount", 0
+
+
+def read(url: str) -> Gauges:
+    """Raises `NoAnswer`."""
+    try:
+        with urlopen(url, timeout=_TIMEOUT_S) as answer:
+            page = json.load(answer)
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoAnswer(f"{url}: {error}") from error
+    values = {name: attributes.get("Value") for name, attributes in page.items()}
+    return {name: None if v is None else int(v) for name, v in values.items()}

@@ -1,0 +1,133 @@
+"""What is written down of metrics that count partitions, beside what ZooKeeper holds."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from faults.protocol import Link, PartitionState
+from harness.cluster.ask import NoAnswer
+from harness.cluster.errors import StateUnreadable
+from harness.cluster.gauges import compared, read, truth
+from harness.runtime.protocol import Address
+from harness.sut.dualplane import DualPlaneServer
+from nodes.metrics import Metrics
+from nodes.metrics_server import MetricsServer
+
+REPLICAS = "kafka.server:type=ReplicaManager,name="
+CONTROLLER = "kafka.controller:type=KafkaController,name="
+
+
+def state(partition: int, leader: int, isr: tuple[int, ...]) -> PartitionState:
+    replicas = (1, 2, 3) if partition else (2, 1)
+    return PartitionState("t", partition, leader, 4, isr, replicas, 1, 0)
+
+
+def view(*states: PartitionState, live: tuple[int, ...] = (1, 2, 3), **more: Any) -> Any:
+    """Broker 2 is the controller; two in sync are enough for topic t."""
+    given = {
+        "live_brokers": lambda: live,
+        "controller": lambda: 2,
+        "pending": list,
+        "topics": lambda: [SimpleNamespace(name="t")],
+        "partitions": lambda: states,
+        "settings": lambda _topic: {"min.insync.replicas": "2"},
+    }
+    return SimpleNamespace(**given | more)
+
+
+def of(view: Any, node: int, min_isr: int = 1) -> dict[str, int]:
+    """By their short names, those that are not 0."""
+    found = {name.rpartition("=")[2]: count for name, count in truth(view, node, min_isr)}
+    return {name: count for name, count in found.items() if count}
+
+
+LAGGING = (state(0, 1, (1,)), state(1, 1, (1, 2)), state(2, 3, (1, 2, 3)))
+
+
+def test_a_leader_counts_whose_replicas_lag() -> None:
+    assert of(view(*LAGGING), 1) == {
+        "PartitionCount": 3,
+        "LeaderCount": 2,
+        "UnderReplicatedPartitions": 2,
+        "UnderMinIsrPartitionCount": 1,
+        "AtMinIsrPartitionCount": 1,
+    }
+    assert of(view(*LAGGING), 3) == {"PartitionCount": 2, "LeaderCount": 1}
+
+
+def test_the_controller_counts_the_cluster() -> None:
+    found = of(view(*LAGGING, state(3, -1, (3,))), 2)
+    assert found == {
+        "PartitionCount": 4,
+        "ActiveControllerCount": 1,
+        "ActiveBrokerCount": 3,
+        "GlobalPartitionCount": 4,
+        "GlobalTopicCount": 1,
+        "OfflinePartitionsCount": 1,
+        "PreferredReplicaImbalanceCount": 3,
+    }
+
+
+def test_enough_in_sync_is_what_the_topic_says_and_no_more_than_there_are() -> None:
+    unset = {"settings": lambda _topic: {}}
+    assert "UnderMinIsrPartitionCount" not in of(view(*LAGGING, **unset), 1)
+    assert of(view(*LAGGING, **unset), 1, min_isr=3)["UnderMinIsrPartitionCount"] == 2
+    full = state(0, 1, (1, 2))
+    assert "UnderMinIsrPartitionCount" not in of(view(full, **unset), 1, min_isr=3)
+
+
+def test_while_partitions_move_nobody_knows_who_hosts_them() -> None:
+    moving = view(*LAGGING, pending=lambda: [("reassignment", "t")])
+    assert dict(truth(moving, 2, 1)) == {CONTROLLER + "ActiveControllerCount": 1}
+    leftover = view(*LAGGING, pending=lambda: [("settings", "u")])
+    assert of(leftover, 1)["LeaderCount"] == 2
+
+
+def test_who_hears_of_nothing_is_held_to_nothing() -> None:
+    with pytest.raises(StateUnreadable):
+        of(view(live=(1, 2)), 3)
+    with pytest.raises(StateUnreadable):
+        of(view(controller=lambda: None), 3)
+
+
+def test_told_beside_its_truth() -> None:
+    name = REPLICAS + "LeaderCount"
+    row = {"key": "LeaderCount", "told": "1", "truth": "2", "known": True}
+    assert list(compared({name: 1, "other": 5}, {name: 2}, {name: 2})) == [row]
+    assert list(compared({}, {name: 2}, {name: 2})) == [row | {"told": None}]
+    changed = {"truth": None, "known": False}
+    assert list(compared({name: 1}, {name: 1}, {name: 2})) == [row | changed]
+    assert not list(compared({name: 1}, {name: 1}, {}))
+
+
+def test_a_nodes_metrics_over_http(tmp_path: Path) -> None:
+    """As the bundled broker serves them, wherever it does."""
+    metrics = Metrics()
+    metrics.gauge(REPLICAS + "LeaderCount", lambda: 2)
+    metrics.gauge(REPLICAS + "PartitionCount", lambda: 1 / 0)
+    metrics.counter("kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec").mark()
+    address = {Link.CLIENT: Address("127.0.0.1", 1)}
+    layout: Any = SimpleNamespace(dir=tmp_path, direct=address)
+    assert DualPlaneServer().mbeans_url(layout) is None
+    (tmp_path / "data").mkdir()
+    server = MetricsServer(metrics, 0, "0.0.0.0", url_file=tmp_path / "data" / "metrics.url")
+    try:
+        url = DualPlaneServer().mbeans_url(layout)
+        assert url == f"http://127.0.0.1:{server.port}/mbeans"
+        told = read(url)
+        assert told[REPLICAS + "LeaderCount"] == 2
+        assert told[REPLICAS + "PartitionCount"] is None
+    finally:
+        server.close()
+
+
+def test_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(NoAnswer):
+        read(f"http://127.0.0.1:{port}/mbeans")
