@@ -1,10 +1,10 @@
 """Clients that ask several things in turn, and what of it they asked, and of whom.
 
-Such a client goes round: its questions are of different sorts, each broker is asked all of them, and
-each time about every partition that it is for. Nobody counts its successes by topic or broker
-(`checkers.facts.clients`), and what a whole sort of its questions would have shown is not missed by
-anybody when that is not there: so a sort that is nowhere, a broker or a partition that was left out
-are told here.
+Such a client goes round: its questions are of different sorts, each broker is asked all of them,
+and each time about every partition that it is for. Nobody counts its successes by topic or broker
+(`checkers.facts.clients`), and what a whole sort of its questions would have shown nobody misses
+when that is not there: so a sort that is nowhere, a broker or a partition that was left out are
+told here.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
             kind="listed_offset",
             which=f"{_TOLD} and asked_ms = -1 and believed_epoch < 0",
         ),
-        _Sort(
-            says="where logs begin", kind="listed_offset", which=f"{_TOLD} and asked_ms = -2"
-        ),
+        _Sort(says="where logs begin", kind="listed_offset", which=f"{_TOLD} and asked_ms = -2"),
         _Sort(
             says="where records of a time are",
             kind="listed_offset",
@@ -61,9 +59,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
         _Sort(says="where leader epochs end", kind="epoch_end", which=_TOLD, later=True),
     ),
     "group-keeper": (
-        _Sort(
-            says="to keep a position", kind="group_step", which=f"{_TOLD} and step = 'commit'"
-        ),
+        _Sort(says="to keep a position", kind="group_step", which=f"{_TOLD} and step = 'commit'"),
         _Sort(says="for a position", kind="group_step", which=f"{_TOLD} and step = 'ask'"),
         _Sort(says="to delete a group", kind="group_step", which=f"{_TOLD} and step = 'delete'"),
     ),
@@ -73,9 +69,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
         _Sort(says="who coordinates its group", kind="coordinator", which=_TOLD),
     ),
     "record-deleter": (
-        _Sort(
-            says="where logs begin", kind="listed_offset", which=f"{_TOLD} and asked_ms = -2"
-        ),
+        _Sort(says="where logs begin", kind="listed_offset", which=f"{_TOLD} and asked_ms = -2"),
         _Sort(says="to delete records", kind="records_deleted", which=_TOLD),
     ),
 }
@@ -104,8 +98,8 @@ class _Asked:
 
 
 def left_out(history: History) -> list[tuple[Trial, str]]:
-    """By trial, in words: what clients of these roles never asked, or whom, or about what. Of trials
-    whose clients run.json names; one that left no row is told elsewhere."""
+    """By trial, in words: what clients of these roles never asked, or whom, or about what. Of
+    trials whose clients run.json names; one that left no row is told elsewhere."""
     asked = _asked(history)
     found = []
     for key, workloads in history.run.workloads.items():

@@ -338,6 +338,18 @@ def test_a_successor_is_not_forgotten(calm: Any) -> Asks:
 
 
 @judging(check, calm=calmed)
+def test_a_controller_once_heard_of_is_not_forgotten(calm: Any) -> Asks:
+    elect(calm, 1_000, 2, 2)
+    says(calm, 1_100, 2, 0, 1, controller_id=-1)  # nobody told it yet
+    says(calm, 1_200, 2, 0, 1, controller_id=2)
+    assert not (yield calm).counts
+    says(calm, 1_300, 2, 0, 1, controller_id=-1)
+    assert (yield calm).counts == {"controller-forgotten": 1}
+    calm.add("node_event", 1_250, node=2, event="start")  # and knows nothing
+    assert not (yield calm).counts
+
+
+@judging(check, calm=calmed)
 def test_who_was_elected_again_is_no_ghost(calm: Any) -> Asks:
     elect(calm, 1_000, 2, 2)
     elect(calm, 2_000, 1, 3)
