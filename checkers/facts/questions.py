@@ -125,9 +125,21 @@ def _no_sort(role: str, rows: list[_Asked]) -> Iterator[str]:
 
 
 def _no_broker(rows: list[_Asked], ready: set[int]) -> Iterator[str]:
+    """Whom it never asked at all, or nothing of a kind for as long as it asked it other things."""
     whom = {one.node for one in rows} - {None}
     if whom and max(one.last_t for one in rows) - min(one.first_t for one in rows) >= _LONG_NS:
         yield from (f"it never asked node {node}" for node in sorted(ready - whom))
+    for kind in sorted({one.kind for one in rows}):
+        of = [one for one in rows if one.kind == kind and one.node is not None]
+        for node in sorted(ready & whom - {one.node for one in of}) if of else ():
+            begun = max(min(one.first_t for one in some) for some in (of, _at(rows, node)))
+            ended = min(max(one.last_t for one in some) for some in (of, _at(rows, node)))
+            if ended - begun >= _LONG_NS:
+                yield f"it never asked node {node} ({kind}), which it asked other things"
+
+
+def _at(rows: list[_Asked], node: int) -> list[_Asked]:
+    return [one for one in rows if one.node == node]
 
 
 def _in_part(rows: list[_Asked]) -> Iterator[str]:

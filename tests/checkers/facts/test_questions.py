@@ -77,6 +77,12 @@ def never_ready(rows: Rows) -> None:
         rows[kind] = [row for row in rows[kind] if row["node"] != 3]
 
 
+def soon_away(rows: Rows) -> None:
+    """Before there was a second leader epoch."""
+    without("listed_offset", lambda r: r["node"] == 3 and r["t"] > 3_000 * 1_000_000)(rows)
+    without("epoch_end", lambda r: r["node"] == 3)(rows)
+
+
 EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
     "sound": (lambda rows: None, None),
     "no ends": (
@@ -134,7 +140,13 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         without("commit", lambda r: True),
         "group-stranger (group-stranger): nobody answered it when it asked to keep a position",
     ),
+    "a broker of one kind": (
+        without("coordinator", lambda r: r["node"] == 1),
+        "group-stranger (group-stranger): it never asked node 1 (coordinator), which it asked "
+        "other things",
+    ),
     # Lawful, and looks similar.
+    "a broker that was soon away": (soon_away, None),
     "the first epoch goes on": (still_in_its_first_epoch, None),
     "over at once": (over_at_once, None),
     "a broker that never came up": (never_ready, None),
