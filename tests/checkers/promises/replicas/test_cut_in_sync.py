@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from checkers.history.frames import History
 from checkers.promises.replicas.cut_in_sync import cut_in_sync
 from tests.checkers.conftest import ARM, Story
 from tests.checkers.together import said_of_each
@@ -65,10 +66,9 @@ LAWFUL: dict[str, Callable[[Story], Any]] = {
 
 @pytest.fixture(scope="module")
 def told(spark: Any) -> dict[str, list[str]]:
-    from checkers.history.frames import History
-
     def says(rows: dict[str, list[dict[str, Any]]]) -> Any:
         for found in cut_in_sync(History.of(spark, rows, joined_and_cut().run)):
+            assert found.finding.rule == "cut-in-sync"
             yield (ARM, found.finding.trial), found.finding.says
 
     return said_of_each({**BROKEN, **LAWFUL}, joined_and_cut, says)
