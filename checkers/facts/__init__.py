@@ -28,6 +28,7 @@ its rows or columns mean. A fact judges nothing.
     topics       which topics are there in the end
     registrations when a broker's registration was gone
     clients      what each client did and was given, in all and since the last fault was healed
+    questions    what clients asked that ask several things in turn, and whom
     histogram    latencies in logarithmic buckets
     spans        when a row really happened: its times, widened by their own error
     courses      what happens one after the other, and did not stand in that order

@@ -9,7 +9,8 @@ the run was to have (each arm, as many rounds as were asked for):
   what was planned and launched, or what for, what an arm is, or what a client's topic is;
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
-  each of its, a reader or prober with each broker that it asks;
+  each of its, a reader or prober with each broker that it asks; one that asks several things in
+  turn (`checkers.facts.questions`) was told nothing of a sort, or left out a broker or a partition;
 - a client that writes or asks did not try while faults were played, or wrote with other acks than
   it was launched with;
 - a phase of the trial is missing: it ended before its time;
@@ -43,6 +44,7 @@ from checkers.facts.details import details
 from checkers.facts.faults import faults, faults_of
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
+from checkers.facts.questions import left_out
 from checkers.history.run_info import Planned, Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -82,6 +84,8 @@ def check(history: History) -> Outcome:
     _claimed(history, outcome)
     found = _operations(history, outcome, trials)
     _clients(history, outcome, trials, found)
+    for key, why in left_out(history):
+        outcome.unknown(*key, why)
     _phases(history, outcome, trials)
     _faults(history, outcome, trials)
     _floods(history, outcome)
@@ -407,6 +411,8 @@ PROMISE: Final = Promise(
         "an arm, a trial or a phase that was to be is missing, or there is one that was not to be",
         "a client, or a fault, of which run.json knows nothing",
         "a client that writes or asks was idle while faults were played, or wrote with other acks",
+        "a client that asks several things in turn was told nothing of a sort, or left out a "
+        "broker or a partition",
         "an entry of the plan was never played, not put in place, did not take hold, was never "
         "healed or healed early",
         "a flood did not last",

@@ -64,7 +64,7 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], FOLDERS)
         for finding in _findings(row, served.get((*_place(row), row["node"]))):
             outcome.add(finding)
-    for finding in _topic_ids(read):
+    for finding in (*_topic_ids(read), *_producers(read)):
         outcome.add(finding)
     for key in sorted(served.keys() - {(*_place(row), row["node"]) for row in told}):
         arm, trial, *_ = key
@@ -126,6 +126,22 @@ def _topic_ids(rows: Sequence[Row]) -> Iterator[Finding]:
             yield _finding("topic-id-otherwise", other, says)
 
 
+def _producers(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Logs of a partition that begin and end alike, of the same leader epochs, end with the same
+    batches of the same producers: whoever leads next knows a repeated batch by them."""
+    known: dict[tuple[Any, ...], tuple[Row, list[tuple[int, ...]]]] = {}
+    for row in rows:
+        if row["producers"] is None:
+            continue
+        epochs = tuple(tuple(run.values()) for run in row["epochs"] or ())
+        log = (*_place(row), row["start_offset"], row["end_offset"], epochs)
+        mine = sorted(tuple(one.values()) for one in row["producers"])
+        other, theirs = known.setdefault(log, (row, mine))
+        if mine != theirs:
+            says = "it has the batches of other producers, or others of theirs, than the same log "
+            yield _finding("producers-differ", row, f"{says}on node {other['node']}")
+
+
 def _finding(rule: str, row: Row, says: str) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     own = {**at, "node": row["node"]}
@@ -143,6 +159,7 @@ PROMISE: Final = Promise(
         "batch-damaged": "Files hold whole batches, in the order of their offsets.",
         "index-misleads": "An index leads to the batches that it is asked for, or before them.",
         "producers-otherwise": "A producer snapshot has the last batch of each producer.",
+        "producers-differ": "The same log has the same producers' batches on all replicas.",
         "epochs-otherwise": "By its checkpoint each record has its own leader epoch.",
         "topic-id-otherwise": "All replicas of a topic keep the same topic id.",
     },

@@ -357,6 +357,8 @@ PROMISE: Final = Promise(
         "a controller that a fault names, while it does",
         "replicas that are told to be offline, and are not",
         "acks=all that is held up for less than 2.5 s",
+        "who is named as live for less than 3 s after it is gone",
+        "acks=all whose answers are lost, to producers that do not say how long they wait",
         "followers that go on fetching, and lag all the while",
         "without ZooKeeper: all of it",
     ),

@@ -270,6 +270,7 @@ PROMISE: Final = Promise(
         "when acks=0 records went",
         "acks=all while too few were in sync, until the leader said that it knew",
         "truncations that a broker does not tell of, where nothing is lost by them",
+        "who is out of sync and cuts more than parted from its leader's log, if it gets that back",
         "unexplained truncations and removals of a system that tells of none",
     ),
     check=check,

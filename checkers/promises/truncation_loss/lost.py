@@ -101,7 +101,7 @@ def _operations(history: History, n: int) -> DataFrame:
     if n <= ON_THE_DRIVER:  # spares Spark to find them twice, and to sort the load for a few
         values = F.broadcast(history.spark.createDataFrame(values.toArrow().combine_chunks()))
     offers = history.frame("produce").where("type = 'ok' and acks != 0")
-    low, high = _append_span(history)
+    low, high = append_span(history)
     rows = offers.join(values, ["arm", "trial", "value"]).select(
         *("arm", "trial", "value", "topic", "partition", "offset", "acks", "t", "invoke_t"),
         *("node", "class", "final_offset"),
@@ -253,7 +253,7 @@ def _ends(history: History) -> dict[Key, dict[int, int]]:
     return found
 
 
-def _append_span(history: History) -> tuple[Column, Column]:
+def append_span(history: History) -> tuple[Column, Column]:
     """The earliest and latest moment (monotonic ns) at which the record was appended."""
     low, high = F.col("invoke_t"), F.col("t")
     offset = history.run.clock_offset_ns

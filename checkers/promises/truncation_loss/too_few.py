@@ -9,7 +9,8 @@ Unknown: acknowledged long after such a set was committed, by a leader that neve
 Silence excuses nobody.
 
 Lawful, and looks similar: a record that was offered before the set shrank, or before its leader had
-heard of it, and one that was answered after it had grown again. Which node the client talked to
+heard of it (unless its own time says that it was appended after that), and one that was answered
+after it had grown again. Which node the client talked to
 does not matter: a leader of the past cannot fill its own set, for its successor fetches no more.
 """
 
@@ -24,7 +25,7 @@ from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.excuses import Excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.truncation_loss.lost import LEVELS
+from checkers.promises.truncation_loss.lost import LEVELS, append_span
 from checkers.promises.truncation_loss.shortages import TooFew, too_few
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def judge_too_few(history: History, outcome: Outcome, known: Excuses) -> None:
         for n, one in enumerate(states)
     ]
     offers = history.frame("produce").where("acks = -1 and value is not null")
-    offers = offers.select(*TP, "invoke_t", "t", "type", "value")
+    begun = append_span(history)[0].alias("begun_t")
+    offers = offers.select(*TP, "invoke_t", "t", "type", "value", begun)
     spans = Timeline(rows, TP, {"_number": "int"})
     met = spans.during(history, offers, F.col("invoke_t"), F.col("t"))
     ok = F.col("type") == "ok"
     counted = (
-        met.where(f"invoke_t > {FROM} and t < {TO}")
+        met.where(f"begun_t > {FROM} and t < {TO}")
         .groupBy("_number")
         .agg(
             F.count("*").alias("offered"),

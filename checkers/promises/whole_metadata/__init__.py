@@ -10,7 +10,8 @@ an answer. At any time, for nothing lawful brings it about:
 - ``metadata-ghost``: a partition that ZooKeeper's own log never had;
 - ``controller-never-elected``, ``controller-went-back``: a controller that was never elected; or
   only in controller epochs older than that of one named before, whose word binds (with ZooKeeper:
-  without, brokers name any broker). None (-1) is lawful: so begins each life.
+  without, brokers name any broker). None (-1) is lawful: so begins each life;
+- ``controller-forgotten``: none, after one was named in the same life;
 
 Once all is calm (`checkers.facts.calm`: what is judged was asked for later than a broker may take
 after healing, after its own return, and after the commit):
@@ -230,6 +231,7 @@ class _Judge:
                 else:
                     yield from self._controller(last, elected)
             yield from _went_back(of, elected)
+            yield from _unheard_of(of, elected)
 
     def _unnamed(self) -> None:
         """Brokers that leave it open whom they take for the controller, where others say it."""
@@ -356,6 +358,19 @@ def _went_back(of: dict[int, list[Named]], elected: list[Election]) -> Iterator[
                 )
 
 
+def _unheard_of(of: dict[int, list[Named]], elected: list[Election]) -> Iterator[Finding]:
+    """Whoever took in a controller's word knows of one for as long as it lives: it may hear of
+    another, and never of none."""
+    heard = {node: min(one.first_t for one in of[node]) for node in of if node != NOBODY}
+    nobody = max(of.get(NOBODY, ()), key=lambda one: one.last_invoke_t, default=None)
+    if nobody is None or not heard:
+        return
+    first = min(heard, key=lambda node: heard[node])
+    if nobody.last_invoke_t > heard[first]:
+        says, whose = f"after it had named node {first}", [e for e in elected if e.node == first]
+        yield _about_controller("controller-forgotten", says, nobody, next(iter(whose), None))
+
+
 def _about_topic(
     rule: str, says: str, one: Named, partition: int, from_t: int, *more: Pick
 ) -> Finding:
@@ -421,6 +436,7 @@ PROMISE: Final = Promise(
         "live-broker-unnamed": "Every live broker names all live brokers, once all is calm.",
         "live-broker-offline": "No replica on who lives is called offline, once all is calm.",
         "controller-went-back": "A broker that heard a controller names none of the past.",
+        "controller-forgotten": "A broker that heard a controller goes on naming one.",
     },
     evidence={
         _ANSWERS: "metadata answers of one broker about one topic",

@@ -173,3 +173,41 @@ CASES: dict[str, Callable[[], Case]] = {
 def test_misplaced(case: str) -> None:
     epochs, checkpoint, start, wanted = CASES[case]()
     assert misplaced(epochs, checkpoint, start) == wanted
+
+
+def batches(*of: tuple[int, int, int]) -> list[dict[str, int]]:
+    names = ("producer_id", "producer_epoch", "last_sequence")
+    return [dict(zip(names, one, strict=True)) for one in of]
+
+
+KNOWN = batches((7, 0, 11), (8, 0, 3))
+OTHERS: dict[str, list[dict[str, int]]] = {
+    "none": [],
+    "one of them": batches((7, 0, 11)),
+    "another last batch": batches((7, 0, 10), (8, 0, 3)),
+    "another epoch": batches((7, 1, 11), (8, 0, 3)),
+}
+
+
+@pytest.mark.parametrize("which", OTHERS)
+@judging(check)
+def test_a_replica_without_the_producers_of_its_leader(story: Any, which: str) -> Asks:
+    kept(story, producers=OTHERS[which])
+    story.rows["log_folder"][0]["producers"] = KNOWN
+    assert (yield story).counts == {"producers-differ": 1}
+
+
+ALIKE: dict[str, dict[str, Any]] = {
+    "the same, told in another order": {"producers": KNOWN[::-1]},
+    "a log that ends earlier": {"producers": [], "end_offset": 40, "epochs": runs((2, 0, 19))},
+    "a log that begins later": {"producers": batches((8, 0, 3)), "start_offset": 20},
+    "of before it was told": {"producers": None},
+}
+
+
+@pytest.mark.parametrize("why", ALIKE)
+@judging(check)
+def test_producers_that_may_be_others(story: Any, why: str) -> Asks:
+    kept(story, **ALIKE[why])
+    story.rows["log_folder"][0]["producers"] = KNOWN
+    assert not (yield story).counts

@@ -311,6 +311,25 @@ def test_append_times(story: Any, told_ms: int, stored_ms: int, wrong: bool) -> 
     assert found.counts == ({"append-time-wrong": 1} if wrong else {})
 
 
+@pytest.mark.parametrize(
+    ("traces", "off_ms", "wrong"),
+    [
+        (["plane_use"], -40, False),
+        (["plane_use"], -200, True),
+        (["plane_use"], 200, True),
+        ([], -900, False),  # it may run on a machine with a clock of its own
+        ([], -2_000, True),
+    ],
+)
+@judging(check)
+def test_append_times_by_the_clock_of_the_harness(
+    story: Any, traces: list[str], off_ms: int, wrong: bool
+) -> Asks:
+    story.run["arms"][story.arm]["traces"] = traces
+    stamped(story, told_ms=SENT_MS + off_ms, stored_ms=SENT_MS + off_ms)
+    assert (yield story).counts == ({"append-time-wrong": 1} if wrong else {})
+
+
 @judging(check)
 def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any) -> Asks:
     stamped(story, told_ms=SENT_MS + 60_000, stored_ms=SENT_MS + 60_000)

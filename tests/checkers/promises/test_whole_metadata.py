@@ -50,7 +50,7 @@ def calmed(story: Any) -> Any:
 def test_what_is_whole_passes(calm: Any) -> Asks:
     says(calm, 5, 1)  # before it was made
     says(calm, 12, 2)  # just made
-    says(calm, 20, 2, 0, 1, controller_id=-1)
+    says(calm, 4, 2, controller_id=-1)  # nobody told it yet
     found = yield calm
     assert found.verdict([(calm.arm, 0)]) == (Verdict.VALID, [])
     assert found.evidence[calm.arm, 0, "brokers heard"] == 3
@@ -334,6 +334,17 @@ def test_a_successor_is_not_forgotten(calm: Any) -> Asks:
     says(calm, 1_200, 2, 0, 1, controller_id=3)
     assert (yield calm).counts == {"controller-went-back": 1}
     calm.add("node_event", 1_150, node=2, event="start")  # which forgets, and hears the old one
+    assert not (yield calm).counts
+
+
+@judging(check, calm=calmed)
+def test_a_controller_once_heard_of_is_not_forgotten(calm: Any) -> Asks:
+    says(calm, 4, 2, controller_id=-1)  # nobody told it yet
+    says(calm, 50, 2, 0, 1)
+    assert not (yield calm).counts
+    says(calm, 100, 2, 0, 1, controller_id=-1)
+    assert (yield calm).counts == {"controller-forgotten": 1}
+    calm.add("node_event", 75, node=2, event="start")  # and knows nothing
     assert not (yield calm).counts
 
 

@@ -56,10 +56,14 @@ BROKEN: dict[str, Callable[[], Story]] = {
     "in between": lambda: acked(shrunk(), 1_500, 1_490),
     "just after it knew": lambda: acked(shrunk(), 1_012, 1_011),
     "just before it grew": lambda: acked(shrunk(), 1_999, 1_998),
+    "offered before, and appended once it knew": lambda: acked(
+        shrunk(), 1_500, 1_009, log_append_time_ms=1_200
+    ),
     "by who was made leader of so few": lambda: acked(shrunk(told="leader_change"), 1_500, 1_490),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
     "offered before it knew": lambda: acked(shrunk(), 1_500, 1_009),
+    "appended before it knew": lambda: acked(shrunk(), 1_500, 990, log_append_time_ms=1_005),
     "offered before it shrank": lambda: acked(shrunk(), 1_500, 500),
     "answered after it had grown": lambda: acked(shrunk(), 2_001, 1_990),
     "acks=1": lambda: acked(shrunk(), 1_500, 1_490, acks=1),
