@@ -34,9 +34,8 @@ class _Telling(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "kafka.server.Trace":  # it tells of its own losses
             return
-        found = [record.exc_info[1]] if record.exc_info else []
-        found += list(record.args) if isinstance(record.args, tuple) else []
-        for one in found:
+        named = record.args if isinstance(record.args, tuple) else ()
+        for one in (*(record.exc_info or ()), *named):
             if isinstance(one, BaseException):
                 self._tell(record.name, one)
 

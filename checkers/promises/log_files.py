@@ -10,11 +10,14 @@ Violations:
 - ``batch-damaged``: a batch without its checksum, offsets that do not rise, bytes that are no
   batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
 - ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
-  is looked for: readers would be given too few records, or none;
+  is looked for, or there is none amid others: readers would be given too few records, or none;
 - ``producers-otherwise``: a producer snapshot lacks the last batch that an idempotent producer had
   in the log up to there: whoever begins with it takes duplicates, or refuses what comes next;
 - ``epochs-otherwise``: leader-epoch-checkpoint gives a record another leader epoch than its batch:
   followers are told to cut too much or too little (KIP-101);
+- ``epochs-of-the-past``: leader-epoch-checkpoint begins a leader epoch below the log's start, where
+  the one that lies there is to begin (LeaderEpochFileCache.truncateFromStart): who asks where such
+  an epoch ends is told of records that are gone;
 - ``topic-id-otherwise``: replicas of a topic keep different ids of it, or some keep one and others
   none (KIP-516): in its next life such a broker refuses its leader, or obeys another topic's.
 
@@ -93,6 +96,11 @@ def _findings(row: Row, served: Row | None) -> Iterator[Finding]:
     if wrong is not None:
         says = "the record at offset {} is of leader epoch {}, and by its checkpoint of {}"
         yield _finding("epochs-otherwise", row, says.format(*wrong))
+    past = [entry for entry in row["checkpoint"] if entry["offset"] < start]
+    if past and served is not None:
+        first = min(past, key=lambda entry: entry["offset"])
+        says = f"leader epoch {first['leader_epoch']} begins at {first['offset']} by its checkpoint"
+        yield _finding("epochs-of-the-past", row, f"{says}, and its log at {start}")
 
 
 def misplaced(
@@ -161,6 +169,7 @@ PROMISE: Final = Promise(
         "producers-otherwise": "A producer snapshot has the last batch of each producer.",
         "producers-differ": "The same log has the same producers' batches on all replicas.",
         "epochs-otherwise": "By its checkpoint each record has its own leader epoch.",
+        "epochs-of-the-past": "Its checkpoint tells of no leader epoch below the log's start.",
         "topic-id-otherwise": "All replicas of a topic keep the same topic id.",
     },
     evidence={FOLDERS: "of nodes that ran at the final read"},

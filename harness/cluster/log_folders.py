@@ -209,14 +209,18 @@ def _note(segment: Path, header: BatchHeader, until: int | None, reading: _Readi
 # -- what lies beside them ------------------------------------------------------------------------
 
 
-def _entries(file: Path, entry: struct.Struct) -> Iterator[tuple[int, ...]]:
-    """Up to the zeros by which files are grown in advance. No file: none, it is made anew."""
+def _entries(file: Path, entry: struct.Struct, reading: _Reading) -> Iterator[tuple[int, ...]]:
+    """Up to the zeros by which files are grown in advance: behind them there is nothing. No file:
+    no entries, it is made anew."""
     try:
         data = file.read_bytes()
     except FileNotFoundError:
         return
-    for values in entry.iter_unpack(data[: len(data) - len(data) % entry.size]):
+    for number in range(len(data) // entry.size):
+        values = entry.unpack_from(data, number * entry.size)
         if not any(values):
+            if data[number * entry.size :].strip(b"\0"):
+                reading.damaged("index", file, f"entry {number} is of zeros, and others follow")
             return
         yield values
 
@@ -226,7 +230,7 @@ def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> No
     leads beyond its offset hides records."""
     begins = {batch.position: batch.first_offset for batch in batches}
     before = -1
-    for relative, position in _entries(file, _INDEX_ENTRY):
+    for relative, position in _entries(file, _INDEX_ENTRY, reading):
         offset = _offset_of(file) + relative
         reading.index_entries += 1
         if position not in begins:
@@ -246,7 +250,7 @@ def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) 
     ahead = iter(batches)
     batch = next(ahead, None)
     latest, before = -1, (-1, -1)
-    for timestamp, relative in _entries(file, _TIME_ENTRY):
+    for timestamp, relative in _entries(file, _TIME_ENTRY, reading):
         offset = _offset_of(file) + relative
         reading.index_entries += 1
         while batch is not None and batch.last_offset <= offset:

@@ -71,6 +71,7 @@ def look(
     """Play what is lacking; yields the runs that were judged. What waits for its verdict then can
     be judged when there is nothing else to do: where a change makes a difference is known."""
     digest = overlay.digest(root)
+    backlog = desk.waiting(WATCHED + digest)
     for scenario in scenarios:
         this = Play(scenario=scenario, seed=SEED, planes="dual", bug=WATCHED + digest)
         if this in desk:
@@ -81,7 +82,7 @@ def look(
         with overlay.sources(folder):
             sound = dataclasses.replace(this, bug="")
             desk.play(this, as_one=sound, extra=partial(_told, folder))
-        yield from desk.collect(but=1)
+        yield from desk.collect(but=1 + backlog)  # nobody waits for what was to be judged later
 
 
 def _told(folder: Path) -> dict[str, list[str]]:

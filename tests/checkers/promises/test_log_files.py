@@ -100,6 +100,24 @@ def test_a_checkpoint_that_is_missing(story: Any) -> Asks:
     )
 
 
+@pytest.mark.parametrize(
+    "kept_of",
+    [
+        begins((2, 0), (5, 25)),  # one that has no record left
+        begins((5, 20)),  # the one that the log begins in, where it once began
+    ],
+)
+@judging(check)
+def test_a_checkpoint_begins_no_leader_epoch_below_the_log_s_start(
+    story: Any, kept_of: list[dict[str, int]]
+) -> Asks:
+    served(story, 1, log_start_offset=25)
+    folder(story, 1, checkpoint=kept_of)
+    outcome = yield story
+    assert dict(outcome.counts) == {"epochs-of-the-past": 1}
+    assert "and its log at 25" in outcome.findings[0].says
+
+
 @judging(check)
 def test_below_a_log_s_start_nothing_is_told(story: Any) -> Asks:
     """Its segment is there until all of it is to go."""

@@ -149,6 +149,14 @@ BROKEN: dict[str, tuple[LawfulChange, tuple[str, str]]] = {
         lambda log: patch(first(log, ".timeindex"), 0, struct.pack(">q", NOW_MS - 5)),
         ("index", ".timeindex"),
     ),
+    "zeros before an entry": (
+        lambda log: patch(first(log, ".timeindex"), 0, bytes(12)),
+        ("index", ".timeindex"),
+    ),
+    "zeros amid entries": (
+        lambda log: patch(first(log, ".index"), 8, bytes(8)),
+        ("index", ".index"),
+    ),
     "another offset": (
         lambda log: patch(first(log, ".timeindex"), 8, struct.pack(">i", 400)),
         ("index", ".timeindex"),

@@ -24,7 +24,7 @@ from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.page import page, reasons
 from harness.studies.mutation.power import Attempts, fate, hunt, order
 from harness.studies.mutation.purity import is_pure, pure_names, read_again
-from harness.studies.mutation.survey import survey_of
+from harness.studies.mutation.survey import look, survey_of
 from harness.studies.playing import Desk
 
 SOURCE = '''
@@ -518,6 +518,29 @@ def test_what_is_to_be_judged_later_is_judged_by_the_next_hunt(
     hunted.go(A, BLIND, tries=2)
     assert [bug for bug, _, _ in hunted.played] == [A.name, BLIND.name, BLIND.name]
     assert [e.verdict for e in hunted.entries] == ["invalid", "valid", "valid"]
+
+
+def test_what_was_to_be_judged_later_holds_up_no_survey(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Undone(Future[tuple[dict[str, Any], float]]):
+        def result(self, timeout: float | None = None) -> Any:
+            raise AssertionError("its verdict was waited for")
+
+    monkeypatch.setattr(overlay, "lay_watched", lambda root, folder: folder)
+    monkeypatch.setattr(overlay, "digest", lambda root: "d")
+    played: list[str] = []
+
+    def record(this: Play) -> Recorded:
+        played.append(this.scenario)
+        return recorded(tmp_path / f"run-{len(played)}")
+
+    for later, scenarios in ((True, ["s", "t"]), (False, ["s", "t", "u"])):
+        desk = Desk(Ledger(tmp_path / "l.jsonl"), record, lambda folder: Undone(), later=later)
+        budget = Budget(1.0, now=lambda: 0.0)
+        found = look(scenarios, root=Path(), scratch=tmp_path, desk=desk, budget=budget)
+        assert list(found) == []
+    assert played == ["s", "t", "u"]
 
 
 def test_the_scenario_that_has_found_most_comes_first() -> None:
