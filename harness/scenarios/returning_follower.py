@@ -31,11 +31,14 @@ from harness.sut.protocol import Planes
 TOPIC = "returned-to"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
-ROUND_MS = 14_000
+ROUND_MS = 16_000
 AWAY_MS = SESSION_TIMEOUT_MS + 4500
 """Longer than its session, so that the others go on without it for a while: acks=all as well."""
 RETURN_MS = 2500
 """It has been started, has been told whom to follow, and has asked its leader."""
+BUSY_MS = 1500
+"""What a broker's start may take longer where others want the machine, too: a leader that dies
+before anybody has returned shows nothing."""
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
@@ -64,17 +67,21 @@ def _round(turn: int, at_ms: int) -> list[Entry]:
         duration_ms=AWAY_MS,
         params={"target": f"successor:{TOPIC}-0", "until_replaced": True},
     )
-    return [away, *silent_death(turn, at_ms + AWAY_MS, f"leader:{TOPIC}-0")]
+    leader = f"leader:{TOPIC}-0"
+    return [away, *silent_death(turn, at_ms + AWAY_MS, leader, return_ms=RETURN_MS + BUSY_MS)]
 
 
-def silent_death(turn: int, back_ms: int, leader: str) -> list[Entry]:
-    """Who returns at ``back_ms`` is heard by the leader, gets nothing from it, and sees it die."""
+def silent_death(
+    turn: int, back_ms: int, leader: str, *, return_ms: int = RETURN_MS
+) -> list[Entry]:
+    """Who returns at ``back_ms`` is heard by the leader, gets nothing from it, and sees it die,
+    ``return_ms`` after it was started."""
     return [
         Entry(
             id=f"silent-{turn}",
             fault="toxic",
             at_ms=back_ms - 300,
-            duration_ms=RETURN_MS + SESSION_TIMEOUT_MS + 1000,
+            duration_ms=return_ms + SESSION_TIMEOUT_MS + 1000,
             params={
                 "target": leader,
                 "link": "inter-broker",
@@ -85,7 +92,7 @@ def silent_death(turn: int, back_ms: int, leader: str) -> list[Entry]:
         Entry(
             id=f"gone-{turn}",
             fault="kill",
-            at_ms=back_ms + RETURN_MS,
+            at_ms=back_ms + return_ms,
             duration_ms=SESSION_TIMEOUT_MS + 1200,
             params={"target": leader},
         ),
