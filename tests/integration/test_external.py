@@ -24,7 +24,7 @@ from faults.protocol import Link
 from harness.cli import command
 from harness.cluster.ask import ask, request
 from harness.cluster.external import ExternalCluster
-from harness.run import Outcome, run
+from harness.run import Outcome, conclude, record_run
 from harness.runtime.paths import registry_dir
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import Address
@@ -39,6 +39,7 @@ from harness.sut.external.system import ExternalSystem
 from harness.sut.external.ways import Sign, sign_of_life
 from nodes.wire.apis import ApiKey
 from nodes.wire.codec import parse_body, parse_header
+from tests.checkers.test_cluster import asked_for
 from tests.integration.standalone import Recorder, Standalone
 
 pytestmark = [
@@ -255,11 +256,15 @@ def test_clients_cannot_help_passing_the_proxies(
 
 @pytest.fixture
 def play(tmp_path: Path) -> Callable[..., Outcome]:
-    def played(cluster: Standalone, **settings: Any) -> Outcome:
+    def played(cluster: Standalone, *checks: str, **settings: Any) -> Outcome:
+        """Judged by these ``checks``; by all that the scenario asks for where none is named."""
         asked = Settings.of(
             sut=f"external:{cluster.file()}", store=tmp_path / "store", agreed=True, **settings
         )
-        return run(SCENARIOS["broker-restart"], asked, lambda *_: None)
+        recorded = record_run(SCENARIOS["broker-restart"], asked, lambda *_: None)
+        if checks:
+            asked_for(recorded.folder, *checks)
+        return conclude(recorded, lambda *_: None)
 
     return played
 
@@ -318,7 +323,7 @@ def test_a_bug_is_found_through_the_black_box(
     """Its brokers find records by time that are older than what was asked for."""
     wrong = started(tmp_path / "wrong", f"{zookeeper}/wrong", wait_until, "list-after-a-time")
     try:
-        outcome = play(wrong, seed=1, time_limit_s=3)
+        outcome = play(wrong, "offsets", seed=1, time_limit_s=3)
     finally:
         wrong.end()
     assert outcome.verdict is Verdict.INVALID, outcome.reasons
