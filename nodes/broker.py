@@ -50,9 +50,10 @@ from nodes.core.types import TopicPartition
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
+from nodes.log.checkpoints import CheckpointError
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
-from nodes.log.manager import LogManager, OnStartMoved
+from nodes.log.manager import LogDirError, LogManager, OnStartMoved
 from nodes.log.upkeep import KeptLog
 from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
@@ -468,5 +469,8 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-STARTUP_ERRORS: Final = (ConfigError, ApiError, CoordinationError, KazooException, OSError)
+STARTUP_ERRORS: Final = (
+    *(ConfigError, ApiError, CoordinationError, KazooException),
+    *(LogDirError, CheckpointError, OSError),
+)
 """What a start can fail with for reasons that an operator can mend: one line says it."""

@@ -12,7 +12,7 @@
 
 Every file is replaced as a whole: written beside, then renamed over the old one, so that a crash
 leaves the old or the new content. Renaming protects against kill -9, `sync=True` against the loss
-of power.
+of power, after which any other may be empty: it then says nothing, as in Kafka (CheckpointFile).
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def _rows(path: Path) -> list[tuple[int, str]]:
         lines = path.read_text().splitlines()
     except FileNotFoundError:
         return []
-    if len(lines) < 2 or lines[0] != "0" or not lines[1].isdigit():
+    if lines in ([], ["0"]):
+        return []
+    if len(lines) < 2 or lines[0] != "0" or not lines[1].isdecimal():
         raise CheckpointError(f"{path}, line 1: expected version 0 and a count")
     rows = [(number, line) for number, line in enumerate(lines[2:], 3) if line]
     if len(rows) != int(lines[1]):

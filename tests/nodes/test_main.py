@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodes.__main__ import main
+from nodes.log.checkpoints import CheckpointError
+from nodes.log.manager import LogDirError
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32", "freebsd14"])
@@ -48,3 +50,22 @@ def test_what_no_broker_knows_is_warned_about(
     said = [(r.levelname, r.getMessage()) for r in caplog.records]
     text = "The configuration 'control.plane.listner.name' was supplied but isn't a known config."
     assert said == [("WARNING", text)]
+
+
+@pytest.mark.parametrize(
+    "error", [LogDirError("log.dirs names one directory twice"), CheckpointError("line 1: x")]
+)
+def test_what_an_operator_can_mend_is_one_line(
+    tmp_path: Path,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def startup(_server: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nodes.broker.KafkaServer.startup", startup)
+    file = tmp_path / "server.properties"
+    file.write_text(f"broker.id=1\nzookeeper.connect=zoo:1\nlog.dirs={tmp_path}\n")
+    assert main([str(file)]) == 1
+    assert capsys.readouterr().err == f"{file}: broker 1 cannot start: {error!r}\n"

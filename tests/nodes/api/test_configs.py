@@ -322,7 +322,10 @@ class TestAltering:
 
     @pytest.mark.parametrize(
         ("value", "is_taken"),
-        [("0", True), (MOST, True), (str(2**63), False), ("-1", False), ("x", False), ("", False)],
+        [
+            *(("0", True), (MOST, True), (str(2**63), False), ("-1", False), ("x", False)),
+            *(("", False), ("²", False), ("9" * 5000, False)),
+        ],
     )
     def test_throttles_are_numbers(
         self, node: Any, api: ApiKey, value: str, is_taken: bool
