@@ -92,9 +92,9 @@ class ConfigChanges:
     def _process(self) -> None:
         """Read what is new. Reading the list arms the watch again."""
         numbered = sorted(
-            (int(number[1]), name)
+            (int(found[1]), name)
             for name in self._zk.watch_config_changes()
-            if (number := _NUMBERED.fullmatch(name))
+            if (found := _NUMBERED.fullmatch(name))
         )
         entities: dict[tuple[str, str], None] = {}
         for number, name in numbered:

@@ -19,6 +19,7 @@ from nodes.log.checkpoints import (
     topic_id_from_text,
     topic_id_text,
     write_offsets,
+    write_partition_metadata,
 )
 from nodes.log.config import LogConfigError
 from nodes.log.manager import LogDirError
@@ -177,6 +178,22 @@ def test_checkpoint_files(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(CheckpointError, match="offsets"):
             read_offsets(path)
+    path.write_bytes(b"\xff\xfe\0")
+    with pytest.raises(CheckpointError, match="line 1"):
+        read_offsets(path)
+
+
+def test_topic_ids_on_disk(tmp_path: Path) -> None:
+    path = tmp_path / "partition.metadata"
+    assert read_partition_metadata(tmp_path) is None
+    write_partition_metadata(tmp_path, ID)
+    assert read_partition_metadata(tmp_path) == ID
+    path.write_bytes(b"")
+    assert read_partition_metadata(tmp_path) is None
+    for content in (b"\n", b"version: 0\n", b"topic_id: x\n", b"\0\0", b"\xff"):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"partition\.metadata"):
+            read_partition_metadata(tmp_path)
 
 
 def test_topic_ids_as_kafka_prints_them() -> None:
