@@ -106,7 +106,7 @@ class LogManager:
                     _logger.warning("Ignoring %s: not the name of a partition's log", path)
                     continue
                 other = self._logs.get(tp)
-                if other is not None:
+                if other is not None and other.dir != path:
                     raise LogDirError(
                         f"{other.dir} and {path} are both the log of {tp}: move one away"
                     )
