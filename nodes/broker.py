@@ -50,9 +50,10 @@ from nodes.core.types import TopicPartition
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
+from nodes.log.checkpoints import CheckpointError
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
-from nodes.log.manager import LogManager, OnStartMoved
+from nodes.log.manager import LogDirError, LogManager, OnStartMoved
 from nodes.log.upkeep import KeptLog
 from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
@@ -334,10 +335,14 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.log_segment_bytes,
         segment_ms=config.log_roll_ms,
+        segment_jitter_ms=config.log_roll_jitter_ms,
         retention_bytes=config.log_retention_bytes,
         retention_ms=config.log_retention_ms,
         max_message_bytes=config.message_max_bytes,
         message_timestamp_type=config.log_message_timestamp_type,
+        message_timestamp_before_max_ms=config.log_message_timestamp_before_max_ms,
+        message_timestamp_after_max_ms=config.log_message_timestamp_after_max_ms,
+        message_timestamp_difference_max_ms=config.log_message_timestamp_difference_max_ms,
         min_insync_replicas=config.min_insync_replicas,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
         cleanup_policy=",".join(config.log_cleanup_policy),
@@ -347,6 +352,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         flush_ms=config.log_flush_interval_ms,
         delete_retention_ms=config.log_cleaner_delete_retention_ms,
         min_cleanable_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
+        min_compaction_lag_ms=config.log_cleaner_min_compaction_lag_ms,
+        max_compaction_lag_ms=config.log_cleaner_max_compaction_lag_ms,
         file_delete_delay_ms=config.log_segment_delete_delay_ms,
         compression_type=config.compression_type,
         preallocate=config.log_preallocate,
@@ -468,5 +475,8 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-STARTUP_ERRORS: Final = (ConfigError, ApiError, CoordinationError, KazooException, OSError)
+STARTUP_ERRORS: Final = (
+    *(ConfigError, ApiError, CoordinationError, KazooException),
+    *(LogDirError, CheckpointError, OSError),
+)
 """What a start can fail with for reasons that an operator can mend: one line says it."""

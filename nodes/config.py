@@ -242,9 +242,18 @@ class BrokerConfig:
     log_segment_delete_delay_ms: int = _long("log.segment.delete.delay.ms", 60000)
     log_roll_ms: int = _long("log.roll.ms", 604800000, 1)
     log_roll_hours: int = _int("log.roll.hours", 168, 1)
+    log_roll_jitter_ms: int = _long("log.roll.jitter.ms", 0)
+    log_roll_jitter_hours: int = _int("log.roll.jitter.hours", 0)
     log_cleanup_policy: tuple[str, ...] = _policies("log.cleanup.policy", ("delete",))
     log_message_timestamp_type: str = _one_of(
         "log.message.timestamp.type", "CreateTime", "CreateTime", "LogAppendTime"
+    )
+    log_message_timestamp_before_max_ms: int = _long(
+        "log.message.timestamp.before.max.ms", _LONG_MAX
+    )
+    log_message_timestamp_after_max_ms: int = _long("log.message.timestamp.after.max.ms", _LONG_MAX)
+    log_message_timestamp_difference_max_ms: int = _long(
+        "log.message.timestamp.difference.max.ms", _LONG_MAX
     )
     log_index_interval_bytes: int = _int("log.index.interval.bytes", 4096)
     log_index_size_max_bytes: int = _int("log.index.size.max.bytes", 10485760, 4)
@@ -252,6 +261,10 @@ class BrokerConfig:
     log_cleaner_enable: bool = _bool("log.cleaner.enable", True)
     log_cleaner_backoff_ms: int = _long("log.cleaner.backoff.ms", 15000)
     log_cleaner_delete_retention_ms: int = _long("log.cleaner.delete.retention.ms", 86400000)
+    log_cleaner_min_compaction_lag_ms: int = _long("log.cleaner.min.compaction.lag.ms", 0)
+    log_cleaner_max_compaction_lag_ms: int = _long(
+        "log.cleaner.max.compaction.lag.ms", _LONG_MAX, 1
+    )
     log_cleaner_min_cleanable_ratio: float = _share("log.cleaner.min.cleanable.ratio", 0.5)
     log_cleaner_dedupe_buffer_size: int = _long("log.cleaner.dedupe.buffer.size", 134217728)
     log_flush_interval_messages: int = _long("log.flush.interval.messages", _LONG_MAX, 1)
@@ -399,6 +412,8 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
         raise ConfigError("max.connections.per.ip", "0 lets nobody in", f"1 to {_INT_MAX}")
     if "log.roll.ms" not in given:
         values["log_roll_ms"] = values["log_roll_hours"] * 3_600_000
+    if "log.roll.jitter.ms" not in given:
+        values["log_roll_jitter_ms"] = values["log_roll_jitter_hours"] * 3_600_000
     if "log.flush.interval.ms" not in given:
         values["log_flush_interval_ms"] = values["log_flush_scheduler_interval_ms"]
     pool, frame = values["queued_max_request_bytes"], values["socket_request_max_bytes"]

@@ -37,6 +37,7 @@ DYNAMIC_BROKER_CONFIGS: Final = frozenset(
 )
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_NATURAL: Final = re.compile("[0-9]{1,19}")
 
 Row = dict[str, Any]
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -131,6 +132,6 @@ def _check_dynamic(configs: Mapping[str, str]) -> None:
         text = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
         raise ApiError(Errors.INVALID_REQUEST, text)
     for name, value in configs.items():
-        if not value.isdigit() or int(value) >= 2**63:
+        if not _NATURAL.fullmatch(value) or int(value) >= 2**63:
             text = f"Invalid value {value} for configuration {name}: not a number of bytes a second"
             raise ApiError(Errors.INVALID_REQUEST, text)

@@ -15,6 +15,7 @@ Threads: one of its own, on which `changed` is called; watch callbacks only wake
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ from nodes.coordination.zk import KafkaZkClient
 log = logging.getLogger("kafka.common.ZkNodeChangeNotificationListener")
 
 EXPIRATION_MS: Final = 15 * 60 * 1000
-_PREFIX: Final = "config_change_"
+_NUMBERED: Final = re.compile("config_change_([0-9]{1,19})")
 _RETRY_S: Final = 1.0
 _JOIN_S: Final = 0.5
 
@@ -91,9 +92,9 @@ class ConfigChanges:
     def _process(self) -> None:
         """Read what is new. Reading the list arms the watch again."""
         numbered = sorted(
-            (int(name.removeprefix(_PREFIX)), name)
+            (int(found[1]), name)
             for name in self._zk.watch_config_changes()
-            if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).isdigit()
+            if (found := _NUMBERED.fullmatch(name))
         )
         entities: dict[tuple[str, str], None] = {}
         for number, name in numbered:

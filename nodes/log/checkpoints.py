@@ -12,7 +12,7 @@
 
 Every file is replaced as a whole: written beside, then renamed over the old one, so that a crash
 leaves the old or the new content. Renaming protects against kill -9, `sync=True` against the loss
-of power.
+of power, after which any other may be empty: it then says nothing, as in Kafka (CheckpointFile).
 """
 
 from __future__ import annotations
@@ -111,16 +111,23 @@ def _table(rows: list[str]) -> str:
 
 
 def _rows(path: Path) -> list[tuple[int, str]]:
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
+    lines = _lines(path)
+    if lines in ([], ["0"]):
         return []
-    if len(lines) < 2 or lines[0] != "0" or not lines[1].isdigit():
+    if len(lines) < 2 or lines[0] != "0" or not lines[1].isdecimal():
         raise CheckpointError(f"{path}, line 1: expected version 0 and a count")
     rows = [(number, line) for number, line in enumerate(lines[2:], 3) if line]
     if len(rows) != int(lines[1]):
         raise CheckpointError(f"{path}: {len(rows)} rows, line 2 says {lines[1]}")
     return rows
+
+
+def _lines(path: Path) -> list[str]:
+    """None of a file that is not there. What is no text is no number and no name either."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def topic_id_text(topic_id: uuid.UUID) -> str:
@@ -140,11 +147,11 @@ def write_partition_metadata(directory: Path, topic_id: uuid.UUID) -> None:
 
 
 def read_partition_metadata(directory: Path) -> uuid.UUID | None:
-    """The topic id of a partition's directory, None when none was written."""
+    """The topic id of a partition's directory, None when none was written, or none is left of it
+    (see the module's text)."""
     path = directory / PARTITION_METADATA
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
+    lines = _lines(path)
+    if not lines:
         return None
     values = dict(line.split(": ", 1) for line in lines if ": " in line)
     try:
@@ -155,13 +162,9 @@ def read_partition_metadata(directory: Path) -> uuid.UUID | None:
 
 def read_properties(path: Path) -> dict[str, str]:
     """`name=value` lines; empty when there is no file."""
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
-        return {}
     return dict(
         (part.strip() for part in line.split("=", 1))  # type: ignore[misc]
-        for line in lines
+        for line in _lines(path)
         if "=" in line and not line.startswith("#")
     )
 

@@ -205,6 +205,8 @@ def finish_swaps(directory: Path) -> None:
     shutil.rmtree(directory / SCRATCH, ignore_errors=True)
     for swap in sorted(directory.glob("*.log" + SWAP_SUFFIX)):
         target = swap.with_suffix("")
+        if not (target.stem.isascii() and target.stem.isdigit()):
+            continue  # nobody's here
         base_offset = int(target.stem)
         end = base_offset + 1
         for end in _ends(swap):  # noqa: B007 (the last one is wanted)

@@ -77,9 +77,14 @@ class LogManager:
     def load(
         self, config_of: Callable[[TopicPartition], LogConfig | None] = lambda tp: None
     ) -> None:
-        """Opens every log on disk; `config_of` gives a topic's settings (None: the defaults)."""
+        """Opens every log on disk; `config_of` gives a topic's settings (None: the defaults).
+
+        Raises `LogDirError`, `checkpoints.CheckpointError` and OSError.
+        """
         for directory in self.log_dirs:
             directory.mkdir(parents=True, exist_ok=True)
+        self._check_distinct()
+        for directory in self.log_dirs:
             self._claim(directory)
             marker = directory / checkpoints.CLEAN_SHUTDOWN
             clean = marker.exists()
@@ -100,6 +105,11 @@ class LogManager:
                 if tp is None:
                     _logger.warning("Ignoring %s: not the name of a partition's log", path)
                     continue
+                other = self._logs.get(tp)
+                if other is not None and other.dir != path:
+                    raise LogDirError(
+                        f"{other.dir} and {path} are both the log of {tp}: move one away"
+                    )
                 log = Log.open(
                     path,
                     tp,
@@ -139,6 +149,14 @@ class LogManager:
         self._on_start_moved(log, from_offset, reason)
 
     # ---- directories -----------------------------------------------------------------------------
+
+    def _check_distinct(self) -> None:
+        """The same directory by two names would be opened, locked and counted twice."""
+        seen: dict[Path, Path] = {}
+        for directory in self.log_dirs:
+            other = seen.setdefault(directory.resolve(), directory)
+            if other is not directory:
+                raise LogDirError(f"log.dirs names one directory twice: {other}, {directory}")
 
     def _claim(self, directory: Path) -> None:
         path = directory / checkpoints.META_PROPERTIES

@@ -20,7 +20,7 @@ _DELETED: Final = re.compile(rf".+\.[0-9a-f]{{32}}{DELETE_SUFFIX}")
 def remove_snapshots(directory: Path, *, beyond: int) -> None:
     """Removes producer snapshots taken after an offset."""
     for path in directory.glob("*.snapshot"):
-        if path.stem.isdecimal() and int(path.stem) > beyond:
+        if path.stem.isascii() and path.stem.isdigit() and int(path.stem) > beyond:
             path.unlink(missing_ok=True)
 
 

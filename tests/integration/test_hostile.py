@@ -362,7 +362,7 @@ def test_requests_too_large_to_be_carried_out(cluster: Cluster, watched: None) -
         grown = [{"name": TOPIC, "count": count, "assignments": None}]
         answer = ask(address, request(ApiKey.CREATE_PARTITIONS, 1, topics=grown), TIMEOUT_S)
         assert answer.results[0].error_code == Errors.POLICY_VIOLATION
-    value = "x" * (2 << 20)
+    value = ",".join(["0:1"] * (1 << 19))
     name = "leader.replication.throttled.replicas"
     configs = [{"name": name, "config_operation": 0, "value": value}]
     resources = [{"resource_type": 2, "resource_name": TOPIC, "configs": configs}]

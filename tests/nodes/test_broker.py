@@ -33,6 +33,14 @@ def config(**properties: str) -> BrokerConfig:
 OF_TOPICS = {
     "log.segment.bytes": ("1001", "segment_bytes", 1001),
     "log.roll.ms": ("1002", "segment_ms", 1002),
+    "log.roll.jitter.ms": ("1013", "segment_jitter_ms", 1013),
+    "log.message.timestamp.before.max.ms": ("1014", "message_timestamp_before_max_ms", 1014),
+    "log.message.timestamp.after.max.ms": ("1015", "message_timestamp_after_max_ms", 1015),
+    "log.message.timestamp.difference.max.ms": (
+        *("1016", "message_timestamp_difference_max_ms", 1016),
+    ),
+    "log.cleaner.min.compaction.lag.ms": ("1017", "min_compaction_lag_ms", 1017),
+    "log.cleaner.max.compaction.lag.ms": ("1018", "max_compaction_lag_ms", 1018),
     "log.retention.bytes": ("1003", "retention_bytes", 1003),
     "log.retention.ms": ("1004", "retention_ms", 1004),
     "message.max.bytes": ("1005", "max_message_bytes", 1005),

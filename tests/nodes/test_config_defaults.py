@@ -50,6 +50,7 @@ WRITTEN_OTHERWISE = {
     ),
     "log.retention.ms": 7 * 24 * 3_600_000,  # Kafka derives it, too
     "log.roll.ms": 7 * 24 * 3_600_000,
+    "log.roll.jitter.ms": 0,
     "log.flush.interval.ms": 2**63 - 1,
 }
 
@@ -75,7 +76,8 @@ LEAST_HERE = {
         "controlled.shutdown.retry.backoff.ms", "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms", "group.min.session.timeout.ms",
         "leader.imbalance.per.broker.percentage", "log.cleaner.dedupe.buffer.size",
-        "log.flush.interval.ms", "offset.metadata.max.bytes", "replica.fetch.min.bytes",
+        "log.flush.interval.ms", "log.roll.jitter.ms", "offset.metadata.max.bytes",
+        "replica.fetch.min.bytes",
         "replica.fetch.wait.max.ms", "replica.lag.time.max.ms",
         "replica.socket.receive.buffer.bytes",
     ),

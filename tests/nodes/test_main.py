@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from nodes.__main__ import main
+from nodes.log.checkpoints import CheckpointError
+from nodes.log.manager import LogDirError
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32", "freebsd14"])
@@ -71,3 +73,22 @@ def test_a_broker_does_not_pay_for_what_its_tests_need() -> None:
         [sys.executable, "-c", _BEGUN], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == ["None", "True"]
+
+
+@pytest.mark.parametrize(
+    "error", [LogDirError("log.dirs names one directory twice"), CheckpointError("line 1: x")]
+)
+def test_what_an_operator_can_mend_is_one_line(
+    tmp_path: Path,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def startup(_server: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nodes.broker.KafkaServer.startup", startup)
+    file = tmp_path / "server.properties"
+    file.write_text(f"broker.id=1\nzookeeper.connect=zoo:1\nlog.dirs={tmp_path}\n")
+    assert main([str(file)]) == 1
+    assert capsys.readouterr().err == f"{file}: broker 1 cannot start: {error!r}\n"

@@ -30,25 +30,25 @@ TOPICS = {
     "follower.replication.throttled.replicas": ("LIST", "", None, None),
     "index.interval.bytes": ("INT", "4096", "log.index.interval.bytes", "9"),
     "leader.replication.throttled.replicas": ("LIST", "", None, None),
-    "max.compaction.lag.ms": ("LONG", MOST, "log.cleaner.max.compaction.lag.ms", None),
+    "max.compaction.lag.ms": ("LONG", MOST, "log.cleaner.max.compaction.lag.ms", "9"),
     "max.message.bytes": ("INT", "1048588", "message.max.bytes", "9"),
-    "message.timestamp.after.max.ms": ("LONG", MOST, "log.message.timestamp.after.max.ms", None),
-    "message.timestamp.before.max.ms": ("LONG", MOST, "log.message.timestamp.before.max.ms", None),
+    "message.timestamp.after.max.ms": ("LONG", MOST, "log.message.timestamp.after.max.ms", "9"),
+    "message.timestamp.before.max.ms": ("LONG", MOST, "log.message.timestamp.before.max.ms", "9"),
     "message.timestamp.difference.max.ms": (
-        "LONG", MOST, "log.message.timestamp.difference.max.ms", None,
+        "LONG", MOST, "log.message.timestamp.difference.max.ms", "9",
     ),
     "message.timestamp.type": (
         "STRING", "CreateTime", "log.message.timestamp.type", "LogAppendTime",
     ),
     "min.cleanable.dirty.ratio": ("DOUBLE", "0.5", "log.cleaner.min.cleanable.ratio", "0.25"),
-    "min.compaction.lag.ms": ("LONG", "0", "log.cleaner.min.compaction.lag.ms", None),
+    "min.compaction.lag.ms": ("LONG", "0", "log.cleaner.min.compaction.lag.ms", "9"),
     "min.insync.replicas": ("INT", "1", "min.insync.replicas", "2"),
     "preallocate": ("BOOLEAN", "false", "log.preallocate", "true"),
     "retention.bytes": ("LONG", "-1", "log.retention.bytes", "9"),
     "retention.ms": ("LONG", "604800000", "log.retention.ms", "9"),
     "segment.bytes": ("INT", "1073741824", "log.segment.bytes", "99"),
     "segment.index.bytes": ("INT", "10485760", "log.index.size.max.bytes", "99"),
-    "segment.jitter.ms": ("LONG", "0", "log.roll.jitter.ms", None),
+    "segment.jitter.ms": ("LONG", "0", "log.roll.jitter.ms", "9"),
     "segment.ms": ("LONG", "604800000", "log.roll.ms", "9"),
     "unclean.leader.election.enable": (
         "BOOLEAN", "false", "unclean.leader.election.enable", "true",
@@ -322,7 +322,10 @@ class TestAltering:
 
     @pytest.mark.parametrize(
         ("value", "is_taken"),
-        [("0", True), (MOST, True), (str(2**63), False), ("-1", False), ("x", False), ("", False)],
+        [
+            *(("0", True), (MOST, True), (str(2**63), False), ("-1", False), ("x", False)),
+            *(("", False), ("²", False), ("9" * 5000, False)),
+        ],
     )
     def test_throttles_are_numbers(
         self, node: Any, api: ApiKey, value: str, is_taken: bool

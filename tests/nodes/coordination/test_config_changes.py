@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nodes.coordination.config_changes import EXPIRATION_MS, ConfigChanges
+from nodes.coordination.requests import Create
 from nodes.coordination.zk import KafkaZkClient
 from nodes.coordination.znodes import CONFIG_CHANGES
 
@@ -83,6 +84,14 @@ def test_nonsense_does_not_end_it(zk: KafkaZkClient, listen: Callable[..., Heard
     for hostile in ("no entity", "topics/..", "topics/a/b", "brokers/../x", "users//y", "/z", "t/"):
         zk.create_config_change_notification(hostile)
     heard.until(first, change(zk, "u", a="1"))
+
+
+def test_names_that_are_no_notification(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:
+    """Whoever can write there must not be able to stop it."""
+    for hostile in ("config_change_\u00b2", "config_change_", "config_change_x", "other"):
+        zk._session.request(Create(f"{CONFIG_CHANGES}/{hostile}", b"{}")).get()
+    row = change(zk, "t", a="1")
+    listen().until(row)
 
 
 def test_old_notifications_are_removed(zk: KafkaZkClient, listen: Callable[..., Heard]) -> None:

@@ -19,6 +19,7 @@ from nodes.log.checkpoints import (
     topic_id_from_text,
     topic_id_text,
     write_offsets,
+    write_partition_metadata,
 )
 from nodes.log.config import LogConfigError
 from nodes.log.manager import LogDirError
@@ -150,15 +151,49 @@ def test_directory_of_another_broker(tmp_path: Path) -> None:
         logs.claim_cluster("two")
 
 
+def test_a_log_is_in_one_directory(tmp_path: Path) -> None:
+    """By whatever names (LogManager.createAndValidateLogDirs, loadLog)."""
+    one, two, link = (tmp_path / name for name in ("one", "two", "link"))
+    manager(one, two).get_or_create(A, None, ID)
+    link.symlink_to(one)
+    for twice in (one, link, one / ".." / "one"):
+        with pytest.raises(LogDirError, match="one directory twice"):
+            manager(one, twice)
+    (two / "a-0").mkdir()
+    with pytest.raises(LogDirError, match="both the log of a-0"):
+        manager(one, two)
+    (two / "a-0").rmdir()
+    assert [log.tp for log in manager(one, two).all()] == [A]
+
+
 def test_checkpoint_files(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     write_offsets(path, {B: 5, A: 0}, sync=True)
     assert path.read_text() == "0\n2\na 0 0\nb-c 12 5\n"
     assert read_offsets(path) == {A: 0, B: 5}
-    for text in ("1\n0\n", "0\n2\na 0 0\n", "0\n1\na 0\n", ""):
+    for text in ("", "0\n"):  # a loss of power leaves that of what was not synced
+        path.write_text(text)
+        assert read_offsets(path) == {}
+    for text in ("1\n0\n", "1\n", "0\n2\na 0 0\n", "0\n1\na 0\n", "0\n²\n", "\n"):
         path.write_text(text)
         with pytest.raises(CheckpointError, match="offsets"):
             read_offsets(path)
+    path.write_bytes(b"\xff\xfe\0")
+    with pytest.raises(CheckpointError, match="line 1"):
+        read_offsets(path)
+
+
+def test_topic_ids_on_disk(tmp_path: Path) -> None:
+    path = tmp_path / "partition.metadata"
+    assert read_partition_metadata(tmp_path) is None
+    write_partition_metadata(tmp_path, ID)
+    assert read_partition_metadata(tmp_path) == ID
+    path.write_bytes(b"")
+    assert read_partition_metadata(tmp_path) is None
+    for content in (b"\n", b"version: 0\n", b"topic_id: x\n", b"\0\0", b"\xff"):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"partition\.metadata"):
+            read_partition_metadata(tmp_path)
 
 
 def test_topic_ids_as_kafka_prints_them() -> None:

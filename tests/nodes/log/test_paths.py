@@ -156,6 +156,9 @@ def test_files_that_are_no_segments(log_dir: Path) -> None:
         "00000000000000000000.log.bak",
         "².snapshot",
         "x.snapshot",
+        "\N{ARABIC-INDIC DIGIT NINE}.snapshot",
+        "x.log.swap",
+        "².log.swap",
     ]
     for name in names:
         (log_dir / "t-0" / name).write_bytes(b"mine")
