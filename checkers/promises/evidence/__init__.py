@@ -391,6 +391,7 @@ PROMISE: Final = Promise(
         "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
         "or floods them",
         "what run.json says of topics' configurations and of how clients work, told so throughout",
+        "what no row of a history says, and later ones do: whom answers name as live, replicas",
         "a history that was changed in all places at once, its numbers and accounts made anew",
         "in histories of before stored rows were counted: rows of a client, or of the harness, "
         "that were lost after its file was read, but for what they leave in other promises",
