@@ -63,7 +63,7 @@ from checkers.facts.whole_rows import VOID
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.promises.evidence.alike import unlike
-from checkers.promises.evidence.askers import passed_over, unasked
+from checkers.promises.evidence.askers import passed_over, unasked, unpolled
 from checkers.promises.evidence.claims import unfounded
 from checkers.promises.evidence.counted import overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
@@ -338,7 +338,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(_vague, contradictions, misplaced, disordered),
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
-    *(undercounted, shown_untaken, unasked, passed_over, unlooked, never_registered),
+    *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping),
 )
 
@@ -372,7 +372,7 @@ PROMISE: Final = Promise(
         "what a broker took up that no request ordered, or showed and had not taken in; a listener "
         "that both planes served; less counted by a broker than it answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
-        "seconds in which that counted requests",
+        "seconds in which that counted requests; a consumer that polled no more towards the end",
         "a writer's rows in another order of time than that of their numbers",
     ),
     blind=(
@@ -391,6 +391,7 @@ PROMISE: Final = Promise(
         "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
         "or floods them",
         "what run.json says of topics' configurations and of how clients work, told so throughout",
+        "what no row of a history says, and later ones do: whom answers name as live, replicas",
         "a history that was changed in all places at once, its numbers and accounts made anew",
         "in histories of before stored rows were counted: rows of a client, or of the harness, "
         "that were lost after its file was read, but for what they leave in other promises",

@@ -4,6 +4,9 @@ A reader, prober or keeper goes round: whom it ever asked it asks again, answere
 long as the load goes on. Of a broker that it asked no more once all was healed nobody knows what it
 would have said: its rows were lost, or it was not asked (`unasked`).
 
+A consumer polls all the while, and writes down each poll that gave it nothing, too: what it was not
+given since its last one nobody knows (`unpolled`). A group's member may be thrown out, or leave.
+
 A reader of metadata, and a prober, has a clock to go by, and asks each broker in turn as long as
 that can be reached. So it did not leave out one for seconds that counted requests all the while
 (`plane_use`): others' or its own (`passed_over`). Who is dead, paused or cut off counts none.
@@ -12,7 +15,7 @@ that can be reached. So it did not leave out one for seconds that counted reques
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -27,22 +30,15 @@ _KINDS: Final = (
 _PACED: Final = ("metadata", "probe")
 IDLE_NS: Final = 2_000_000_000
 """So long before and after a broker's count somebody who goes by a clock asked it."""
+QUIET_NS: Final = 3_000_000_000
+"""No consumer waits so long in one poll."""
 LONG_NS: Final = 4_000_000_000
 """Shorter than that the load after healing says nothing."""
 
 
 def unasked(history: History) -> list[tuple[tuple[str, int], str]]:
     """By trial, in words: who asked which broker no more."""
-    ends = {
-        (row["arm"], row["trial"], row["event"]): row["t"]
-        for row in history.rows("phase")
-        if row["name"] == "settle"
-    }
-    spans = [
-        {"arm": arm, "trial": trial, "_from_t": t, "_to_t": ends[arm, trial, "end"]}
-        for (arm, trial, event), t in ends.items()
-        if event == "begin" and ends.get((arm, trial, "end"), 0) - t >= LONG_NS
-    ]
+    spans = _settling(history)
     kinds = [kind for kind in _KINDS if history.has(kind)]
     if not spans or not kinds:
         return []
@@ -65,6 +61,47 @@ def unasked(history: History) -> list[tuple[tuple[str, int], str]]:
             "once all was healed",
         )
         for row in each.where("n = 0").toArrow().to_pylist()
+    )
+
+
+def _settling(history: History) -> list[dict[str, Any]]:
+    """Of trials whose load went on for long enough after healing, from when until when."""
+    ends = {
+        (row["arm"], row["trial"], row["event"]): row["t"]
+        for row in history.rows("phase")
+        if row["name"] == "settle"
+    }
+    return [
+        {"arm": arm, "trial": trial, "_from_t": t, "_to_t": ends[arm, trial, "end"]}
+        for (arm, trial, event), t in ends.items()
+        if event == "begin" and ends.get((arm, trial, "end"), 0) - t >= LONG_NS
+    ]
+
+
+def unpolled(history: History) -> list[tuple[tuple[str, int], str]]:
+    """By trial, in words: which consumers did not poll any more in the last seconds."""
+    spans = _settling(history)
+    own = {
+        (*key, workload.process)
+        for key, workloads in history.run.workloads.items()
+        for workload in workloads
+        if workload.role == "consumer"
+    }
+    if not spans or not own or not history.has("fetch"):
+        return []
+    table = history.table(spans, "arm string, trial int, _from_t bigint, _to_t bigint")
+    rows = history.frame("fetch").join(F.broadcast(table), ["arm", "trial"])
+    last = rows.groupBy("arm", "trial", "process", "_to_t").agg(F.max("t").alias("last_t"))
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"{row['process']} polled no more for the last {row['quiet_ns'] / 1e9:.1f} s",
+        )
+        for row in last.withColumn("quiet_ns", F.col("_to_t") - F.col("last_t"))
+        .where(f"quiet_ns > {QUIET_NS}")
+        .toArrow()
+        .to_pylist()
+        if (row["arm"], row["trial"], row["process"]) in own
     )
 
 

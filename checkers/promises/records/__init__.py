@@ -20,7 +20,8 @@ Guarantee, by how a producer sends (`checkers.history.run_info.Workload.delivery
 
 Violations:
 - ``duplicate-append``: a record that was sent once is in the final log more than once;
-- ``idempotent-duplicate``, ``idempotent-reordered``: of an idempotent producer;
+- ``idempotent-duplicate``, ``idempotent-reordered``: of an idempotent producer; and
+  ``idempotent-unmarked``: one in a batch that names no producer, so that nobody knows it again;
 - ``sequence-refused``: one was refused the sequence that must come next, and had to give up
   (`refused_sequences`);
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
@@ -187,21 +188,36 @@ def _reordered(history: History, outcome: Outcome) -> list[tuple[Finding, int]]:
     leaders = leaders_table(history).select(*keys, "leader_node")
     final = history.frame("log_read").join(F.broadcast(leaders), keys).where("node = leader_node")
     life = F.coalesce("producer_epoch", F.lit(-1)).alias("_life")
-    rows = final.select(*keys, "value", "offset", life).join(sent, [*keys, "value"])
+    final = final.select(*keys, "value", "offset", "producer_epoch", life)
+    rows = final.join(sent, [*keys, "value"])
     order = Window.partitionBy(*keys, "process", "_life").orderBy("offset")
     rows = rows.withColumn("_before", F.lag("value").over(order))
-    back = F.col("value") < F.col("_before")
+    back, bare = F.col("value") < F.col("_before"), F.col("producer_epoch") == -1
     counted = rows.groupBy(*keys, "process").agg(
         F.count("*").alias("records"),
         F.sum(back.cast("int")).alias("n"),
         F.min(F.when(back, F.struct("offset", "value", "_before"))).alias("first"),
+        F.count(F.when(bare, 1)).alias("bare"),
+        F.min(F.when(bare, F.struct("offset", "value"))).alias("first_bare"),
     )
     found = []
     for row in counted.collect():
         outcome.saw(row["arm"], row["trial"], ORDERED, row["records"])
         if row["n"]:
             found.append((_reordering(row), row["n"]))
+        if row["bare"]:
+            found.append((_unmarked(row), row["bare"]))
     return found
+
+
+def _unmarked(row: Any) -> Finding:
+    value, at = row["first_bare"]["value"], {"topic": row["topic"], "partition": row["partition"]}
+    says = (
+        f"{row['process']}'s value {value} is at {row['topic']}-{row['partition']} offset "
+        f"{row['first_bare']['offset']} as nobody's: sent again it would be taken again"
+    )
+    picks = tuple(Pick(kind, {**at, "value": value}, rows=2) for kind in ("produce", "log_read"))
+    return Finding("idempotent-unmarked", says, row["arm"], row["trial"], picks)
 
 
 def _reordering(row: Any) -> Finding:
@@ -242,6 +258,7 @@ PROMISE: Final = Promise(
     rules={
         "duplicate-append": "A record that was sent once is in the log once.",
         "idempotent-duplicate": "An idempotent producer's record is in the log once.",
+        "idempotent-unmarked": "An idempotent producer's record is kept as that producer's.",
         "idempotent-reordered": "An idempotent producer's records stand in the order of sending.",
         "sequence-refused": "An idempotent producer is not refused the sequence that comes next.",
         "failed-write-visible": "A record whose write certainly failed is not in the log.",

@@ -276,6 +276,28 @@ def test_nobodys_records_are_counted(story: Any) -> Asks:
     assert found.arms[story.arm]["foreign_records"] == 1
 
 
+@pytest.mark.parametrize(
+    ("delivery", "producer_epoch", "n"),
+    [
+        ("idempotent", -1, 2),
+        ("idempotent", 0, 0),
+        ("idempotent", None, 0),  # of before it was read
+        ("once", -1, 0),
+    ],
+)
+@judging(check)
+def test_whose_records_they_are_kept_as(
+    story: Any, delivery: str, producer_epoch: int | None, n: int
+) -> Asks:
+    sends(story, delivery)
+    for value in range(3):
+        story.produce(5 + value, value, value, acks=-1)
+    story.final_log({v: v for v in range(3)})
+    for row in story.rows["log_read"][1:]:
+        row["producer_epoch"] = producer_epoch
+    assert (yield story).counts == ({"idempotent-unmarked": n} if n else {})
+
+
 # ---- append times --------------------------------------------------------------------------------
 
 
