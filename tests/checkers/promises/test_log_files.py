@@ -218,7 +218,10 @@ def test_a_replica_without_the_producers_of_its_leader(story: Any, which: str) -
 ALIKE: dict[str, dict[str, Any]] = {
     "the same, told in another order": {"producers": KNOWN[::-1]},
     "a log that ends earlier": {"producers": [], "end_offset": 40, "epochs": runs((2, 0, 19))},
-    "a log that begins later": {"producers": batches((8, 0, 3)), "start_offset": 20},
+    "a log that begins later": {
+        **{"producers": batches((8, 0, 3)), "start_offset": 20},
+        "checkpoint": begins((5, 20)),
+    },
     "of before it was told": {"producers": None},
 }
 
