@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+import nodes.broker
 from nodes.coordination import zk as zk_module
 from nodes.wire.apis import ApiKey
 from nodes.wire.records import build_batch
 from tests.jsonl import whole_rows
 from tests.kip291.parts import Client, RunningBroker, eventually
-from tests.kip291.requests import request
+from tests.kip291.requests import api_versions, request
 from tests.nodes.controller.memory import MemoryZooKeeper, SharedSession
 
 GROUPS = {
@@ -140,6 +141,28 @@ def test_what_a_broker_writes_down_of_itself(start: Start) -> None:
     eventually(lambda: told("plane_use", plane="control", api="LEADER_AND_ISR"))
     eventually(lambda: len(told("channel_queue")) > 1)
     assert {row["to"] for row in told("channel_queue")} == {1}
+
+
+@pytest.mark.parametrize(("port", "plane"), [("CONTROLLER", "control"), ("CLIENT", "data")])
+def test_what_was_served_last_is_written_down_as_well(
+    start: Start, monkeypatch: pytest.MonkeyPatch, port: str, plane: str
+) -> None:
+    """Of a broker that is stopped in order: not only what came before its last whole second."""
+    monkeypatch.setattr("nodes.broker._PLANE_USE_MS", 3_600_000)
+    broker = start(control_plane_listener_name="CONTROLLER")
+    broker.client("c", port).ask(api_versions())
+    broker.stop()
+    rows = [r for r in whole_rows(broker.folder / "trace.jsonl") if r["f"] == "plane_use"]
+    assert [(r["plane"], r["requests"]) for r in rows if r["api"] == "API_VERSIONS"] == [(plane, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "most_ms"), [("_PLANE_USE_MS", 1_000), ("_CHANNEL_METRICS_MS", 250)]
+)
+def test_how_often_it_is_written_down(name: str, most_ms: int) -> None:
+    """What judges them counts on a word each second of the one, four of the other
+    (checkers/promises/planes, controller_queues)."""
+    assert 0 < getattr(nodes.broker, name) <= most_ms
 
 
 # ---- what clients do -----------------------------------------------------------------------------

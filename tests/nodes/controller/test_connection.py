@@ -100,10 +100,11 @@ def test_no_address_takes_it(connection: BrokerConnection, monkeypatch: pytest.M
 def test_small_requests_are_not_held_back(
     listening: socket.socket, connection: BrokerConnection
 ) -> None:
-    """As of any of Kafka's clients (Selector.configureSocketChannel): TCP_NODELAY."""
+    """As of any of Kafka's clients (Selector.configureSocketChannel)."""
     connection.connect(PATIENCE_MS)
     assert connection._socket is not None
     assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 def test_an_answer_that_does_not_come_is_waited_for_in_milliseconds(
