@@ -15,7 +15,7 @@ from benchmarks.one_broker import free_port
 from nodes.config import BrokerConfig
 from nodes.controller.channel_manager import ControllerChannelManager, EndPointNotAvailable
 from nodes.controller.connection import BrokerConnection
-from nodes.controller.send_thread import QueueItem
+from nodes.controller.send_thread import QueueItem, RequestSendThread
 from nodes.core.brokers import Broker, EndPoint
 from nodes.metrics import Metrics
 from nodes.trace import Trace
@@ -255,6 +255,28 @@ def test_every_channel_ends_with_the_office(
     made.ask(3)
     eventually(lambda: made.answers == [3])
     assert len(silent.received) == 2, "one before, one after"
+
+
+def test_nothing_more_is_sent_once_its_broker_is_removed(
+    channels: Callable[..., Channels], listener: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the broker answers just then: the thread is told to end before it is waited for, and
+    what is still queued is of the past (removeExistingBroker)."""
+    made, control = channels(), listener()
+    control.flowing.clear()
+    made.manager.add_broker(broker(2, CONTROLLER=control.port))
+    made.ask(2, 3)
+    eventually(lambda: control.received)
+    join = RequestSendThread.join
+
+    def answered(thread: RequestSendThread, timeout: float | None = None) -> None:
+        control.flowing.set()
+        join(thread, 60)
+
+    monkeypatch.setattr(RequestSendThread, "join", answered)
+    made.manager.remove_broker(2)
+    assert len(control.received) == 1
+    assert made.answers == []
 
 
 @pytest.mark.parametrize("control", [None, "CONTROLLER"])

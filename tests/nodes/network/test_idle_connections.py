@@ -143,3 +143,26 @@ def test_so_many_new_connections_are_taken_in_a_turn(thread: Thread) -> None:
         assert not thread.processor.offer(ours, "h", block=False), "the queue is full"
         thread.processor._take_new_connections()
         assert thread.processor.connection_count == before + 20
+
+
+def test_others_have_their_turn_while_connections_keep_coming(
+    thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more than 20 a turn, though for each that is taken another one is there."""
+
+    def offer() -> None:
+        ours, theirs = socket.socketpair()
+        thread.peers.append(theirs)
+        thread.quotas.add("PROTECTED", "h")
+        assert thread.processor.offer(ours, "h", block=False)
+
+    def taken(*args: Any) -> Connection:
+        assert thread.processor.connection_count < 40, "nobody else would ever have a turn"
+        offer()
+        return Connection(*args)
+
+    monkeypatch.setattr("nodes.network.processor.Connection", taken)
+    offer()
+    for turn in (1, 2):
+        thread.processor._take_new_connections()
+        assert thread.processor.connection_count == 20 * turn
