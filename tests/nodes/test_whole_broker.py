@@ -20,7 +20,7 @@ from nodes.wire.apis import ApiKey
 from nodes.wire.records import build_batch
 from tests.jsonl import whole_rows
 from tests.kip291.parts import Client, RunningBroker, eventually
-from tests.kip291.requests import api_versions, request
+from tests.kip291.requests import Sender, api_versions, request, update_metadata
 from tests.nodes.controller.memory import MemoryZooKeeper, SharedSession
 
 GROUPS = {
@@ -29,6 +29,8 @@ GROUPS = {
     "group_initial_rebalance_delay_ms": "0",
 }
 
+
+STALE_BROKER_EPOCH = 77
 
 Start = Callable[..., RunningBroker]
 
@@ -163,6 +165,37 @@ def test_how_often_it_is_written_down(name: str, most_ms: int) -> None:
     """What judges them counts on a word each second of the one, four of the other
     (checkers/promises/planes, controller_queues)."""
     assert 0 < getattr(nodes.broker, name) <= most_ms
+
+
+def test_requests_for_an_earlier_session_are_refused(tree: MemoryZooKeeper, start: Start) -> None:
+    """KIP-380: a broker that registers again has another epoch from then on, on either plane."""
+    broker = start(control_plane_listener_name="CONTROLLER")
+    broker.until_told()
+    (session,) = tree.sessions
+
+    def epoch() -> int:
+        return tree.nodes["/brokers/ids/1"].czxid
+
+    def answers(broker_epoch: int) -> list[int]:
+        entity = update_metadata({}, sender=Sender(1, 99, broker_epoch))
+        return [
+            int(broker.client("c", port).ask(entity).error_code)
+            for port in ("CONTROLLER", "REPLICATION", "CLIENT")
+        ]
+
+    first = epoch()
+    assert answers(first) == [0, 0, 0]
+    session.expire()
+    for handler in session.state_handlers:
+        handler.before_new_session()
+    session.renew()
+    for handler in session.state_handlers:
+        handler.after_new_session()
+    eventually(lambda: "/brokers/ids/1" in tree.nodes)
+    second = epoch()
+    assert second > first
+    eventually(lambda: answers(first) == [STALE_BROKER_EPOCH] * 3)
+    assert answers(second) == [0, 0, 0]
 
 
 # ---- what clients do -----------------------------------------------------------------------------

@@ -91,6 +91,17 @@ def test_who_idles_longest_goes_first(thread: Thread) -> None:
     assert thread.quotas.total == 0
 
 
+@pytest.mark.parametrize("gives_up", ["_expire", "_close_least_recently_used"])
+def test_who_waits_for_an_answer_goes_like_others(thread: Thread, gives_up: str) -> None:
+    """Selector.lowestPriorityChannel, pollExpiredConnection: neither asks whether a request of the
+    connection's is under way."""
+    newest, oldest = thread.connection(2), thread.connection(1)
+    oldest.muted = True
+    thread.now_s = 61
+    getattr(thread.processor, gives_up)()
+    assert left(oldest, newest) == [False, True]
+
+
 def test_a_request_is_a_use(thread: Thread) -> None:
     """Counted from when it was read whole."""
     connection = thread.connection(1)
