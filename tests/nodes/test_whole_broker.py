@@ -176,12 +176,11 @@ def test_requests_for_an_earlier_session_are_refused(tree: MemoryZooKeeper, star
     def epoch() -> int:
         return tree.nodes["/brokers/ids/1"].czxid
 
+    clients = [broker.client("c", port) for port in ("CONTROLLER", "REPLICATION", "CLIENT")]
+
     def answers(broker_epoch: int) -> list[int]:
         entity = update_metadata({}, sender=Sender(1, 99, broker_epoch))
-        return [
-            int(broker.client("c", port).ask(entity).error_code)
-            for port in ("CONTROLLER", "REPLICATION", "CLIENT")
-        ]
+        return [int(client.ask(entity).error_code) for client in clients]
 
     first = epoch()
     assert answers(first) == [0, 0, 0]
