@@ -264,6 +264,7 @@ class KafkaServer:
         ):
             ticker = Ticker(name.replace(" ", "-"), interval_ms, tell)
             ticker.start()
+            self._on_stop(f"last word of {name}", tell)
             self._on_stop(name, ticker.stop)
 
     def _start_replication(

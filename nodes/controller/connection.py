@@ -48,6 +48,7 @@ class BrokerConnection:
             try:
                 candidate.setblocking(False)
                 candidate.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                candidate.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 status = candidate.connect_ex(address)
                 if status not in _IN_PROGRESS:
                     raise OSError(status, errno.errorcode.get(status, "connect"))

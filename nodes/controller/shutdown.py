@@ -2,8 +2,8 @@
 
 Sent over the inter-broker listener, as in Kafka (it does not use the control plane, KIP-702). The
 controller is looked up anew for each attempt. Success is an answer without error that lists no
-partition; anything else is tried again `controlled.shutdown.max.retries` times. Failing all of them
-the broker stops anyway: its leaders then move when its session is gone.
+partition. There are `controlled.shutdown.max.retries` attempts in all, as in Kafka in spite of the
+name. Failing all of them the broker stops anyway: its leaders then move when its session is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def controlled_shutdown(
 ) -> bool:
     """Ask to be relieved until it is granted; False when the broker goes without."""
     log.info("Starting controlled shutdown")
-    for retries_left in range(config.controlled_shutdown_max_retries, -1, -1):
+    for retries_left in reversed(range(config.controlled_shutdown_max_retries)):
         try:
             remaining = _attempt(config, zk, broker_epoch())
         except (WireClientError, WireError, CoordinationError, _Refused) as problem:
@@ -71,9 +71,9 @@ def _attempt(config: BrokerConfig, zk: KafkaZkClient, broker_epoch: int) -> list
         broker_id=config.broker_id,
         broker_epoch=broker_epoch,
     )
-    timeout_s = config.controller_socket_timeout_ms / 1000
-    client_id = str(config.broker_id)
+    client_id, timeout_s = str(config.broker_id), config.request_timeout_ms / 1000
     with Connection(endpoint.host, endpoint.port, client_id, timeout_s) as connection:
+        connection.connect(config.controller_socket_timeout_ms / 1000)
         response = connection.request(request)
     error = int(response.error_code.value)
     if error:

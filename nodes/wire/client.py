@@ -151,6 +151,7 @@ class Connection:
         except OSError as error:
             raise ConnectionFailed(f"{self.host}:{self.port}: {error}") from error
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = connection
         if self._closed:
             # close() came while we were connecting and saw no socket to close.

@@ -15,7 +15,7 @@ from benchmarks.one_broker import free_port
 from nodes.config import BrokerConfig
 from nodes.controller.channel_manager import ControllerChannelManager, EndPointNotAvailable
 from nodes.controller.connection import BrokerConnection
-from nodes.controller.send_thread import QueueItem
+from nodes.controller.send_thread import QueueItem, RequestSendThread
 from nodes.core.brokers import Broker, EndPoint
 from nodes.metrics import Metrics
 from nodes.trace import Trace
@@ -102,22 +102,23 @@ def test_a_broker_without_the_listener_is_an_error(
 
 
 def test_the_total_is_of_all_queues(channels: Callable[..., Channels], listener: Listen) -> None:
+    """That to the controller's own broker, which is 1, among them."""
     made = channels()
-    controls = {broker_id: listener() for broker_id in (2, 3, 4)}
+    controls = {broker_id: listener() for broker_id in (1, 3, 4)}
     for broker_id, control in controls.items():
         control.flowing.clear()
         made.manager.add_broker(broker(broker_id, CONTROLLER=control.port))
         made.ask(broker_id, 1 + broker_id)
     for broker_id in controls:  # one is in flight, the others wait
         eventually(lambda b=broker_id: made.value(f"QueueSize,broker-id={b}") == b)
-    assert made.value("TotalQueueSize") == 2 + 3 + 4
+    assert made.value("TotalQueueSize") == 1 + 3 + 4
     made.manager.remove_broker(4)
-    assert made.value("TotalQueueSize") == 2 + 3
+    assert made.value("TotalQueueSize") == 1 + 3
     names = made.metrics.by_mbean()
     assert not [name for name in names if name.endswith("broker-id=4")]
     for control in controls.values():
         control.flowing.set()
-    eventually(lambda: len(made.answers) == 3 + 4)
+    eventually(lambda: len(made.answers) == 2 + 4)
     assert made.value("TotalQueueSize") == 0
 
 
@@ -254,6 +255,28 @@ def test_every_channel_ends_with_the_office(
     made.ask(3)
     eventually(lambda: made.answers == [3])
     assert len(silent.received) == 2, "one before, one after"
+
+
+def test_nothing_more_is_sent_once_its_broker_is_removed(
+    channels: Callable[..., Channels], listener: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the broker answers just then: the thread is told to end before it is waited for, and
+    what is still queued is of the past (removeExistingBroker)."""
+    made, control = channels(), listener()
+    control.flowing.clear()
+    made.manager.add_broker(broker(2, CONTROLLER=control.port))
+    made.ask(2, 3)
+    eventually(lambda: control.received)
+    join = RequestSendThread.join
+
+    def answered(thread: RequestSendThread, timeout: float | None = None) -> None:
+        control.flowing.set()
+        join(thread, 60)
+
+    monkeypatch.setattr(RequestSendThread, "join", answered)
+    made.manager.remove_broker(2)
+    assert len(control.received) == 1
+    assert made.answers == []
 
 
 @pytest.mark.parametrize("control", [None, "CONTROLLER"])

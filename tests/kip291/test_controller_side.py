@@ -148,9 +148,10 @@ def test_a_broker_without_the_listener_holds_up_all_that_come_and_go(
 def test_a_dead_broker_is_not_noticed_beside_one_without_the_listener(
     controller: Controller,
 ) -> None:
-    """The other half of it: what a dead broker led has no new leader until then."""
+    """The other half of it: what a dead broker led has no new leader until then, and its channel
+    goes on as well (channels of who comes are opened before any of who went is ended)."""
     leader, other = controller.join(*NAMES), controller.join(*NAMES)
-    controller.settle(leader)
+    control = controller.settle(leader)
     controller.settle(other)
     topic = controller.topic(leader.id, other.id)
     eventually(lambda: (controller.registry.state(topic) or {}).get("leader") == leader.id)
@@ -159,6 +160,7 @@ def test_a_dead_broker_is_not_noticed_beside_one_without_the_listener(
     marker = controller.topic(other.id)
     eventually(lambda: controller.registry.state(marker))
     assert (controller.registry.state(topic) or {})["leader"] == leader.id
+    eventually(lambda: any(marker in names_of(r) for r in control.of(ApiKey.UPDATE_METADATA)))
     controller.leave(left_out)
     eventually(lambda: (controller.registry.state(topic) or {})["leader"] == other.id)
 

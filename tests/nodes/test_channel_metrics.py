@@ -41,6 +41,28 @@ def test_each_channel_is_read_by_its_mbeans(tmp_path: Path) -> None:
     assert (rows[1]["queue_time_p99_us"], rows[1]["queue_time_max_us"]) == (197_000, 1_500_500)
 
 
+def test_all_of_the_reading_lies_between_the_two_times(tmp_path: Path) -> None:
+    """Who judges counts what was queued and taken by then: a size or a count that was read before
+    the first time, or after the second, would be held against other requests."""
+    trace = Trace(tmp_path / "trace.jsonl", node=1)
+    times = iter(range(100, 200))
+    read: list[int] = []
+
+    class Read(Metrics):
+        def attributes(self, mbean: str) -> dict[str, float]:
+            read.append(next(times))
+            return super().attributes(mbean)
+
+    metrics = Read()
+    metrics.gauge(f"{SIZE}2", lambda: 1)
+    metrics.timer(f"{TIME}2")
+    ChannelMetrics(metrics, trace, lambda: next(times)).tell()
+    trace.close()
+    (row,) = told(tmp_path / "trace.jsonl")
+    assert len(read) == 2
+    assert row["from_t"] < min(read) <= max(read) < row["t"]
+
+
 def test_one_mbean_has_the_attributes_that_all_have() -> None:
     metrics = Metrics()
     metrics.gauge("a:name=G", lambda: 3)

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+import nodes.broker
 from nodes.coordination import zk as zk_module
 from nodes.wire.apis import ApiKey
 from nodes.wire.records import build_batch
 from tests.jsonl import whole_rows
 from tests.kip291.parts import Client, RunningBroker, eventually
-from tests.kip291.requests import request
+from tests.kip291.requests import Sender, api_versions, request, update_metadata
 from tests.nodes.controller.memory import MemoryZooKeeper, SharedSession
 
 GROUPS = {
@@ -28,6 +29,8 @@ GROUPS = {
     "group_initial_rebalance_delay_ms": "0",
 }
 
+
+STALE_BROKER_EPOCH = 77
 
 Start = Callable[..., RunningBroker]
 
@@ -140,6 +143,58 @@ def test_what_a_broker_writes_down_of_itself(start: Start) -> None:
     eventually(lambda: told("plane_use", plane="control", api="LEADER_AND_ISR"))
     eventually(lambda: len(told("channel_queue")) > 1)
     assert {row["to"] for row in told("channel_queue")} == {1}
+
+
+@pytest.mark.parametrize(("port", "plane"), [("CONTROLLER", "control"), ("CLIENT", "data")])
+def test_what_was_served_last_is_written_down_as_well(
+    start: Start, monkeypatch: pytest.MonkeyPatch, port: str, plane: str
+) -> None:
+    """Of a broker that is stopped in order: not only what came before its last whole second."""
+    monkeypatch.setattr("nodes.broker._PLANE_USE_MS", 3_600_000)
+    broker = start(control_plane_listener_name="CONTROLLER")
+    broker.client("c", port).ask(api_versions())
+    broker.stop()
+    rows = [r for r in whole_rows(broker.folder / "trace.jsonl") if r["f"] == "plane_use"]
+    assert [(r["plane"], r["requests"]) for r in rows if r["api"] == "API_VERSIONS"] == [(plane, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "most_ms"), [("_PLANE_USE_MS", 1_000), ("_CHANNEL_METRICS_MS", 250)]
+)
+def test_how_often_it_is_written_down(name: str, most_ms: int) -> None:
+    """What judges them counts on a word each second of the one, four of the other
+    (checkers/promises/planes, controller_queues)."""
+    assert 0 < getattr(nodes.broker, name) <= most_ms
+
+
+def test_requests_for_an_earlier_session_are_refused(tree: MemoryZooKeeper, start: Start) -> None:
+    """KIP-380: a broker that registers again has another epoch from then on, on either plane."""
+    broker = start(control_plane_listener_name="CONTROLLER")
+    broker.until_told()
+    (session,) = tree.sessions
+
+    def epoch() -> int:
+        return tree.nodes["/brokers/ids/1"].czxid
+
+    clients = [broker.client("c", port) for port in ("CONTROLLER", "REPLICATION", "CLIENT")]
+
+    def answers(broker_epoch: int) -> list[int]:
+        entity = update_metadata({}, sender=Sender(1, 99, broker_epoch))
+        return [int(client.ask(entity).error_code) for client in clients]
+
+    first = epoch()
+    assert answers(first) == [0, 0, 0]
+    session.expire()
+    for handler in session.state_handlers:
+        handler.before_new_session()
+    session.renew()
+    for handler in session.state_handlers:
+        handler.after_new_session()
+    eventually(lambda: "/brokers/ids/1" in tree.nodes)
+    second = epoch()
+    assert second > first
+    eventually(lambda: answers(first) == [STALE_BROKER_EPOCH] * 3)
+    assert answers(second) == [0, 0, 0]
 
 
 # ---- what clients do -----------------------------------------------------------------------------

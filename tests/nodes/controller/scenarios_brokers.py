@@ -251,6 +251,20 @@ def tells_other_endpoints(o: Office) -> Iterator[None]:
         o.run()
 
 
+def tells_other_endpoints_of_who_bounced(o: Office) -> Iterator[None]:
+    """Its new life is watched as its first one was.
+
+    1.1 > 1,2 UpdateMetadata live 1,2
+    """
+    o.start(2)
+    o.leave(2)
+    o.join(2)
+    o.run()
+    yield
+    encoded = znodes.encode_broker(broker(2, port=9999), jmx_port=-1, now_ms=1)
+    o.admin.set_or_create("/brokers/ids/2", encoded)
+
+
 def loses_a_disk(o: Office) -> Iterator[None]:
     """A replica that answers KAFKA_STORAGE_ERROR is offline while its broker lives; other errors
     mean nothing.

@@ -97,13 +97,32 @@ def test_no_address_takes_it(connection: BrokerConnection, monkeypatch: pytest.M
     until(lambda: descriptors() <= before)
 
 
+def test_the_time_is_for_all_addresses_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``controller.socket.timeout.ms``, of however many of them nothing comes back."""
+    ends: list[float] = []
+
+    def nothing(_self: Any, _waited: socket.socket, _events: int, deadline: float) -> None:
+        ends.append(deadline)
+        raise TimeoutError
+
+    monkeypatch.setattr(BrokerConnection, "_wait", nothing)
+    resolving(monkeypatch, *[refusing()] * 3)
+    connection = BrokerConnection("several", 1)
+    with pytest.raises(TimeoutError):
+        connection.connect(PATIENCE_MS)
+    connection.dispose()
+    assert len(ends) == 3
+    assert len(set(ends)) == 1
+
+
 def test_small_requests_are_not_held_back(
     listening: socket.socket, connection: BrokerConnection
 ) -> None:
-    """As of any of Kafka's clients (Selector.configureSocketChannel): TCP_NODELAY."""
+    """As of any of Kafka's clients (Selector.configureSocketChannel)."""
     connection.connect(PATIENCE_MS)
     assert connection._socket is not None
     assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 def test_an_answer_that_does_not_come_is_waited_for_in_milliseconds(

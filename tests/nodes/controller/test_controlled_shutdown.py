@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 
 from nodes.controller.controlled_shutdown import ControlledShutdowns
 from nodes.controller.event_manager import ControllerState, Event
+from nodes.coordination import znodes
+from nodes.core.brokers import EndPoint
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.wire.apis import ApiKey
 
 T0 = TopicPartition("t", 0)
 
@@ -105,6 +109,55 @@ def test_who_is_leaving_leads_nothing_new(world: Any, wait_until: Any, ask: Any,
     wait_until(lambda: node.metrics.value(f"{gauges}ActiveBrokerCount") == 3)
     (u0,) = world.create_topic("u", (2, 3))
     wait_until(lambda: world.state(u0) == (2, 0, (2, 3)))
+
+
+def changes_an_endpoint(world: Any, brokers: Any) -> None:
+    old = brokers[3].broker
+    moved = dataclasses.replace(
+        old, endpoints=(*old.endpoints, EndPoint("NEW", "PLAINTEXT", "127.0.0.1", 9))
+    )
+    data = znodes.encode_broker(moved, jmx_port=-1, now_ms=1)
+    world.admin.set_or_create(znodes.broker_id_path(3), data)
+
+
+NEWS = {
+    "another endpoint": changes_an_endpoint,
+    "a new broker": lambda world, _: world.broker(4),
+    "a dead broker": lambda _, brokers: brokers[3].zk.close(),
+    "a new topic": lambda world, _: world.create_topic("u", (3, 1)),
+    "a dying topic": lambda world, _: world.admin.create_delete_topic_path("t"),
+}
+
+
+@pytest.mark.parametrize("news", NEWS)
+def test_who_is_leaving_is_told_whatever_others_are(
+    world: Any, wait_until: Any, ask: Any, trio: Any, news: str
+) -> None:
+    """UpdateMetadata goes to liveOrShuttingDownBrokerIds, whatever has happened: both planes of a
+    broker that waits to be relieved still serve clients."""
+    _, brokers = trio
+    assert ask(trio[0].controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
+
+    def settle(topic: str) -> list[int]:
+        (tp,) = world.create_topic(topic, (1,))
+        wait_until(lambda: brokers[1].metadata(tp) and brokers[2].metadata(tp))
+        return [len(brokers[i].of(ApiKey.UPDATE_METADATA)) for i in (1, 2)]
+
+    world.create_topic("t", (3, 1))
+    wait_until(lambda: world.state(T0))
+    before = settle("begin")
+    NEWS[news](world, brokers)
+    wait_until(lambda: len(brokers[1].of(ApiKey.UPDATE_METADATA)) > before[0])
+    settle("end")
+    told = [
+        [
+            (update.live_brokers, update.topic_states)
+            for update in brokers[i].of(ApiKey.UPDATE_METADATA)[count:]
+        ]
+        for i, count in zip((1, 2), before, strict=True)
+    ]
+    assert len(told[0]) > 1
+    assert told[0] == told[1]
 
 
 def test_what_has_no_leader_is_nobodys_to_stop(

@@ -22,7 +22,7 @@ def config(broker_id: int, **properties: str) -> BrokerConfig:
             "broker.id": str(broker_id),
             "zookeeper.connect": "ignored:1",
             "listeners": "PLAINTEXT://127.0.0.1:1",
-            "controlled.shutdown.max.retries": "1",
+            "controlled.shutdown.max.retries": "2",
             **{name.replace("_", "."): value for name, value in properties.items()},
         }
     )
@@ -73,7 +73,7 @@ def test_asks_the_controller(controller: Controller, leave: Any) -> None:
 
 
 def test_gives_up_without_a_controller(leave: Any) -> None:
-    assert leave(controlled_shutdown_max_retries="2") == (False, [5.0, 5.0])
+    assert leave(controlled_shutdown_max_retries="3") == (False, [5.0, 5.0])
 
 
 def test_asks_again_until_nothing_is_left(controller: Controller, leave: Any) -> None:
@@ -87,15 +87,16 @@ def test_asks_again_until_nothing_is_left(controller: Controller, leave: Any) ->
     assert controller.asked() == [(2, 42)] * 3
 
 
-@pytest.mark.parametrize("retries", [0, 3])
-def test_is_refused_once_and_for_each_retry(
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_is_refused_so_often_and_goes_all_the_same(
     controller: Controller, leave: Any, retries: int
 ) -> None:
-    """``controlled.shutdown.max.retries`` come after the first try; then it goes all the same."""
+    """``controlled.shutdown.max.retries`` counts the first try, too (``remainingRetries`` in
+    KafkaServer.doControlledShutdown), and there is a pause between two tries only."""
     controller.answers = [{"error_code": int(Errors.STALE_BROKER_EPOCH)}] * 9
     granted, pauses_s = leave(controlled_shutdown_max_retries=str(retries))
-    assert (granted, pauses_s) == (False, [5.0] * retries)
-    assert controller.asked() == [(2, 42)] * (1 + retries)
+    assert (granted, pauses_s) == (False, [5.0] * max(0, retries - 1))
+    assert controller.asked() == [(2, 42)] * retries
 
 
 def test_goes_over_the_inter_broker_listener(world: Any, leave: Any) -> None:
@@ -117,23 +118,27 @@ def test_goes_over_the_inter_broker_listener(world: Any, leave: Any) -> None:
     assert len(fake.of(ApiKey.CONTROLLED_SHUTDOWN)) == 1
 
 
-def test_waits_for_an_answer_as_long_as_configured(
+def test_each_timeout_is_for_its_own(
     controller: Controller, leave: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``controller.socket.timeout.ms``."""
-    seen: list[float] = []
+    """A dial may take ``controller.socket.timeout.ms``, an answer ``request.timeout.ms``."""
+    seen: list[float | None] = []
     from nodes.controller import shutdown
 
     class Connection(shutdown.Connection):
-        def __init__(self, host: str, port: int, client_id: str, timeout_s: float) -> None:
+        def connect(self, timeout_s: float | None = None) -> None:
+            assert self.client_id == "2"
             seen.append(timeout_s)
-            assert client_id == "2"
-            super().__init__(host, port, client_id, timeout_s)
+            super().connect(timeout_s)
+
+        def request(self, entity: Any, timeout_s: float | None = None) -> Any:
+            seen.append(self.timeout_s if timeout_s is None else timeout_s)
+            return super().request(entity, timeout_s)
 
     monkeypatch.setattr(shutdown, "Connection", Connection)
     granted, _ = leave(controller_socket_timeout_ms="41000", request_timeout_ms="52000")
     assert granted
-    assert seen == [41]
+    assert seen == [41, 52]
 
 
 class Zk:

@@ -13,6 +13,7 @@ import pytest
 from nodes.listeners import ConfigError, Endpoint
 from nodes.network.acceptor import Acceptor
 from nodes.network.quotas import ConnectionQuotas
+from tests.nodes.network.conftest import PATIENCE_S
 
 
 def test_a_connection_that_breaks_while_it_is_taken_in_ends_nothing(
@@ -38,12 +39,14 @@ def test_a_connection_that_breaks_while_it_is_taken_in_ends_nothing(
 
 
 def test_a_socket_that_takes_no_options_gives_its_slot_back() -> None:
+    """And is closed: whoever is at its other end need not wait for anything."""
     quotas = ConnectionQuotas(10, 10, None)
     acceptor = Acceptor(Endpoint("L", "PLAINTEXT", "127.0.0.1", 0), [], quotas, backlog=1)
-    left, right = socket.socketpair()
-    left.close()  # setting an option fails, as on a connection that was reset
+    left, right = socket.socketpair()  # no TCP: setting an option fails
+    right.settimeout(PATIENCE_S)
     acceptor._hand_over(left, "h")
     assert quotas.total == 0
+    assert right.recv(1) == b""
     right.close()
     acceptor.close()
 

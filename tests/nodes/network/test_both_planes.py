@@ -599,7 +599,7 @@ def test_an_acceptor_that_waits_for_a_free_connection_is_blocked(
 
 
 def test_a_connection_that_cannot_be_watched_leaves_no_trace(start: Any, wire: Any) -> None:
-    """Its place among ``max.connections`` is free again."""
+    """Its place among ``max.connections`` is free again, and so is that among new ones."""
     running = start(max_connections="1", **DUAL)
 
     class Refuses:
@@ -625,3 +625,4 @@ def test_a_connection_that_cannot_be_watched_leaves_no_trace(start: Any, wire: A
     assert client.answer() == (1).to_bytes(4, "big")
     assert watched.refused == 2
     assert running.server.quotas.total == 1
+    assert processor._accept_slots._value == CONNECTION_QUEUE_SIZE

@@ -91,6 +91,17 @@ def test_who_idles_longest_goes_first(thread: Thread) -> None:
     assert thread.quotas.total == 0
 
 
+@pytest.mark.parametrize("gives_up", ["_expire", "_close_least_recently_used"])
+def test_who_waits_for_an_answer_goes_like_others(thread: Thread, gives_up: str) -> None:
+    """Selector.lowestPriorityChannel, pollExpiredConnection: neither asks whether a request of the
+    connection's is under way."""
+    newest, oldest = thread.connection(2), thread.connection(1)
+    oldest.muted = True
+    thread.now_s = 61
+    getattr(thread.processor, gives_up)()
+    assert left(oldest, newest) == [False, True]
+
+
 def test_a_request_is_a_use(thread: Thread) -> None:
     """Counted from when it was read whole."""
     connection = thread.connection(1)
@@ -143,3 +154,26 @@ def test_so_many_new_connections_are_taken_in_a_turn(thread: Thread) -> None:
         assert not thread.processor.offer(ours, "h", block=False), "the queue is full"
         thread.processor._take_new_connections()
         assert thread.processor.connection_count == before + 20
+
+
+def test_others_have_their_turn_while_connections_keep_coming(
+    thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more than 20 a turn, though for each that is taken another one is there."""
+
+    def offer() -> None:
+        ours, theirs = socket.socketpair()
+        thread.peers.append(theirs)
+        thread.quotas.add("PROTECTED", "h")
+        assert thread.processor.offer(ours, "h", block=False)
+
+    def taken(*args: Any) -> Connection:
+        assert thread.processor.connection_count < 40, "nobody else would ever have a turn"
+        offer()
+        return Connection(*args)
+
+    monkeypatch.setattr("nodes.network.processor.Connection", taken)
+    offer()
+    for turn in (1, 2):
+        thread.processor._take_new_connections()
+        assert thread.processor.connection_count == 20 * turn

@@ -208,6 +208,21 @@ def test_the_last_one_in_may_be_larger_than_what_was_left() -> None:
     assert woken == [1]
 
 
+@pytest.mark.parametrize("over", [0, 1])
+def test_who_waits_is_woken_by_the_first_byte_that_is_free(over: int) -> None:
+    """Of either plane, and by no other: also where the pool had been used up to its last byte."""
+    pool, woken = MemoryPool(100), []
+    for who in ("control", "data"):
+        pool.on_room(lambda who=who: woken.append(who))  # type: ignore[misc]
+    pool.take(100 + over)
+    pool.give_back(over)
+    assert (pool.has_room(), woken) == (False, [])
+    pool.give_back(1)
+    assert (pool.has_room(), woken) == (True, ["control", "data"])
+    pool.give_back(99)
+    assert woken == ["control", "data"]
+
+
 def test_who_waits_for_memory_is_served_in_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Selector.pollSelectionKeys: shuffled when memory was low, or the same ones would be served
     each time."""

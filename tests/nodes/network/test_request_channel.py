@@ -278,3 +278,25 @@ def test_a_pool_has_ended_when_it_says_so(count: int) -> None:
     ending.join(60)
     assert not ending.is_alive()
     assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_what_is_queued_before_the_end_is_handled(count: int) -> None:
+    """RequestChannel.sendShutdownRequest puts the end behind what waits. (A server that stops drops
+    that itself, before it ends its handlers.)"""
+    channel, held = RequestChannel(16), threading.Event()
+    handled: list[int] = []
+
+    def waits(request: Request) -> None:
+        held.wait(60)
+        handled.append(request.correlation_id)
+
+    pool = RequestHandlerPool("control", channel, waits, count)
+    for number in range(10):
+        channel.put(a_request(number))
+    ending = threading.Thread(target=pool.shutdown, args=(60.0,))
+    ending.start()
+    ending.join(0.02)
+    held.set()
+    ending.join(60)
+    assert sorted(handled) == list(range(10))

@@ -347,6 +347,24 @@ def test_a_network_thread_that_is_frozen_ends_all_the_same(
     gate.opened.set()
 
 
+def test_a_control_planes_network_thread_that_is_frozen_ends_as_well(start: Any, wire: Any) -> None:
+    """It waits for room in a queue of its own."""
+    running = start(
+        listeners="DATA://127.0.0.1:0,CONTROL://127.0.0.1:0", control_plane_listener_name="CONTROL"
+    )
+    opened = threading.Event()
+    running.handle = lambda req: opened.wait(4 * wire.patience_s) and wire.echo(req)
+    clients = [running.client("CONTROL") for _ in range(26)]
+    for number, client in enumerate(clients):
+        client.send(wire.request(4, number))
+    queue = "kafka.network:type=RequestChannel,name=ControlPlaneRequestQueueSize"
+    wire.eventually(lambda: running.metrics.value(queue) == 20)
+    note_threads(running)
+    running.server.stop_processing_requests(0.1)
+    assert network_threads(running) == []
+    opened.set()
+
+
 def test_an_acceptor_that_waits_for_a_free_connection_ends_all_the_same(
     start: Any, wire: Any
 ) -> None:

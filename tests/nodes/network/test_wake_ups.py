@@ -4,6 +4,7 @@ what a network thread does in one turn (SocketServer's Acceptor and Processor)."
 from __future__ import annotations
 
 import itertools
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -106,7 +107,7 @@ def test_a_network_thread_that_is_stopped_wakes() -> None:
 
 
 class Polls:
-    """An epoll that notes how long it was to wait."""
+    """An epoll that notes how long it was to wait; every other time something comes of it."""
 
     def __init__(self, real: Any, takes_ns: Callable[[], None]) -> None:
         self._real, self._takes_ns = real, takes_ns
@@ -115,7 +116,7 @@ class Polls:
     def poll(self, timeout_s: float) -> list[tuple[int, int]]:
         self.waits_s.append(timeout_s)
         self._takes_ns()
-        return []
+        return [(-1, select.EPOLLIN)] * (len(self.waits_s) % 2)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -161,6 +162,43 @@ def test_whoever_has_something_to_do_does_not_wait_for_more(
     assert polls.waits_s == [0.3, 0.3, 0]
     assert processor.idle_ns == 14
     assert not processor._asleep
+    processor._replies.clear()
+
+
+class LastLook:
+    """A queue of new connections in which nothing is, and which something happens right after."""
+
+    def __init__(self, real: Any, happens: Callable[[], object]) -> None:
+        self._real, self._happens = real, [happens]
+
+    def empty(self) -> bool:
+        was_empty: bool = self._real.empty()
+        while self._happens:
+            self._happens.pop()()
+        return was_empty
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+NEWS: dict[str, Callable[[Processor], object]] = {
+    "an answer": lambda processor: processor.reply(a_request(processor, None), b""),
+    "a connection": lambda processor: processor.offer(socket.socket(), "h", block=False),
+    "the end": Processor.stop,
+}
+
+
+@pytest.mark.usefixtures("sleeps_long")
+@pytest.mark.parametrize("news", NEWS)
+def test_what_happens_between_the_last_look_and_the_sleep_wakes(by_hand: Any, news: str) -> None:
+    """A controller's request would be answered up to 300 ms late, once in a while."""
+    processor = by_hand()
+    processor._epoll.poll(0)  # whatever woke it before
+    processor._accepted = LastLook(processor._accepted, lambda: NEWS[news](processor))
+    polling = threading.Thread(target=processor._poll, daemon=True)
+    polling.start()
+    polling.join(PATIENCE_S)
+    assert not polling.is_alive()
     processor._replies.clear()
 
 

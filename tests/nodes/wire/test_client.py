@@ -69,6 +69,15 @@ def test_requests_and_answers() -> None:
         assert codec.decode_response(ApiKey.METADATA, 9, raw)[0] == 99
 
 
+def test_sockets_have_kafkas_options() -> None:
+    """Selector.configureSocketChannel: nothing small is held back, and who is gone is found out."""
+    with server(answer) as port, Connection("127.0.0.1", port, timeout_s=60) as connection:
+        connection.connect()
+        assert connection._socket is not None
+        assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
 def test_time_out_closes_the_connection() -> None:
     release = threading.Event()
     with server(lambda peer: bool(release.wait(60)) or None) as port:
