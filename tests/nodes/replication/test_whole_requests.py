@@ -31,6 +31,7 @@ class Wire:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.dialled: list[tuple[Any, ...]] = []
+        self.dials_s: list[float] = []
         self.fields: dict[str, Any] = {}
 
     def __call__(self, *endpoint: Any) -> Wire:
@@ -41,6 +42,9 @@ class Wire:
         return self
 
     def __exit__(self, *_: Any) -> None: ...
+
+    def connect(self, timeout_s: float) -> None:
+        self.dials_s.append(timeout_s)
 
     def request(self, entity: Any) -> Any:
         self.asked.append(entity)
@@ -236,4 +240,4 @@ def test_a_leaving_brokers_controlled_shutdown(wire: Wire, config: BrokerConfig)
     assert wire.asked == [
         build(request_class(ApiKey.CONTROLLED_SHUTDOWN, 3), broker_id=3, broker_epoch=61)
     ]
-    assert wire.dialled == [("h8", 80, "3", 16.0)]
+    assert (wire.dialled, wire.dials_s) == ([("h8", 80, "3", 17.0)], [16.0])
