@@ -73,7 +73,7 @@ class IsrLag(BaseFault):
         small = partition_state(ctx.view, self.topic, self.partition)
         dropped = self._dropped(ctx, full)
         dead = dropped - set(ctx.view.live_brokers())
-        ctx.record_gauges(full.leader)  # who lags is what they are watched for
+        ctx.record_gauges(full.leader, self.id)  # who lags is what they are watched for
         self.undo(ctx)
         self.detail |= {
             "isr": list(full.isr),

@@ -343,9 +343,9 @@ class Context(Protocol):
         """Returns early (raising KeyboardInterrupt's kin) when the run is being stopped."""
         ...
 
-    def record_gauges(self, node: int) -> None:
+    def record_gauges(self, node: int, occasion: str) -> None:
         """Writes down what the broker's metrics say of the cluster, beside what is so; nothing
-        where it has none to be asked for."""
+        where it has none to be asked for. ``occasion``: the fault's id; once for each."""
         ...
 
     def record(self, kind: str, **fields: Any) -> None:

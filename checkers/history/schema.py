@@ -605,7 +605,8 @@ _KINDS: Final = (
         "`error` when the broker gave no answer.",
         {
             "api": "string",  # DescribeCluster, DescribeConfigs, ...; MBeans: its metrics
-            "name": "string",  # a topic, or topic-partition; of the cluster: ""
+            # a topic, or topic-partition; of the cluster: ""; or the fault that asked
+            "name": "string",
             "key": "string",
             "told": "string",
             "truth": "string",

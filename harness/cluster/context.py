@@ -36,7 +36,7 @@ class ClusterContext:
     capabilities: frozenset[Capability]
     store: str
     recorder: Record
-    gauges: Callable[[int], None]
+    gauges: Callable[[int, str], None]
     stopping: Callable[[], bool]
     clock_ns: Callable[[], int] = time.monotonic_ns
 
@@ -53,8 +53,8 @@ class ClusterContext:
                 return
             time.sleep(min(left, _SLICE_S))
 
-    def record_gauges(self, node: int) -> None:
-        self.gauges(node)
+    def record_gauges(self, node: int, occasion: str) -> None:
+        self.gauges(node, occasion)
 
     def record(self, kind: str, **fields: Any) -> None:
         self.recorder(kind, **fields)

@@ -39,22 +39,26 @@ Gauges = Mapping[str, int | None]
 """By MBean name; None: it says that it does not know."""
 
 
-def record_gauges(cluster: Cluster, node: int) -> None:
+def record_gauges(cluster: Cluster, node: int, occasion: str = "") -> None:
     """A row for each gauge of which ZooKeeper holds the truth; one with the ``error`` where the
-    node serves its MBeans and does not answer; none where it serves none."""
+    node serves its MBeans and does not answer; none where it serves none. ``occasion``: the id of
+    the fault that asks, told as ``name``; "" in the end."""
     view, sut = cluster.view, cluster.sut
     if not isinstance(sut, ServesMBeans) or not isinstance(view, ZookeeperView):
         return
     url = sut.mbeans_url(cluster.layout(node))
     if url is None:
         return
+    asked: dict[str, Any] = {"node": node, "api": API}
+    if not occasion:
+        asked["process"] = PROCESS
     try:
         rows = _settled(url, view, node, int(cluster.config(_MIN_ISR) or 1))
     except (NoAnswer, StateUnreadable) as error:
-        cluster.record("described", process=PROCESS, node=node, api=API, error=str(error))
+        cluster.record("described", **asked, error=str(error))
         return
     for row in rows:
-        cluster.record("described", process=PROCESS, node=node, api=API, name="", **row)
+        cluster.record("described", **asked, name=occasion, **row)
 
 
 def _settled(url: str, view: ZookeeperView, node: int, min_isr: int) -> list[dict[str, Any]]:

@@ -246,9 +246,9 @@ class FakeContext:
         if self.stopped.wait(min(seconds, 0.01)):
             raise RuntimeError("the run is being stopped")
 
-    def record_gauges(self, node: int) -> None:
+    def record_gauges(self, node: int, occasion: str) -> None:
         in_sync = [frozenset(state.isr) for state in self.view.partitions("t")]
-        self.cluster.calls.append(("record_gauges", node, in_sync[0]))
+        self.cluster.calls.append(("record_gauges", node, occasion, in_sync[0]))
 
     def record(self, kind: str, **fields: Any) -> None:
         self.rows.append({"f": kind, **fields})

@@ -40,7 +40,7 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     if how == "trickle":
         assert given == [(1, Link.INTER_BROKER, 25)]  # far from it
     calls = list(ctx.cluster.calls)
-    assert ("record_gauges", 1, frozenset(fault.detail["smaller_isr"])) in calls
+    assert ("record_gauges", 1, fault.id, frozenset(fault.detail["smaller_isr"])) in calls
     fault.heal(ctx)
     assert ctx.cluster.calls == calls
 

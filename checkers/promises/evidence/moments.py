@@ -94,6 +94,7 @@ def _latest(row: Row) -> int:
     return int(row["t"]) + (row["error_ns"] or 0)
 
 
+_BY_FAULTS: Final = "harness"
 _IN_THE_END: Final = ("final_state", "log_read", "log_end", "log_folder", "described")
 
 
@@ -111,6 +112,8 @@ def _in_phases(history: History) -> Iterator[tuple[Trial, str]]:
     for each in times(history):
         if each.kind not in _IN_THE_END or each.first_t is None or each.last_t is None:
             continue
+        if each.kind == "described" and each.process == _BY_FAULTS:
+            continue  # what faults asked for, while they lasted
         since_t = begun.get(each.key)
         if each.kind == "final_state":
             since_t = ends.get((*each.key, "heal"))

@@ -30,6 +30,8 @@ def sound() -> Story:
         story.add("final_state", 90, what="partition", partition=n)
         story.add("final_state", 90, what="unread", failure="it did not answer")
         story.add("log_end", 95, node=n, log_end_offset=0)
+        for asked in ("", "isr-lag-0", "isr-lag-1"):  # in the end, and by faults
+            story.add("described", 95, node=n, api="MBeans", name=asked, key="LeaderCount")
         story.add("connection", 10 * n, node=1, to=2, link="control", connections=n)
         story.add("connection", 10, node=n, to=3, link="control", connections=1)
         story.add("source", 99, source="node-1", boot=n, rows=1)
@@ -48,6 +50,8 @@ def again(kind: str, number: int = -1, **more: Any) -> Callable[[Story], Any]:
 
 
 TWICE: dict[str, Callable[[Story], Any]] = {
+    "described of a fault": again("described", 1, t=96_000_000),
+    "described in the end": again("described", 0, t=96_000_000),
     "produce": again("produce"),
     "probe": again("probe", t=99_000_000),
     "forged": again("forged"),
