@@ -8,8 +8,9 @@ rd_kafka_handle_Produce_error). So a record that is under way to its leader in s
 there twice, by nobody's fault but its client's.
 
 A span of (asked broker, unnamed broker) begins where the harness started the asked one, or with the
-last answer of it that named the other; it ends with the next answer that does. What a broker says
-of itself is left out: a leader does not excuse itself.
+last answer of it that named the other; it ends with the next answer that does; where there is
+none, with the last answer of the asked one. Of whom nobody has an answer nothing is known, and
+nothing is excused. What a broker says of itself is left out: a leader does not excuse itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.leadership import Key, leadership
-from checkers.facts.timeline import FOREVER
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -80,12 +80,16 @@ def _spans(history: History) -> dict[Node, list[Span]]:
     order = Window.partitionBy("arm", "trial", "node", "other").orderBy("t", "invoke_t")
     rows = rows.withColumn("before", F.lag("named").over(order))
     rows = rows.withColumn("before_t", F.lag("t").over(order))
+    pair_of = Window.partitionBy("arm", "trial", "node", "other")
+    rows = rows.withColumn("last_t", F.max(F.when(~F.col("began"), F.col("t"))).over(pair_of))
     turns = rows.where("began or before is null or named <> before").orderBy("t", "invoke_t")
     found: dict[Node, list[Span]] = {}
     begun: dict[tuple[str, int, int, int], int] = {}
-    wanted = ("arm", "trial", "node", "other", "began", "named", "before_t", "t")
+    last_t: dict[tuple[str, int, int, int], int | None] = {}
+    wanted = ("arm", "trial", "node", "other", "began", "named", "before_t", "t", "last_t")
     for row in turns.select(*wanted).collect():
         pair = (row["arm"], row["trial"], row["node"], row["other"])
+        last_t[pair] = row["last_t"]
         if row["named"]:
             begin = begun.pop(pair, None)
             if begin is not None:
@@ -93,6 +97,8 @@ def _spans(history: History) -> dict[Node, list[Span]]:
         elif pair not in begun:
             last = row["t"] if row["began"] or row["before_t"] is None else row["before_t"]
             begun[pair] = last
-    for (arm, trial, _, other_node), begin in begun.items():
-        found.setdefault((arm, trial, other_node), []).append((begin, FOREVER))
+    for pair, begin in begun.items():
+        end = last_t[pair]
+        if end is not None and end > begin:
+            found.setdefault((*pair[:2], pair[3]), []).append((begin, end))
     return found

@@ -77,7 +77,7 @@ def test_once_with_each_leader(
     ("began_ms", "named_ms", "who", "broken"),
     [
         (100, 300, 2, 0),  # broker 2 began, and knew of nobody while the record was under way
-        (100, None, 2, 0),  # nobody ever saw it name the leader
+        (100, None, 2, 1),  # nobody has an answer of it since: nothing is known
         (None, 300, 2, 0),  # it ran on, and named fewer than before
         (100, 190, 2, 1),  # it named the leader before the record was sent
         (520, 600, 2, 1),  # it began after the record was answered
