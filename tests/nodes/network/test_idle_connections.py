@@ -126,6 +126,46 @@ def test_an_answer_is_a_use(thread: Thread, monkeypatch: pytest.MonkeyPatch) -> 
     assert left(connection) == [False]
 
 
+def test_a_part_of_a_request_is_a_use(thread: Thread) -> None:
+    """Selector.pollSelectionKeys: whatever there is to read, a whole request or not. Whoever sends
+    a large one slowly is not cut off in the middle of it."""
+    connection = thread.connection(1)
+    connection.socket.setblocking(False)
+    for part, now_s in ((b"\0\0", 30), (b"\0\x50part", 80)):
+        thread.now_s = now_s
+        thread.peers[-1].send(part)
+        connection.readable = True
+        thread.processor._advance(connection)
+        thread.now_s = now_s + 59
+        thread.processor._expire()
+        assert left(connection) == [True]
+    thread.now_s = 140
+    thread.processor._expire()
+    assert left(connection) == [False]
+
+
+def test_a_part_of_an_answer_is_a_use(thread: Thread) -> None:
+    """The same: a slow reader is not idle as long as it reads. A socket that is full is no use."""
+    connection = thread.connection(1)
+    connection.socket.setblocking(False)
+    thread.now_s = 30
+    thread.processor._send(connection, bytes(10_000_000), None)
+    for now_s in (80, 130):
+        thread.now_s = now_s
+        thread.processor._expire()
+        assert left(connection) == [True]
+        thread.peers[-1].recv(1_000_000)
+        thread.processor._continue_sending(connection)
+    for now_s in (150, 189):
+        thread.now_s = now_s
+        thread.processor._continue_sending(connection)
+        thread.processor._expire()
+        assert left(connection) == [True]
+    thread.now_s = 190
+    thread.processor._expire()
+    assert left(connection) == [False]
+
+
 @pytest.mark.parametrize("plane", ["data", "control"])
 @pytest.mark.parametrize(("limit", "closed"), [(3, 0), (2, 1), (1, 1)])
 def test_above_the_limit_the_least_recently_used_one_goes(
