@@ -23,7 +23,9 @@ IDLE_MS = 60_000
 class Thread:
     """A processor that is turned by hand, with its clock in `now_s`."""
 
-    def __init__(self, plane: Plane, max_connections: int = 100) -> None:
+    def __init__(
+        self, plane: Plane, max_connections: int = 100, max_idle_ms: int = IDLE_MS
+    ) -> None:
         self.now_s = 0.0
         self.quotas = ConnectionQuotas(max_connections, 100, "PROTECTED")
         self.processor = Processor(
@@ -34,7 +36,7 @@ class Thread:
             parse=lambda frame: (_HEADER, frame),
             quotas=self.quotas,
             max_request_bytes=100,
-            max_idle_ms=IDLE_MS,
+            max_idle_ms=max_idle_ms,
             now_ns=lambda: int(self.now_s * SECOND_NS),
         )
         self.peers: list[socket.socket] = []
@@ -89,6 +91,18 @@ def test_who_idles_longest_goes_first(thread: Thread) -> None:
     thread.processor._expire()
     assert left(late) == [False]
     assert thread.quotas.total == 0
+
+
+@pytest.mark.parametrize(("max_idle_ms", "stays"), [(-1, True), (0, False), (1, False)])
+def test_minus_one_lets_everybody_idle(max_idle_ms: int, stays: bool) -> None:
+    """Selector.NO_IDLE_TIMEOUT_MS."""
+    thread = Thread("data", max_idle_ms=max_idle_ms)
+    connection = thread.connection(1)
+    thread.now_s = 10**9
+    thread.processor.stop()  # so that a turn does not wait for events
+    thread.processor._turn()
+    assert left(connection) == [stays]
+    thread.close()
 
 
 @pytest.mark.parametrize("gives_up", ["_expire", "_close_least_recently_used"])
