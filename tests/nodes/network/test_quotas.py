@@ -40,6 +40,7 @@ def test_every_connection_is_counted_once_while_it_lasts(seed: int) -> None:
                     quotas.add(listener, host)
         total = open_from.total()
         assert quotas.total == total
+        assert dict(quotas._per_ip) == dict(+open_from), "whoever has left is forgotten"
         assert [quotas.exceeded(name) for name in LISTENERS] == [False, total > most]
 
 
