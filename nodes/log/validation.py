@@ -133,7 +133,11 @@ def _in_the_topics_codec(
         )
     try:
         changed = recompressed(
-            data, header, data[HEADER_SIZE:] if content is None else content, codec
+            data,
+            header,
+            data[HEADER_SIZE:] if content is None else content,
+            codec,
+            config.compression_level,
         )
     except WireError as error:
         raise ApiError(Errors.UNSUPPORTED_COMPRESSION_TYPE, f"{tp}: {error}") from error

@@ -219,6 +219,21 @@ def test_producers_survive_a_restart(tmp_path: Path, clean: bool) -> None:
     assert again.append_as_leader(following, 0).first_offset == 10
 
 
+def test_producers_that_wrote_nothing_for_long_are_forgotten(log: Log) -> None:
+    """When the check comes (PeriodicProducerExpirationCheck), and not with retention."""
+
+    def send(sequence: int) -> None:
+        row = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence}
+        log.append_as_leader(batch(b"x", timestamp_ms=NOW_MS, **row), 0)
+
+    send(0)
+    log.delete_old_segments(0, NOW_MS + 10**12)
+    log.expire_producers(NOW_MS - 1)
+    assert error_of(lambda: send(7)) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    log.expire_producers(NOW_MS)
+    send(7)
+
+
 def test_truncation_takes_producer_state_back(log: Log) -> None:
     for sequence in range(4):
         log.append_as_leader(
