@@ -239,6 +239,7 @@ class KafkaServer:
             verify_tail=verify_tail,
             on_failure=LogDirFailureHandler(_halt).failed,
             on_start_moved=start_tracer(trace),
+            draw_below=random.Random().randrange,
         )
         of_topic: dict[str, LogConfig] = {}
 
@@ -279,6 +280,11 @@ class KafkaServer:
                 "kafka-log-retention",
                 self.config.log_retention_check_interval_ms,
                 lambda: logs.cleanup(replica_manager.high_watermark_of),
+            ),
+            (
+                "PeriodicProducerExpirationCheck",
+                self.config.producer_id_expiration_check_interval_ms,
+                lambda: logs.expire_producers(self.config.producer_id_expiration_ms),
             ),
             (
                 "kafka-recovery-point-checkpoint",
@@ -357,6 +363,8 @@ def log_defaults(config: BrokerConfig) -> LogConfig:
         max_compaction_lag_ms=config.log_cleaner_max_compaction_lag_ms,
         file_delete_delay_ms=config.log_segment_delete_delay_ms,
         compression_type=config.compression_type,
+        compression_gzip_level=config.compression_gzip_level,
+        compression_zstd_level=config.compression_zstd_level,
         preallocate=config.log_preallocate,
     )
 

@@ -62,13 +62,13 @@ def _key(name: str, default: Any, parse: Callable[[str, str], Any], kind: str) -
     return field(default=default, metadata={"key": _Key(name, parse, kind)})
 
 
-def _number(name: str, value: str, low: int, high: int) -> int:
+def _number(name: str, value: str, low: int, high: int, but: int | None = None) -> int:
     allowed = f"{low} to {high}"
     try:
         number = int(java_number(value))
     except ValueError:
         raise ConfigError(name, f"{value!r} is not an integer", allowed) from None
-    if not low <= number <= high:
+    if not low <= number <= high or number == but:
         raise ConfigError(name, f"{number} is out of range", allowed)
     return number
 
@@ -282,6 +282,15 @@ class BrokerConfig:
         "producer",
         *("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     )
+    compression_gzip_level: int = _key(
+        "compression.gzip.level", -1, lambda config, value: _number(config, value, -1, 9, 0), "INT"
+    )
+    compression_lz4_level: int = _int("compression.lz4.level", 9, 1, 17)
+    compression_zstd_level: int = _int("compression.zstd.level", 3, -131072, 22)
+    producer_id_expiration_ms: int = _int("producer.id.expiration.ms", 86400000, 1)
+    producer_id_expiration_check_interval_ms: int = _int(
+        "producer.id.expiration.check.interval.ms", 600000, 1
+    )
 
     # ---- groups ----------------------------------------------------------------------------------
     offsets_topic_num_partitions: int = _int("offsets.topic.num.partitions", 50, 1)
@@ -308,6 +317,8 @@ class BrokerConfig:
     biplane_control_priority: bool = _bool("biplane.control.priority", True)
     biplane_data_home_core: bool = _bool("biplane.data.home.core", True)
 
+    given: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What was given, as it was written."""
     unknown: tuple[str, ...] = ()
     """Names given that no broker of this kind knows."""
 
@@ -338,6 +349,7 @@ class BrokerConfig:
                 values[spec.name] = key.parse(key.name, trim(properties[key.name]))
             else:
                 values[spec.name] = spec.default
+        values["given"] = {name: trim(text) for name, text in properties.items()}
         values["unknown"] = tuple(name for name in properties if name not in CONFIGS)
         _resolve(values, properties)
         return cls(**values)
@@ -376,13 +388,15 @@ CONFIGS: Final = frozenset(
 
 ACCEPTED_AND_UNUSED: Final = frozenset(
     {
+        "compression.lz4.level",
         "connections.max.reauth.ms",
         "log.cleaner.dedupe.buffer.size",
         "replica.socket.receive.buffer.bytes",
     }
 )
-"""Of those: what Kafka has and what changes nothing here. There is no SASL, keys of a dirty part
-are held in memory all at once, and a follower's connection keeps the system's buffer."""
+"""Of those: what Kafka has and what changes nothing here. There is no SASL, lz4 is made in one way,
+keys of a dirty part are held in memory all at once, and a follower's connection keeps the system's
+buffer."""
 
 
 def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:

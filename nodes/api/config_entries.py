@@ -68,7 +68,10 @@ _B, _S, _I, _L, _D, _LIST = (
 
 _TOPIC_CONFIGS: Final[Mapping[str, _TopicConfig]] = {
     "cleanup.policy": _TopicConfig(_LIST, "log.cleanup.policy", "delete"),
+    "compression.gzip.level": _TopicConfig(_I, "compression.gzip.level", "-1"),
+    "compression.lz4.level": _TopicConfig(_I, "compression.lz4.level", "9"),
     "compression.type": _TopicConfig(_S, "compression.type", "producer"),
+    "compression.zstd.level": _TopicConfig(_I, "compression.zstd.level", "3"),
     "delete.retention.ms": _TopicConfig(_L, "log.cleaner.delete.retention.ms", "86400000"),
     "file.delete.delay.ms": _TopicConfig(_L, "log.segment.delete.delay.ms", "60000"),
     "flush.messages": _TopicConfig(_L, "log.flush.interval.messages", _LONG_MAX),
@@ -142,15 +145,17 @@ def dynamic_entries(configs: Mapping[str, str], source: Source) -> Iterator[Entr
 def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
     """Every config of this broker that it was started with. None of them can be changed.
 
-    A config that was given its default value explicitly counts as a default.
+    A text is shown as it was given, in its own case: the name of the control plane's listener, too.
     """
     for spec in dataclasses.fields(config):
         key = spec.metadata.get("key")
         if key is None:
             continue
         raw = getattr(config, spec.name)
-        value = _text(raw)
-        source = Source.DEFAULT if raw == spec.default else Source.STATIC_BROKER
+        given = config.given.get(key.name)
+        value = given if given is not None and key.kind == ValueType.STRING.name else _text(raw)
+        is_default = given is None and raw == spec.default
+        source = Source.DEFAULT if is_default else Source.STATIC_BROKER
         synonyms = ((key.name, value, source),)
         yield Entry(key.name, value, source, ValueType[key.kind], True, synonyms)
 

@@ -7,6 +7,7 @@ operation had no effect (a harness records anything else as `info`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -96,3 +97,16 @@ class ApiError(Exception):
     def __init__(self, error: Errors, message: str = "") -> None:
         super().__init__(message or error.name)
         self.error = error
+
+
+class RecordsRefused(ApiError):
+    """A batch is not taken because of single records (Kafka's RecordValidationException, KIP-467).
+
+    `record_errors`: (index in the batch, why); the text says it of all of them.
+    """
+
+    def __init__(
+        self, error: Errors, message: str, record_errors: Sequence[tuple[int, str]]
+    ) -> None:
+        super().__init__(error, message)
+        self.record_errors = record_errors

@@ -41,6 +41,8 @@ class LogConfig:
     flush_ms: int = (1 << 63) - 1
     file_delete_delay_ms: int = 60000
     compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_zstd_level: int = 3
     preallocate: bool = False
     delete_retention_ms: int = 24 * 3600 * 1000
     min_cleanable_dirty_ratio: float = 0.5
@@ -61,6 +63,12 @@ class LogConfig:
         if self.is_compacted:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
+
+    @property
+    def compression_level(self) -> int:
+        """That of `compression_type`, where its codec has levels."""
+        is_gzip = self.compression_type == "gzip"
+        return self.compression_gzip_level if is_gzip else self.compression_zstd_level
 
     @property
     def time_bounds_ms(self) -> tuple[int, int] | None:
@@ -101,9 +109,11 @@ class LogConfig:
 
 
 #: Topic configs that Kafka has, that change nothing here, and that clients may set all the same:
-#: throttles do not exist, and no client is served that would need an older format.
+#: throttles do not exist, no client is served that would need an older format, and lz4 is made in
+#: one way.
 ACCEPTED_AND_UNUSED: Final = frozenset(
     {
+        "compression.lz4.level",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         "message.downconversion.enable",
@@ -111,9 +121,9 @@ ACCEPTED_AND_UNUSED: Final = frozenset(
     }
 )
 
-#: What each config allows: a range of integers, a set of words, a pattern, bool, or a part of 1
-#: (float).
-_Rule = tuple[int, int] | frozenset[str] | re.Pattern[str] | type[bool] | type[float]
+#: What each config allows: a range of integers (and one that it lacks), a set of words, a pattern,
+#: bool, or a part of 1 (float).
+_Rule = tuple[int, ...] | frozenset[str] | re.Pattern[str] | type[bool] | type[float]
 _THROTTLED: Final = re.compile(r"\*|([0-9]+:[0-9]+(, *[0-9]+:[0-9]+)*)?")
 _RELEASE: Final = re.compile(r"[0-3]\.[0-9]{1,2}(\.[0-9])?(-IV[0-9]{1,2})?")
 _LONG: Final = (1 << 63) - 1
@@ -134,6 +144,9 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "flush.ms": (0, _LONG),
     "file.delete.delay.ms": (0, _LONG),
     "compression.type": frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"}),
+    "compression.gzip.level": (-1, 9, 0),
+    "compression.lz4.level": (1, 17),
+    "compression.zstd.level": (-131072, 22),
     "preallocate": bool,
     "delete.retention.ms": (0, _LONG),
     "min.cleanable.dirty.ratio": float,
@@ -173,11 +186,12 @@ def _parse(name: str, text: str, rule: _Rule) -> Any:
             raise LogConfigError(f"{name}={text!r}: allowed is {rule.pattern}")
         return text
     assert isinstance(rule, tuple)
-    low, high = rule
+    low, high, *none = rule
     try:
         number = int(java_number(text))
     except ValueError:
         number = low - 1
-    if not low <= number <= high:
-        raise LogConfigError(f"{name}={text!r}: allowed are integers from {low} to {high}")
+    if not low <= number <= high or number in none:
+        but = "".join(f" without {number}" for number in none)
+        raise LogConfigError(f"{name}={text!r}: allowed are integers from {low} to {high}{but}")
     return number

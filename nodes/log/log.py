@@ -25,7 +25,6 @@ from nodes.log import cleaner, removal
 from nodes.log.config import LogConfig
 from nodes.log.loading import load_producers, load_segments
 from nodes.log.reads import NEVER_CLEANED
-from nodes.log.segment import Segment
 from nodes.log.upkeep import KeptLog
 from nodes.log.validation import validate_produced
 from nodes.log.view import LogView
@@ -78,16 +77,18 @@ class Log(KeptLog):
         log_start_offset: int = 0,
         verify_tail: bool = True,
         cleaned_upto: int = NEVER_CLEANED,
+        draw_below: Callable[[int], int] = lambda _bound: 0,
     ) -> Log:
         """Opens a partition's log, made empty if there is none.
 
         `cleaned_upto`: so far compaction came once, whatever the policy is now.
         Offsets below `recovery_point` are known to be on the disk. `verify_tail=False` leaves out
-        the checksums of a recovery (a planted bug).
+        the checksums of a recovery (a planted bug). `draw_below` draws a segment's jitter.
         """
         dir.mkdir(parents=True, exist_ok=True)
         log = cls(dir, tp, config)
         log._now_ms = now_ms
+        log._draw_below = draw_below
         cleaner.finish_swaps(dir)
         segments = load_segments(
             dir,
@@ -113,6 +114,7 @@ class Log(KeptLog):
             end=log.log_end_offset,
         )
         load_producers(list(log._segments), log._producers, log._epochs, clean=clean_shutdown)
+        log._segments[-1].jitter_ms = log._draw_jitter_ms()
         log._segments[-1].time_roll(config)
         log._mark_flushed(log.recovery_point)
         return log
@@ -285,7 +287,7 @@ class Log(KeptLog):
         for segment in self._segments:
             segment.delete()
         removal.remove_snapshots(self.dir, beyond=-1)
-        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
+        segment = self._new_segment(offset)
         self._epochs.clear()
         self._producers.clear()
         self.log_start_offset = offset

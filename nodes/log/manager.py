@@ -54,14 +54,18 @@ class LogManager:
         verify_tail: bool = True,
         on_failure: OnFailure = lambda _directory, _error: None,
         on_start_moved: OnStartMoved = lambda _log, _before, _reason: None,
+        draw_below: Callable[[int], int] = lambda _bound: 0,
     ) -> None:
-        """`on_failure` hears of a directory that the disk refuses to write, perhaps many times."""
+        """`on_failure` hears of a directory that the disk refuses to write, perhaps many times.
+        `draw_below` gives a random number of milliseconds below its argument (segments' jitter).
+        """
         self.log_dirs = [Path(directory) for directory in log_dirs]
         if not self.log_dirs:
             raise LogDirError("log.dirs names no directory")
         self.default_config = default_config
         self.broker_id = broker_id
         self._now_ms = now_ms
+        self._draw_below = draw_below
         self._verify_tail = verify_tail
         self._on_failure = on_failure
         self._on_start_moved = on_start_moved
@@ -120,6 +124,7 @@ class LogManager:
                     log_start_offset=start_offsets.get(tp, 0),
                     verify_tail=self._verify_tail,
                     cleaned_upto=cleaned.get(tp, NEVER_CLEANED),
+                    draw_below=self._draw_below,
                 )
                 log.owner = self
                 topic_id = checkpoints.read_partition_metadata(path)
@@ -232,6 +237,7 @@ class LogManager:
                 config or self.default_config,
                 clean_shutdown=True,
                 now_ms=self._now_ms,
+                draw_below=self._draw_below,
             )
         log.owner = self
         return log
@@ -332,6 +338,13 @@ class LogManager:
         for log in due:
             log.delete()
         return removed
+
+    def expire_producers(self, expiration_ms: int) -> None:
+        """One tick of `PeriodicProducerExpirationCheck`: forgets producers that wrote nothing for
+        that long."""
+        upto_ms = self._now_ms() - expiration_ms
+        for log in self.all():
+            log.expire_producers(upto_ms)
 
     def clean_logs(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
         """One tick of `kafka-log-cleaner-thread-0`: compacts what is dirty enough, all of it.

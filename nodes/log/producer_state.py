@@ -157,10 +157,10 @@ class ProducerState:
             for producer in self._producers.values()
         )
 
-    def expire(self, older_than_ms: int) -> None:
-        """Forgets producers whose last batch is older than a time."""
+    def expire(self, upto_ms: int) -> None:
+        """Forgets producers whose last batch is of that time or older."""
         for producer_id, producer in list(self._producers.items()):
-            if producer.timestamp_ms < older_than_ms:
+            if producer.timestamp_ms <= upto_ms:
                 del self._producers[producer_id]
 
     def write_snapshot(self, path: Path) -> None:

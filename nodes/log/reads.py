@@ -41,6 +41,7 @@ class ReadableLog:
         self.cleaned_upto = NEVER_CLEANED
         self.owner: LogOwner = Nobody()
         self._now_ms: Callable[[], int] = lambda: 0
+        self._draw_below: Callable[[int], int] = lambda _bound: 0
         self._lock = threading.Lock()
         self._view = LogView((), 0, 0, 0)
         """Replaced with each change, under the lock."""

@@ -14,7 +14,6 @@ anyone refers to the `SegmentFile`, even if the segment is deleted meanwhile.
 from __future__ import annotations
 
 import os
-import random
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -41,7 +40,13 @@ class Segment:
     """See the module's text. `next_offset` is one beyond the last batch's last offset."""
 
     def __init__(
-        self, directory: Path, base_offset: int, config: LogConfig, *, opened_ms: int
+        self,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        opened_ms: int,
+        jitter_ms: int = 0,
     ) -> None:
         self.path = directory / f"{base_offset:020d}.log"
         self.base_offset = base_offset
@@ -59,18 +64,23 @@ class Segment:
         #: Below this neither index is full: the larger entries, one kept free.
         self._few_entries = self._index_bytes // 12 - 1
         #: Segments of many partitions that began together are not to end together.
-        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-        self._jitter_ms = random.randrange(jitter_ms) if jitter_ms else 0
+        self.jitter_ms = jitter_ms
         self._unindexed_bytes = 0
         self._index = OffsetIndex(self.path, base_offset)
         self._times = TimeIndex(self.path, base_offset)
 
     @classmethod
     def create(
-        cls, directory: Path, base_offset: int, config: LogConfig, *, opened_ms: int
+        cls,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        opened_ms: int,
+        jitter_ms: int = 0,
     ) -> Segment:
         """A new one, empty."""
-        segment = cls(directory, base_offset, config, opened_ms=opened_ms)
+        segment = cls(directory, base_offset, config, opened_ms=opened_ms, jitter_ms=jitter_ms)
         segment._index.rewrite()
         segment._times.rewrite()
         return segment
@@ -98,7 +108,7 @@ class Segment:
             return True
         first_ms = self.first_timestamp_ms
         age_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - self.opened_ms
-        return age_ms > config.roll_ms - self._jitter_ms
+        return age_ms > config.roll_ms - self.jitter_ms
 
     def time_roll(self, config: LogConfig) -> None:
         """Sets `roll_after_ms`, after the first batch came or `segment.ms` changed."""
@@ -108,7 +118,7 @@ class Segment:
         elif first_ms < 0 or self._is_index_full:
             self.roll_after_ms = _ALWAYS
         else:
-            self.roll_after_ms = first_ms + config.roll_ms - self._jitter_ms
+            self.roll_after_ms = first_ms + config.roll_ms - self.jitter_ms
 
     def can_hold(self, offset: int) -> bool:
         """Whether indexes can express an offset."""

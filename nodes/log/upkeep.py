@@ -6,7 +6,6 @@ Files are written out, copied and removed without the log's lock, or appends wou
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 from nodes.log import cleaner, retention
 from nodes.log.checkpoints import sync_directory
@@ -14,7 +13,6 @@ from nodes.log.reads import ReadableLog
 from nodes.log.segment import Segment
 
 _logger = logging.getLogger("kafka.log.UnifiedLog")
-_PRODUCER_EXPIRATION_MS: Final = 24 * 3600 * 1000
 
 
 class KeptLog(ReadableLog):
@@ -27,10 +25,20 @@ class KeptLog(ReadableLog):
         # a restart this would look like a hole.
         offset = active.next_offset if base_offset is None else base_offset
         self._producers.write_snapshot(self.dir / f"{offset:020d}.snapshot")
-        segment = Segment.create(self.dir, offset, self.config, opened_ms=self._now_ms())
+        segment = self._new_segment(offset)
         self._show((*self._segments, segment), self.log_end_offset)
         self.owner.rolled(self, offset)
         return segment
+
+    def _new_segment(self, offset: int) -> Segment:
+        jitter_ms = self._draw_jitter_ms()
+        return Segment.create(
+            self.dir, offset, self.config, opened_ms=self._now_ms(), jitter_ms=jitter_ms
+        )
+
+    def _draw_jitter_ms(self) -> int:
+        bound_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._draw_below(bound_ms) if bound_ms else 0
 
     # ---- to the disk -----------------------------------------------------------------------------
 
@@ -86,10 +94,14 @@ class KeptLog(ReadableLog):
         self._epochs.truncate_from_start(offset)
         self.owner.start_moved(self, before, reason)
 
+    def expire_producers(self, upto_ms: int) -> None:
+        """Forgets producers whose last batch is of that time or older."""
+        with self._lock:
+            self._producers.expire(upto_ms)
+
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
         """Lets go what `nodes.log.retention` says; returns how many segments went."""
         with self._lock, self._storage():
-            self._producers.expire(now_ms - _PRODUCER_EXPIRATION_MS)
             gone: list[Segment] = []
             while True:
                 state = retention.LogState(

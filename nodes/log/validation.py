@@ -13,12 +13,12 @@ topic whose `compression.type` is not `producer` gets its batches in its own cod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from crc32c import crc32c
 
-from nodes.core.errors import ApiError, Errors
+from nodes.core.errors import ApiError, Errors, RecordsRefused
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
 from nodes.wire.compression import CODECS, MAX_EXPANSION, decompress, is_readable
@@ -41,6 +41,9 @@ from nodes.wire.records import (
 )
 
 _BEFORE_ALL: Final = -(1 << 63)
+_NO_BOUNDS: Final = (-(1 << 64), 1 << 64)
+_MAX_RECORD_ERRORS: Final = 1000
+"""Kafka tells of every one; a small batch may unpack to millions of them."""
 _MIN_RECORD_SIZE: Final = 6
 """Attributes, two deltas, two nulls and no headers: a byte each. The length takes one more."""
 
@@ -102,11 +105,8 @@ def validate_produced(
         if latest_ms != header.max_timestamp and max(latest_ms, -1) != header.max_timestamp:
             data = with_max_timestamp(data, max(latest_ms, -1))
             header = read_header(data)
-    if "compact" in config.cleanup_policy:
-        _require_keys(data, tp)
-    bounds_ms = config.time_bounds_ms
-    if bounds_ms is not None:
-        _require_times(data, tp, now_ms(), *bounds_ms)
+    if config.is_compacted or config.time_bounds_ms is not None:
+        _check_records(data, tp, config, now_ms())
     if config.compression_type != "producer":
         return _in_the_topics_codec(data, header, content, tp, config)
     return data, header
@@ -133,7 +133,11 @@ def _in_the_topics_codec(
         )
     try:
         changed = recompressed(
-            data, header, data[HEADER_SIZE:] if content is None else content, codec
+            data,
+            header,
+            data[HEADER_SIZE:] if content is None else content,
+            codec,
+            config.compression_level,
         )
     except WireError as error:
         raise ApiError(Errors.UNSUPPORTED_COMPRESSION_TYPE, f"{tp}: {error}") from error
@@ -197,28 +201,44 @@ def _latest(data: bytes, at: int, count: int) -> int | None:
     return latest if at == end else None
 
 
-def _require_keys(data: bytes, tp: TopicPartition) -> None:
-    if any(record.key is None for record in _records(data, tp)):
-        raise ApiError(
-            Errors.INVALID_RECORD, f"compacted topic of {tp} takes no record without key"
-        )
-
-
-def _require_times(
-    data: bytes, tp: TopicPartition, now_ms: int, before_ms: int, after_ms: int
-) -> None:
-    """Records without a time may always come."""
-    for record in _records(data, tp):
+def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: int) -> None:
+    """Keys, where the topic needs them, and times, where it bounds them; records without a time may
+    always come. Texts are Kafka's."""
+    low_ms, high_ms = _NO_BOUNDS
+    if config.time_bounds_ms is not None:
+        before_ms, after_ms = config.time_bounds_ms
+        low_ms, high_ms = now_ms - before_ms, now_ms + after_ms
+    keyless = f"Compacted topic cannot accept message without key in topic partition {tp}"
+    errors: list[tuple[int, str]] = []
+    count, error = 0, Errors.INVALID_RECORD
+    for index, record in enumerate(_records(data, tp)):
         time_ms = record.timestamp_ms
-        if time_ms != -1 and not now_ms - before_ms <= time_ms <= now_ms + after_ms:
-            raise ApiError(
-                Errors.INVALID_TIMESTAMP,
-                f"{tp} takes no record of {time_ms}: at {now_ms}, {before_ms} ms before and "
-                f"{after_ms} ms after are allowed",
+        if config.is_compacted and record.key is None:
+            why = keyless
+        elif time_ms != -1 and not low_ms <= time_ms <= high_ms:
+            error = Errors.INVALID_TIMESTAMP
+            why = (
+                f"Timestamp {time_ms} of message with offset {record.offset} is out of range. "
+                f"The timestamp should be within [{low_ms}, {high_ms}]"
             )
+        else:
+            continue
+        count += 1
+        if count <= _MAX_RECORD_ERRORS:
+            errors.append((index, why))
+    if error is Errors.INVALID_TIMESTAMP:
+        text = "One or more records have been rejected due to invalid timestamp"
+    else:
+        shown = (f"RecordError(batchIndex={index}, message='{why}')" for index, why in errors[:3])
+        text = (
+            f"One or more records have been rejected due to {count} record errors in total, and "
+            f"only showing the first three errors at most: [{', '.join(shown)}]"
+        )
+    if errors:
+        raise RecordsRefused(error, text, errors)
 
 
-def _records(data: bytes, tp: TopicPartition) -> list[Record]:
+def _records(data: bytes, tp: TopicPartition) -> Iterator[Record]:
     codec = read_header(data).compression
     if codec and not is_readable(codec):
         raise ApiError(
@@ -226,6 +246,6 @@ def _records(data: bytes, tp: TopicPartition) -> list[Record]:
             f"no package is installed to look into records for {tp}, in codec {codec}",
         )
     try:
-        return list(iter_records(data))
+        yield from iter_records(data)
     except WireError as error:
         raise ApiError(Errors.INVALID_RECORD, f"records for {tp}: {error}") from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nodes.core import acks
 from nodes.core.acks import Acknowledgement
-from nodes.core.errors import ApiError, Errors
+from nodes.core.errors import ApiError, Errors, RecordsRefused
 from nodes.core.types import TopicPartition
 from nodes.replication.delayed_fetch import DelayedFetch
 from nodes.replication.delayed_produce import DelayedProduce, PendingAppend
@@ -27,6 +27,28 @@ if TYPE_CHECKING:
     from nodes.metrics import Metrics
 
 log = logging.getLogger("kafka.server.ReplicaManager")
+
+_WITHOUT_LOG_START = frozenset(
+    {
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.MESSAGE_TOO_LARGE,
+        Errors.RECORD_LIST_TOO_LARGE,
+        Errors.CORRUPT_MESSAGE,
+        Errors.KAFKA_STORAGE_ERROR,
+    }
+)
+"""What Kafka answers without the log's start; with any other refusal that is told."""
+
+
+def _refusal(partition: Partition, refused: ApiError) -> ProduceResult:
+    own_log = partition.log
+    if own_log is None or refused.error in _WITHOUT_LOG_START:
+        return ProduceResult(int(refused.error))
+    result = ProduceResult(int(refused.error), log_start_offset=own_log.log_start_offset)
+    if isinstance(refused, RecordsRefused):
+        return result._replace(record_errors=refused.record_errors, error_message=str(refused))
+    return result
 
 
 class Appends:
@@ -128,7 +150,7 @@ class Appends:
         try:
             append = partition.append_as_leader(data, required_acks)
         except ApiError as refused:
-            return ProduceResult(int(refused.error)), None
+            return _refusal(partition, refused), None
         except OSError:
             log.exception("cannot append to %s", tp)
             return ProduceResult(int(Errors.KAFKA_STORAGE_ERROR)), None
@@ -136,7 +158,7 @@ class Appends:
         self._bytes_in.mark(len(data))
         self._messages_in.mark(info.last_offset - info.first_offset + 1)
         # As ProduceResult(...), in a third of the time.
-        fields = (0, info.first_offset, info.log_append_time_ms, append.log_start_offset)
+        fields = (0, info.first_offset, info.log_append_time_ms, append.log_start_offset, (), None)
         return tuple.__new__(ProduceResult, fields), append
 
     def _await_commit(

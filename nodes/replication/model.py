@@ -31,12 +31,18 @@ class Isolation(IntEnum):
 
 
 class ProduceResult(NamedTuple):
-    """One partition's share of a Produce answer. A refused batch has base_offset -1."""
+    """One partition's share of a Produce answer. A refused batch has base_offset -1.
+
+    `record_errors` (index in the batch, why) and `error_message` are there when single records were
+    at fault.
+    """
 
     error: int
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
+    record_errors: Sequence[tuple[int, str]] = ()
+    error_message: str | None = None
 
 
 ProduceRespond = Callable[[dict[TopicPartition, ProduceResult]], None]

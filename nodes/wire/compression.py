@@ -35,6 +35,7 @@ _SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 _SNAPPY_HEAD: Final = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 #: Magic; version 1, independent blocks, no checksums; blocks of 64 KiB; the header's checksum.
 _LZ4_HEAD: Final = bytes.fromhex("04224d18604082")
+_ZSTD_LEVEL: Final = 3
 _BLOCK_BYTES: Final = 64 << 10
 _LZ4_STORED: Final = 1 << 31
 _FIRST_OUTPUT_BYTES: Final = 64 << 10
@@ -49,19 +50,23 @@ def is_readable(codec: int) -> bool:
     return codec in NAMES and importlib.util.find_spec(_PACKAGE) is not None
 
 
-def compress(codec: int, data: bytes) -> bytes:
-    """The content of a compressed batch; WireError when there is no such codec here."""
+def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
+    """The content of a compressed batch; WireError when there is no such codec here.
+
+    `level` is gzip's or zstd's (KIP-390), None their default in Kafka; the package that makes lz4
+    has one only.
+    """
     if codec == 0:
         return data
     if codec == 1:
-        return gzip.compress(data, mtime=0)
+        return gzip.compress(data, -1 if level is None else level, mtime=0)
     package = _package(codec)
     if codec == 2:
         blocks = (bytes(package.snappy.compress_raw(block)) for block in _blocks(data))
         return _SNAPPY_HEAD + b"".join(struct.pack(">i", len(b)) + b for b in blocks)
     if codec == 3:
         return _lz4_frame(package, data)
-    return bytes(package.zstd.compress(data))
+    return bytes(package.zstd.compress(data, _ZSTD_LEVEL if level is None else level))
 
 
 def _blocks(data: bytes) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ struct per layout takes a fraction. Results are grouped by topic in the order gi
 
     v3-4   index, error, base_offset, log_append_time_ms
     v5-7   ... + log_start_offset
-    v8     ... + record errors, error message
+    v8     ... + record errors, error message (read past, not read)
     v9-11  the same, flexible; the tagged leader hints of v10 are never sent
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from nodes.wire.compiled import read_varint, varint
 from nodes.wire.errors import WireError
@@ -37,22 +37,27 @@ class PartitionResult(NamedTuple):
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
+    record_errors: Sequence[tuple[int, str]] = ()
+    error_message: str | None = None
+
+
+Result: TypeAlias = tuple[str, int, int, int, int, int, Sequence[tuple[int, str]], str | None]
 
 
 def encode_produce_response(
     version: int,
     correlation_id: int,
-    results: Sequence[tuple[str, int, int, int, int, int]],
+    results: Sequence[Result],
     throttle_ms: int = 0,
 ) -> bytes:
     """The complete frame (with its size) of a ProduceResponse.
 
     `results` are tuples in the order of `PartitionResult`; those of one topic stand together.
     """
-    if len(results) == 1:
+    if len(results) == 1 and results[0][7] is None:
         return _encode_single(version, correlation_id, results[0], throttle_ms)
     flexible = version >= 9
-    topics: list[tuple[str, list[tuple[str, int, int, int, int, int]]]] = []
+    topics: list[tuple[str, list[Result]]] = []
     for result in results:
         if not topics or topics[-1][0] != result[0]:
             topics.append((result[0], []))
@@ -72,7 +77,7 @@ def encode_produce_response(
 def _encode_single(
     version: int,
     correlation_id: int,
-    result: tuple[str, int, int, int, int, int],
+    result: Result,
     throttle_ms: int,
 ) -> bytes:
     layout, size, before, after = _single_layout(version, result[0])
@@ -96,15 +101,29 @@ def _single_layout(version: int, topic: str) -> tuple[struct.Struct, int, bytes,
 
 @lru_cache(maxsize=4096)
 def _topic_name(topic: str, flexible: bool) -> bytes:
-    name = topic.encode()
-    return (varint(len(name) + 1) if flexible else struct.pack(">h", len(name))) + name
+    return _string(topic, flexible)
 
 
-def _partition(version: int, result: tuple[str, int, int, int, int, int]) -> bytes:
+def _string(text: str | None, flexible: bool) -> bytes:
+    if text is None:
+        return b"\0" if flexible else b"\xff\xff"
+    data = text.encode()
+    return (varint(len(data) + 1) if flexible else _I16.pack(len(data))) + data
+
+
+def _partition(version: int, result: Result) -> bytes:
     if version < 5:
         return _PARTITION_V3.pack(*result[1:5])
-    tail = _V9_TAIL if version >= 9 else _V8_TAIL if version == 8 else b""
-    return _PARTITION_V5.pack(*result[1:6]) + tail
+    head = _PARTITION_V5.pack(*result[1:6])
+    return head if version < 8 else head + _details(*result[6:], flexible=version >= 9)
+
+
+def _details(errors: Sequence[tuple[int, str]], message: str | None, *, flexible: bool) -> bytes:
+    parts = [varint(len(errors) + 1) if flexible else _I32.pack(len(errors))]
+    end = b"\0" if flexible else b""
+    for index, why in errors:
+        parts += [_I32.pack(index), _string(why, flexible), end]
+    return b"".join([*parts, _string(message, flexible), end])
 
 
 def decode_produce_response(version: int, payload: bytes) -> tuple[int, list[PartitionResult]]:

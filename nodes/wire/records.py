@@ -183,10 +183,12 @@ def with_max_timestamp(batch: bytes, timestamp_ms: int) -> bytes:
     return bytes(changed)
 
 
-def recompressed(batch: bytes, header: BatchHeader, content: bytes, codec: int) -> bytes:
+def recompressed(
+    batch: bytes, header: BatchHeader, content: bytes, codec: int, level: int | None = None
+) -> bytes:
     """The batch with its records, given uncompressed, in another codec; WireError without it."""
     attributes = header.attributes & ~COMPRESSION_MASK | codec
-    rest = batch[CRC_FROM + 2 : HEADER_SIZE] + compress(codec, content)
+    rest = batch[CRC_FROM + 2 : HEADER_SIZE] + compress(codec, content, level)
     covered = struct.pack(">h", attributes) + rest
     head = struct.pack(">qiib", header.base_offset, len(covered) + 9, header.leader_epoch, MAGIC)
     return head + _CRC.pack(crc32c(covered)) + covered

@@ -56,6 +56,8 @@ OF_TOPICS = {
     "log.cleaner.min.cleanable.ratio": ("0.25", "min_cleanable_dirty_ratio", 0.25),
     "log.segment.delete.delay.ms": ("1012", "file_delete_delay_ms", 1012),
     "compression.type": ("lz4", "compression_type", "lz4"),
+    "compression.gzip.level": ("7", "compression_gzip_level", 7),
+    "compression.zstd.level": ("-9", "compression_zstd_level", -9),
     "log.preallocate": ("true", "preallocate", True),
 }
 """A broker's config: a value, and the topics' config whose default it is (Kafka's documentation,
@@ -160,7 +162,7 @@ def parts(done: list[str]) -> tuple[Any, Any, Any]:
     replicas = part("replicas", "startup", "shutdown", "high_watermark_of")
     logs = part(
         "logs", "cleanup", "checkpoint_recovery_points", "checkpoint_log_starts", "clean_logs",
-        "flush_dirty_logs",
+        "flush_dirty_logs", "expire_producers",
     )  # fmt: skip
     return replicas, logs, part("groups", "startup", "shutdown")
 
@@ -172,6 +174,7 @@ def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
         log_flush_start_offset_checkpoint_interval_ms="1003",
         log_cleaner_backoff_ms="1004",
         log_flush_scheduler_interval_ms="1005",
+        producer_id_expiration_check_interval_ms="1006",
     )
     done: list[str] = []
     server = KafkaServer(given)
@@ -188,6 +191,7 @@ def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
         "kafka-log-start-offset-checkpoint": (1003, "logs.checkpoint_log_starts"),
         "kafka-log-cleaner-thread-0": (1004, "logs.clean_logs"),
         "kafka-log-flusher": (1005, "logs.flush_dirty_logs"),
+        "PeriodicProducerExpirationCheck": (1006, "logs.expire_producers"),
     }
     server.shutdown()
     assert tickers == {}
@@ -332,7 +336,7 @@ class Cast:
     def take(self) -> list[str]:
         said, self.said = self.said, []
         # Without tickers, which have a test of their own.
-        return [line for line in said if not line.startswith("kafka-")]
+        return [line for line in said if not line.startswith(("kafka-", "Periodic"))]
 
 
 @pytest.mark.parametrize("asks_to_be_relieved", [True, False])

@@ -185,10 +185,10 @@ def test_numbers_have_kafkas_bounds() -> None:
     for name, (_, kind, allowed) in recorded().items():
         if kind not in _INTEGERS:
             continue
-        bounds = re.fullmatch(r"\[(-?\d+),\.\.\.\]", allowed)
+        bounds = re.fullmatch(r"\[(-?\d+),\.\.\.(?:,(\d+))?\](?: or -1)?", allowed)
         assert bounds or allowed == "null", (name, allowed)
         least = least_here[name] if name in least_here else int(bounds[1])  # type: ignore[index]
-        most = _INTEGERS[kind]
+        most = int(bounds[2]) if bounds and bounds[2] else _INTEGERS[kind]
         parse = keys()[name][1].parse
         found = [_is_taken(parse, name, str(n)) for n in (least - 1, least, most, most + 1)]
         if found != [False, True, True, False]:
@@ -206,6 +206,9 @@ def test_words_are_kafkas() -> None:
                 word for word in (*words[1].split(", "), "other") if _is_taken(parse, name, word)
             ]
             assert taken == words[1].split(", "), name
+    level = keys()["compression.gzip.level"][1].parse
+    numbers = [n for n in range(-2, 11) if _is_taken(level, "compression.gzip.level", str(n))]
+    assert numbers == [-1, *range(1, 10)]
     share = keys()["log.cleaner.min.cleanable.ratio"][1].parse
     name = "log.cleaner.min.cleanable.ratio"
     taken = [text for text in ("-0.1", "0", "1", "1.1", "x") if _is_taken(share, name, text)]

@@ -72,6 +72,7 @@ TASKS = [
     "ExpirationReaper-1-Produce",
     "ExpirationReaper-1-Rebalance",
     "ExpirationReaper-1-topic",
+    "PeriodicProducerExpirationCheck",
     "auto-leader-rebalance-task",
     "channel-metrics",
     "controller-event-thread",

@@ -25,6 +25,9 @@ TOPICS = {
     "compression.type": ("STRING", "producer", "compression.type", "lz4"),
     "delete.retention.ms": ("LONG", "86400000", "log.cleaner.delete.retention.ms", "9"),
     "file.delete.delay.ms": ("LONG", "60000", "log.segment.delete.delay.ms", "9"),
+    "compression.gzip.level": ("INT", "-1", "compression.gzip.level", "9"),
+    "compression.lz4.level": ("INT", "9", "compression.lz4.level", "17"),
+    "compression.zstd.level": ("INT", "3", "compression.zstd.level", "-1"),
     "flush.messages": ("LONG", MOST, "log.flush.interval.messages", "9"),
     "flush.ms": ("LONG", MOST, "log.flush.interval.ms", "9"),
     "follower.replication.throttled.replicas": ("LIST", "", None, None),
@@ -188,6 +191,8 @@ def test_a_brokers_configs_have_kafkas_types_and_are_read_only(node: Any) -> Non
         ({}, "auto.leader.rebalance.enable", "true", DEFAULT),
         ({}, "log.cleanup.policy", "delete", DEFAULT),
         ({"num.io.threads": "5"}, "num.io.threads", "5", OF_FILE),
+        ({"num.io.threads": " 8"}, "num.io.threads", "8", OF_FILE),
+        ({"broker.rack": "Rack-a "}, "broker.rack", "Rack-a", OF_FILE),
         ({"log.cleanup.policy": "compact,delete"}, "log.cleanup.policy", "compact,delete", OF_FILE),
         ({"auto.leader.rebalance.enable": "FALSE"}, "auto.leader.rebalance.enable", "false", 4),
         ({"log.cleaner.min.cleanable.ratio": "0.25"}, "log.cleaner.min.cleanable.ratio", "0.25", 4),
@@ -201,17 +206,17 @@ def test_values_are_written_as_in_a_file(
 
 
 def test_the_planes_are_told(make_node: Callable[..., Any]) -> None:
-    """How an operator sees which listener is the control plane's."""
-    both = "PLAINTEXT://127.0.0.1:9,CONTROLLER://127.0.0.1:8"
+    """How an operator sees which listener is the control plane's: as it was written."""
+    both = "PLAINTEXT://127.0.0.1:9, Controller://127.0.0.1:8"
     node = make_node(
         **{
             "listeners": both,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "control.plane.listener.name": "CONTROLLER",
+            "control.plane.listener.name": "controller",
         }
     )
     found = {name: row[:2] for name, row in shown(described(node, BROKER, "1")).items()}
-    assert found["control.plane.listener.name"] == ("CONTROLLER", OF_FILE)
+    assert found["control.plane.listener.name"] == ("controller", OF_FILE)
     assert found["listeners"] == (both, OF_FILE)
     assert found["listener.security.protocol.map"] == (
         "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",

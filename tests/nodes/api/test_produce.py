@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from typing import Any
 
@@ -13,9 +14,17 @@ from nodes.api.parse import parse
 from nodes.api.produce import validate_records
 from nodes.api.produce_frame import SingleProduce, parse_single_produce
 from nodes.core.errors import Errors
+from nodes.core.types import TopicPartition
 from nodes.network.request_channel import Request
 from nodes.wire.apis import ApiKey, request_class
-from nodes.wire.codec import WireError, build, encode_request, parse_body, parse_header
+from nodes.wire.codec import (
+    WireError,
+    build,
+    decode_response,
+    encode_request,
+    parse_body,
+    parse_header,
+)
 from nodes.wire.produce_codec import decode_produce_response
 from nodes.wire.records import build_batch
 
@@ -216,3 +225,48 @@ def test_a_closed_connections_errors_are_counted(
     monkeypatch.setattr(Request, "close_connection", noted)
     produce(node, [data(*((p, BATCH) for p in partitions))], acks=0).wait()
     assert ended == ([] if errors is None else [errors])
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("others", [False, True])
+def test_a_refusal_tells_the_logs_start(node: Any, acks: int, others: bool) -> None:
+    """As Kafka does, but for refusals that every client knows how to take."""
+    node.lead("t", 2)
+    for _ in range(3):
+        produce(node, [data((0, BATCH))]).wait()
+    own_log = node.manager.partition(TopicPartition("t", 0)).log
+    assert own_log.advance_log_start_offset(2, "test")
+
+    def refused(records: bytes) -> tuple[int, int]:
+        rows = [(0, records), (1, BATCH)] if others else [(0, records)]
+        frame = produce(node, [data(*rows)], acks=acks, version=8).wait()
+        result = decode_produce_response(8, frame[4:])[1][0]
+        assert result.base_offset == -1
+        return result.error, result.log_start_offset
+
+    rows = [(None, b"value", 1)]
+    sequenced = build_batch(rows, producer_id=1, producer_epoch=0, base_sequence=0)
+    produce(node, [data((0, sequenced))]).wait()
+    gap = build_batch(rows, producer_id=1, producer_epoch=0, base_sequence=5)
+    assert refused(gap) == (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, 2)
+    broken = BATCH[:-1] + b"\1"
+    assert refused(broken) == (Errors.CORRUPT_MESSAGE, -1)
+
+
+@pytest.mark.parametrize("version", [7, 8, 9, 11])
+def test_record_errors_come_back(node: Any, version: int) -> None:
+    """KIP-467: from version 8 on a client learns which records were at fault."""
+    node.lead("t")
+    own_log = node.manager.partition(TopicPartition("t", 0)).log
+    own_log.config = dataclasses.replace(own_log.config, cleanup_policy="compact")
+    records = build_batch([(b"k", b"v", 1), (None, b"v", 1)])
+    frame = produce(node, [data((0, records))], version=version).wait()
+    _, answer = decode_response(ApiKey.PRODUCE, version, frame[4:])
+    row = answer.responses[0].partition_responses[0]
+    assert int(row.error_code) == Errors.INVALID_RECORD
+    assert row.log_start_offset == 0
+    if version < 8:
+        return
+    why = "Compacted topic cannot accept message without key in topic partition t-0"
+    assert [(e.batch_index, e.batch_index_error_message) for e in row.record_errors] == [(1, why)]
+    assert row.error_message.startswith("One or more records have been rejected due to 1 record")

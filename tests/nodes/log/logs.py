@@ -29,6 +29,7 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     now_ms: Callable[[], int] = lambda: NOW_MS,
+    draw_below: Callable[[int], int] = lambda _bound: 0,
     **settings: object,
 ) -> Log:
     return Log.open(
@@ -39,6 +40,7 @@ def open_log(
         now_ms=now_ms,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        draw_below=draw_below,
     )
 
 

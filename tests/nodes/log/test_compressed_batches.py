@@ -230,6 +230,24 @@ def test_what_was_compressed_comes_back(codec: int, size: int) -> None:
 
 
 @pytest.mark.skipif(not is_readable(ZSTD), reason="cramjam is not installed")
+@pytest.mark.parametrize(("kind", "low", "high"), [("gzip", 1, 9), ("zstd", -5, 22)])
+def test_a_topics_level_is_what_its_batches_are_made_with(kind: str, low: int, high: int) -> None:
+    """KIP-390: more work, fewer bytes."""
+    rng = random.Random(7)
+    words = [rng.randbytes(rng.randrange(3, 12)) for _ in range(300)]
+    text = b"".join(rng.choice(words) for _ in range(5000))
+    good = build_batch([(b"k", text, 1)])
+    sizes = {}
+    for level in (low, high):
+        settings = {f"compression_{kind}_level": level}
+        config = LogConfig(compression_type=kind, **settings)  # type: ignore[arg-type]
+        data, _ = validate_produced(good, TP, config, clock)
+        assert list(iter_records(data)) == list(iter_records(good))
+        sizes[level] = len(data)
+    assert sizes[high] < sizes[low] <= len(good)
+
+
+@pytest.mark.skipif(not is_readable(ZSTD), reason="cramjam is not installed")
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
 def test_what_is_cut_short_is_an_error(codec: int) -> None:
     whole = compress(codec, random.Random(1).randbytes(1000))

@@ -14,7 +14,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.core.errors import ApiError, Errors
+from nodes.core.errors import ApiError, Errors, RecordsRefused
 from nodes.log import AppendInfo, Log, LogConfig
 from nodes.log.log import UnexpectedOffset
 from nodes.wire.records import build_batch, check_crc, iter_batches, iter_records, read_header
@@ -93,6 +93,48 @@ def test_compacted_topics_need_keys(tmp_path: Path) -> None:
     log = open_log(tmp_path, cleanup_policy="compact")
     assert error_of(lambda: log.append_as_leader(batch(b"v"), 0)) is Errors.INVALID_RECORD
     log.append_as_leader(build_batch([(b"k", b"v", NOW_MS)]), 0)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_which_records_were_at_fault_is_told(tmp_path: Path, codec: int) -> None:
+    """KIP-467, in Kafka's words; a wrong time is what such a batch is refused for."""
+    log = open_log(tmp_path, cleanup_policy="compact", message_timestamp_before_max_ms=100)
+
+    def refusal(*rows: tuple[bytes | None, int]) -> RecordsRefused:
+        data = build_batch([(key, b"v", NOW_MS + ms) for key, ms in rows], attributes=codec)
+        with pytest.raises(RecordsRefused) as refused:
+            log.append_as_leader(data, 0)
+        return refused.value
+
+    keyless = "Compacted topic cannot accept message without key in topic partition t-0"
+    refused = refusal((b"k", 0), (None, 0), (b"k", 0), *[(None, 0)] * 3)
+    assert refused.error is Errors.INVALID_RECORD
+    assert refused.record_errors == [(n, keyless) for n in (1, 3, 4, 5)]
+    shown = ", ".join(f"RecordError(batchIndex={n}, message='{keyless}')" for n in (1, 3, 4))
+    assert str(refused) == (
+        "One or more records have been rejected due to 4 record errors in total, and only showing "
+        f"the first three errors at most: [{shown}]"
+    )
+    refused = refusal((None, -101), (b"k", -100), (b"k", -101))
+    assert refused.error is Errors.INVALID_TIMESTAMP
+    assert str(refused) == "One or more records have been rejected due to invalid timestamp"
+    assert refused.record_errors == [
+        (0, keyless),
+        (
+            2,
+            f"Timestamp {NOW_MS - 101} of message with offset 2 is out of range. "
+            f"The timestamp should be within [{NOW_MS - 100}, {NOW_MS + (1 << 63) - 1}]",
+        ),
+    ]
+
+
+def test_a_small_batch_of_many_faults_costs_little(tmp_path: Path) -> None:
+    log = open_log(tmp_path, cleanup_policy="compact")
+    data = build_batch([(None, b"", NOW_MS)] * 100_000, attributes=1)
+    assert len(data) < 300_000
+    with pytest.raises(RecordsRefused, match="100000 record errors") as refused:
+        log.append_as_leader(data, 0)
+    assert len(refused.value.record_errors) == 1000
 
 
 INVALID = Errors.INVALID_PRODUCER_EPOCH
@@ -175,6 +217,21 @@ def test_producers_survive_a_restart(tmp_path: Path, clean: bool) -> None:
     assert again.append_as_leader(duplicate, 0) == AppendInfo(9, 9, -1, True)
     following = batch(b"x", producer_id=9, producer_epoch=2, base_sequence=10)
     assert again.append_as_leader(following, 0).first_offset == 10
+
+
+def test_producers_that_wrote_nothing_for_long_are_forgotten(log: Log) -> None:
+    """When the check comes (PeriodicProducerExpirationCheck), and not with retention."""
+
+    def send(sequence: int) -> None:
+        row = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence}
+        log.append_as_leader(batch(b"x", timestamp_ms=NOW_MS, **row), 0)
+
+    send(0)
+    log.delete_old_segments(0, NOW_MS + 10**12)
+    log.expire_producers(NOW_MS - 1)
+    assert error_of(lambda: send(7)) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    log.expire_producers(NOW_MS)
+    send(7)
 
 
 def test_truncation_takes_producer_state_back(log: Log) -> None:

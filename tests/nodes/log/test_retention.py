@@ -6,6 +6,7 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -205,7 +206,10 @@ class TestRolling:
         """segment.jitter.ms: less than it, and never more; each segment draws its own."""
         lengths = set()
         for number in range(20):
-            log = open_log(tmp_path / str(number), segment_ms=1000, segment_jitter_ms=400)
+            draw = Random(number).randrange
+            log = open_log(
+                tmp_path / str(number), draw_below=draw, segment_ms=1000, segment_jitter_ms=400
+            )
             for timestamp_ms in range(5000, 6002):
                 log.append_as_leader(batch(b"x", timestamp_ms=timestamp_ms), 0)
             lengths.add(files(log.dir, ".log")[1])

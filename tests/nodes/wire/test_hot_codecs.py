@@ -23,13 +23,14 @@ RESULTS = [
     PartitionResult("a", 0, 0, 17, -1, 3),
     PartitionResult("a", 4, 6),
     PartitionResult("bé", 1, 0, 2**40, 1_700_000_000_000, 0),
+    PartitionResult("c", 2, 87, -1, -1, 5, ((0, "é" * 100), (70, "no key")), "two records"),
 ]
 
 
 @pytest.mark.parametrize("version", range(3, 12))
-@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("count", range(5))
 def test_produce_response_is_what_the_general_codec_writes(version: int, count: int) -> None:
-    results = RESULTS[3 - count :]
+    results = RESULTS[4 - count :]
     topics: dict[str, list[dict[str, object]]] = {}
     for result in results:
         topics.setdefault(result.topic, []).append(
@@ -39,6 +40,11 @@ def test_produce_response_is_what_the_general_codec_writes(version: int, count: 
                 "base_offset": result.base_offset,
                 "log_append_time": result.log_append_time_ms,
                 "log_start_offset": result.log_start_offset,
+                "record_errors": [
+                    {"batch_index": index, "batch_index_error_message": why}
+                    for index, why in result.record_errors
+                ],
+                "error_message": result.error_message,
             }
         )
     answer = build(
@@ -50,6 +56,8 @@ def test_produce_response_is_what_the_general_codec_writes(version: int, count: 
     )
     frame = encode_produce_response(version, 5, results, throttle_ms=9)
     assert frame == encode_response(ApiKey.PRODUCE, version, 5, answer)
+    _, decoded = decode_produce_response(version, frame[4:])
+    assert [row[:5] for row in decoded] == [row[:5] for row in results]
 
 
 @pytest.mark.parametrize("version", range(3, 12))
