@@ -71,6 +71,12 @@ def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
 
 
 COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
+WAITERS = next(
+    name
+    for name in map("waiters-{}".format, range(9 * OFFSETS_PARTITIONS))
+    if offsets_partition(name) == offsets_partition(GROUP)
+)
+"""A group of the same coordinators."""
 MOVE_MS = 600
 BACK_MS = 1900
 """By then the second coordinator has kept positions for more than a second."""
@@ -138,6 +144,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             role="group-keeper",
             process="group-keeper",
             params={"topic": TOPIC, "keep_ms": KEEP_MS, "visits": True, "leaves": True},
+        ),
+        Role(  # a process of its own: who waits for an answer asks that broker nothing else
+            role="group-keeper",
+            process="group-waiter",
+            params={"topic": TOPIC, "prefix": "waited", "waits": WAITERS},
         ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),

@@ -10,7 +10,9 @@ somebody asks to join without being a member of any, is to be given an id, and t
 with it (KIP-394), and never does. Nobody may be a member by that, and such a group is to be
 forgotten when the id's session is over: from then on brokers are asked what they have of it. With
 ``leaves`` some groups are joined for good, by one member, which leaves at once and in order
-(LeaveGroup), and then says that it lives (Heartbeat): it is to hear that it is no member.
+(LeaveGroup), and then says that it lives (Heartbeat): it is to hear that it is no member. With
+``waits`` one more group is joined again and again, each time by somebody who never comes back: the
+next has to wait until that one's session is over, or its coordinator is one no more.
 
 Every broker is asked by itself, in turn; who does not coordinate the group says so, and that is a
 failed operation like any other. Each question is a `group_step` row.
@@ -35,6 +37,8 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 COMMIT, ASK, DELETE, JOIN, LOOK = "commit", "ask", "delete", "join", "look"
 ENTER, LEAVE, BEAT = "enter", "leave", "beat"
+WAIT = "wait"
+"""Not a step: a group of whose members each waits for the one before."""
 _APIS: Final = {
     COMMIT: (ApiKey.OFFSET_COMMIT, 4),  # the last that says how long to keep it
     ASK: (ApiKey.OFFSET_FETCH, 5),
@@ -51,6 +55,9 @@ _SESSION_MS: Final = 1_000
 """Of who asks to join and never comes back."""
 _STAYS_MS: Final = 6_000
 """Of who leaves in order: far longer than anybody needs to say so."""
+_WAITS_MS: Final = 4_000
+"""Of who is waited for: no shorter than the time between two changes of coordinators, and shorter
+than anybody waits for an answer."""
 _NOT_COORDINATOR: Final = 16
 _UNKNOWN_MEMBER_ID: Final = 25
 _MEMBER_ID_REQUIRED: Final = 79
@@ -63,7 +70,8 @@ class Params:
     """``topic``: in whose partition 0 the positions are; ``rate_per_s``: questions a second to each
     broker; ``asks``: how often a group is asked for before it is deleted. Groups are of several
     kinds, in turn: deleted ones; with ``keep_ms`` those whose positions are kept for so long; with
-    ``visits`` those that are visited, with ``leaves`` those that a member leaves."""
+    ``visits`` those that are visited, with ``leaves`` those that a member leaves; ``waits``: the
+    id of the one whose members wait for each other."""
 
     topic: str
     prefix: str = "kept"
@@ -72,6 +80,7 @@ class Params:
     keep_ms: int | None = None
     visits: bool = False
     leaves: bool = False
+    waits: str | None = None
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
@@ -104,9 +113,11 @@ class GroupKeeper(AskEach):
         """Groups that were deleted, or whose time is or will be over, and what is asked of each."""
         brief = [COMMIT] if params.keep_ms is not None else []
         visited = [JOIN] if params.visits else []
-        self._kinds = [DELETE, *brief, *visited, *([LEAVE] if params.leaves else [])]
+        left = [LEAVE] if params.leaves else []
+        waited = [] if params.waits is None else [WAIT]
+        self._kinds = [*waited, DELETE, *brief, *visited, *left]
         """By the step that ends what is done to such a group."""
-        self._first = {JOIN: JOIN, LEAVE: ENTER}
+        self._first = {JOIN: JOIN, LEAVE: ENTER, WAIT: ENTER}
         """The step that a group begins with; others with a commit."""
         self._member, self._generation, self._left_by = "", -1, -1
         """Of who is to leave, and which broker let it."""
@@ -118,6 +129,8 @@ class GroupKeeper(AskEach):
 
     @property
     def _group(self) -> str:
+        if self._kind == WAIT and self._params.waits is not None:
+            return self._params.waits
         return f"{self._params.prefix}-{self._number}"
 
     @property
@@ -137,7 +150,8 @@ class GroupKeeper(AskEach):
             step = LEAVE
         elif self._is_kept:
             step = ASK if self._answers < self._params.asks else DELETE
-        keep_ms = {JOIN: _SESSION_MS, ENTER: _STAYS_MS}.get(step)
+        stays_ms = _WAITS_MS if self._kind == WAIT else _STAYS_MS
+        keep_ms = {JOIN: _SESSION_MS, ENTER: stays_ms}.get(step)
         if step == self._kind == COMMIT:
             keep_ms = self._params.keep_ms
         asked = Asked(self._ops, time.monotonic_ns(), step, group, keep_ms)
@@ -245,6 +259,8 @@ class GroupKeeper(AskEach):
             self._next_group(None)
         elif step == ENTER and error == _MEMBER_ID_REQUIRED:
             self._member = str(answer.member_id)
+        elif step == ENTER and not error and self._kind == WAIT:
+            self._next_group(None)
         elif step == ENTER and not error:
             self._generation = int(answer.generation_id)
         elif step == LEAVE and not error:

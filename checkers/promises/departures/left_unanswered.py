@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.demotions import troubles
 from checkers.facts.leadership import TP
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.departures.left_waiting import troubles
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -26,6 +26,8 @@ Violations:
 - ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
   comes back (`visited_groups`);
 - ``left-and-member``: who left in order is told that it is a member (`left_members`);
+- ``left-waiting-to-join``: who waits at a coordinator that is deposed is not told so
+  (`waiting_members`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`thrown_out`);
@@ -71,6 +73,7 @@ from checkers.promises.groups.strangers import (
 from checkers.promises.groups.thrown_out import STAYED, thrown_out
 from checkers.promises.groups.two_members import two_members
 from checkers.promises.groups.visited_groups import LEFT, visited_groups
+from checkers.promises.groups.waiting_members import WAITED, waiting_members
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -106,6 +109,7 @@ def check(history: History) -> Outcome:
         *kept_groups(history, outcome),
         *visited_groups(history, outcome),
         *left_members(history, outcome),
+        *waiting_members(history, outcome),
     )
     for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
         outcome.add(finding)
@@ -165,6 +169,7 @@ PROMISE: Final = Promise(
         "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
         "visitor-remembered": "A group that nobody came to join is forgotten.",
         "left-and-member": "Who leaves in order is a member no more.",
+        "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
         "group-never-formed": "Where members poll, partitions are given to them.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
@@ -180,6 +185,7 @@ PROMISE: Final = Promise(
         EXPIRED: "of groups without members, once all was calm",
         LEFT: "of whom nobody came back, once all was calm",
         PARTED: "told by the coordinator that had let them go",
+        WAITED: "that nothing kept from answering",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",

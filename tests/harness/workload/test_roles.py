@@ -367,6 +367,21 @@ def test_some_groups_are_joined_and_left_in_order(
     assert {"kept-0", "kept-2"} <= mini.deleted
 
 
+def test_a_group_is_joined_again_and_again_by_who_never_comes_back(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """Each asks for an id, and joins with it; between, another group is kept and deleted."""
+    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=1, waits="waiters")
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {"kept-1", "kept-3"} <= mini.deleted)
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if (r["node"], r["group"]) == (1, "waiters")]
+    answers = [(r["step"], r["type"], r["error"]) for r in found]
+    assert answers[:4] == [("enter", "fail", 79), ("enter", "ok", 0)] * 2
+    assert {r["keep_ms"] for r in found} == {4_000}
+
+
 # ---- who deletes records -------------------------------------------------------------------------
 
 
