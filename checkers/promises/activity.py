@@ -22,6 +22,7 @@ the run was to have (each arm, as many rounds as were asked for):
   the plan must have had its turn;
 - leadership changes were planned, and no partition changed its leader;
 - something that the run stands on failed (``infra`` rows), or the trial was cut short;
+- a broker failed a client by its own answer, though nobody broke a disk (`failings`);
 - a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
   was taken, a bug of its own. What the others prove was not proved of the system as planned.
 
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.clients import Sum, chaos, sums
 from checkers.facts.courses import PHASES
 from checkers.facts.details import details
+from checkers.facts.failings import failed_clients
 from checkers.facts.faults import faults, faults_of
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
@@ -87,7 +89,7 @@ def check(history: History) -> Outcome:
     _claimed(history, outcome)
     found = _operations(history, outcome, trials)
     _clients(history, outcome, trials, found)
-    for key, why in left_out(history):
+    for key, why in (*left_out(history), *failed_clients(history)):
         outcome.unknown(*key, why)
     _phases(history, outcome, trials)
     _faults(history, outcome, trials)
@@ -444,6 +446,8 @@ PROMISE: Final = Promise(
         "a flood did not last",
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",
+        "a broker failed a client (UNKNOWN_SERVER_ERROR, KAFKA_STORAGE_ERROR), and no disk was "
+        "broken",
     ),
     blind=(
         "how much a flood asked at a time, if it asked and was answered all the while",
