@@ -9,6 +9,7 @@ its rows or columns mean. A fact judges nothing.
     forgeries    what a forger made a broker believe, and until when
     calm         from when on a broker owes the truth
     faults       each by all that its rows tell: whom it names, from when to when
+    failings     brokers that failed a client, by their own answers
     lives        a broker's lives: what it knew ends with its process
     timeline     what held when: spans of time looked up for every row of a load
     trials       a trial's own rows

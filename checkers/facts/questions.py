@@ -4,7 +4,7 @@ Such a client goes round: its questions are of different sorts, each broker is a
 and each time about every partition that it is for. Nobody counts its successes by topic or broker
 (`checkers.facts.clients`), and what a whole sort of its questions would have shown nobody misses
 when that is not there: so a sort that is nowhere, a broker or a partition that was left out are
-told here.
+told here; and the topics of which a reader of metadata was told nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _TOLD: Final = "type = 'ok'"
 _ANSWERED: Final = "error is not null"
+_NO_COORDINATOR: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,12 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
         _Sort(says="to keep a position", kind="group_step", which=f"{_TOLD} and step = 'commit'"),
         _Sort(says="for a position", kind="group_step", which=f"{_TOLD} and step = 'ask'"),
         _Sort(says="to delete a group", kind="group_step", which=f"{_TOLD} and step = 'delete'"),
+        _Sort(
+            says="to join a group",
+            kind="group_step",
+            which=f"{_ANSWERED} and error <> {_NO_COORDINATOR} and step = 'join'",
+        ),
+        _Sort(says="who is in a group", kind="group_step", which=f"{_TOLD} and step = 'look'"),
     ),
     "group-stranger": (
         _Sort(says="to keep a position", kind="commit", which=_ANSWERED),
@@ -77,6 +84,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
 _OF_ALL: Final = ("listed_offset",)
 """Asked about every partition of a topic each time."""
 _BY: Final = ("arm", "trial", "kind", "process", "node", "topic", "partition")
+READER: Final = "metadata-reader"
 _LONG_NS: Final = 4_000_000_000
 """Within so long each broker is asked everything, several times."""
 Trial = tuple[str, int]
@@ -110,7 +118,23 @@ def left_out(history: History) -> list[tuple[Trial, str]]:
                 continue
             lacks = (*_no_sort(workload.role, rows), *_no_broker(rows, ready), *_in_part(rows))
             found += [(key, f"{workload.process} ({workload.role}): {why}") for why in lacks]
-    return sorted(found)
+    return sorted([*found, *_unread(history)])
+
+
+def _unread(history: History) -> Iterator[tuple[Trial, str]]:
+    """Topics of a reader of metadata of which no answer that it had says anything."""
+    if not history.has("metadata"):
+        return
+    by = history.frame("metadata").select("arm", "trial", "process", "topic").distinct()
+    told: dict[tuple[Any, ...], set[str]] = {}
+    for row in by.toArrow().to_pylist():
+        told.setdefault((row["arm"], row["trial"], row["process"]), set()).add(row["topic"])
+    for key, workloads in history.run.workloads.items():
+        for workload in workloads:
+            known = told.get((*key, workload.process))
+            if workload.role == READER and known is not None:
+                for topic in sorted(set(workload.topics) - known):
+                    yield key, f"{workload.process} ({READER}): nobody told it of topic {topic}"
 
 
 def _no_sort(role: str, rows: list[_Asked]) -> Iterator[str]:

@@ -22,6 +22,7 @@ the run was to have (each arm, as many rounds as were asked for):
   the plan must have had its turn;
 - leadership changes were planned, and no partition changed its leader;
 - something that the run stands on failed (``infra`` rows), or the trial was cut short;
+- a broker failed a client by its own answer, though nobody broke a disk (`failings`);
 - a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
   was taken, a bug of its own. What the others prove was not proved of the system as planned.
 
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.clients import Sum, chaos, sums
 from checkers.facts.courses import PHASES
 from checkers.facts.details import details
+from checkers.facts.failings import failed_clients
 from checkers.facts.faults import faults, faults_of
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
@@ -63,9 +65,8 @@ UNPLACED_SHARE: Final = 0.25
 """A retry that the broker knows is acknowledged without an offset: few are."""
 LONG_NS: Final = 1_000_000_000
 SERVED: Final = 10
-SERVED_SHARE: Final = 0.1
-"""As well as one client is served another is, on the whole: one has to find its leader again, one
-waits longer than the other, and sound runs stay above a half of it."""
+"""So many of another's show that a client could have been served as well: a slow machine lets one
+wait that offers more than is taken, and still takes some of it."""
 FLOOD: Final = "flood-"
 """So begin the names of all floods."""
 _MS: Final = 1_000_000
@@ -88,7 +89,7 @@ def check(history: History) -> Outcome:
     _claimed(history, outcome)
     found = _operations(history, outcome, trials)
     _clients(history, outcome, trials, found)
-    for key, why in left_out(history):
+    for key, why in (*left_out(history), *failed_clients(history)):
         outcome.unknown(*key, why)
     _phases(history, outcome, trials)
     _faults(history, outcome, trials)
@@ -276,7 +277,7 @@ def _beside(own: list[Sum], all_of: list[Sum]) -> Iterator[str]:
             if not alike or other.soon_ok < SERVED:
                 continue
             as_well = each.in_chaos * other.soon_ok / other.in_chaos
-            if as_well >= SERVED and each.chaos_ok < SERVED_SHARE * as_well:
+            if as_well >= SERVED and each.chaos_ok < ANSWERS:
                 topic, partition = each.at or ("", -1)
                 yield (
                     f"{each.chaos_ok} of its {each.in_chaos} records for {topic}-{partition} were "
@@ -439,12 +440,14 @@ PROMISE: Final = Promise(
         "a client that writes or asks was idle while faults were played, or wrote with other acks; "
         "one that was answered next to nothing, and another on that partition all the while",
         "a client that asks several things in turn was told nothing of a sort, or left out a "
-        "broker or a partition",
+        "broker or a partition; a reader was told nothing of a topic",
         "an entry of the plan was never played, not put in place, did not take hold, was never "
         "healed or healed early",
         "a flood did not last",
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",
+        "a broker failed a client (UNKNOWN_SERVER_ERROR, KAFKA_STORAGE_ERROR), and no disk was "
+        "broken",
     ),
     blind=(
         "how much a flood asked at a time, if it asked and was answered all the while",

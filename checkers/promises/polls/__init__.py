@@ -4,7 +4,8 @@ Guarantee: of one partition, a consumer that goes on from where it was is given 
 without a gap in what was committed; two consumers are given the same record at one offset.
 
 Violations:
-- ``poll-went-back``: a consumer was given an offset again (no reset in between);
+- ``poll-went-back``: a consumer was given an offset again (no reset in between), or, within one
+  poll, a lower one after a higher;
 - ``poll-skipped``: a consumer was never given a record between two that it was given;
 - ``position-lost``: a consumer was told that its position is out of range, although the final log
   has the record before it;
@@ -131,14 +132,20 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
         F.count_distinct(F.when(got, F.col("offset"))).alias("distinct"),
         F.max(reset.cast("int")).alias("reset"),
         F.min("t").alias("t"),
+        F.array_sort(F.collect_list(F.when(got, F.struct("seq", "offset")))).alias("_given"),
     )
+    given = F.col("_given.offset")
+    within = (F.col("reset") == 0) & (given != F.array_sort(given))
+    polls = polls.withColumn("_within", within).drop("_given")
     order = Window.partitionBy(*keys).orderBy("_poll")
     polls = polls.withColumn("_before", F.lag("last").over(order))
     polls = polls.withColumn("_before_t", F.lag("t").over(order))
     after_reset = (F.col("reset") == 1) | (F.coalesce(F.lag("reset").over(order), F.lit(0)) == 1)
     whole = polls.withColumn("_free", after_reset)
-    back = (F.col("n") != F.col("distinct")) | (
-        ~F.col("_free") & F.coalesce(F.col("first") <= F.col("_before"), F.lit(False))
+    back = (
+        (F.col("n") != F.col("distinct"))
+        | F.col("_within")
+        | (~F.col("_free") & F.coalesce(F.col("first") <= F.col("_before"), F.lit(False)))
     )
     # A position lies after what was read, which is committed: it stays in range.
     kept = leaders_table(history).select(*_TP, "log_start", "log_end")
@@ -221,7 +228,9 @@ def _position_lost(rule: str, row: Row) -> Finding:
 
 def _went_back(rule: str, row: Row) -> Finding:
     at = {**_at(row), "process": row["process"]}
-    before = row["_before"] if row["_before"] is not None else row["last"]
+    before = row["_before"]
+    if before is None or row["_within"]:
+        before = row["last"]
     return Finding(
         rule,
         f"{row['process']} was given offset {row['first']} of {_place(row)} after {before}",

@@ -90,7 +90,7 @@ def check(history: History) -> Outcome:
         judge_again(history, outcome, OFFERED)
     if any(figures.get("failed_after_retries") for figures in outcome.arms.values()):
         judge_failed(history, outcome, OFFERED)
-    for refused in judge_refused(history, outcome):
+    for refused in judge_refused(history):
         outcome.add(refused)
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
@@ -281,7 +281,6 @@ PROMISE: Final = Promise(
     unknown_when=(
         "no final log was read",
         "a value was offered twice",
-        "brokers answered that they, or their disks, failed, and nobody had broken them",
     ),
     blind=(
         "duplicates of a producer that may retry and took long, and what is in the log although "

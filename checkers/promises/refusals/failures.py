@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import Topic, deletion_steps
+from checkers.facts.failings import BREAKERS
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
 from checkers.facts.registrations import Absence, Node, absences, was_absent
@@ -65,7 +66,6 @@ _NOT_MINE: Final = 3
 _DISK: Final = 56
 _OTHER_TOPIC: Final = 103
 _UNKNOWN: Final = -1
-BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
 """Faults after which a broker may find that its disk failed."""
 _KEYS: Final = [
     "arm",

@@ -12,6 +12,7 @@ from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
 READER, KEEPER, STRANGER = "offset-reader", "group-keeper", "group-stranger"
+OF_TOPICS = "metadata-reader"
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -24,9 +25,11 @@ def sound() -> Story:
             for partition in (0, 1):
                 reads(story, t, node, partition)
             leads = {} if node == 2 else {"type": "fail", "error": 16, "offset": -1}
-            for step in ("commit", "ask", "delete"):
+            for step in ("commit", "ask", "delete", "join", "look"):
                 about = {"group": "kept", "step": step, "node": node, "process": KEEPER}
                 story.add("group_step", t, **{"error": 0, "offset": 7, **about, **leads})
+            for topic in ("t", "u"):
+                story.read(t, node, 0, topic=topic, process=OF_TOPICS)
             asked = {"node": node, "process": STRANGER, "group": "g"}
             story.add("commit", t, **asked, type="fail", error=25, offset=0)
             story.add("committed", t, **asked, offset=3)
@@ -127,6 +130,18 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         without("group_step", lambda r: r["step"] == "delete"),
         "group-keeper (group-keeper): nobody answered it when it asked to delete a group",
     ),
+    "no joins": (
+        without("group_step", lambda r: r["step"] == "join"),
+        "group-keeper (group-keeper): nobody answered it when it asked to join a group",
+    ),
+    "no looks": (
+        without("group_step", lambda r: r["step"] == "look"),
+        "group-keeper (group-keeper): nobody answered it when it asked who is in a group",
+    ),
+    "a topic": (
+        without("metadata", lambda r: r["topic"] == "u"),
+        "metadata-reader (metadata-reader): nobody told it of topic u",
+    ),
     "a broker": (
         without("group_step", lambda r: r["node"] == 1),
         "group-keeper (group-keeper): it never asked node 1",
@@ -157,7 +172,10 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
 def told(spark: Any) -> dict[str, list[str]]:
     """All edits as trials of one history."""
     rows: Rows = {}
-    workloads = [{"process": role, "role": role} for role in (READER, KEEPER, STRANGER)]
+    workloads: list[dict[str, Any]] = [
+        {"process": role, "role": role} for role in (READER, KEEPER, STRANGER)
+    ]
+    workloads.append({"process": OF_TOPICS, "role": OF_TOPICS, "topics": {"t": [], "u": []}})
     for number, (edit, _) in enumerate(EDITS.values()):
         own = sound().rows
         edit(own)

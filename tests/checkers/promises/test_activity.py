@@ -90,7 +90,7 @@ def test_a_trial_in_which_everything_happened(story: Any, spark: Any) -> None:
     for i in range(10):
         story.add("fetch", 40, process="c", poll=i, topic="a", offset=i)
     for node in (1, 2):
-        answered(story, "metadata", "r", node)
+        answered(story, "metadata", "r", node, topic="a")
     answered(story, "probe", "q", 2, planned_t=1)
     assert unknowns(story, spark) == ""
 

@@ -44,6 +44,28 @@ def test_going_back(story: Any) -> Asks:
 
 
 @pytest.mark.parametrize(
+    ("numbers", "more", "n"),
+    [
+        ((0, 1, 2), {}, 0),
+        ((0, 2, 1), {}, 1),  # offset 2 before offset 1
+        ((None, None, None), {}, 0),  # of who numbers nothing
+        ((0, 2, 1), {"partitions": True}, 0),  # each for itself
+        ((0, 2, 1), {"reset": True}, 0),
+    ],
+)
+@judging(check)
+def test_the_order_within_a_poll(
+    story: Any, numbers: tuple[int | None, ...], more: dict[str, bool], n: int
+) -> Asks:
+    for offset, seq in enumerate(numbers):
+        poll(story, 0, offset, seq=seq, partition=offset % 2 if more.get("partitions") else 0)
+    if more.get("reset"):
+        story.add("fetch", 10, type="fail", error=1, poll=0, process="c1", seq=3)
+    story.final_log({v: v for v in range(3)})
+    assert (yield story).counts.get("poll-went-back", 0) == n
+
+
+@pytest.mark.parametrize(
     ("how", "rules"),
     [
         ("it is in range", {"position-lost": 1}),
