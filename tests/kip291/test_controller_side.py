@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from nodes.core.brokers import Broker, EndPoint
 from nodes.wire.apis import ApiKey
 from tests.kip291.cluster import IDS, NAMES, Controller, names_of
 from tests.kip291.kafka import KafkaBroker
 from tests.kip291.parts import RunningBroker, eventually
 from tests.kip291.registry import Registry
 from tests.kip291.requests import metadata, request
+from tests.nodes.controller import transcript
 
 
 @pytest.fixture(scope="module", params=["biplane", "kafka"])
@@ -207,6 +209,26 @@ def test_the_registration_has_every_endpoint(controller: Controller) -> None:
     ports = controller.broker.ports
     assert set(found["endpoints"]) == {f"{n}://127.0.0.1:{p}" for n, p in ports.items()}
     assert found["listener_security_protocol_map"] == dict.fromkeys(NAMES, "PLAINTEXT")
+
+
+def test_the_registration_of_a_later_session_has_every_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker whose session has ended registers itself again (processRegisterBrokerAndReelect),
+    and whoever is the controller then dials it at the same listener."""
+    endpoints = tuple(EndPoint(name, "PLAINTEXT", "h", 9000 + i) for i, name in enumerate(NAMES))
+    monkeypatch.setattr(transcript, "broker", lambda broker_id: Broker(broker_id, endpoints, "r"))
+    office = transcript.Office(monkeypatch)
+    made = office.start()
+    epochs = [made.broker_epoch]
+    for _ in range(2):
+        office.expire(1)
+        office.run()
+        registered = office.admin.get_broker(1)
+        assert registered is not None
+        assert (registered.endpoints, registered.rack) == (endpoints, "r")
+        epochs.append(made.broker_epoch)
+    assert epochs == sorted(set(epochs))
 
 
 @pytest.mark.parametrize("version", [4, 5])

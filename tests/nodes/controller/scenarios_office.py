@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodes.coordination import znodes
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.wire.apis import ApiKey
 from tests.nodes.controller.scenarios_elections import led_elsewhere
-from tests.nodes.controller.transcript import Office
+from tests.nodes.controller.transcript import Office, broker
 
 T0 = TopicPartition("t", 0)
 
@@ -339,6 +340,32 @@ def loses_it_to_another(o: Office) -> Iterator[None]:
     yield
     o.admin.delete_recursive("/controller")
     assert o.step(o.controllers[3]) == "Reelect"
+
+
+def hears_of_brokers_when_it_has_lost_it(o: Office) -> Iterator[None]:
+    """What came while it was still in office, and is taken up after: it opens no channel to the new
+    one, and tells nobody of the other's new endpoint. Its successor does.
+
+    unfenced zk + /controller ephemeral, = /controller_epoch @1
+    channel + 1
+    channel + 2
+    channel + 3
+    3.2 > 1,2,3 UpdateMetadata live 1,2,3
+    channel - 1
+    channel - 2
+    channel - 3
+    channel + 4
+    3.2 > 1,2,3,4 UpdateMetadata live 1,2,3,4
+    3.2 > 1,2,3,4 UpdateMetadata live 1,2,3,4
+    """
+    o.start(2)
+    o.candidate(3)
+    yield
+    o.admin.delete_recursive("/controller")
+    assert o.step(o.controllers[3]) == "Reelect"
+    o.join(4)
+    moved = znodes.encode_broker(broker(2, port=9999), jmx_port=-1, now_ms=1)
+    o.admin.set_or_create("/brokers/ids/2", moved)
 
 
 def does_not_notice_and_writes(o: Office) -> Iterator[None]:

@@ -192,21 +192,27 @@ def test_the_time_is_for_the_whole_exchange(
     listening: socket.socket, connection: BrokerConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``request.timeout.ms`` from the first byte sent to the last one received: a broker that
-    answers a byte now and then has not that time for each."""
+    answers a byte now and then has not that time for each, nor one that takes a large request in
+    a piece at a time."""
     connection.connect(PATIENCE_MS)
+    request = bytes(16_000_000)
     ends: list[float] = []
+    sends = 0
     wait = connection._wait
 
     def noted(waited: socket.socket, events: int, deadline: float) -> None:
+        nonlocal sends
+        sends += events == select.POLLOUT
         ends.append(deadline)
         wait(waited, events, deadline)
 
     monkeypatch.setattr(connection, "_wait", noted)
     before = time.monotonic()
-    broker = answering(listening, 5, [b"\0\0", b"\0\6", b"an", b"sw", b"er"])
-    assert connection.exchange(b"\0\0\0\1x", PATIENCE_MS) == b"answer"
+    broker = answering(listening, len(request), [b"\0\0", b"\0\6", b"an", b"sw", b"er"])
+    assert connection.exchange(request, PATIENCE_MS) == b"answer"
     broker.join(30)
-    assert len(ends) >= 3
+    assert sends >= 2
+    assert len(ends) >= sends + 2
     (end,) = set(ends)
     assert before + PATIENCE_MS / 1000 <= end <= time.monotonic() + PATIENCE_MS / 1000
 
