@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from faults.plan import Plan
 from faults.protocol import Capability, FaultFailed, Link
@@ -60,6 +61,10 @@ Progress = Callable[[str], None]
 
 _BOUNDED_DISK_BYTES: Final = 512 << 20
 _LOOK_S: Final = 0.25
+_COMING_UP_S: Final = 8.0
+"""So long a topic that is refused is asked for again: brokers have only just come. Whoever refuses
+it for longer has no excuse, and is judged (`checkers.promises.administration`)."""
+_ASK_AGAIN_S: Final = 0.5
 
 
 class TrialRunner:
@@ -281,7 +286,14 @@ class TrialRunner:
     def _create_topics(self, cluster: Cluster, stage: Stage) -> None:
         for topic in self.scenario.topics(stage):
             made_with = topic.configs if topic.made_with is None else topic.made_with
-            cluster.admin.create_topic(topic.name, topic.assignment, made_with)
+            for once in Retrying(
+                retry=retry_if_exception_type(FaultFailed),
+                stop=stop_after_delay(_COMING_UP_S),
+                wait=wait_fixed(_ASK_AGAIN_S),
+                reraise=True,
+            ):
+                with once:
+                    cluster.admin.create_topic(topic.name, topic.assignment, made_with)
             self.result.topics[topic.name] = {
                 "assignment": {str(p): list(r) for p, r in topic.assignment.items()},
                 "configs": dict(topic.configs),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 OPERATIONS: Final = ("produce", "fetch", "metadata", "probe")
+SOON_NS: Final = 1_000_000_000
 _BY: Final = ("arm", "trial", "kind", "process", "topic", "partition", "node")
 
 
@@ -54,6 +55,9 @@ class Sum:
     last_op: int | None
     in_chaos: int
     """Those that were under way while faults were played."""
+    chaos_ok: int
+    soon_ok: int
+    """Of these, those that are `ok`, and those that were after `SOON_NS` at most."""
     acks_low: int | None
     acks_high: int | None
     """The lowest and highest acks that it asked for; None of what is no produce."""
@@ -101,6 +105,7 @@ def _sums(history: History) -> list[Sum]:
     happened = ok & ((F.col("kind") != "fetch") | F.col("offset").isNotNull())
     begun = F.when(since & (F.col("invoke_t") >= F.col("_since_t")), F.col("invoke_t"))
     acked = ok & (F.col("offset") >= 0) & begun.isNotNull()
+    soon = F.col("t") - F.col("invoke_t") <= SOON_NS
 
     def count(condition: Any) -> Any:
         return F.count(F.when(condition, 1))
@@ -121,6 +126,8 @@ def _sums(history: History) -> list[Sum]:
         F.min(F.when(since, F.col("op"))).alias("first_op"),
         F.max(F.when(since, F.col("op"))).alias("last_op"),
         count(F.col("_in_chaos")).alias("in_chaos"),
+        count(F.col("_in_chaos") & ok).alias("chaos_ok"),
+        count(F.col("_in_chaos") & ok & soon).alias("soon_ok"),
         count(ok & (F.coalesce("offset", F.lit(-1)) < 0)).alias("unplaced"),
         F.min("acks").alias("acks_low"),
         F.max("acks").alias("acks_high"),

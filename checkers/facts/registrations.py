@@ -32,13 +32,13 @@ def absences(history: History) -> dict[Node, list[Absence]]:
     return found
 
 
-def registered_epochs(history: History) -> dict[Node, set[int]]:
-    """By (arm, trial, node), the broker epochs that it had: the ids of the writes that made its
-    registrations (KIP-380), as far back as ZooKeeper's log goes."""
-    found: dict[Node, set[int]] = {}
+def registered_epochs(history: History) -> dict[Node, dict[int, int]]:
+    """By (arm, trial, node), the broker epochs that it had, and from when on (ns): the ids of the
+    writes that made its registrations (KIP-380), as far back as ZooKeeper's log goes."""
+    found: dict[Node, dict[int, int]] = {}
     for row in history.rows("zk_write"):
         if (row["what"], row["step"]) == ("broker", "created") and row["node"] is not None:
-            found.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["zxid"])
+            found.setdefault((row["arm"], row["trial"], row["node"]), {})[row["zxid"]] = row["t"]
     return found
 
 

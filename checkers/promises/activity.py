@@ -12,7 +12,7 @@ the run was to have (each arm, as many rounds as were asked for):
   each of its, a reader or prober with each broker that it asks; one that asks several things in
   turn (`checkers.facts.questions`) was told nothing of a sort, or left out a broker or a partition;
 - a client that writes or asks did not try while faults were played, or wrote with other acks than
-  it was launched with;
+  it was launched with, or was answered next to nothing while another was served (`_beside`);
 - a phase of the trial is missing: it ended before its time;
 - an entry of the plan was never played, could not be put in place, was seen not to take hold, was
   never healed, or was healed before its time;
@@ -62,6 +62,10 @@ TELLING: Final = 2
 UNPLACED_SHARE: Final = 0.25
 """A retry that the broker knows is acknowledged without an offset: few are."""
 LONG_NS: Final = 1_000_000_000
+SERVED: Final = 10
+SERVED_SHARE: Final = 0.1
+"""As well as one client is served another is, on the whole: one has to find its leader again, one
+waits longer than the other, and sound runs stay above a half of it."""
 FLOOD: Final = "flood-"
 """So begin the names of all floods."""
 _MS: Final = 1_000_000
@@ -210,7 +214,8 @@ def _clients(history: History, outcome: Outcome, trials: list[Trial], found: lis
         for workload in workloads:
             own = [each for each in mine if each.process == workload.process]
             strange = _strange(workload, own, played=key in played)
-            for lack in (*_lacks(workload, own), *strange):
+            beside = _beside(own, mine) if key in played else ()
+            for lack in (*_lacks(workload, own), *strange, *beside):
                 outcome.unknown(*key, f"{workload.process} ({workload.role}): {lack}")
 
 
@@ -258,6 +263,27 @@ def _strange(workload: Workload, own: list[Sum], *, played: bool) -> list[str]:
     if workload.acks and unplaced > UNPLACED_SHARE * ok:
         found.append(f"{unplaced} of its {ok} acknowledgements name no offset")
     return found
+
+
+def _beside(own: list[Sum], all_of: list[Sum]) -> Iterator[str]:
+    """Where next to nothing of one was accepted while faults were played, and others who asked the
+    same of that partition were served at once: nobody knows why."""
+    for each in own:
+        if each.kind != "produce" or not each.acks_low:
+            continue
+        for other in all_of:
+            alike = (other.kind, other.at, other.acks_low) == (each.kind, each.at, each.acks_low)
+            if not alike or other.soon_ok < SERVED:
+                continue
+            as_well = each.in_chaos * other.soon_ok / other.in_chaos
+            if as_well >= SERVED and each.chaos_ok < SERVED_SHARE * as_well:
+                topic, partition = each.at or ("", -1)
+                yield (
+                    f"{each.chaos_ok} of its {each.in_chaos} records for {topic}-{partition} were "
+                    f"accepted while faults were played, and {other.soon_ok} of {other.process}'s "
+                    f"{other.in_chaos} within a second"
+                )
+                break
 
 
 _KIND_OF: Final = {
@@ -410,7 +436,8 @@ PROMISE: Final = Promise(
         "no operation succeeded, or a client had less than a minimum of success",
         "an arm, a trial or a phase that was to be is missing, or there is one that was not to be",
         "a client, or a fault, of which run.json knows nothing",
-        "a client that writes or asks was idle while faults were played, or wrote with other acks",
+        "a client that writes or asks was idle while faults were played, or wrote with other acks; "
+        "one that was answered next to nothing, and another on that partition all the while",
         "a client that asks several things in turn was told nothing of a sort, or left out a "
         "broker or a partition",
         "an entry of the plan was never played, not put in place, did not take hold, was never "

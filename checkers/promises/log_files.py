@@ -11,6 +11,8 @@ Violations:
   batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
 - ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
   is looked for, or there is none amid others: readers would be given too few records, or none;
+- ``times-otherwise``: a batch says that its latest record is of another time than it is: a search
+  for a time passes it by, and retention takes it too early or too late;
 - ``producers-otherwise``: a producer snapshot lacks the last batch that an idempotent producer had
   in the log up to there: whoever begins with it takes duplicates, or refuses what comes next;
 - ``epochs-otherwise``: leader-epoch-checkpoint gives a record another leader epoch than its batch:
@@ -46,6 +48,7 @@ FOLDERS: Final = "folders of replicas"
 _BY_SORT: Final = {
     "batch": "batch-damaged",
     "index": "index-misleads",
+    "times": "times-otherwise",
     "snapshot": "producers-otherwise",
     "epochs": "epochs-otherwise",
 }
@@ -166,6 +169,7 @@ PROMISE: Final = Promise(
         "not-on-disk": "What a broker serves lies in its files.",
         "batch-damaged": "Files hold whole batches, in the order of their offsets.",
         "index-misleads": "An index leads to the batches that it is asked for, or before them.",
+        "times-otherwise": "A batch tells the time of its latest record.",
         "producers-otherwise": "A producer snapshot has the last batch of each producer.",
         "producers-differ": "The same log has the same producers' batches on all replicas.",
         "epochs-otherwise": "By its checkpoint each record has its own leader epoch.",
@@ -178,6 +182,7 @@ PROMISE: Final = Promise(
         "folders of nodes that do not run in the end",
         "indexes that lack entries, and what checkpoints of a log directory say of offsets",
         "producer snapshots of another version than 1",
+        "the times in batches of a codec whose package is not installed",
         "topics that the run did not make, __consumer_offsets among them",
     ),
     check=check,

@@ -3,8 +3,8 @@
 What a broker serves it may have from memory, from an index that misleads or a checkpoint of which
 its next life will know better. So the folder of every replica that was read is looked at by itself,
 in Kafka's own formats, as ``kafka-dump-log`` would (`--index-sanity-check`): batches with their
-checksums and offsets (DefaultRecordBatch), ``.index`` and ``.timeindex`` against the batches that
-they lead to (OffsetIndex, TimeIndex), producer snapshots against the batches before them
+checksums, offsets and times (DefaultRecordBatch), ``.index`` and ``.timeindex`` against the batches
+that they lead to (OffsetIndex, TimeIndex), producer snapshots against the batches before them
 (ProducerStateManager), leader epochs beside ``leader-epoch-checkpoint`` (LeaderEpochFileCache), the
 topic's id (PartitionMetadataFile). Nothing is written; nobody appends to topics under test any
 more, so that brokers may run on meanwhile.
@@ -27,8 +27,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from crc32c import crc32c
 
 from harness.cluster.final_read import PROCESS
+from nodes.wire.compression import is_readable
 from nodes.wire.errors import WireError
-from nodes.wire.records import HEADER_SIZE, MAGIC, BatchHeader, Buffer, check_crc, read_header
+from nodes.wire.records import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    Buffer,
+    check_crc,
+    iter_records,
+    read_header,
+)
 
 if TYPE_CHECKING:
     from harness.cluster.cluster import Cluster
@@ -173,6 +182,8 @@ def _batches(segment: Path, reading: _Reading) -> Iterator[tuple[BatchHeader, in
             if not check_crc(data, position, header.size_bytes):
                 says = f"the batch at {position} does not have its checksum"
                 reading.damaged("batch", segment, says)
+            else:
+                _check_times(segment, data[position : position + header.size_bytes], reading)
             yield header, position
             position += header.size_bytes
 
@@ -184,6 +195,24 @@ def _whole(data: Buffer, position: int, size: int) -> BatchHeader | None:
         return None
     fits = HEADER_SIZE <= header.size_bytes <= size - position
     return header if fits and header.magic == MAGIC else None
+
+
+def _check_times(segment: Path, batch: bytes, reading: _Reading) -> None:
+    """The header tells the latest time of its records: searches, time indexes and retention go by
+    that, and no broker takes a producer's word for it (LogValidator)."""
+    header = read_header(batch)
+    of_its_own = header.is_log_append_time or header.is_control or header.delete_horizon_ms
+    if of_its_own or not header.record_count or not is_readable(header.compression):
+        return
+    first = header.base_offset
+    try:
+        latest = max(-1, *(record.timestamp_ms for record in iter_records(batch)))
+    except WireError as error:
+        reading.damaged("batch", segment, f"the records from offset {first} on: {error}")
+        return
+    if latest != header.max_timestamp:
+        says = f"the batch from offset {first} on says {header.max_timestamp}, its records {latest}"
+        reading.damaged("times", segment, says)
 
 
 def _note(segment: Path, header: BatchHeader, until: int | None, reading: _Reading) -> None:

@@ -96,6 +96,7 @@ class BrokerChanges:
             channels.add_broker(now[broker_id][0])
         for broker_id in bounced:
             channels.remove_broker(broker_id)
+        for broker_id in bounced:
             channels.add_broker(now[broker_id][0])
         for broker_id in dead:
             channels.remove_broker(broker_id)

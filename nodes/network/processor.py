@@ -268,6 +268,7 @@ class Processor:
             (size,) = SIZE.unpack_from(scratch)
             if size == count - 4:
                 return scratch[4:count].tobytes()
+        connection.last_active_ns = self._now_ns()
         pending += scratch[:count]
         return connection.next_frame(self._max_request_bytes)
 
@@ -346,6 +347,8 @@ class Processor:
         else:
             connection.outbox = memoryview(frame)[count:]
             connection.sending = request
+            if count:
+                connection.last_active_ns = self._now_ns()
 
     def _continue_sending(self, connection: Connection) -> None:
         """As far as there is room, and no further than a turn's share."""
@@ -377,6 +380,8 @@ class Processor:
             count = connection.send(outbox)
         except BlockingIOError:
             count = 0
+        else:
+            connection.last_active_ns = self._now_ns()
         if count == len(outbox):
             connection.outbox = None
             return True

@@ -47,6 +47,7 @@ class ConnectionQuotas:
                     self._changed.wait()
                 waited_ns = time.monotonic_ns() - start_ns
             if self._per_ip[host] >= self._max_per_ip:
+                self._changed.notify()  # whose turn it was does not use the slot
                 raise TooManyConnections(host, self._max_per_ip)
             self._per_ip[host] += 1
             self._total += 1

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.details import all_details
 from checkers.facts.faults import faults
+from checkers.facts.lives import runs
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -63,7 +64,8 @@ def lagging(history: History, outcome: Outcome) -> Iterator[Finding]:
     rows = in_order(history)
     for number, one in enumerate(held):
         mine = [row for row in rows if (row["arm"], row["trial"]) == one.trial]
-        if number not in written_to or not _undisturbed(one, mine):
+        disturbed = number not in written_to or not _undisturbed(one, mine)
+        if disturbed or _others_stopped(history, one):
             outcome.unjudged(one.trial[0], "a follower that was kept from fetching, in unrest")
             continue
         outcome.saw(*one.trial, HELD)
@@ -127,6 +129,16 @@ def _undisturbed(one: _Held, rows: list[Row]) -> bool:
         if _is_of(one, row) and row["leader"] != one.leader:
             return False
     return True
+
+
+def _others_stopped(history: History, one: _Held) -> bool:
+    """Somebody did not run for a while, and not as who is kept from fetching."""
+    return any(
+        node not in one.nodes
+        and (arm, trial) == one.trial
+        and any(not on and one.from_t - SLACK_NS <= t <= one.due_t for t, on in steps)
+        for (arm, trial, node), steps in runs(history).items()
+    )
 
 
 def _is_of(one: _Held, row: Row) -> bool:

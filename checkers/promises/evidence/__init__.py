@@ -25,8 +25,8 @@ in an (arm, trial) in which
   served by both planes (`listeners`);
 - a broker counted less than it answered, or one time twice (`counted`), showed
   what it had not taken in (`taken_in`), held an epoch for its own with which it
-  never registered (`own_epochs`), or was not asked any more, or for seconds in which
-  it counted requests (`askers`);
+  never registered, or that of a life that was over (`own_epochs`), or was not asked
+  any more, or for seconds in which it counted requests (`askers`);
 - rows whose own times cannot be (an answer before its question), or do not stand in the order of
   their numbers (`sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was

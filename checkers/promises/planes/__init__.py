@@ -67,6 +67,8 @@ _TO_THE_CONTROLLER: Final = (
 )
 LONG_ENOUGH_NS: Final = 5_000_000_000
 """Connections are looked at once a second: who sent for so long was connected at some look."""
+_ONE_LIFE: Final = ("boot", "broker_epoch")
+"""Of the sender and of whom he sends to: no connection outlives either."""
 _IN_OFFICE: Final = ("controller", "created")
 _ID: Final = ["arm", "trial", "api", "correlation_id", "controller_epoch"]
 Trial = tuple[str, int]
@@ -162,9 +164,15 @@ def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
         for row in history.rows("connection")
         if row["link"] == "control" and row["connections"]
     }
-    sent = _upgraded(history, history.frame("control_send")).groupBy("arm", "trial", "node", "to")
-    spans = sent.agg(F.min("t").alias("from_t"), F.max("t").alias("to_t"), F.count("*").alias("n"))
-    for row in spans.toArrow().to_pylist():
+    pair = ("arm", "trial", "node", "to")
+    sent = _upgraded(history, history.frame("control_send"))
+    lives = sent.groupBy(*pair, *_ONE_LIFE).agg(
+        F.min("t").alias("from_t"), F.max("t").alias("to_t"), F.count("*").alias("n")
+    )
+    longest = lives.groupBy(*pair).agg(
+        *(F.max_by(name, F.expr("to_t - from_t")).alias(name) for name in ("from_t", "to_t", "n"))
+    )
+    for row in longest.toArrow().to_pylist():
         place = (row["arm"], row["trial"])
         if row["arm"] not in dual:
             continue

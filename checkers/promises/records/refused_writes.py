@@ -3,7 +3,8 @@
 What clients of a run send is sound: no error says that a record is malformed, too large or
 forbidden lawfully (Kafka's Errors; LogValidator, KafkaApis.handleProduceRequest). That a partition
 is led elsewhere, too few are in sync, or a producer's sequence is unknown are answers of other
-promises, and lawful as such.
+promises, and lawful as such; but how many are in sync concerns nobody who does not ask for all of
+them (Partition.appendRecordsToLeader).
 
 UNKNOWN_SERVER_ERROR and KAFKA_STORAGE_ERROR tell of a broker that failed: where the harness had
 broken its disk that is the harness's doing; else nobody can say whose (`unknown`).
@@ -29,6 +30,8 @@ INVALID_TIMESTAMP, UNSUPPORTED_VERSION, INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE
 UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD."""
 _FORBIDDEN: Final = (29, 30, 31, 58)
 _FAILED: Final = (-1, 56)
+_TOO_FEW: Final = (19, 20)
+"""NOT_ENOUGH_REPLICAS, before and after the append: of acks=all alone."""
 
 
 def judge_refused(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -36,7 +39,8 @@ def judge_refused(history: History, outcome: Outcome) -> Iterator[Finding]:
     broken = {
         (row["arm"], row["trial"]) for row in history.rows("fault") if row["fault"] in BREAKERS
     }
-    rows = history.frame("produce").where(F.col("error").isin(*never, *_FAILED))
+    unasked = F.col("error").isin(*_TOO_FEW) & (F.col("acks") != -1)
+    rows = history.frame("produce").where(F.col("error").isin(*never, *_FAILED) | unasked)
     by = rows.groupBy("arm", "trial", "error").agg(
         F.count("*").alias("n"), F.min_by("value", "t").alias("value"), F.min("t").alias("t")
     )

@@ -9,7 +9,8 @@ Violations:
 - ``read-then-gone`` / ``read-then-changed``: a consumer read it, and the final log does not have
   it there;
 - ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
-  sync, as its leader knew (`too_few`), whether or not it is lost;
+  sync, as its leader knew (`too_few`), whether or not it is lost; ``appended-below-min-isr``:
+  appended then, and refused only afterwards;
 - ``given-below-min-isr``: sent and given to a consumer while fewer than that were in sync
   (`given_too_few`);
 - ``acked-without-in-sync``: offered and acknowledged with acks=all while a member of the in-sync
@@ -244,6 +245,7 @@ PROMISE: Final = Promise(
         "given-below-min-isr": "Nothing is committed while too few are in sync (KIP-966).",
         "acked-below-min-isr": "acks=all is acknowledged only while min.insync.replicas are in "
         "sync.",
+        "appended-below-min-isr": "Who knows that acks=all cannot be kept appends nothing.",
         "acked-without-in-sync": "acks=all is acknowledged when all that are in sync have it.",
         "unexplained-loss": "An acks=1 record is lost only with its leader's demotion, to a leader "
         "that never had it.",

@@ -33,7 +33,7 @@ from typing import Final
 from harness.studies.ledger import Budget, Entry, Ledger, Play
 from harness.studies.mutation import overlay
 from harness.studies.mutation.overlay import Generated
-from harness.studies.mutation.survey import Survey
+from harness.studies.mutation.survey import SEED, Survey
 from harness.studies.playing import Desk
 
 FIRST: Final[Mapping[str, tuple[str, ...]]] = {
@@ -100,11 +100,12 @@ def attempts(
     rooms: Mapping[str, str],
 ) -> Attempts:
     """What the ledger has of it, and what is still to be tried, in order: one seed of every
-    scenario, then the next."""
+    scenario, then the next. The survey's own seed comes first: with others a change may make no
+    difference at all (no broker has the id 0)."""
     likely = order(one, survey.chances(one, scenarios), rooms, ledger)
     every = [
         Play(scenario=scenario, seed=seed, planes="dual", bug=one.name)
-        for seed in seeds
+        for seed in sorted(seeds, key=lambda seed: seed != SEED)
         for scenario in likely
     ]
     done = [entry for entry in ledger if entry.play.bug == one.name]

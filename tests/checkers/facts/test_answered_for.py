@@ -283,7 +283,13 @@ def test_at_whose_queue_nobody_looked(spark: Any) -> None:
     ]
 
 
-def own_epoch(*epochs: int | None, node: int = 1, logged: bool = True, seq: int | None = 1) -> Edit:
+def own_epoch(
+    *epochs: int | None,
+    node: int = 1,
+    logged: bool = True,
+    seq: int | None = 1,
+    later_ms: int = 0,
+) -> Edit:
     """Broker 1 registered twice, with 20 and 30."""
 
     def edit(story: Story) -> None:
@@ -291,7 +297,7 @@ def own_epoch(*epochs: int | None, node: int = 1, logged: bool = True, seq: int 
             own = {"what": "broker", "step": "created", "node": 1}
             story.add("zk_write", zxid, zxid=zxid, **own)
         for n, epoch in enumerate(epochs):
-            story.handled(100 + n, node, own_broker_epoch=epoch, seq=seq)
+            story.handled(100 + n + later_ms, node, own_broker_epoch=epoch, seq=seq)
 
     return edit
 
@@ -299,6 +305,9 @@ def own_epoch(*epochs: int | None, node: int = 1, logged: bool = True, seq: int 
 OWN: dict[str, tuple[Edit, bool]] = {
     "its registrations": (own_epoch(20, 30, 30), False),
     "another": (own_epoch(20, 25), True),
+    "of before, once more": (own_epoch(30, 20), False),
+    "of before, still": (own_epoch(20, later_ms=2_000), True),
+    "the last one, long since": (own_epoch(30, later_ms=9_000), False),
     "one to come": (own_epoch(20, 31), True),
     "of before the log begins": (own_epoch(7, 20), False),
     "none yet": (own_epoch(-1, None, 20), False),
@@ -314,3 +323,5 @@ def test_broker_epochs_that_were_never_registered(spark: Any) -> None:
     assert {name for name, (_, wanted) in OWN.items() if wanted} == set(told)
     (says,) = told["another"]
     assert says.startswith("node 1 held 25 for its broker epoch in 1 requests, and never")
+    (says,) = told["of before, still"]
+    assert says.endswith("in requests until 2.1 s after it had registered anew")

@@ -348,6 +348,43 @@ def test_what_was_not_done_as_planned(story: Any, spark: Any, how: str, says: st
     assert bool(found) == bool(says)
 
 
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("none", "0 of its 20 records for a-0 were accepted while faults were played, and 20 of"),
+        ("one", "1 of its 20 records for a-0"),
+        ("a quarter", ""),
+        ("other acks", ""),
+        ("another partition", ""),
+        ("others late", ""),
+        ("few others", ""),
+    ],
+)
+def test_who_is_not_served_while_another_is(story: Any, spark: Any, how: str, says: str) -> None:
+    other = {**PRODUCER, "process": "q", "acks": 1 if how == "other acks" else -1}
+    played(story, other)
+    story.rows["produce"] = [row for row in story.rows["produce"] if row["topic"] != "a"]
+    served = {"none": 0, "one": 1, "a quarter": 5}.get(how, 0)
+    for i in range(20):
+        at, late = {"topic": "a", "process": "p", "acks": -1}, how == "others late"
+        refused = {"type": "info", "failure": "_MSG_TIMED_OUT"} if i >= served else {}
+        story.produce(10_100 + 50 * i, i, i if i < served else None, **at, **refused)
+        at = {"topic": "a", "process": "q", "acks": other["acks"]}
+        if how == "another partition":
+            at["partition"] = 1
+        if how != "few others" or i < 9:
+            t = 10_150 + 50 * i + 1_500 * late
+            story.produce(t, 100 + i, 100 + i, **at, invoke_t=10_100 + 50 * i)
+    for process in ("p", "q"):  # enough in all, before
+        for topic in ("a", "b"):
+            acks = -1 if process == "p" else other["acks"]
+            for i in range(10):
+                story.produce(9_000 + i, 200 + i, 200 + i, acks=acks, topic=topic, process=process)
+    found = unknowns(story, spark)
+    assert says in found
+    assert bool(found) == bool(says)
+
+
 SAID: dict[str, Any] = {
     "expectations": {"rounds": 1},
     "arms": {"a": {"sut": "bp", "planes": "dual"}},

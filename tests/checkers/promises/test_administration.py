@@ -72,6 +72,14 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
     "done": (lambda c: c.asked(0), None),
     "refused": (lambda c: c.asked(42), REFUSED),
     "could not": (lambda c: c.asked(-1), REFUSED),
+    "refused as it came up, and then done": (
+        lambda c: (c.asked(39, 1_500), c.asked(0, 2_600)),
+        None,
+    ),
+    "refused as it came up, and ever after": (
+        lambda c: [c.asked(39, t) for t in (3_100, 5_000, 9_000)],
+        REFUSED,
+    ),
     "to be tried again": (lambda c: c.asked(41), None),
     "there already": (lambda c: c.asked(36), None),
     "who is not controller": (lambda c: c.asked(42, node=1), None),

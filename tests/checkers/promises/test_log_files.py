@@ -52,6 +52,7 @@ def damaged(sort: str) -> dict[str, Any]:
 BROKEN: dict[str, dict[str, Any]] = {
     "batch-damaged": damaged("batch"),
     "index-misleads": damaged("index"),
+    "times-otherwise": damaged("times"),
     "producers-otherwise": damaged("snapshot"),
     "epochs-otherwise": damaged("epochs"),
     "not-on-disk": {"end_offset": 39},

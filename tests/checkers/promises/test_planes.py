@@ -83,6 +83,16 @@ def test_a_controller_of_a_moment_may_not_have_been_seen(story: Any) -> Asks:
     assert not (yield story).counts
 
 
+@pytest.mark.parametrize("ended", ["", "boot", "broker_epoch"])
+@judging(check)
+def test_moments_in_several_lives_are_no_long_connection(story: Any, ended: str) -> Asks:
+    dual(story, control=(1, 3))
+    for row in story.rows["control_send"]:
+        if ended and row["to"] == 2:
+            row[ended] = 1 if row["t"] < 3_000 * MS else 2
+    assert bool((yield story).counts) == (not ended)
+
+
 @pytest.mark.parametrize(("link", "broken"), [("control", 1), ("inter-broker", 0)])
 @judging(check)
 def test_a_follower_at_the_control_listener(story: Any, link: str, broken: int) -> Asks:

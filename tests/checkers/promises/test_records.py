@@ -176,12 +176,16 @@ def test_it_failed_although_its_leader_led_on(story: Any, next_ms: int | None, b
         (56, "disk", 0, 0),
         (6, "", 0, 0),
         (19, "", 0, 0),
+        (19, "acks=1", 1, 0),
+        (20, "acks=1", 1, 0),
     ],
 )
 @judging(check)
 def test_refused_for_nothing(story: Any, error: int, how: str, broken: int, unknown: int) -> Asks:
     story.produce(500, 7, 0)
-    story.produce(510, 8, None, type="info" if error in (-1, 6, 56) else "fail", error=error)
+    came_of = "info" if error in (-1, 6, 20, 56) else "fail"
+    acks = 1 if how == "acks=1" else -1
+    story.produce(510, 8, None, acks, type=came_of, error=error)
     story.final_log({0: 7})
     if how == "authorizer":
         story.run["settings"] = {"overrides": {"authorizer.class.name": "kafka.Acl"}}

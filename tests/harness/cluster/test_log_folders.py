@@ -12,6 +12,7 @@ from crc32c import crc32c
 
 from harness.cluster.log_folders import read_folder
 from nodes.log import Log
+from nodes.wire.records import build_batch, set_log_append_time, with_max_timestamp
 from tests.nodes.log.logs import NOW_MS, batch, files, open_log
 
 EPOCHS = [
@@ -201,6 +202,25 @@ def test_what_is_damaged(log: Log, change: str) -> None:
     apply, wanted = BROKEN[change]
     apply(log)
     assert wanted in damage(log)
+
+
+SPREAD = build_batch([(None, b"v", NOW_MS + after_ms) for after_ms in (0, 300, 200)])
+
+
+def test_a_batch_tells_the_time_of_its_latest_record(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append_as_leader(SPREAD, 0)
+    log.close()
+    assert damage(log) == set()
+    last(log, ".log").write_bytes(with_max_timestamp(SPREAD, NOW_MS + 200))
+    assert damage(log) == {("times", ".log")}
+
+
+def test_a_batch_that_was_given_its_time_has_no_other(tmp_path: Path) -> None:
+    given = bytearray(SPREAD)
+    set_log_append_time(given, 0, len(given), NOW_MS + 900)
+    (tmp_path / f"{0:020d}.log").write_bytes(given)
+    assert read_folder(tmp_path)["damage"] == []
 
 
 def test_a_checkpoint_that_is_not_there_yet(log: Log) -> None:

@@ -216,6 +216,23 @@ def bounces(o: Office) -> Iterator[None]:
     o.join(3)
 
 
+def two_bounce_at_once(o: Office) -> Iterator[None]:
+    """Both old channels end before a new one is opened, so that if one of them cannot be reached
+    any more, nobody is left with a channel to an earlier life.
+
+    channel - 2
+    channel - 3
+    channel + 2
+    channel + 3
+    1.1 > 1 UpdateMetadata live 1
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3
+    """
+    o.start(2, 3)
+    yield
+    o.leave(2, 3)
+    o.join(2, 3)
+
+
 def the_controller_itself_bounces(o: Office) -> Iterator[None]:
     """Its registration comes before its candidature.
 

@@ -502,6 +502,37 @@ def a_later_controller_wrote_the_states(o: Office) -> Iterator[None]:
     o.leave(3)
 
 
+def it_fails_in_office_with_open_channels(o: Office) -> Iterator[None]:
+    """They end before the office is given back: who is elected next speaks alone.
+
+    unfenced zk + /controller ephemeral, = /controller_epoch @1
+    channel + 2
+    channel + 3
+    channel - 2
+    channel - 3
+    zk - /controller
+    unfenced zk + /controller ephemeral, = /controller_epoch @2
+    channel + 2
+    channel + 3
+    3.3 > 2,3 UpdateMetadata live 2,3
+    """
+    o.start(2)
+    o.candidate(3)
+    o.run()
+    fail = iter([True])
+    real = o.channels[3].startup
+
+    def startup(brokers: object) -> None:
+        real(brokers)  # type: ignore[arg-type]
+        if next(fail, False):
+            raise RuntimeError("no channels today")
+
+    o.channels[3].startup = startup  # type: ignore[method-assign]
+    yield
+    o.leave(1)
+    del o.controllers[1]
+
+
 def it_fails_in_office(o: Office) -> Iterator[None]:
     """It gives the office back, and stands again.
 

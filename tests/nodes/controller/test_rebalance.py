@@ -157,6 +157,31 @@ def test_first_after_five_seconds_then_at_the_interval(
     assert len(timers) == count
 
 
+def test_one_that_fails_is_not_the_last(
+    world_in_memory: Any, wait_until: Any, timers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KafkaController.processAutoPreferredReplicaLeaderElection schedules the next one whatever
+    came of it."""
+    world = world_in_memory
+    configs = {
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "17",
+    }
+    node = world.node(1, **configs)
+    node.controller.startup()
+    wait_until(lambda: timers)
+
+    def fails(_elections: Elections) -> None:
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(Elections, "rebalance", fails)
+    for round_ in (1, 2):
+        timers[-1].due()
+        wait_until(lambda n=round_: len(timers) == n + 1)
+    assert [timer.delay_s for timer in timers] == [5, 17, 17]
+    node.controller.shutdown()
+
+
 def test_whoever_does_not_want_it_has_none(
     world_in_memory: Any, wait_until: Any, timers: list[Any]
 ) -> None:

@@ -59,6 +59,9 @@ COMPLAINTS = {
     "office: finds_new_topics": {"dead t-1: (1,)": 1},
     "office: finds_moves": {"dying-0 on 4 from ONLINE to NEW": 1, "t-0 on 4 from ONLINE to NEW": 1},
     "office: a_later_controller_wrote_the_states": {"soft t-0 9": 3, "soft on 3 t-0 9": 1},
+    "office: it_fails_in_office_with_open_channels": {
+        "Error while electing or becoming controller": 1
+    },
     "office: it_fails_in_office": {"Error while electing or becoming controller": 2},
 }
 """What an operator is warned of in each scenario, while it is made ready and after, abridged by

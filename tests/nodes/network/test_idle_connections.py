@@ -23,7 +23,9 @@ IDLE_MS = 60_000
 class Thread:
     """A processor that is turned by hand, with its clock in `now_s`."""
 
-    def __init__(self, plane: Plane, max_connections: int = 100) -> None:
+    def __init__(
+        self, plane: Plane, max_connections: int = 100, max_idle_ms: int = IDLE_MS
+    ) -> None:
         self.now_s = 0.0
         self.quotas = ConnectionQuotas(max_connections, 100, "PROTECTED")
         self.processor = Processor(
@@ -34,7 +36,7 @@ class Thread:
             parse=lambda frame: (_HEADER, frame),
             quotas=self.quotas,
             max_request_bytes=100,
-            max_idle_ms=IDLE_MS,
+            max_idle_ms=max_idle_ms,
             now_ns=lambda: int(self.now_s * SECOND_NS),
         )
         self.peers: list[socket.socket] = []
@@ -91,6 +93,18 @@ def test_who_idles_longest_goes_first(thread: Thread) -> None:
     assert thread.quotas.total == 0
 
 
+@pytest.mark.parametrize(("max_idle_ms", "stays"), [(-1, True), (0, False), (1, False)])
+def test_minus_one_lets_everybody_idle(max_idle_ms: int, stays: bool) -> None:
+    """Selector.NO_IDLE_TIMEOUT_MS."""
+    thread = Thread("data", max_idle_ms=max_idle_ms)
+    connection = thread.connection(1)
+    thread.now_s = 10**9
+    thread.processor.stop()  # so that a turn does not wait for events
+    thread.processor._turn()
+    assert left(connection) == [stays]
+    thread.close()
+
+
 @pytest.mark.parametrize("gives_up", ["_expire", "_close_least_recently_used"])
 def test_who_waits_for_an_answer_goes_like_others(thread: Thread, gives_up: str) -> None:
     """Selector.lowestPriorityChannel, pollExpiredConnection: neither asks whether a request of the
@@ -122,6 +136,46 @@ def test_an_answer_is_a_use(thread: Thread, monkeypatch: pytest.MonkeyPatch) -> 
     thread.processor._expire()
     assert left(connection) == [True]
     thread.now_s = 100
+    thread.processor._expire()
+    assert left(connection) == [False]
+
+
+def test_a_part_of_a_request_is_a_use(thread: Thread) -> None:
+    """Selector.pollSelectionKeys: whatever there is to read, a whole request or not. Whoever sends
+    a large one slowly is not cut off in the middle of it."""
+    connection = thread.connection(1)
+    connection.socket.setblocking(False)
+    for part, now_s in ((b"\0\0", 30), (b"\0\x50part", 80)):
+        thread.now_s = now_s
+        thread.peers[-1].send(part)
+        connection.readable = True
+        thread.processor._advance(connection)
+        thread.now_s = now_s + 59
+        thread.processor._expire()
+        assert left(connection) == [True]
+    thread.now_s = 140
+    thread.processor._expire()
+    assert left(connection) == [False]
+
+
+def test_a_part_of_an_answer_is_a_use(thread: Thread) -> None:
+    """The same: a slow reader is not idle as long as it reads. A socket that is full is no use."""
+    connection = thread.connection(1)
+    connection.socket.setblocking(False)
+    thread.now_s = 30
+    thread.processor._send(connection, bytes(10_000_000), None)
+    for now_s in (80, 130):
+        thread.now_s = now_s
+        thread.processor._expire()
+        assert left(connection) == [True]
+        thread.peers[-1].recv(1_000_000)
+        thread.processor._continue_sending(connection)
+    for now_s in (150, 189):
+        thread.now_s = now_s
+        thread.processor._continue_sending(connection)
+        thread.processor._expire()
+        assert left(connection) == [True]
+    thread.now_s = 190
     thread.processor._expire()
     assert left(connection) == [False]
 

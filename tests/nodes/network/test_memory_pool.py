@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -168,6 +170,24 @@ def test_a_part_of_a_request_takes_all_of_its_size_until_its_client_is_gone(
     wire.eventually(lambda: used(running) == 0)
 
 
+@pytest.mark.parametrize("api_key", [PRODUCE, METADATA])
+@pytest.mark.parametrize("cuts", [(4,), (5, 90), (2, 3, 4, 99)])
+def test_a_request_in_pieces_takes_its_size_once(
+    start: Any, wire: Any, api_key: int, cuts: tuple[int, ...]
+) -> None:
+    """Whatever it is cut into; when it has been handled all is free, and so after the next one."""
+    running = start(**POOLED)
+    client = running.client()
+    whole = wire.request(api_key, 1, b"x" * 94)
+    for _ in range(2):
+        for start_at, end in zip((0, *cuts), (*cuts, len(whole)), strict=True):
+            taken = 0 if start_at < 4 else 100
+            wire.eventually(lambda taken=taken: used(running) == taken)
+            client.send(whole[start_at:end])
+        client.answer()
+        wire.eventually(lambda: used(running) == 0)
+
+
 @pytest.mark.parametrize("api_key", [-1, 99])
 def test_refused_frames_give_back(start: Any, wire: Any, api_key: int) -> None:
     running = start(**POOLED)
@@ -250,6 +270,57 @@ def test_who_waits_for_memory_is_served_in_no_order(monkeypatch: pytest.MonkeyPa
     for pair in pairs:
         for each in pair:
             each.close()
+
+
+@pytest.fixture
+def turned() -> Iterator[PooledProcessor]:
+    """A network thread that is turned by hand, with 100 bytes."""
+    pool = MemoryPool(100)
+    processor = PooledProcessor(
+        0, pool=pool, listener="L", plane="data", channel=RequestChannel(5),
+        parse=pool.parsing(parse), quotas=ConnectionQuotas(9, 9, None), max_request_bytes=100,
+        max_idle_ms=-1,
+    )  # fmt: skip
+    yield processor
+    processor._close_all()
+
+
+def connected(processor: PooledProcessor, sends: bytes) -> tuple[Connection, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.sendall(sends)
+    connection = Connection(ours, "h", 0)
+    processor._quotas.add("L", "h")
+    processor._connections[connection.fd] = connection
+    connection.readable = True
+    return connection, theirs
+
+
+def test_who_goes_while_it_waits_for_memory_is_forgotten(turned: PooledProcessor) -> None:
+    """Idle, or one too many: nothing is left of it, however long there is no room."""
+    turned._pool.take(100)
+    connection, theirs = connected(turned, b"")
+    turned._advance(connection)
+    assert list(turned._starved) == [connection]
+    turned._close(connection)
+    assert not turned._starved
+    theirs.close()
+
+
+def test_who_got_memory_meanwhile_has_one_request_in_flight_all_the_same(
+    turned: PooledProcessor, wire: Any
+) -> None:
+    """It had waited for memory, and was read because more came in when there was room again: its
+    next request waits for the answer to the first."""
+    turned._pool.take(100)
+    connection, theirs = connected(turned, wire.request(METADATA, 1) + wire.request(METADATA, 2))
+    turned._advance(connection)
+    turned._pool.give_back(100)
+    turned._take_in([(connection.fd, select.EPOLLIN)])
+    assert connection.muted
+    turned._turn()
+    assert turned._channel.size() == 1
+    theirs.close()
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -119,6 +119,17 @@ def test_the_pool_is_as_large_as_was_said(start: Any, given: str, size: int) -> 
     assert running.metrics.value(f"{sockets}Used") == 0
 
 
+def test_a_pool_may_be_overdrawn(start: Any) -> None:
+    """SimpleMemoryPool is not strict: the last request in may be larger than what was left, which
+    is then less than nothing, and more is used than there is."""
+    running = start(queued_max_request_bytes="9000", socket_request_max_bytes="3000", **DUAL)
+    running.server._pool.take(8000)
+    running.server._pool.take(3000)
+    sockets = f"{NETWORK}SocketServer,name=MemoryPool"
+    assert running.metrics.value(f"{sockets}Available") == -2000
+    assert running.metrics.value(f"{sockets}Used") == 11000
+
+
 def test_a_share_before_the_first_second_is_of_the_time_so_far() -> None:
     now_s, idle_s = 100.0, 40.0
     recent = RecentShare(lambda: idle_s * 1e9, lambda: int(now_s * 1e9))

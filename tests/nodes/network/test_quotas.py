@@ -40,6 +40,7 @@ def test_every_connection_is_counted_once_while_it_lasts(seed: int) -> None:
                     quotas.add(listener, host)
         total = open_from.total()
         assert quotas.total == total
+        assert dict(quotas._per_ip) == dict(+open_from), "whoever has left is forgotten"
         assert [quotas.exceeded(name) for name in LISTENERS] == [False, total > most]
 
 
@@ -88,6 +89,27 @@ def test_an_address_over_its_limit_waits_for_room_like_others() -> None:
     late.join(60)
     assert (late.refused, late.waited_ns) == (True, None)
     assert quotas.total == 1
+
+
+def test_a_slot_that_is_not_taken_is_the_next_ones() -> None:
+    """ConnectionQuotas.inc counts whoever is refused, and closing it wakes the others: a listener
+    does not stand still for somebody else's address."""
+    quotas = ConnectionQuotas(2, 1, None)
+    for host in ("a", "b"):
+        quotas.add("OTHER", host)
+    waiting = []
+    for host in ("a", "a", "c"):
+        waiting.append(Waiting(quotas, host))
+        eventually(lambda: len(quotas._changed._waiters) == len(waiting))
+    quotas.remove("b")
+    for each in waiting:
+        each.join(5)
+    assert [(each.is_alive(), each.refused) for each in waiting] == [
+        (False, True),
+        (False, True),
+        (False, False),
+    ]
+    assert quotas.total == 2
 
 
 def test_nobody_waits_after_the_end() -> None:

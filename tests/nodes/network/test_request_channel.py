@@ -168,6 +168,7 @@ def test_what_is_dropped_is_gone_and_its_room_is_free() -> None:
             channel.put(a_request(number))
         channel.clear()
         assert channel.size() == 0
+        assert channel._slots.qsize() == 3, "a put would wait for ever"
     for number in range(7, 10):
         channel.put(a_request(number))
     got = [channel.get() for _ in range(3)]

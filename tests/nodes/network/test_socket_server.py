@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from nodes.config import BrokerConfig
+from nodes.metrics import Metrics
+from nodes.network import socket_server
+from nodes.network.socket_server import SocketServer
+from tests.nodes.network.conftest import PATIENCE_S, parse
 
 DUAL = {
     "listeners": "DATA://127.0.0.1:0,CONTROL://127.0.0.1:0",
@@ -375,6 +383,51 @@ def test_an_acceptor_that_waits_for_a_free_connection_ends_all_the_same(
     wire.eventually(lambda: running.server.quotas._changed._waiters)
     running.server.stop_processing_requests(1.0)
     assert network_threads(running) == []
+
+
+@pytest.mark.parametrize("network_threads", [1, 4])
+def test_all_threads_together_have_the_time_that_a_stop_may_take(
+    start: Any, monkeypatch: pytest.MonkeyPatch, network_threads: int
+) -> None:
+    running = start(num_network_threads=str(network_threads))
+    now_s = 50.0
+
+    class Stuck:
+        native_id = None
+
+        def join(self, timeout_s: float) -> None:
+            nonlocal now_s
+            now_s += timeout_s
+
+        def is_alive(self) -> bool:
+            return now_s < 57
+
+    clock = SimpleNamespace(monotonic=lambda: now_s, monotonic_ns=time.monotonic_ns)
+    monkeypatch.setattr(socket_server, "time", clock)
+    (listener,) = running.server._data.listeners
+    ended = list(listener.threads)
+    listener.threads[:] = [Stuck() for _ in range(network_threads + 1)]
+    running.server.stop_processing_requests(7.0)
+    assert now_s == 57
+    for thread in ended:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def test_a_listener_that_nobody_was_let_in_by_is_closed_at_the_end() -> None:
+    """A start that failed between `bind` and `enable_request_processing` leaves its addresses to
+    others, though the server is still there to be asked for its metrics."""
+    config = BrokerConfig.from_properties(
+        {"broker.id": "1", "zookeeper.connect": "unused:1", "listeners": "PLAINTEXT://127.0.0.1:0"}
+    )
+    metrics = Metrics()
+    server = SocketServer(config, parse, metrics)
+    port = server.bind()["PLAINTEXT"].port
+    server.stop_processing_requests()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+    blocked = "kafka.network:type=Acceptor,name=AcceptorBlockedPercent,listener=PLAINTEXT"
+    assert metrics.value(blocked) == 0
 
 
 def test_a_server_that_ended_leaves_nothing_open(

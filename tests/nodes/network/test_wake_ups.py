@@ -18,7 +18,7 @@ from nodes.listeners import Endpoint
 from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
 from nodes.network.connection import Connection
-from nodes.network.processor import CONNECTION_QUEUE_SIZE, Processor
+from nodes.network.processor import CONNECTION_QUEUE_SIZE, SCRATCH_BYTES, Processor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import Request, RequestChannel
 from nodes.network.socket_server import SocketServer
@@ -348,6 +348,62 @@ def test_a_frozen_network_thread_keeps_20_waiting_and_no_more(by_hand: Any) -> N
         assert processor.connection_count == before + CONNECTION_QUEUE_SIZE
         for _, theirs in pairs:
             theirs.close()
+
+
+class Endless:
+    """A stream of which there is always more."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def fill(self, buffer: memoryview) -> int:
+        return len(buffer)
+
+
+def test_others_are_taken_in_while_somebody_reads_an_endless_answer(by_hand: Any) -> None:
+    """A turn has a share for everybody: who reads as fast as it is sent is not alone."""
+    processor = by_hand()
+    ours, theirs = socket.socketpair()
+    new, its_client = socket.socketpair()
+    with theirs, its_client:
+        reader = Connection(ours, "h", 0)
+        reader.send = len  # type: ignore[assignment]
+        processor._connections[reader.fd] = reader
+        processor._send(reader, Endless(), None)
+        assert reader in processor._unsent
+        assert processor.offer(new, "h", block=False)
+        processor._turn()
+        assert processor.connection_count == 2
+        assert reader in processor._unsent
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 1000])
+def test_what_is_behind_a_full_buffer_is_read_without_another_edge(
+    by_hand: Any, beyond: int
+) -> None:
+    """All that a client sends is there at once, and nothing comes after it: an edge tells of it
+    once, and one read takes a buffer's worth."""
+    processor = by_hand()
+    processor._max_request_bytes = 1 << 20
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with theirs:
+        connection = Connection(ours, "h", 0)
+        processor._connections[connection.fd] = connection
+        processor._epoll.register(connection.fd, select.EPOLLIN | select.EPOLLET)
+        size = SCRATCH_BYTES + beyond - 4
+        theirs.sendall(size.to_bytes(4, "big") + bytes(size))
+        turns = 0
+        while not connection.muted:
+            turns += 1
+            assert turns <= 3, "nobody reads on"
+            events = processor._epoll.poll(0)
+            again, processor._again = processor._again, {}
+            for each in again:
+                processor._advance(each)
+            processor._take_in(events)
+        ((_, frame, _),) = processor._received
+        assert len(frame) == size
 
 
 def test_a_new_connection_has_not_idled(by_hand: Any) -> None:

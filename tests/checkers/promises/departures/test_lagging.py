@@ -63,6 +63,23 @@ STORIES = {
     "nobody writes": (lambda: with_(lambda s: s.rows["produce"].clear()), 0),
     "nothing was taken": (lambda: with_(lambda s: s.rows["produce"][0].update(type="info")), 0),
     "another leader": (lambda: with_(lambda s: s.state(11_000, 3, [1, 2, 3])), 0),
+    "its leader was stopped, too": (
+        lambda: with_(lambda s: s.add("node_event", 11_000, node=1, event="pause")),
+        0,
+    ),
+    "it was stopped itself": (
+        lambda: with_(lambda s: s.add("node_event", 10_000, node=2, event="pause")),
+        1,
+    ),
+    "another was stopped before": (
+        lambda: with_(
+            lambda s: (
+                s.add("node_event", 5_000, node=1, event="pause"),
+                s.add("node_event", 8_000, node=1, event="resume"),
+            )
+        ),
+        1,
+    ),
     "no controller": (lambda: with_(lambda s: s.write(11_000, "controller", "removed")), 0),
 }
 

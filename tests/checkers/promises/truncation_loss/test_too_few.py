@@ -11,7 +11,7 @@ from checkers.promises.truncation_loss import check
 from checkers.promises.truncation_loss.too_few import OFFERED
 from tests.checkers.conftest import ARM, Story, judged_together
 
-RULE = "acked-below-min-isr"
+RULE, APPENDED = "acked-below-min-isr", "appended-below-min-isr"
 
 SHRUNK, KNEW, GROWN = 1_000, 1_010, 2_000
 """When (ms) the set was written smaller, its leader had heard of it, and it was written full."""
@@ -52,6 +52,10 @@ def acked(
     return story
 
 
+def after_append(t: float, invoke_t: float) -> Story:
+    return acked(shrunk(), t, invoke_t, type="info", error=20)
+
+
 BROKEN: dict[str, Callable[[], Story]] = {
     "in between": lambda: acked(shrunk(), 1_500, 1_490),
     "just after it knew": lambda: acked(shrunk(), 1_012, 1_011),
@@ -69,8 +73,10 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "acks=1": lambda: acked(shrunk(), 1_500, 1_490, acks=1),
     "acks=0": lambda: acked(shrunk(), 1_500, 1_490, acks=0),
     "refused": lambda: acked(shrunk(), 1_500, 1_490, type="fail", error=19),
-    "written, and said to be unsafe": lambda: acked(
-        shrunk(), 1_500, 1_490, type="info", error=20
+    "it shrank when that was written": lambda: after_append(1_500, 1_009),
+    "it grew before that was said": lambda: after_append(2_001, 1_990),
+    "acks=1, whatever the answer": lambda: acked(
+        shrunk(), 1_500, 1_490, acks=1, type="info", error=20
     ),
     "nobody asks for two": lambda: acked(shrunk(topic="lax"), 1_500, 1_490, topic="lax"),
     "there is one replica": lambda: acked(shrunk(topic="alone"), 1_500, 1_490, topic="alone"),
@@ -83,6 +89,13 @@ def test_broken_and_lawful(spark: Any) -> None:
     found = judged_together(spark, check, stories)
     rules = {name: found[name][0].get(RULE, 0) for name in stories}
     assert rules == dict.fromkeys(BROKEN, 1) | dict.fromkeys(LAWFUL, 0)
+    assert not any(APPENDED in counts for counts, *_ in found.values())
+
+
+def test_what_cannot_be_safe_is_not_written(spark: Any) -> None:
+    stories = {"in between": after_append(1_500, 1_490), "by who knew": after_append(1_012, 1_011)}
+    found = judged_together(spark, check, stories)
+    assert [found[name][0] for name in stories] == [{APPENDED: 1}] * 2
 
 
 def test_what_was_refused_is_evidence(spark: Any) -> None:

@@ -1,0 +1,79 @@
+"""How a trial makes its topics: a cluster that has just come up may refuse them for a while, and
+one that refuses them for ever must have been asked when it has no excuse any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from checkers.promises.administration import BEFORE_NS
+from faults.plan import Plan
+from faults.protocol import FaultFailed
+from harness import trial as module
+from harness.scenarios import SCENARIOS
+from harness.scenarios.base import Stage
+from harness.settings import Settings
+from harness.sut.protocol import Planes
+from harness.sut.registry import get
+from harness.trial import TrialRunner
+from harness.trial_result import Arm
+
+
+class Admin:
+    """Refuses until ``until_t`` (s, monotonic)."""
+
+    def __init__(self, until_t: float) -> None:
+        self._until_t = until_t
+        self.asked: list[float] = []
+
+    def create_topic(self, name: str, _: Mapping[int, Sequence[int]], __: object) -> None:
+        self.asked.append(time.monotonic())
+        if time.monotonic() < self._until_t:
+            raise FaultFailed(f"creating topic {name}: INVALID_REPLICA_ASSIGNMENT")
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Admin, float], list[str]]:
+    def make(admin: Admin, patience_s: float) -> list[str]:
+        monkeypatch.setattr(module, "_COMING_UP_S", patience_s)
+        monkeypatch.setattr(module, "_ASK_AGAIN_S", 0.01)
+        settings = Settings.of(store=tmp_path, seed=1)
+        runner = TrialRunner(
+            SCENARIOS["reassignment"],
+            Arm(sut=get("dualplane"), planes=Planes.DUAL),
+            0,
+            plan=Plan.of(1, []),
+            settings=settings,
+            runtime=SimpleNamespace(capabilities=frozenset()),  # type: ignore[arg-type]
+            folder=tmp_path,
+            progress=lambda _: None,
+        )
+        cluster = SimpleNamespace(admin=admin, wait_full_isr=lambda *_: True)
+        stage = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=settings.profile)
+        runner._create_topics(cluster, stage)  # type: ignore[arg-type]
+        return list(runner.result.topics)
+
+    return make
+
+
+def test_a_topic_that_is_refused_is_asked_for_again(make: Callable[..., list[str]]) -> None:
+    admin = Admin(time.monotonic() + 0.1)
+    topics = make(admin, 30.0)
+    assert len(topics) == 2
+    assert len(admin.asked) > len(topics)
+
+
+def test_who_refuses_it_for_long_is_asked_no_more(make: Callable[..., list[str]]) -> None:
+    admin = Admin(time.monotonic() + 60)
+    with pytest.raises(FaultFailed, match="INVALID_REPLICA_ASSIGNMENT"):
+        make(admin, 0.2)
+    assert len(admin.asked) > 2
+    assert admin.asked[-1] - admin.asked[0] > 0.1
+
+
+def test_it_is_asked_for_until_a_refusal_is_judged() -> None:
+    assert module._COMING_UP_S - module._ASK_AGAIN_S > BEFORE_NS / 1e9
