@@ -11,8 +11,7 @@ A frame on the wire is a 4-byte size and that many bytes: a header, then a body:
 Functions that read take the bytes *after* the size; functions that write return the size too.
 Every function is pure and may be called from any thread. A malformed frame raises `WireError`
 within time and memory proportional to its length. Bytes after a body are tolerated, as Kafka's
-RequestContext does; so are unknown tags in a header (KIP-482), but not in a body, where kio's
-reader cannot skip them.
+RequestContext does; so are unknown tagged fields (KIP-482).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from nodes.wire.apis import (
     response_header_version,
 )
 from nodes.wire.build import build
-from nodes.wire.compiled import checker, read_varint, writer
+from nodes.wire.compiled import Cut, checker, read_varint, without, writer
 from nodes.wire.errors import UnsupportedVersion, WireError
 
 __all__ = (
@@ -141,8 +140,9 @@ def _reader(entity_class: Any) -> tuple[Any, Any]:
 def _read(entity_class: Any, frame: bytes, at: int) -> Any:
     check, read = _reader(entity_class)
     try:
-        check(frame, at, len(frame))
-        return read(frame, at)[0]
+        cuts: list[Cut] = []
+        check(frame, at, len(frame), cuts)
+        return read(without(frame, cuts) if cuts else frame, at)[0]
     except WireError as error:
         raise WireError(f"{entity_class.__name__}: {error}") from None
     except (struct.error, IndexError):

@@ -14,8 +14,10 @@ network thread (the native reader keeps the interpreter lock all the while) and 
 Generated functions::
 
     write(out, entity)       out is list.append; values may be kio's types or plain ints (ms)
-    check(buffer, at, end)   returns the offset after the entity; raises WireError or IndexError/
-                             struct.error (the caller turns these into WireError)
+    check(buffer, at, end, cuts)
+                             returns the offset after the entity; raises WireError or IndexError/
+                             struct.error (the caller turns these into WireError). Tagged fields
+                             that nobody knows yet (KIP-482) go into `cuts`: kio refuses them
 
 The generated source contains field names of entity classes only, never anything from the wire.
 """
@@ -34,7 +36,9 @@ from nodes.wire.plan import FIXED, FieldPlan, fields_of
 
 Append: TypeAlias = Callable[[bytes | memoryview], object]
 Write: TypeAlias = Callable[[Append, Any], None]
-Check: TypeAlias = Callable[[bytes | memoryview, int, int], int]
+Cut: TypeAlias = tuple[int, int, bytes]
+"""What from one offset to another is to be replaced by."""
+Check: TypeAlias = Callable[[bytes | memoryview, int, int, list[Cut]], int]
 
 MAX_ITEMS: Final = 500_000
 """Items of all arrays of one frame, nested ones included: about half a second, and far more than a
@@ -256,13 +260,25 @@ def _tag_default(field: FieldPlan) -> Any:
 def checker(entity_class: Any) -> Check:
     """The compiled checker of a class."""
     check = _checker(entity_class)
-    return lambda buffer, at, end: check(buffer, at, end, [MAX_ITEMS])
+    return lambda buffer, at, end, cuts: check(buffer, at, end, [MAX_ITEMS], cuts)
+
+
+def without(frame: bytes | memoryview, cuts: list[Cut]) -> bytes:
+    """The frame as it is read."""
+    pieces: list[bytes | memoryview] = []
+    begin = 0
+    for start, stop, instead in sorted(cuts):
+        pieces += [frame[begin:start], instead]
+        begin = stop
+    return b"".join([*pieces, frame[begin:]])
 
 
 @cache
-def _checker(entity_class: Any) -> Callable[[bytes | memoryview, int, int, list[int]], int]:
+def _checker(
+    entity_class: Any,
+) -> Callable[[bytes | memoryview, int, int, list[int], list[Cut]], int]:
     """The same with what is left of the items, in a list of one that all levels share."""
-    source = _Source(entity_class, "buffer, at, end, room")
+    source = _Source(entity_class, "buffer, at, end, room, cuts")
     size = 0
     for field in fields_of(entity_class):
         if field.tag is not None:
@@ -279,7 +295,7 @@ def _checker(entity_class: Any) -> Callable[[bytes | memoryview, int, int, list[
     if source.flexible:
         _check_tags(source, entity_class)
     source.add(1, "if at > end:", f"    raise too_short('{source.name}')", "return at")
-    check: Callable[[bytes | memoryview, int, int, list[int]], int] = source.finish()
+    check: Callable[[bytes | memoryview, int, int, list[int], list[Cut]], int] = source.finish()
     return check
 
 
@@ -334,7 +350,8 @@ def _check_value(source: _Source, indent: int, field: FieldPlan) -> None:
             source.add(indent, f"at += count * {least}")
         elif field.entity:
             check = source.bind(_checker(field.entity))
-            source.add(indent, "for _ in range(count):", f"    at = {check}(buffer, at, end, room)")
+            source.add(indent, "for _ in range(count):")
+            source.add(indent + 1, f"at = {check}(buffer, at, end, room, cuts)")
         else:
             source.add(indent, "for _ in range(count):")
             _check_value(source, indent + 1, item)
@@ -343,7 +360,7 @@ def _check_value(source: _Source, indent: int, field: FieldPlan) -> None:
         if field.nullable:
             source.add(indent, "at += 1", "if buffer[at - 1] != 255:")
             indent += 1
-        source.add(indent, f"at = {check}(buffer, at, end, room)")
+        source.add(indent, f"at = {check}(buffer, at, end, room, cuts)")
     elif field.code:
         source.add(indent, f"at += {struct.calcsize('>' + field.code)}")
     else:
@@ -363,8 +380,10 @@ def _is_fixed(entity_class: Any) -> bool:
 
 
 def _check_tags(source: _Source, entity_class: Any) -> None:
-    """Known tags must have exactly the size they declare; kio refuses unknown ones."""
-    source.add(1, "tags, at = read_varint(buffer, at)", "for _ in range(tags):")
+    """Known tags must have exactly the size they declare; unknown ones are cut, but in a known one,
+    whose size that would change."""
+    source.add(1, "began = at", "tags, at = read_varint(buffer, at)", "after, known = at, tags")
+    source.add(1, "for _ in range(tags):", "    entry, cut = at, len(cuts)")
     source.add(2, "tag, at = read_varint(buffer, at)", "size, at = read_varint(buffer, at)")
     source.add(2, "stop = at + size", "if stop > end:", "    raise too_short('tagged field')")
     word = "if"
@@ -376,5 +395,9 @@ def _check_tags(source: _Source, entity_class: Any) -> None:
             )
             _check_value(source, 3, untagged)
             word = "elif"
-    source.add(2, f"{word} True:", "    raise WireError('unknown tagged field %d' % tag)")
-    source.add(2, "if at != stop:", "    raise WireError('tagged field of wrong size')")
+    source.add(2, f"{word} True:", "    room[0] -= 1", "    if room[0] < 0:")
+    source.add(4, f"raise too_many('{source.name}')")
+    source.add(3, "at = stop", "known -= 1", "cuts.append((entry, stop, b''))", "continue")
+    source.add(2, "if at != stop or len(cuts) != cut:")
+    source.add(3, "raise WireError('tagged field of wrong size')")
+    source.add(1, "if known != tags:", "    cuts.append((began, after, varint(known)))")

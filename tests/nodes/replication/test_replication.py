@@ -13,7 +13,7 @@ from nodes.coordination.errors import SessionExpired
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.mutants import rules_with
-from nodes.replication.model import FetchParams, FetchPartitionRequest
+from nodes.replication.model import FetchParams, FetchPartitionRequest, ProduceResult
 from tests.nodes.replication.conftest import (
     LAG_MAX_MS,
     PATIENT_LAG_MAX_MS,
@@ -47,7 +47,7 @@ def test_followers_copy_and_the_high_watermark_follows(make_cluster: ClusterFact
     cluster.create()
     leader = cluster.brokers[1]
     for value in range(5):
-        assert answer_of(leader.produce(value, acks=-1)) == (0, value, -1, 0)
+        assert answer_of(leader.produce(value, acks=-1)) == ProduceResult(0, value, -1, 0)
     assert leader.partition().high_watermark == 5
     for follower in (cluster.brokers[2], cluster.brokers[3]):
         assert follower.values() == [0, 1, 2, 3, 4]

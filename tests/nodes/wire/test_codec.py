@@ -21,7 +21,7 @@ from nodes.wire import codec
 from nodes.wire.apis import SUPPORTED, ApiKey, request_class, response_class
 from nodes.wire.codec import UnsupportedVersion, WireError, build
 from nodes.wire.compiled import MAX_ITEMS, checker, read_varint, varint, writer
-from nodes.wire.plan import FieldPlan, fields_of
+from nodes.wire.plan import FIXED, FieldPlan, fields_of
 
 REQUESTS = [
     (api, version) for api, (low, high) in SUPPORTED.items() for version in range(low, high + 1)
@@ -79,7 +79,7 @@ def test_writer_agrees_with_kio_and_with_the_reader(entity: Any) -> None:
     entity_writer(type(entity))(buffer, entity)
     body = buffer.getvalue()
     assert written(entity) == body
-    assert checker(type(entity))(body, 0, len(body)) == len(body)
+    assert checker(type(entity))(body, 0, len(body), []) == len(body)
     # Bytes after a body are tolerated, as Kafka tolerates them.
     assert codec._read(type(entity), body + b"more", 0) == entity
 
@@ -159,6 +159,49 @@ def test_header_tags_are_skipped_and_client_id_may_be_null() -> None:
     header = codec.parse_header(frame)
     assert (header.client_id, header.body_offset) == ("", 15)
     codec.parse_body(header, frame)
+
+
+def plain(entity_class: Any, tags: bytes) -> bytes:
+    """A body by the schema: zeros, empty texts, lists of two; `tags` at the end of each entity."""
+    parts = []
+    for field in fields_of(entity_class):
+        if field.tag is not None:
+            continue
+        if field.entity:
+            one = plain(field.entity, tags)
+        else:
+            one = (
+                bytes(struct.calcsize(">" + FIXED[field.primitive]))
+                if (field.primitive in FIXED)
+                else b"\1"
+            )
+        parts.append(b"\3" + one * 2 if field.many else one)
+    return b"".join([*parts, tags])
+
+
+FLEXIBLE = [row for row in REQUESTS if request_class(*row).__flexible__]
+
+
+@pytest.mark.parametrize(("api", "version"), FLEXIBLE)
+def test_tags_that_nobody_knows_yet_are_passed_over(api: ApiKey, version: int) -> None:
+    """KIP-482: who sends one does not know whether it is understood."""
+    entity_class = request_class(api, version)
+
+    def parsed(tags: bytes) -> Any:
+        frame = struct.pack(">hhih", api, version, 1, -1) + b"\0" + plain(entity_class, tags)
+        return codec.parse_body(codec.parse_header(frame), frame)
+
+    assert parsed(b"\2\x63\0\xe4\7\3abc") == parsed(b"\0")
+    for broken in (b"\1\x63\x7f", b"\1\x63", b"\2\x63\0", b"\xff\xff\xff\xff\x0f\x63\0"):
+        with pytest.raises(WireError):
+            parsed(broken)
+
+
+def test_tags_cost_as_much_as_items() -> None:
+    tags = varint(MAX_ITEMS + 1) + b"\x63\0" * (MAX_ITEMS + 1)
+    parse(struct.pack(">hhih", ApiKey.LIST_GROUPS, 4, 1, -1) + b"\0\1" + tags)
+    with pytest.raises(WireError, match="more than"):
+        checker(request_class(ApiKey.LIST_GROUPS, 4))(b"\1" + tags, 0, len(tags) + 1, [])
 
 
 def test_api_versions_response_header_never_has_tags() -> None:

@@ -51,7 +51,7 @@ def test_bytes_are_those_of_kio_0_5(case: dict[str, Any]) -> None:
     parts: list[bytes | memoryview] = []
     writer(entity_class)(parts.append, entity)
     assert b"".join(parts) == golden
-    assert checker(entity_class)(golden, 0, len(golden)) == len(golden)
+    assert checker(entity_class)(golden, 0, len(golden), []) == len(golden)
     assert entity_reader(entity_class)(golden, 0) == (entity, len(golden))
 
 
