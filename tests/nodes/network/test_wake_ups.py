@@ -625,6 +625,7 @@ def test_whoever_comes_after_the_end_is_cut_off() -> None:
     processor.run()
     for _ in range(2):
         ours, theirs = socket.socketpair()
+        theirs.settimeout(5)
         quotas.add("L", "h")
         assert processor.offer(ours, "h", block=False)
         assert theirs.recv(1) == b""
