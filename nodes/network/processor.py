@@ -26,7 +26,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from nodes.network.connection import SIZE, Connection, InvalidFrame
@@ -108,11 +109,15 @@ class Processor:
 
     # ---- called by other threads -----------------------------------------------------------------
     def offer(self, sock: socket.socket, host: str, *, block: bool) -> bool:
-        """Hands over an accepted socket. False when 20 wait already and `block` is false."""
+        """Hands over an accepted socket. False when 20 wait already and `block` is false. After
+        `stop` it is closed."""
         if not self._accept_slots.acquire(blocking=block):
             return False
         self._accepted.put((sock, host))
-        self._wake()
+        if self._running:
+            self._wake()
+        else:
+            self._close_accepted()  # the thread may have looked already
         return True
 
     def reply(self, request: Request, frame: bytes | Stream | None) -> None:
@@ -125,6 +130,7 @@ class Processor:
 
     def stop(self) -> None:
         self._running = False
+        self._accept_slots.release()  # for an acceptor that waits for room
         self._wake()
 
     def _wake(self) -> None:
@@ -442,9 +448,14 @@ class Processor:
     def _close_all(self) -> None:
         for connection in list(self._connections.values()):
             self._close(connection)
-        while not self._accepted.empty():
-            sock, host = self._accepted.get()
-            sock.close()
-            self._quotas.remove(host)
+        self._close_accepted()
         self._epoll.close()
         os.close(self._wake_fd)
+
+    def _close_accepted(self) -> None:
+        """Those that nobody took in. Any thread."""
+        with suppress(Empty):
+            while True:
+                sock, host = self._accepted.get_nowait()
+                sock.close()
+                self._quotas.remove(host)

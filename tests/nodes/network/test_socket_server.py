@@ -385,6 +385,28 @@ def test_an_acceptor_that_waits_for_a_free_connection_ends_all_the_same(
     assert network_threads(running) == []
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_acceptor_that_waits_for_a_frozen_network_thread_ends_all_the_same(
+    start: Any, wire: Any, threads: int
+) -> None:
+    """Processor.closeAll empties its queue of new connections, so that whoever waits for room in it
+    goes on. Nobody is left connected to a thread that has ended, or counted."""
+    running = start(queued_max_requests="2", num_network_threads=str(threads))
+    gate = running.handle = Gate(wire)
+    fill(running, wire, 6 * threads)
+    (listener,) = running.server._data.listeners
+    others = [running.client() for _ in range(20 * threads + 8)]
+    wire.eventually(lambda: all(p._accepted.qsize() == 20 for p in listener.processors))
+    server, in_hand = running.server, 20 * threads + 1
+    wire.eventually(lambda: server.quotas.total - server.connection_count == in_hand)
+    note_threads(running)
+    running.server.stop_processing_requests(0.1)
+    assert network_threads(running) == []
+    assert running.server.quotas.total == 0
+    assert all(client.is_closed_by_peer() for client in others)
+    gate.opened.set()
+
+
 @pytest.mark.parametrize("network_threads", [1, 4])
 def test_all_threads_together_have_the_time_that_a_stop_may_take(
     start: Any, monkeypatch: pytest.MonkeyPatch, network_threads: int

@@ -616,6 +616,23 @@ def test_an_answer_that_cannot_be_sent_is_the_end_of_its_connection(
         theirs.close()
 
 
+def test_whoever_comes_after_the_end_is_cut_off() -> None:
+    """An acceptor may have had a connection in its hand: nobody would ever take it in."""
+    quotas = ConnectionQuotas(10, 10, None)
+    processor = a_processor()
+    processor._quotas = quotas
+    processor.stop()
+    processor.run()
+    for _ in range(2):
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(5)
+        quotas.add("L", "h")
+        assert processor.offer(ours, "h", block=False)
+        assert theirs.recv(1) == b""
+        theirs.close()
+    assert quotas.total == 0
+
+
 def test_whoever_was_there_at_the_end_is_counted_no_more() -> None:
     """Also who had not been taken in yet."""
     processor = a_processor()
