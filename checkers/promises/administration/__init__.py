@@ -122,6 +122,14 @@ class _Trial:
             for who, gone_t, back_t in self._away
         )
 
+    def all_had_come(self, by_t: int, to_t: int) -> bool:
+        """Whether no broker was registered for the first time between the two (ns)."""
+        first: dict[int, int] = {}
+        for row in self.rows:
+            if (row["what"], row["step"]) == ("broker", "created"):
+                first.setdefault(row["node"], row["t"])
+        return not any(by_t < t < to_t for t in first.values())
+
     def in_office(self, from_t: int, to_t: int) -> int | None:
         """Who was controller all the time; None: nobody, or not one alone."""
         known = elections(self.history).get(self.key, [])
@@ -157,7 +165,8 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         node, begun_t, t = row["node"], row["invoke_t"], row["t"]
         ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
         calm_t = begun_t - BEFORE_NS
-        if not ruled or not trial.is_spared(calm_t, t, node) or not trial.are_there(calm_t, t):
+        there = trial.are_there(calm_t, t) and trial.all_had_come(calm_t, t)
+        if not ruled or not there or not trial.is_spared(calm_t, t, node):
             outcome.unjudged(trial.key[0], "a request of an operator that failed, in unrest")
             continue
         asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"

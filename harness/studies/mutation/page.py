@@ -50,6 +50,7 @@ def page(
     counts = Counter(word for _, word in fates)
     effective = sum(counts[word] for word in _EFFECTIVE)
     runs = [entry for now in done for entry in now.entries]
+    first = [now.entries[0].found for now in done if now.entries]
     unlisted = effective - counts["listed"]
     lines = [
         "# Generated mutants: what the harness notices",
@@ -64,7 +65,9 @@ def page(
         f"run was `invalid` ({len(runs)} runs). Of the {effective} that were reached and changed "
         f"something, or may have, {counts['found']} were found: "
         f"**{rate(counts['found'], effective)}**; without those that nobody could notice "
-        f"**{rate(counts['found'], unlisted)}**. What was stopped or is open counts as not found.",
+        f"**{rate(counts['found'], unlisted)}**. What was stopped or is open counts as not found. "
+        f"Of the {len(first)} that were played, the first run alone found "
+        f"**{rate(sum(first), len(first))}**.",
         "",
         "| fate | mutants | means |",
         "|---|---|---|",

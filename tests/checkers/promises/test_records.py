@@ -247,7 +247,7 @@ def test_a_certain_failure_that_landed(
 def test_a_certain_failure_that_a_consumer_was_given(story: Any) -> Asks:
     """Wherever it is now."""
     sends(story, "once")
-    story.produce(10, 1, None, type="fail", error=19)
+    story.produce(10, 1, None, -1, type="fail", error=19)
     story.produce(10, 2, None, type="fail", error=6)
     for value in (1, 2):
         story.add("fetch", 20, offset=value, value=value, poll=value, process="c")

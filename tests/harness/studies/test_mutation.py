@@ -559,11 +559,13 @@ def test_the_scenario_that_has_found_most_comes_first() -> None:
 
 def test_the_page_names_what_is_not_found_and_what_a_rule_finds_alone() -> None:
     found = entry("invalid", A, "t", rules=("records: duplicate-append",))
+    late = entry("valid", A, "s")
     both = entry("invalid", C, "s", rules=("records: duplicate-append", "groups: gone-back"))
-    done = [tried(A, found), tried(C, both), tried(BLIND, entry("valid", BLIND)), tried(B)]
+    done = [tried(A, late, found), tried(C, both), tried(BLIND, entry("valid", BLIND)), tried(B)]
     sound = [look_of("s"), dataclasses.replace(look_of("t"), verdict="invalid", reasons=("false",))]
     text = page(done, survey=SURVEY, sound=sound, reasons={}, command="biplane mutate")
     assert "**2/3 (21% to 94%)**" in text
+    assert "Of the 3 that were played, the first run alone found **1/3 (6% to 79%)**" in text
     assert "| records: duplicate-append | 2 | 1 |" in text
     assert "| groups: gone-back | 1 | 0 |" in text
     assert "| t | 1 | 1 | 1 | 1 | 1 | 1 |" in text
