@@ -148,7 +148,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(  # a process of its own: who waits for an answer asks that broker nothing else
             role="group-keeper",
             process="group-waiter",
-            params={"topic": TOPIC, "prefix": "waited", "waits": WAITERS},
+            params={"topic": TOPIC, "prefix": "waited", "visits": True, "waits": WAITERS},
         ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),

@@ -548,3 +548,15 @@ def test_of_every_role_run_json_can_tell(name: str) -> None:
 def test_the_new_ones_are_beyond_smoke() -> None:
     smoke = {name for name, s in SCENARIOS.items() if "smoke" in s.profiles}
     assert smoke == {"request-flood", "acks1-truncation", "broker-restart", "zombie-controller"}
+
+
+def test_whoever_keeps_groups_asks_all_that_it_is_held_to() -> None:
+    """`checkers.facts.questions` holds the role, not each process, to its sorts of questions."""
+    keepers = [
+        role
+        for scenario in SCENARIOS.values()
+        for role in scenario.workloads(STAGE)
+        if role.role == "group-keeper"
+    ]
+    assert {role.process for role in keepers} >= {"group-keeper", "group-waiter"}
+    assert all(role.params.get("visits") for role in keepers)
