@@ -120,6 +120,8 @@ def record_poll(recorder: LiveRecorder, poll: int, invoke_t: int, messages: list
         error = message.error()
         if error is not None:
             code = error.code()
+            # What is no partition's error (a coordinator's) comes with a number all the same.
+            partition = None if message.topic() is None else message.partition()
             recorder.complete(
                 "fetch",
                 poll,
@@ -128,7 +130,7 @@ def record_poll(recorder: LiveRecorder, poll: int, invoke_t: int, messages: list
                 t,
                 poll=poll,
                 topic=message.topic(),
-                partition=message.partition(),
+                partition=partition,
                 error=code if code > 0 else None,
                 failure=error.name(),
             )
