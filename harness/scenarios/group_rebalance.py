@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from faults.plan import Plan
@@ -73,7 +74,7 @@ def offsets_partition(group: str, partitions: int = OFFSETS_PARTITIONS) -> int:
 COORDINATED = f"{OFFSETS_TOPIC}-{offsets_partition(GROUP)}"
 WAITERS = next(
     name
-    for name in map("waiters-{}".format, range(9 * OFFSETS_PARTITIONS))
+    for name in map("waiters-{}".format, count())
     if offsets_partition(name) == offsets_partition(GROUP)
 )
 """A group of the same coordinators."""

@@ -226,6 +226,8 @@ def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: i
         count += 1
         if count <= _MAX_RECORD_ERRORS:
             errors.append((index, why))
+    if not errors:
+        return
     if error is Errors.INVALID_TIMESTAMP:
         text = "One or more records have been rejected due to invalid timestamp"
     else:
@@ -234,8 +236,7 @@ def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: i
             f"One or more records have been rejected due to {count} record errors in total, and "
             f"only showing the first three errors at most: [{', '.join(shown)}]"
         )
-    if errors:
-        raise RecordsRefused(error, text, errors)
+    raise RecordsRefused(error, text, errors)
 
 
 def _records(data: bytes, tp: TopicPartition) -> Iterator[Record]:

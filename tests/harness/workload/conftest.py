@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from checkers.history import problem_with
+from harness.workload import WorkloadSpec
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
 from nodes.wire.records import check_crc, iter_records
@@ -25,6 +27,8 @@ from tests.jsonl import whole_rows
 TOPIC = "t"
 UNNAMED = "unnamed"
 """A topic that brokers leave out of their answers, as none should."""
+READY_S = 90.0
+"""A new interpreter imports a good deal before it is at work."""
 
 
 class MiniCluster:
@@ -339,3 +343,26 @@ def wait_until() -> Callable[..., None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture
+def spec(mini: Any, tmp_path: Path) -> Any:
+    def make(role: str, bootstrap: dict[int, str] | None = None, **params: Any) -> WorkloadSpec:
+        return WorkloadSpec(
+            role=role,
+            process=f"{role}-1",
+            output=str(tmp_path / f"{role}-1.jsonl"),
+            bootstrap=bootstrap or mini.bootstrap,
+            params=params,
+        )
+
+    return make
+
+
+def sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    assert [problem_with(row) for row in rows] == [None] * len(rows)
+    return rows
+
+
+def done(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row.get("type") not in (None, "invoke")]

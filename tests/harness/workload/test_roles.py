@@ -17,43 +17,16 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from checkers.history import problem_with
 from faults.protocol import PartitionState
 from harness.cluster.state import Endpoint, Registration
-from harness.workload import WorkloadError, WorkloadSpec, launch
+from harness.workload import WorkloadError, launch
 from harness.workload.control_messages import leader_and_isr, update_metadata
-from harness.workload.group_stranger import NOBODY
 from harness.workload.zk_state import Snapshot
 from nodes.wire.apis import ApiKey
 from nodes.wire.codec import parse_body, parse_header
+from tests.harness.workload.conftest import READY_S, done, sound
 
 pytestmark = pytest.mark.processes
-
-READY_S = 90.0
-"""A new interpreter imports a good deal before it is at work."""
-
-
-@pytest.fixture
-def spec(mini: Any, tmp_path: Path) -> Any:
-    def make(role: str, bootstrap: dict[int, str] | None = None, **params: Any) -> WorkloadSpec:
-        return WorkloadSpec(
-            role=role,
-            process=f"{role}-1",
-            output=str(tmp_path / f"{role}-1.jsonl"),
-            bootstrap=bootstrap or mini.bootstrap,
-            params=params,
-        )
-
-    return make
-
-
-def sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    assert [problem_with(row) for row in rows] == [None] * len(rows)
-    return rows
-
-
-def done(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row.get("type") not in (None, "invoke")]
 
 
 # ---- the joint producer --------------------------------------------------------------------------
@@ -305,83 +278,6 @@ def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(
     assert {(row["node"], row["type"], row.get("topic")) for row in lost} == {(1, "info", None)}
 
 
-# ---- groups without members ----------------------------------------------------------------------
-
-
-def test_a_group_is_kept_asked_for_and_deleted_and_then_the_next(
-    mini: Any, spec: Any, rows: Any, wait_until: Any
-) -> None:
-    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=3)
-    with launch(plan) as workload:
-        workload.wait_ready(READY_S)
-        wait_until(lambda: len(mini.deleted) > 3)
-        workload.stop()
-    found = [r for r in done(sound(rows(plan.output))) if r["type"] == "ok"]
-    first = [r["step"] for r in found if r["group"] == "kept-0"]
-    assert first[:5] == ["commit", "ask", "ask", "ask", "delete"]
-    assert set(first[5:]) == {"ask"}, "what is deleted is asked for from then on"
-    assert {r["offset"] for r in found if r["step"] == "commit"} == {7}
-    assert {r["node"] for r in found} == {1}
-    refused = {(r["node"], r["error"]) for r in done(rows(plan.output)) if r["type"] == "fail"}
-    assert (2, 16) in refused
-    assert {"kept-0", "kept-1", "kept-2"} <= mini.deleted
-
-
-def test_some_groups_are_kept_for_a_time_and_some_only_visited(
-    mini: Any, spec: Any, rows: Any, wait_until: Any
-) -> None:
-    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=2, keep_ms=50, visits=True)
-    with launch(plan) as workload:
-        workload.wait_ready(READY_S)
-        wait_until(lambda: {"kept-0", "kept-3"} <= mini.deleted)
-        wait_until(lambda: any(r.get("state") for r in done(rows(plan.output))))
-        workload.stop()
-    found = [r for r in done(sound(rows(plan.output))) if r["node"] == 1]
-    kept = {(r["group"], r.get("keep_ms")) for r in found if r["step"] == "commit"}
-    assert {("kept-0", None), ("kept-1", 50), ("kept-3", None)} <= kept
-    brief = [r["step"] for r in found if r["group"] == "kept-1"]
-    assert (brief[:3], set(brief[3:])) == (["commit", "ask", "ask"], {"ask"})
-    first, *later = (r for r in found if r["group"] == "kept-2")
-    assert [first[name] for name in ("step", "type", "error", "keep_ms")] == [
-        *("join", "fail", 79, 1_000)
-    ]
-    assert {(r["step"], r["type"], r["state"]) for r in later} == {
-        ("look", "ok", "PreparingRebalance")
-    }
-    assert not mini.deleted & {"kept-1", "kept-2"}
-
-
-def test_some_groups_are_joined_and_left_in_order(
-    mini: Any, spec: Any, rows: Any, wait_until: Any
-) -> None:
-    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=1, leaves=True)
-    with launch(plan) as workload:
-        workload.wait_ready(READY_S)
-        wait_until(lambda: {"kept-1", "kept-3"} <= mini.left)
-        workload.stop()
-    found = [r for r in done(sound(rows(plan.output))) if (r["node"], r["group"]) == (1, "kept-1")]
-    assert [(r["step"], r["type"], r["error"]) for r in found] == [
-        *(("enter", "fail", 79), ("enter", "ok", 0), ("leave", "ok", 0), ("beat", "fail", 25))
-    ]
-    assert found[0]["keep_ms"] == 6_000
-    assert {"kept-0", "kept-2"} <= mini.deleted
-
-
-def test_a_group_is_joined_again_and_again_by_who_never_comes_back(
-    mini: Any, spec: Any, rows: Any, wait_until: Any
-) -> None:
-    """Each asks for an id, and joins with it; between, another group is kept and deleted."""
-    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=1, waits="waiters")
-    with launch(plan) as workload:
-        workload.wait_ready(READY_S)
-        wait_until(lambda: {"kept-1", "kept-3"} <= mini.deleted)
-        workload.stop()
-    found = [r for r in done(sound(rows(plan.output))) if (r["node"], r["group"]) == (1, "waiters")]
-    answers = [(r["step"], r["type"], r["error"]) for r in found]
-    assert answers[:4] == [("enter", "fail", 79), ("enter", "ok", 0)] * 2
-    assert {r["keep_ms"] for r in found} == {4_000}
-
-
 # ---- who deletes records -------------------------------------------------------------------------
 
 
@@ -476,48 +372,6 @@ def test_a_deletion_in_flight_in_the_end_may_have_been_done(
     found = [r for r in done(sound(rows(plan.output))) if r["f"] == "records_deleted"]
     told = {(r["node"], r["partition"], r["offset"], r["type"], r["failure"]) for r in found}
     assert {(1, p, 70, "info", "the run ended") for p in (0, 1)} <= told
-
-
-# ---- the stranger to a group ---------------------------------------------------------------------
-
-
-def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
-    mini: Any, spec: Any, rows: Any, wait_until: Any
-) -> None:
-    plan = spec("group-stranger", group="g", topics={"t": 2}, rate_per_s=100)
-    with launch(plan) as workload:
-        workload.wait_ready(READY_S)
-        wait_until(lambda: (1, 0, NOBODY) in mini.commits)
-        assert not [member for _, _, member in mini.commits if member != NOBODY]
-        with mini.lock:
-            mini.leader_epoch = 1  # the group is stable from now on
-        wait_until(lambda: {(1, 0, "m-1"), (1, 12, NOBODY)} <= set(mini.commits))
-        assert workload.stop() == 0
-    mine = {generation for _, generation, member in mini.commits if member == "m-1"}
-    assert mine == {0, 1_000_000}
-    nobody = {generation for node, generation, member in mini.commits if member == NOBODY}
-    assert nobody - {0, 1_000_000} == set(range(1, 13))
-    found = done(sound(rows(plan.output)))
-    told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
-    named = {(r["node"], r["coordinator"]) for r in found if r["f"] == "coordinator"}
-    assert named == {(1, 1), (2, 1)}
-    refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)
-    assert {refused, obeyed, ("commit", 2, "fail", 16)} <= told
-    mine = [row for row in found if row["f"] == "commit"]
-    assert {(row["group"], row["topic"], row["offset"]) for row in mine} == {("g", "t", 0)}
-    assert {row["partition"] for row in mine} == {0, 1}
-
-
-def test_a_stranger_asks_what_is_kept(mini: Any, spec: Any, rows: Any, wait_until: Any) -> None:
-    plan = spec("group-stranger", group="g", topics={"t": 3}, rate_per_s=100)
-    with launch(plan) as workload:
-        workload.wait_ready(READY_S)
-        wait_until(lambda: len(mini.commits) > 20)
-        assert workload.stop() == 0
-    told = [row for row in done(rows(plan.output)) if row["f"] == "committed"]
-    assert {(row["node"], row["group"], row["type"]) for row in told} == {(1, "g", "ok")}
-    assert {(row["partition"], row["offset"]) for row in told} == {(0, -1), (2, 2)}
-    assert all(row["invoke_t"] < row["t"] for row in told)
 
 
 # ---- the metadata reader -------------------------------------------------------------------------

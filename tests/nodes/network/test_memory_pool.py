@@ -243,35 +243,6 @@ def test_who_waits_is_woken_by_the_first_byte_that_is_free(over: int) -> None:
     assert woken == ["control", "data"]
 
 
-def test_who_waits_for_memory_is_served_in_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Selector.pollSelectionKeys: shuffled when memory was low, or the same ones would be served
-    each time."""
-    monkeypatch.setattr("nodes.network.memory_pool.random.shuffle", list.reverse)
-    pool = MemoryPool(100)
-    processor = PooledProcessor(
-        0, pool=pool, listener="L", plane="data", channel=RequestChannel(5),
-        parse=pool.parsing(parse), quotas=ConnectionQuotas(9, 9, None), max_request_bytes=100,
-        max_idle_ms=-1,
-    )  # fmt: skip
-    pairs = [socket.socketpair() for _ in range(4)]
-    waiting = [Connection(ours, "h", 0) for ours, _ in pairs]
-    pool.take(100)
-    for connection in waiting:
-        processor._advance(connection)
-    processor._again[waiting[0]] = None  # so that it does not sleep
-    processor._poll()
-    assert list(processor._starved) == waiting, "there is no room yet"
-    processor._again.clear()
-    pool.give_back(1)
-    processor._poll()
-    assert list(processor._again) == waiting[::-1]
-    assert not processor._starved
-    processor._close_all()
-    for pair in pairs:
-        for each in pair:
-            each.close()
-
-
 @pytest.fixture
 def turned() -> Iterator[PooledProcessor]:
     """A network thread that is turned by hand, with 100 bytes."""
@@ -283,6 +254,30 @@ def turned() -> Iterator[PooledProcessor]:
     )  # fmt: skip
     yield processor
     processor._close_all()
+
+
+def test_who_waits_for_memory_is_served_in_no_order(
+    turned: PooledProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Selector.pollSelectionKeys: shuffled when memory was low, or the same ones would be served
+    each time."""
+    monkeypatch.setattr("nodes.network.memory_pool.random.shuffle", list.reverse)
+    pairs = [socket.socketpair() for _ in range(4)]
+    waiting = [Connection(ours, "h", 0) for ours, _ in pairs]
+    turned._pool.take(100)
+    for connection in waiting:
+        turned._advance(connection)
+    turned._again[waiting[0]] = None  # so that it does not sleep
+    turned._poll()
+    assert list(turned._starved) == waiting, "there is no room yet"
+    turned._again.clear()
+    turned._pool.give_back(1)
+    turned._poll()
+    assert list(turned._again) == waiting[::-1]
+    assert not turned._starved
+    for pair in pairs:
+        for each in pair:
+            each.close()
 
 
 def connected(processor: PooledProcessor, sends: bytes) -> tuple[Connection, socket.socket]:
