@@ -269,6 +269,20 @@ def test_empty_polls_are_no_success(story: Any, spark: Any) -> None:
     assert unknowns(story, spark) == f"{story.arm}, trial 0: no operation succeeded"
 
 
+@pytest.mark.parametrize(("broken_ms", "is_shown"), [(None, False), (70, False), (50, True)])
+def test_who_fails_a_client_after_its_disk_was_broken_is_named(
+    story: Any, spark: Any, broken_ms: int | None, is_shown: bool
+) -> None:
+    sound(story, PRODUCER)
+    story.add("commit", 60, type="info", error=56)
+    if broken_ms is not None:
+        story.add("fault", broken_ms, fault="wipe-disk", id="kill-0", phase="inject")
+    outcome = activity.check(story.history(spark))
+    says = "1 of commit were answered with error 56"
+    assert any(says in why for why in outcome.not_judged) == is_shown
+    assert any(says in why for why in outcome.unknowns) == (not is_shown)
+
+
 # ---- what was done, and when ---------------------------------------------------------------------
 
 
