@@ -30,8 +30,8 @@ chaos: setup ## the main job: flood, restart and lie to a real cluster; verdict 
 test: setup ## the project's own tests, a short run on a real cluster among them
 	@$(BIN)/python -m pytest tests -n $(WORKERS) --max-worker-restart=0 $(ARGS)
 
-unit: setup ## for the inner loop: the tests without clusters, Spark, ZooKeeper, containers; within a minute
-	@$(BIN)/python -m pytest tests -q -n $(WORKERS) -m "not cluster and not spark and not docker and not zookeeper and not processes" $(ARGS)
+unit: setup ## for the inner loop: the tests without clusters, Spark, ZooKeeper, containers and what takes seconds; within a minute
+	@$(BIN)/python -m pytest tests -q -n $(WORKERS) -m "not cluster and not spark and not docker and not zookeeper and not slow" $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

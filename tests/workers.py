@@ -20,7 +20,7 @@ import pytest
 _CLUSTERS: Final = "clusters"
 _SPARK: Final = "spark"
 _PROMISES: Final = "spark: promises"
-_SLOW_MARKS: Final = ("zookeeper", "processes")
+_SLOW_MARKS: Final = ("zookeeper", "slow")
 _MARK: Final = "@@"
 
 

@@ -22,7 +22,7 @@ the run was to have (each arm, as many rounds as were asked for):
   the plan must have had its turn;
 - leadership changes were planned, and no partition changed its leader;
 - something that the run stands on failed (``infra`` rows), or the trial was cut short;
-- a broker failed a client by its own answer, though nobody had broken a disk (`failings`);
+- a broker failed a client by its own answer, though nobody had broken its disk (`failings`);
 - a node ended by itself (``exited``: nobody had killed or stopped it): out of memory, a port that
   was taken, a bug of its own. What the others prove was not proved of the system as planned.
 
@@ -93,9 +93,9 @@ def check(history: History) -> Outcome:
         outcome.unknown(*key, why)
     for (arm, trial), says, broken in failed_clients(history):
         if broken:
-            outcome.unjudged(arm, f"trial {trial}, {says}, after the harness had broken a disk")
+            outcome.unjudged(arm, f"trial {trial}, {says}, after the harness had broken its disk")
         else:
-            outcome.unknown(arm, trial, f"{says}, and nobody had broken a disk")
+            outcome.unknown(arm, trial, f"{says}, and nobody had broken its disk")
     _phases(history, outcome, trials)
     _faults(history, outcome, trials)
     _floods(history, outcome)

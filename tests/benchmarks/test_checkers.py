@@ -19,6 +19,7 @@ if len(sys.argv) > 1:
 """
 
 
+@pytest.mark.slow
 def test_a_process_costs_what_it_and_its_children_do() -> None:
     """The child's time counts although the parent waits for it; memory is that of both at once."""
     alone = cost_of([sys.executable, "-c", _WORK])

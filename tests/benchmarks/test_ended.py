@@ -29,7 +29,7 @@ def started(mark: str) -> dict[int, str]:
     return found
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_signal_ends_the_brokers_too() -> None:
     if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
         pytest.skip("needs java and pyspark")

@@ -64,7 +64,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     made.close()
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_answers_and_errors_are_counted(server: Server) -> None:
     spec = LoadSpec(
         port=server.port,
@@ -102,7 +102,7 @@ def test_answers_are_counted_however_they_are_cut(step: int) -> None:
     assert client.is_between_answers
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_flood_of_connections_dials_anew_for_each_request() -> None:
     accepted = 0
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -155,7 +155,7 @@ def test_files_beside_the_logs(tmp_path: Path) -> None:
     assert found() == [str(around / "x-soak12-0"), str(folder / "evil")]
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_very_short_one() -> None:
     """Everybody gets to do something, and all is given back; for memory it is too short."""
     soaked = soak(3.0, 0.5, fetchers=2)

@@ -27,7 +27,7 @@ import pytest
 from checkers.check import check_run
 from checkers.history.made import make
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(pyspark.__file__).parent

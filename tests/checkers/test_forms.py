@@ -57,6 +57,7 @@ def sorted_rows(rows: dict[str, list[Any]]) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_compacting_keeps_every_row(made: Path, tmp_path: Path) -> None:
     old = as_version_1(made, tmp_path / "old")
     (old / "rejected.jsonl").write_text('{"why": "x"}\n')
@@ -189,6 +190,7 @@ def biplane(*arguments: str) -> int:
         return command()
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
     made = ("history", "generate", run, "--rows", "6k", "--plant", "replica-differs=2")

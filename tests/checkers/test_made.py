@@ -45,6 +45,7 @@ def test_what_is_planted_is_found_as_often(spark: Any, tmp_path: Path) -> None:
     assert counts == plants
 
 
+@pytest.mark.slow
 def test_about_as_many_rows_as_asked_for(tmp_path: Path) -> None:
     for shape in SHAPES:
         truth = make(tmp_path / shape, rows=50_000, shape=shape)

@@ -37,7 +37,7 @@ from faults.protocol import FaultFailed, Link
 from nodes.wire.records import check_crc, iter_batches, iter_records
 from tests.jsonl import whole_rows
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 READERS = {0: entity_reader(ProduceRequest), 3: entity_reader(MetadataRequest)}
 

@@ -321,6 +321,7 @@ def test_logs_that_have_not_parted_prove_nothing(ctx: Any, entry: Any, logs: Any
     fault.heal(ctx)
 
 
+@pytest.mark.slow
 def test_a_laggard_that_took_nothing_lives(ctx: Any, entry: Any, logs: Any) -> None:
     fault = uneven(ctx, entry, logs, own=2)
     with pytest.raises(FaultFailed, match="broker 2 has 3 records of its own"):

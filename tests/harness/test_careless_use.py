@@ -150,6 +150,7 @@ def played(*options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -171,6 +172,7 @@ def test_pytest_refuses_as_the_command_does(options: list[str], says: str) -> No
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_what_was_skipped_as_a_whole_is_unknown() -> None:
     code, told = played("-k", "rolling-upgrade", "--planes=priority")
     assert code == 2, told
@@ -178,6 +180,7 @@ def test_what_was_skipped_as_a_whole_is_unknown() -> None:
     assert "biplane: unknown: nothing was played" in told
 
 
+@pytest.mark.slow
 def test_a_time_limit_has_the_units_that_the_command_takes() -> None:
     assert played("--collect-only", "--time-limit=2m", "-q", "-k", "zombie")[0] == 0
 
@@ -194,6 +197,7 @@ def read_only(**_: object) -> None:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "says"),
     [

@@ -145,6 +145,7 @@ def test_help_teaches(biplane: Biplane) -> None:
         assert part in out
 
 
+@pytest.mark.slow
 def test_the_pytest_plugin_refuses_bad_options() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "harness/", "--profile=weekly", "-p", "no:cacheprovider"],
@@ -175,6 +176,7 @@ def test_a_soak_plays_rounds_and_ends_with_the_worst(
     assert (tmp_path / page).is_file()
 
 
+@pytest.mark.slow
 def test_a_soak_is_no_test_of_pytests() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "harness/", "--profile=soak", "-p", "no:cacheprovider"],

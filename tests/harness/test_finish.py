@@ -150,7 +150,7 @@ finish(Path(sys.argv[2]), [LiveTrial(Path(sys.argv[1]), "a", 0, 1000)])
 """
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True])
 def test_finishing_that_is_killed_loses_nothing(tmp_path: Path, before: bool) -> None:
     """Killed in every step that writes, then done again: the same rows, and never half of them
@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_the_history_as_it_was(
     assert len(stored(out, "produce")) == 501
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
     """Ten times the rows, the same peak but for a little."""
     peaks = []

@@ -18,7 +18,7 @@ from harness.runtime.protocol import Address
 from harness.runtime.tools import find_toxiproxy
 
 pytestmark = [
-    pytest.mark.processes,
+    pytest.mark.slow,
     pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup"),
 ]
 

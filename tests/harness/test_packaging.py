@@ -44,7 +44,7 @@ def biplane(
     )
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_an_empty_folder_far_from_the_tree_will_do(installed: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -94,7 +94,7 @@ with watched(record):
 """
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_process_that_is_stopped_notes_it_when_it_goes_on() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True

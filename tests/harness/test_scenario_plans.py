@@ -84,7 +84,7 @@ def collected(*options: str) -> set[str]:
     return {line.split("[", 1)[1].rstrip("]") for line in lines}
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_profile_plays_its_scenarios_and_those_that_are_named() -> None:
     smoke = {name for name, s in SCENARIOS.items() if "smoke" in s.profiles}
     assert "zombie-broker" not in smoke

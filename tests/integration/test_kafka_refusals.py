@@ -13,7 +13,7 @@ import pytest
 
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 MENDS = ("make kafka", "--kafka-home", "KAFKA_HOME", "--runtime=docker")

@@ -211,7 +211,7 @@ def kafka_says() -> Callable[[list[Properties]], list[dict[str, Any]]]:
     return ask
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_as_kafka_itself(
     kafka_says: Callable[[list[Properties]], list[dict[str, Any]]],
 ) -> None:

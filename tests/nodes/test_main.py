@@ -66,7 +66,7 @@ program._run(None, "")
 """
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_broker_does_not_pay_for_what_its_tests_need() -> None:
     """kio imports hypothesis where it can: more than a tenth of a second of each broker."""
     done = subprocess.run(

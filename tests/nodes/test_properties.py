@@ -28,7 +28,7 @@ PIECES = (
 )
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("java") is None, reason="no java")
 def test_as_java_reads_them() -> None:
     rng = random.Random(SEED)

@@ -59,7 +59,6 @@ def start(tree: MemoryZooKeeper, tmp_path: Path) -> Iterator[Start]:
         broker.stop()
     sys.setswitchinterval(switching)
     gc.set_threshold(*collecting)
-    gc.unfreeze()
 
 
 # ---- threads -------------------------------------------------------------------------------------
@@ -366,6 +365,7 @@ NOTICED: list[tuple[str, Callable[[RunningBroker], Any], dict[str, Any]]] = [
 """A config: what a client does, and what comes of it with one value and with another."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "ask", "value", "expected"),
     [(name, ask, *row) for name, ask, told in NOTICED for row in told.items()],

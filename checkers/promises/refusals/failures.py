@@ -33,7 +33,7 @@ connection, in which each request is answered before the next is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import Topic, deletion_steps
-from checkers.facts.failings import BREAKERS
+from checkers.facts.failings import BrokenDisk, broken_disks
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
 from checkers.facts.registrations import Absence, Node, absences, was_absent
@@ -66,7 +66,6 @@ _NOT_MINE: Final = 3
 _DISK: Final = 56
 _OTHER_TOPIC: Final = 103
 _UNKNOWN: Final = -1
-"""Faults after which a broker may find that its disk failed."""
 _KEYS: Final = [
     "arm",
     "trial",
@@ -103,8 +102,7 @@ class _Reasons:
     deleted: frozenset[Topic]
     assigned: Mapping[Key, frozenset[int]]
     """The brokers that had a replica of it all along, by ZooKeeper's log."""
-    broken: tuple[tuple[str, int, frozenset[int], int], ...]
-    """Arm, trial, nodes (none: all), and since when their disks may have failed."""
+    broken: Sequence[BrokenDisk]
     absent: Mapping[Node, list[Absence]]
 
     def had_no_session(self, row: Row) -> bool:
@@ -122,12 +120,8 @@ class _Reasons:
         return of is None or row["node"] not in of
 
     def was_broken(self, row: Row) -> bool:
-        return any(
-            (arm, trial) == (row["arm"], row["trial"])
-            and (not nodes or row["node"] in nodes)
-            and t <= row["t"]
-            for arm, trial, nodes, t in self.broken
-        )
+        trial = row["arm"], row["trial"]
+        return any(disk.may_fail(trial, row["node"], row["t"]) for disk in self.broken)
 
 
 def _failed(history: History, outcome: Outcome) -> None:
@@ -175,12 +169,8 @@ def _reasons(history: History) -> _Reasons:
         if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
             of = frozenset(row["replicas"])
             assigned[key_of(row)] = assigned.get(key_of(row), of) & of
-    broken = tuple(
-        (row["arm"], row["trial"], frozenset(row["nodes"] or ()), row["t"])
-        for row in history.rows("fault")
-        if row["fault"] in BREAKERS
-    )
-    return _Reasons(frozenset(deletion_steps(history)), assigned, broken, absences(history))
+    disks = broken_disks(history)
+    return _Reasons(frozenset(deletion_steps(history)), assigned, disks, absences(history))
 
 
 def _failure(known: _Reasons, row: Row) -> Sort:

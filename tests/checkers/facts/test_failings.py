@@ -1,8 +1,8 @@
-"""Brokers that failed a client, and whether the harness had broken a disk by then."""
+"""Brokers that failed a client, and whether the harness had broken their disks by then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from checkers.facts.failings import failed_clients
@@ -12,14 +12,19 @@ from tests.checkers.together import said_of_each
 
 
 def failing(
-    kind: str, error: int, fault: str | None = None, at: int = 5
+    kind: str,
+    error: int,
+    fault: str | None = None,
+    at: int = 5,
+    node: int | None = 1,
+    nodes: Sequence[int] = (1,),
 ) -> Callable[[Story], None]:
     def edit(story: Story) -> None:
         story.produce(10, 1, 1)
         for t in (20, 21):
-            story.add(kind, t, type="info", error=error)
+            story.add(kind, t, type="info", error=error, node=node)
         if fault is not None:
-            story.add("fault", at, fault=fault, id="d", nodes=[1])
+            story.add("fault", at, fault=fault, id="d", nodes=nodes)
 
     return edit
 
@@ -31,6 +36,9 @@ EDITS: dict[str, tuple[Callable[[Story], None], bool | None]] = {
     "with another fault": (failing("commit", -1, "kill"), False),
     "with a broken disk": (failing("produce", 56, "disk-full"), True),
     "before a disk was broken": (failing("produce", 56, "disk-full", 50), False),
+    "with another's broken disk": (failing("produce", 56, "disk-full", node=2), False),
+    "with anybody's broken disk": (failing("produce", 56, "disk-full", node=2, nodes=()), True),
+    "by whom nobody could name": (failing("commit", 56, "disk-full", node=None), True),
     "refused": (failing("commit", 25), None),
     "who led no more": (failing("produce", 6), None),
 }

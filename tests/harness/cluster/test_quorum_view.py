@@ -71,6 +71,7 @@ def test_who_is_paused_is_not_waited_for_nor_asked_again(
     assert sorted(asked) == [1, 1, 2, 3, 3]
 
 
+@pytest.mark.slow
 def test_when_most_owe_an_answer_all_are_asked_again(
     monkeypatch: pytest.MonkeyPatch, stuck: threading.Event, wait_until: Callable[..., None]
 ) -> None:

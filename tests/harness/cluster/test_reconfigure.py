@@ -18,7 +18,7 @@ from harness.runtime.tools import find_toxiproxy
 from harness.sut.dualplane import DualPlaneServer
 
 pytestmark = [
-    pytest.mark.processes,
+    pytest.mark.slow,
     pytest.mark.skipif(find_toxiproxy() is None, reason="no toxiproxy-server: make setup"),
 ]
 NAME = "control.plane.listener.name"

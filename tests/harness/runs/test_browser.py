@@ -27,7 +27,7 @@ __all__ = ["finished_run"]
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = os.environ.get("CHROMIUM") or next((n for n in NAMES if shutil.which(n)), None)
 pytestmark = [
-    pytest.mark.processes,
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH"),
 ]
 LOOKS = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]

@@ -17,7 +17,7 @@ from harness.runs.index import load
 from tests.harness.runs.played import BROKEN, CRASHES, SKIPPED, UNSURE
 
 ROOT = Path(__file__).resolve().parents[3]
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from harness.scenarios import SCENARIOS
 from harness.settings import PROFILES
 from tests.harness.runs.conftest import DUAL, a_run
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "ci"
 FILES = ("github-chaos.yml", "github-nightly.yml", "gitlab-ci.yml")

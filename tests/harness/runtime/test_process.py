@@ -19,7 +19,7 @@ from harness.runtime.process import ProcessRuntime
 from harness.runtime.protocol import ProcessSpec, Ready, Role, RuntimeFailed, StartFailed
 from harness.runtime.registry import Record, Registry, boot_id, clean, start_ticks
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 _SERVER = """
 import os, signal, socket, sys, time
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))

@@ -89,6 +89,7 @@ def test_every_site_becomes_another_program() -> None:
         mutate(SOURCE, "compare-flip", 9)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_from_every_room() -> None:
     root = overlay.source_root()
     drawn = overlay.draw(root, 7, 40)
@@ -168,7 +169,7 @@ def test_a_watched_package_tells_the_same_of_every_place_and_does_what_it_did(
     assert f"differed {boundary.name}" in overlay.told(folder)
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_the_broker_passes_its_own_tests_while_every_place_is_watched(
     tmp_path: Path, root: Path
 ) -> None:

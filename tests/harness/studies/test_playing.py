@@ -15,7 +15,7 @@ from harness.settings import Settings
 from harness.studies import playing
 from harness.studies.ledger import Play
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 def test_a_run_is_judged_in_a_process_of_its_own(tmp_path: Path) -> None:

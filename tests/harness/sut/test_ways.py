@@ -30,7 +30,7 @@ from harness.sut.external.ways import (
 )
 from tests.conftest import _hold_free_port as hold_free_port
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 BROKER = """
 import socket, sys
 server = socket.create_server(("127.0.0.1", int(sys.argv[1])))

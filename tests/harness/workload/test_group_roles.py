@@ -11,7 +11,7 @@ from harness.workload import launch
 from harness.workload.group_stranger import NOBODY
 from tests.harness.workload.conftest import READY_S, done, sound
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 # ---- groups without members ----------------------------------------------------------------------

@@ -245,7 +245,7 @@ print(sys.modules["hypothesis"])
 """
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_a_role_does_not_pay_for_what_tests_need() -> None:
     """kio imports hypothesis where it can: most of what a role imports."""
     command = [sys.executable, "-c", _LAUNCHED]

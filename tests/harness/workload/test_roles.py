@@ -26,7 +26,7 @@ from nodes.wire.apis import ApiKey
 from nodes.wire.codec import parse_body, parse_header
 from tests.harness.workload.conftest import READY_S, done, sound
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 # ---- the joint producer --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ BATCH = build_batch([(None, b"value", 1_700_000_000_000)])
 DAYS_MS = 2**31 - 1
 
 
+@pytest.mark.slow
 def test_a_fetch_of_somebody_who_left_is_answered(node: Any) -> None:
     node.lead("t")
     leaving, staying = (SimpleNamespace(fd=1, hung_up=False) for _ in range(2))

@@ -67,6 +67,7 @@ def _consume(consumer: Any, count: int) -> list[Any]:
 
 
 class TestLibrdkafka:
+    @pytest.mark.slow
     def test_produces_and_consumes(self, served: Any) -> None:
         topic = _topic(served, 2)
         delivered: list[Any] = []
@@ -84,6 +85,7 @@ class TestLibrdkafka:
         assert sorted(int(m.value()) for m in messages) == sorted([*range(10)] * 3)
         consumer.close()
 
+    @pytest.mark.slow
     def test_idempotent_and_compressed(self, served: Any) -> None:
         topic = _topic(served)
         for codec in ("gzip", "snappy", "lz4", "zstd", "none"):

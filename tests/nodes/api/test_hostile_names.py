@@ -196,6 +196,7 @@ def stopped(answer: Any) -> dict[tuple[str, int], int]:
 
 
 class TestControlRequests:
+    @pytest.mark.slow
     @EXAMPLES
     @given(data=st.data())
     def test_hostile_names_do_nothing_and_their_lawful_twins_all(

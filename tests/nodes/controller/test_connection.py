@@ -257,6 +257,7 @@ def answering(listening: socket.socket, take: int, pieces: list[bytes]) -> threa
     return thread
 
 
+@pytest.mark.slow
 def test_large_requests_and_answers_in_pieces_are_whole(
     listening: socket.socket, connection: BrokerConnection
 ) -> None:

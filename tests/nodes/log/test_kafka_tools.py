@@ -17,7 +17,7 @@ from nodes.wire.compression import is_readable
 from nodes.wire.records import iter_batches
 from tests.nodes.log.logs import NOW_MS, batch, files, keyed, open_log
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 _JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _DEADLINE_S = 120

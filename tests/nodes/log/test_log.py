@@ -445,6 +445,7 @@ def test_a_large_batch_is_recovered(tmp_path: Path) -> None:
     assert len(again.read(1, 10)) > 3 << 20
 
 
+@pytest.mark.slow
 def test_reads_and_truncations_may_race(log: Log) -> None:
     for number in range(200):
         log.append_as_leader(batch(b"%0100d" % number), 0)

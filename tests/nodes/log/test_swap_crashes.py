@@ -113,6 +113,7 @@ def check(
     assert log.log_end_offset == before[-1].offset + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last_survives", [True, False])
 def test_killed_at_any_step(tmp_path: Path, last_survives: bool) -> None:
     log = many_segments(tmp_path, last_survives=last_survives)

@@ -103,6 +103,7 @@ def test_slow_readers_get_every_answer_in_order(
             flooder.socket.close()
 
 
+@pytest.mark.slow
 def test_priority_channel_makes_progress_too(start: Any, wire: Any) -> None:
     running = start(
         biplane_plane_mode="priority",

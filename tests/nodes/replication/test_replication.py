@@ -98,6 +98,7 @@ def test_a_lagging_follower_leaves_the_isr_and_comes_back(make_cluster: ClusterF
 _CHANGES = ("Shrinks", "Expands")
 
 
+@pytest.mark.slow
 def test_too_small_an_isr_refuses_acks_all_and_stops_the_high_watermark(
     make_cluster: ClusterFactory,
 ) -> None:
@@ -481,6 +482,7 @@ def test_killing_each_leader_in_turn_loses_nothing(make_cluster: ClusterFactory)
     assert_nothing_was_lost(cluster, producers.acknowledged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_random_kills_moves_and_cuts_lose_nothing(make_cluster: ClusterFactory, seed: int) -> None:
     """At most one broker is dead or cut off at a time; with two in sync nothing may go."""

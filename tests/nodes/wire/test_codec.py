@@ -72,6 +72,7 @@ def written(entity: Any) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.sampled_from(CLASSES).flatmap(entities))
 def test_writer_agrees_with_kio_and_with_the_reader(entity: Any) -> None:
@@ -226,6 +227,7 @@ def test_random_bodies_raise_only_wire_errors(request_: tuple[ApiKey, int], body
     parse(struct.pack(">hhih", api, version, 1, -1) + body)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(REQUESTS).flatmap(lambda r: entities(request_class(*r))), st.data())
 def test_damaged_frames_raise_only_wire_errors(entity: Any, data: st.DataObject) -> None:
