@@ -211,8 +211,7 @@ class GroupCoordinator:
                 group = Group(group_id) if stored is None else Group.load(group_id, stored)
                 group.offsets = loaded.offsets.get(group_id, {})
                 self._groups[group_id] = group
-                for member in group.members.values():
-                    self._membership.restart_session(group, member)
+                self._membership.loaded(group)
             self._loading.discard(partition)
         log.info(
             "Finished loading offsets and group metadata from %s-%d in %d milliseconds",
@@ -352,11 +351,9 @@ class GroupCoordinator:
             committing.pending_commits.update(offsets.keys())
             rows = [offset_row(group_id, tp, committed) for tp, committed in offsets.items()]
 
-            def done(failure: Errors) -> None:
+            def done(failure: Errors, at: int) -> None:
                 with self._lock:
-                    committing.pending_commits -= Counter(offsets.keys())
-                    if not failure:
-                        committing.offsets.update(offsets)
+                    committing.end_commit(offsets, None if failure else at)
                     self._discard_if_vacant(committing)
                 answer(offset_store_error(failure))
 
@@ -412,7 +409,7 @@ class GroupCoordinator:
         self._defer_append(self.partition_for(group_id), rows)
 
     def _defer_append(self, partition: int, rows: Rows) -> None:
-        def done(error: Errors) -> None:
+        def done(error: Errors, _at: int) -> None:
             if error:
                 log.warning("What was deleted remains in the log: %s", error.name)
 
@@ -474,5 +471,5 @@ class GroupCoordinator:
         with self._lock:
             row = group_row(group.group_id, group.stored(assignment))
         self._store.append(
-            self.partition_for(group.group_id), [row], lambda e: done(group_store_error(e))
+            self.partition_for(group.group_id), [row], lambda e, _at: done(group_store_error(e))
         )

@@ -1,6 +1,7 @@
 """Operators delete groups, and positions of groups (KIP-229, KIP-496).
 
-A group goes only while nobody is in it; a position only while no member reads that topic. What is
+A group goes only while nobody is in it; a position only while no member reads that topic. An empty
+group goes with the last of its positions. What is
 deleted here is erased from the log too; as in Kafka the answer does not wait for that to be
 committed, and a coordinator that dies in between brings the group back.
 
@@ -9,6 +10,7 @@ Threads: any; everything happens under the coordinator's lock, appends after it.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Final
@@ -19,6 +21,8 @@ from nodes.groups.group import Group, GroupState
 from nodes.groups.lock import DeferringLock
 from nodes.groups.membership import Membership
 from nodes.groups.store import Rows, group_row, offset_row
+
+log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 
 _CONSUMER: Final = "consumer"
 _SUBSCRIPTION: Final = struct.Struct(">hi")
@@ -87,9 +91,26 @@ class GroupDeletion:
             gone = [tp for tp, e in results.items() if not e and tp in group.offsets]
             for tp in gone:
                 del group.offsets[tp]
-            if gone:
-                self._append(group_id, [offset_row(group_id, tp, None) for tp in gone])
+            rows = [offset_row(group_id, tp, None) for tp in gone]
+            if partitions:
+                rows += remove_if_vacant(group, self._groups, self._membership)
+            if rows:
+                self._append(group_id, rows)
             return Errors.NONE, results
+
+
+def remove_if_vacant(
+    group: Group, groups: MutableMapping[str, Group], membership: Membership
+) -> Rows:
+    """Take a group that is empty and has no positions from `groups`; what erases it in the log."""
+    if not group.is_vacant:
+        return ()
+    log.info("Group %s transitioned to Dead", group.group_id)
+    del groups[group.group_id]
+    membership.unload(group)
+    if not group.generation:
+        return ()  # no record of the group itself was ever written
+    return [group_row(group.group_id, None)]
 
 
 def subscriptions_of(group: Group) -> set[str] | None:

@@ -18,12 +18,12 @@ from collections.abc import Callable, MutableMapping
 from typing import Final
 
 from nodes.core.types import TopicPartition
-from nodes.groups.deletion import subscriptions_of
+from nodes.groups.deletion import remove_if_vacant, subscriptions_of
 from nodes.groups.group import Group, GroupState
 from nodes.groups.lock import DeferringLock
 from nodes.groups.membership import Membership
 from nodes.groups.messages import CommittedOffset
-from nodes.groups.store import Rows, group_row, offset_row
+from nodes.groups.store import Rows, offset_row
 
 log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 
@@ -68,12 +68,7 @@ class GroupExpiration:
         for tp in expired:
             del group.offsets[tp]
         rows = [offset_row(group.group_id, tp, None) for tp in expired]
-        if group.is_vacant:
-            log.info("Group %s transitioned to Dead", group.group_id)
-            del self._groups[group.group_id]
-            self._membership.unload(group)
-            if group.generation > 0:  # or no record of the group itself was ever written
-                rows.append(group_row(group.group_id, None))
+        rows += remove_if_vacant(group, self._groups, self._membership)
         if rows:
             self._append(group.group_id, rows)
         return len(expired)

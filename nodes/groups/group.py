@@ -148,6 +148,8 @@ class Group:
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     pending_commits: Counter[TopicPartition] = field(default_factory=Counter)
     """Positions on their way into the log, and how often."""
+    _committed_at: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where in the log the newest of these is, while there are others on their way."""
 
     # ---- states ----------------------------------------------------------------------------------
 
@@ -269,6 +271,20 @@ class Group:
         else:
             self.protocol = None
             self.transition_to(GroupState.EMPTY, now_ms)
+
+    # ---- positions -------------------------------------------------------------------------------
+
+    def end_commit(self, offsets: Mapping[TopicPartition, CommittedOffset], at: int | None) -> None:
+        """These pending positions are in the log, in the batch `at` this offset; None: they failed.
+        Two commits of one position may end in either order: what the log says last counts."""
+        for tp, committed in offsets.items():
+            if at is not None and at >= self._committed_at.get(tp, at):
+                self.offsets[tp] = committed
+                self._committed_at[tp] = at
+            self.pending_commits[tp] -= 1
+            if not self.pending_commits[tp]:
+                del self.pending_commits[tp]
+                self._committed_at.pop(tp, None)
 
     # ---- answers ---------------------------------------------------------------------------------
 

@@ -79,6 +79,9 @@ class Membership:
             answer(JoinResult(Errors.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         elif not request.member_id:
             self._join_new(group, request, answer)
+        elif request.member_id in group.pending_joins and request.instance_id is not None:
+            # Only members without an instance id are given such ids. (Kafka trips over this one.)
+            answer(JoinResult(Errors.UNKNOWN_SERVER_ERROR))
         elif request.member_id in group.pending_joins:
             self.pending.end(group, request.member_id)
             self._add_member(group, request.member_id, request, answer)
@@ -471,7 +474,15 @@ class Membership:
             member.session.cancel()
         member.session = self._later(timeout_ms, expired)
 
-    # ---- unloading -------------------------------------------------------------------------------
+    # ---- loading and unloading -------------------------------------------------------------------
+
+    def loaded(self, group: Group) -> None:
+        """The group has come to this coordinator, with everybody who was in it."""
+        if len(group.members) > self._max_size:
+            # Whoever has to go has its positions committed first, when told to join again.
+            self._prepare(group, f"Freshly-loaded group is over capacity ({self._max_size})")
+        for member in group.members.values():
+            self.restart_session(group, member)
 
     def unload(self, group: Group) -> None:
         """The group has moved to another coordinator, or is gone."""

@@ -67,10 +67,12 @@ class MemoryReplicas:
         respond: Callable[[dict[TopicPartition, ProduceResult]], None],
     ) -> None:
         self.acks.append(required_acks)
+        results = {}
         for tp, batch in entries.items():
+            at = self.log(tp.partition).log_end_offset
+            results[tp] = ProduceResult(self.error, -1 if self.error else at)
             if not self.error:
                 self.log(tp.partition).append(batch)
-        results = {tp: ProduceResult(self.error, 0) for tp in entries}
         if self.is_held:
             self.held.append(lambda: respond(results))
         else:

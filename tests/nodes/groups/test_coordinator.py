@@ -11,6 +11,7 @@ from nodes.core.deadlines import SLACK
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.gauges import GROUP_METADATA, register_gauges
+from nodes.groups.membership import GROUP_MAX_SIZE_REACHED
 from nodes.groups.messages import CommittedOffset
 from nodes.metrics import Metrics
 
@@ -297,6 +298,17 @@ class TestStaticMembers:
         assert not result.skip_assignment
         assert result.leader != result.member_id  # an old client must not assign again
 
+    def test_do_not_come_with_an_id_that_was_given_to_a_dynamic_one(
+        self, make_client: Any, coordinator: Any
+    ) -> None:
+        static, client = make_client(instance_id="i"), make_client()
+        stable(static)
+        client.join(requires_member_id=True)
+        assert client.join(instance_id="i").error == Errors.UNKNOWN_SERVER_ERROR
+        assert static.heartbeat() == 0
+        assert coordinator.leave("g", [("", "i")]) == (0, [0])
+        assert static.heartbeat() == Errors.UNKNOWN_MEMBER_ID
+
     def test_are_removed_by_instance_id(self, make_client: Any, coordinator: Any) -> None:
         static = make_client(instance_id="i")
         stable(static)
@@ -346,6 +358,24 @@ class TestOffsets:
         assert waiting.wait() == 0
         assert coordinator.fetch_offsets("g", None) == (0, {TP: at(5)})
 
+    def test_the_last_in_the_log_counts_whichever_is_heard_of_first(
+        self, make_client: Any, make_coordinator: Any, coordinator: Any, replicas: Any
+    ) -> None:
+        other = TopicPartition("other", 0)
+        replicas.is_held = True
+        answers = [
+            make_client().commit(offsets)
+            for offsets in ({TP: at(5), other: at(1)}, {TP: at(6)}, {TP: at(7)})
+        ]
+        replicas.held[1:] = reversed(replicas.held[1:])
+        replicas.release()
+        assert [answer.wait() for answer in answers] == [0, 0, 0]
+        kept = (0, {TP: at(7), other: at(1)})
+        assert coordinator.fetch_offsets("g", None) == kept
+        assert make_coordinator().fetch_offsets("g", None) == kept
+        make_client().commit({TP: at(3)}).wait()
+        assert coordinator.fetch_offsets("g", [TP]) == (0, {TP: at(3)})
+
     @pytest.mark.parametrize(
         ("append", "answer"),
         [
@@ -391,6 +421,20 @@ class TestChangeOfCoordinators:
         assert other.sync().assignment == b"1"
         assert successor.fetch_offsets("g", None) == (0, {TP: at(7)})
         assert successor.describe("g").protocol == "range"
+
+    def test_who_has_room_for_fewer_lets_the_others_go(
+        self, make_client: Any, make_coordinator: Callable[..., Any]
+    ) -> None:
+        clients = [make_client() for _ in range(3)]
+        stable(*clients)
+        successor = make_coordinator(group_max_size=2)
+        for client in clients:
+            client.coordinator = successor
+            assert client.heartbeat() == Errors.REBALANCE_IN_PROGRESS
+            assert client.commit({TP: at(7)}).wait() == 0
+        staying = [client.send_join() for client in clients[:2]]
+        assert clients[2].join().error == GROUP_MAX_SIZE_REACHED
+        assert [answer.wait().error for answer in staying] == [0, 0]
 
     def test_waiting_members_are_sent_away(self, make_client: Any, coordinator: Any) -> None:
         one, other = make_client(), make_client()

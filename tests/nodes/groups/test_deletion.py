@@ -59,6 +59,20 @@ class TestPositions:
         assert deleted == (Errors.NONE, {READ: 0, TopicPartition("never", 3): 0})
         assert coordinator.fetch_offsets("g", None) == (0, {UNREAD: at(6)})
 
+    def test_an_empty_group_goes_with_the_last_of_them(
+        self, make_client: Any, coordinator: Any, make_coordinator: Any
+    ) -> None:
+        client = make_client()
+        client.join()
+        client.sync({client.member_id: b"0"})
+        client.commit({READ: at(5), UNREAD: at(6)}).wait()
+        client.leave()
+        coordinator.deletion.delete_offsets("g", [READ])
+        assert coordinator.describe("g").state == "Empty"
+        assert coordinator.deletion.delete_offsets("g", [UNREAD]) == (Errors.NONE, {UNREAD: 0})
+        assert coordinator.describe("g").state == "Dead"
+        assert make_coordinator().list_groups(()) == (0, [])  # nor is it in the log
+
     def test_of_topics_that_are_being_read(
         self, make_client: Any, coordinator: Any, make_coordinator: Any
     ) -> None:
