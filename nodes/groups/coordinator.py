@@ -330,9 +330,10 @@ class GroupCoordinator:
         member_id: str,
         instance_id: str | None,
         offsets: Mapping[TopicPartition, CommittedOffset],
-        answer: Callable[[Errors], None],
+        answer: Callable[[dict[TopicPartition, Errors]], None],
     ) -> None:
-        """Store positions; `answer` hears one error for all of them, once they are committed."""
+        """Store positions; `answer` hears an error for each, once they are committed. Who may not
+        commit is told so before anything is said of a position."""
         with self._lock:
             error = self._error(group_id, may_be_empty=True)
             group = self._groups.get(group_id)
@@ -345,17 +346,24 @@ class GroupCoordinator:
             if not error and group is not None:
                 error = self._commit_error(group, generation, member_id, instance_id)
             if error or group is None:
-                answer(error)
+                answer(dict.fromkeys(offsets, error))
+                return
+            longest = self._config.offset_metadata_max_bytes
+            kept = {tp: c for tp, c in offsets.items() if len(c.metadata) <= longest}
+            errors = dict.fromkeys(offsets, Errors.OFFSET_METADATA_TOO_LARGE)
+            if not kept:
+                self._discard_if_vacant(group)
+                answer(errors)
                 return
             committing = group
-            committing.pending_commits.update(offsets.keys())
-            rows = [offset_row(group_id, tp, committed) for tp, committed in offsets.items()]
+            committing.pending_commits.update(kept.keys())
+            rows = [offset_row(group_id, tp, committed) for tp, committed in kept.items()]
 
             def done(failure: Errors, at: int) -> None:
                 with self._lock:
-                    committing.end_commit(offsets, None if failure else at)
+                    committing.end_commit(kept, None if failure else at)
                     self._discard_if_vacant(committing)
-                answer(offset_store_error(failure))
+                answer(errors | dict.fromkeys(kept, offset_store_error(failure)))
 
             self._lock.defer(lambda: self._store.append(self.partition_for(group_id), rows, done))
 

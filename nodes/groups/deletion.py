@@ -11,22 +11,16 @@ Threads: any; everything happens under the coordinator's lock, appends after it.
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from typing import Final
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.groups.group import Group, GroupState
+from nodes.groups.group import CONSUMER, Group, GroupState
 from nodes.groups.lock import DeferringLock
 from nodes.groups.membership import Membership
 from nodes.groups.store import Rows, group_row, offset_row
 
 log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
-
-_CONSUMER: Final = "consumer"
-_SUBSCRIPTION: Final = struct.Struct(">hi")
-_LENGTH: Final = struct.Struct(">h")
 
 
 class GroupDeletion:
@@ -78,10 +72,10 @@ class GroupDeletion:
             group = self._groups.get(group_id)
             if group is None or group.state is GroupState.DEAD:
                 return Errors.GROUP_ID_NOT_FOUND, {}
-            if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMER:
+            if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
                 # What its members read is known to them alone.
                 return Errors.NON_EMPTY_GROUP, {}
-            read = subscriptions_of(group)
+            read = frozenset() if group.state is GroupState.EMPTY else group.subscribed
             results = {
                 tp: Errors.GROUP_SUBSCRIBED_TO_TOPIC
                 if read is None or tp.topic in read
@@ -111,34 +105,3 @@ def remove_if_vacant(
     if not group.generation:
         return ()  # no record of the group itself was ever written
     return [group_row(group.group_id, None)]
-
-
-def subscriptions_of(group: Group) -> set[str] | None:
-    """Topics that a group's members subscribe to; None when one of them cannot be read."""
-    topics: set[str] = set()
-    for member in group.members.values():
-        for _, metadata in member.protocols:
-            found = subscribed_topics(metadata)
-            if found is None:
-                return None
-            topics |= found
-    return topics
-
-
-def subscribed_topics(metadata: bytes) -> set[str] | None:
-    """The topics in a consumer's subscription (ConsumerProtocolSubscription: every version begins
-    with its number and the list of topics); None when it is none."""
-    topics: set[str] = set()
-    try:
-        _version, count = _SUBSCRIPTION.unpack_from(metadata)
-        at = _SUBSCRIPTION.size
-        for _ in range(count):
-            (size,) = _LENGTH.unpack_from(metadata, at)
-            at += _LENGTH.size
-            if size < 0 or at + size > len(metadata):
-                return None
-            topics.add(metadata[at : at + size].decode())
-            at += size
-    except (struct.error, UnicodeDecodeError):
-        return None
-    return topics

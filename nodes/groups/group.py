@@ -24,7 +24,11 @@ from typing import Final, NamedTuple
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.messages import CommittedOffset, StoredGroup, StoredMember
+from nodes.groups.subscriptions import all_subscribed
 from nodes.groups.timer import Task
+
+CONSUMER: Final = "consumer"
+"""The protocol type of groups whose members say which topics they read."""
 
 
 class GroupState(Enum):
@@ -133,6 +137,8 @@ class Group:
     protocol: str | None = None
     leader: str | None = None
     state_timestamp_ms: int = -1
+    subscribed: frozenset[str] | None = None
+    """Topics that the present generation reads; None: not known, or not a group of consumers."""
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     """Instance id -> member id (KIP-345)."""
@@ -271,6 +277,11 @@ class Group:
         else:
             self.protocol = None
             self.transition_to(GroupState.EMPTY, now_ms)
+        self._note_subscriptions()
+
+    def _note_subscriptions(self) -> None:
+        metadata = [m.metadata(self.protocol) for m in self.members.values()]
+        self.subscribed = all_subscribed(metadata) if self.protocol_type == CONSUMER else None
 
     # ---- positions -------------------------------------------------------------------------------
 
@@ -369,4 +380,5 @@ class Group:
             )
             group.add(member, stored.protocol_type)
         group.protocol_type = stored.protocol_type or None
+        group._note_subscriptions()
         return group

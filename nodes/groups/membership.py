@@ -432,7 +432,7 @@ class Membership:
     def leave(self, group: Group, member_id: str, instance_id: str | None) -> Errors:
         if not member_id:
             # An operator removes a static member by its instance id alone.
-            current = group.static_members.get(instance_id or "")
+            current = None if instance_id is None else group.static_members.get(instance_id)
             if current is None:
                 return Errors.UNKNOWN_MEMBER_ID
             self._remove(group, group.members[current], "it was removed by instance id")

@@ -174,6 +174,7 @@ class Client:
         return int(error)
 
     def commit(self, offsets: Mapping[TopicPartition, Any], **changes: Any) -> Answer:
+        """The answer is one error, where all positions share it."""
         fields = {"generation": self.generation, "member_id": self.member_id} | changes
         answer = Answer()
         self.coordinator.commit_offsets(
@@ -182,7 +183,7 @@ class Client:
             fields["member_id"],
             self.instance_id,
             offsets,
-            answer,
+            lambda errors: answer(errors if len({*errors.values()}) > 1 else min(errors.values())),
         )
         return answer
 
@@ -205,6 +206,7 @@ def make_config(**changes: Any) -> Any:
         "broker_id": 1,
         "offsets_topic_num_partitions": 4,
         "offsets_commit_timeout_ms": 1000,
+        "offset_metadata_max_bytes": 10,
         "offsets_retention_minutes": 1,
         "offsets_retention_check_interval_ms": 3_600_000,
         "group_min_session_timeout_ms": 10,

@@ -309,6 +309,13 @@ class TestStaticMembers:
         assert coordinator.leave("g", [("", "i")]) == (0, [0])
         assert static.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
+    def test_one_without_a_name_is_not_nobody(self, make_client: Any, coordinator: Any) -> None:
+        static = make_client(instance_id="")
+        stable(static)
+        assert coordinator.leave("g", [("", None)]) == (0, [Errors.UNKNOWN_MEMBER_ID])
+        assert static.heartbeat() == 0
+        assert coordinator.leave("g", [("", "")]) == (0, [0])
+
     def test_are_removed_by_instance_id(self, make_client: Any, coordinator: Any) -> None:
         static = make_client(instance_id="i")
         stable(static)
@@ -333,6 +340,20 @@ class TestOffsets:
         assert client.commit({TP: at(6)}, generation=3).wait() == Errors.UNKNOWN_MEMBER_ID
         other = make_client(group_id="new")
         assert other.commit({TP: at(6)}, generation=3).wait() == Errors.ILLEGAL_GENERATION
+
+    def test_too_much_said_of_one(self, make_client: Any, coordinator: Any) -> None:
+        long = CommittedOffset(5, -1, "eleven long", 1)
+        client = make_client()
+        answer = client.commit({TP: long}).wait()
+        assert answer == Errors.OFFSET_METADATA_TOO_LARGE
+        assert coordinator.list_groups(()) == (0, [])
+        other = TopicPartition("other", 0)
+        answer = client.commit({TP: long, other: at(6)}).wait()
+        assert answer == {TP: Errors.OFFSET_METADATA_TOO_LARGE, other: Errors.NONE}
+        assert coordinator.fetch_offsets("g", None) == (0, {other: at(6)})
+        # Who may not commit hears of that first.
+        answer = client.commit({TP: long, other: at(6)}, generation=9).wait()
+        assert answer == Errors.UNKNOWN_MEMBER_ID
 
     def test_strangers_may_not_commit(self, make_client: Any) -> None:
         client = make_client()

@@ -9,8 +9,8 @@ import pytest
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.groups.deletion import subscribed_topics
 from nodes.groups.messages import CommittedOffset
+from nodes.groups.subscriptions import subscribed_topics
 
 READ, UNREAD = TopicPartition("read", 0), TopicPartition("unread", 0)
 
@@ -91,6 +91,16 @@ class TestPositions:
         client.join(protocols=(("range", b"garbage"),))
         _, results = coordinator.deletion.delete_offsets("g", [UNREAD])
         assert results == {UNREAD: Errors.GROUP_SUBSCRIBED_TO_TOPIC}
+
+    def test_what_the_present_generation_reads_counts(
+        self, make_client: Any, coordinator: Any
+    ) -> None:
+        client = make_client()
+        client.join(protocols=(("range", subscription("read")), ("other", b"garbage")))
+        client.sync({client.member_id: b"0"})
+        make_client().send_join(protocols=(("range", subscription("unread")),))
+        _, results = coordinator.deletion.delete_offsets("g", [READ, UNREAD])
+        assert results == {READ: Errors.GROUP_SUBSCRIBED_TO_TOPIC, UNREAD: Errors.NONE}
 
     def test_refusals(self, make_client: Any, coordinator: Any) -> None:
         assert coordinator.deletion.delete_offsets("g", []) == (Errors.GROUP_ID_NOT_FOUND, {})
