@@ -42,9 +42,13 @@ class GroupDeletion:
         self._append = append
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """What became of each group."""
-        with self._lock:
-            return {group_id: self._delete(group_id) for group_id in dict.fromkeys(group_ids)}
+        """What became of each group. The lock is taken for one at a time: there may be many, and
+        their names long."""
+        errors = {}
+        for group_id in dict.fromkeys(group_ids):
+            with self._lock:
+                errors[group_id] = self._delete(group_id)
+        return errors
 
     def _delete(self, group_id: str) -> Errors:
         error = self._error_of(group_id, may_be_empty=True)

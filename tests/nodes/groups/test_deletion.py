@@ -46,6 +46,22 @@ class TestGroups:
         assert make_client().join().error == 0
         assert coordinator.fetch_offsets("g", [READ]) == (0, {READ: None})
 
+    def test_others_are_served_between_two(
+        self, make_client: Any, coordinator: Any, replicas: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for group_id in "gh":
+            make_client(group_id=group_id).commit({READ: at(5)}).wait()
+        left: list[list[str]] = []
+        append = replicas.append_records
+
+        def look(*arguments: Any) -> None:
+            left.append([group.group_id for group in coordinator.list_groups(())[1]])
+            append(*arguments)
+
+        monkeypatch.setattr(replicas, "append_records", look)
+        assert coordinator.deletion.delete_groups(["g", "h"]) == {"g": 0, "h": 0}
+        assert left == [["h"], []]
+
     def test_refusals(self, make_coordinator: Any) -> None:
         delete = make_coordinator(owns=False).deletion.delete_groups
         expected = {"g": Errors.NOT_COORDINATOR, "": Errors.NOT_COORDINATOR}
