@@ -37,6 +37,9 @@ log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
 GROUP_MAX_SIZE_REACHED: Final = 81
 _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+_ABSENT_CHECK_MS: Final = 100
+"""How often it is looked whether somebody is there, where members claim to need no time at all.
+(In Kafka one look follows the other without a pause, on a thread of its own.)"""
 
 StoreGroup = Callable[[Group, Mapping[str, bytes], Callable[[Errors], None]], None]
 """Write a group with these assignments; called and calling back without the lock."""
@@ -249,8 +252,9 @@ class Membership:
 
         self._set_rebalance(group, self._later(delay_ms, elapsed))
 
-    def _await_joins(self, group: Group) -> None:
-        deadline = self._later(group.rebalance_timeout_ms, lambda: self._complete_join(group))
+    def _await_joins(self, group: Group, *, at_least_ms: int = 0) -> None:
+        timeout_ms = max(group.rebalance_timeout_ms, at_least_ms)
+        deadline = self._later(timeout_ms, lambda: self._complete_join(group))
         self._set_rebalance(group, deadline)
         self._maybe_complete_join(group)
 
@@ -280,7 +284,7 @@ class Membership:
                 group.remove(member.member_id)
         if not group.elect_joined_leader() and group.members:
             # Only static members, none of which is there: they keep their place until they expire.
-            self._await_joins(group)
+            self._await_joins(group, at_least_ms=_ABSENT_CHECK_MS)
             return
         group.next_generation(self._now_ms())
         if not group.members:

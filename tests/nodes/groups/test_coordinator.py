@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -309,6 +310,28 @@ class TestStaticMembers:
         assert coordinator.leave("g", [("", "i")]) == (0, [0])
         assert static.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
+    def test_who_is_absent_and_needs_no_time_is_not_looked_for_all_the_time(
+        self, make_coordinator: Any, client_of: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        coordinator = make_coordinator(clock=clock)
+        static, other = client_of(coordinator, instance_id="i"), client_of(coordinator)
+        stable(static, other)
+        static.member_id = ""
+        static.join(rebalance_timeout_ms=0)
+        looks = []
+        complete = coordinator._membership._complete_join
+        monkeypatch.setattr(
+            coordinator._membership, "_complete_join", lambda g: (looks.append(g), complete(g))
+        )
+        assert other.leave() == 0
+        for _ in range(50):
+            passed = threading.Event()
+            coordinator.timer.schedule(0, passed.set)
+            assert passed.wait(60)
+        assert len(looks) <= 1
+        returns = static.send_join(rebalance_timeout_ms=0)
+        assert returns.wait().error == 0
+
     def test_one_without_a_name_is_not_nobody(self, make_client: Any, coordinator: Any) -> None:
         static = make_client(instance_id="")
         stable(static)
@@ -468,8 +491,6 @@ class TestChangeOfCoordinators:
     def test_while_loading(
         self, make_coordinator: Any, client_of: Any, monkeypatch: pytest.MonkeyPatch, until: Any
     ) -> None:
-        import threading
-
         coordinator = make_coordinator(owns=False)
         go_on = threading.Event()
         load = coordinator._store.load
