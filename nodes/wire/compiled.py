@@ -7,9 +7,10 @@ Why a checker: kio's native reader trusts an array's length. A frame that claims
 reserve 16 GiB, and where that fails *the process aborts*: no exception reaches Python. The checker
 walks only lengths and counts (no object is made), refuses whatever cannot fit into the frame, and
 so bounds time and memory by the frame's size. It must accept exactly the frames that the native
-reader can read without reading beyond their end, and that hold at most `MAX_ITEMS` array items in
-all: each becomes an object, so that 100 MB of two-byte topic names would cost half a minute of a
-network thread (the native reader keeps the interpreter lock all the while) and gigabytes.
+reader can read without reading beyond their end, whose strings have at most `MAX_TEXT_BYTES` each,
+and that hold at most `MAX_ITEMS` array items in all: each item becomes an object, so that 100 MB of
+two-byte topic names would cost half a minute of a network thread (the native reader keeps the
+interpreter lock all the while) and gigabytes.
 
 Generated functions::
 
@@ -43,6 +44,9 @@ Check: TypeAlias = Callable[[bytes | memoryview, int, int, list[Cut]], int]
 MAX_ITEMS: Final = 500_000
 """Items of all arrays of one frame, nested ones included: about half a second, and far more than a
 LeaderAndIsr or UpdateMetadata of 50,000 partitions has."""
+
+MAX_TEXT_BYTES: Final = 0x7FFF
+"""Of a string, in all versions, as in Kafka: other messages, and records, have 16 bits for it."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _ZERO_UUID: Final = bytes(16)
@@ -100,6 +104,10 @@ def _too_many(name: str) -> WireError:
     return WireError(f"more than {MAX_ITEMS} items by the end of {name}")
 
 
+def _too_long(name: str) -> WireError:
+    return WireError(f"{name} is longer than {MAX_TEXT_BYTES} bytes")
+
+
 def _must_not_be_null(name: str) -> WireError:
     return WireError(f"{name} must not be null")
 
@@ -127,6 +135,7 @@ class _Source:
             "uuid_bytes": uuid_bytes,
             "too_short": _too_short,
             "too_many": _too_many,
+            "too_long": _too_long,
             "must_not_be_null": _must_not_be_null,
             "WireError": WireError,
             "pack": struct.pack,
@@ -367,6 +376,9 @@ def _check_value(source: _Source, indent: int, field: FieldPlan) -> None:
         _check_count(
             source, indent, field, "read_i16" if field.primitive == "string" else "read_i32"
         )
+        if field.primitive == "string" and source.flexible:
+            source.add(indent, f"if count > {MAX_TEXT_BYTES}:")
+            source.add(indent + 1, f"raise too_long('{field.name}')")
         source.add(indent, "at += count", "if at > end:")
         source.add(indent + 1, f"raise too_short('{field.name}')")
 
