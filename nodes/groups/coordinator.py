@@ -201,17 +201,21 @@ class GroupCoordinator:
             # Like Kafka: serve what there is (nothing) rather than refuse the groups for ever.
             log.exception("The groups of partition %d could not be loaded", partition)
             loaded = Loaded()
+        # The lock is taken for one group at a time: there may be many, and others to be served.
+        for group_id in {*loaded.groups, *(g for g, o in loaded.offsets.items() if o)}:
+            stored = loaded.groups.get(group_id)
+            group = Group(group_id) if stored is None else Group.load(group_id, stored)
+            group.offsets = loaded.offsets.get(group_id, {})
+            with self._lock:
+                if self._owned.get(partition) is not term:
+                    return
+                if group_id in self._groups and not self._rules.forgets_at_resignation():
+                    continue
+                self._groups[group_id] = group
+                self._membership.loaded(group)
         with self._lock:
             if self._owned.get(partition) is not term:
                 return
-            for group_id in {*loaded.groups, *(g for g, o in loaded.offsets.items() if o)}:
-                if group_id in self._groups and not self._rules.forgets_at_resignation():
-                    continue
-                stored = loaded.groups.get(group_id)
-                group = Group(group_id) if stored is None else Group.load(group_id, stored)
-                group.offsets = loaded.offsets.get(group_id, {})
-                self._groups[group_id] = group
-                self._membership.loaded(group)
             self._loading.discard(partition)
         log.info(
             "Finished loading offsets and group metadata from %s-%d in %d milliseconds",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -506,6 +507,26 @@ class TestChangeOfCoordinators:
         until(lambda: coordinator.list_groups(())[0] == 0)
         client.member_id = ""
         assert client.join().error == 0
+
+    def test_others_are_served_between_two_that_are_loaded(
+        self, make_coordinator: Any, make_client: Any, monkeypatch: pytest.MonkeyPatch, until: Any
+    ) -> None:
+        coordinator = make_coordinator(owns=False)
+        together = [g for g in string.ascii_letters if coordinator.partition_for(g) == 0]
+        for group_id in together[:3]:
+            make_client(group_id=group_id).commit({TP: at(7)}).wait()
+        counted: list[int] = []
+        loaded = coordinator._membership.loaded
+
+        def look(group: Any) -> None:
+            coordinator._lock.defer(lambda: counted.append(coordinator.counts().groups))
+            loaded(group)
+
+        monkeypatch.setattr(coordinator._membership, "loaded", look)
+        for partition in range(4):
+            coordinator.on_election(partition)
+        until(lambda: coordinator.list_groups(())[0] == 0)
+        assert counted == [1, 2, 3]
 
     def test_shutdown(self, make_client: Any, coordinator: Any) -> None:
         coordinator.shutdown()
