@@ -122,6 +122,13 @@ class Member:
     def metadata(self, protocol: str | None) -> bytes:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
+    def update(self, request: JoinRequest, answer: AnswerJoin) -> None:
+        """It joins again, with what it says now."""
+        self.protocols = request.protocols
+        self.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self.session_timeout_ms = request.session_timeout_ms
+        self.answer_join = answer
+
     def has_protocols(self, protocols: Protocols) -> bool:
         return list(self.protocols) == list(protocols)
 
@@ -184,7 +191,30 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
+    def set_rebalance(self, task: Task | None) -> None:
+        """What ends the present rebalance in time; None: it has ended."""
+        if self.rebalance is not None:
+            self.rebalance.cancel()
+        self.rebalance = task
+
+    def stop_sync_deadline(self) -> None:
+        self.pending_syncs.clear()
+        if self.sync_deadline is not None:
+            self.sync_deadline.cancel()
+            self.sync_deadline = None
+
     # ---- members ---------------------------------------------------------------------------------
+
+    def has_room(self, member_id: str, max_size: int) -> bool:
+        """Whether this member, perhaps a new one, may join."""
+        member = self.members.get(member_id)
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
+            return True
+        if self.state is GroupState.PREPARING_REBALANCE:
+            waiting = sum(m.answer_join is not None for m in self.members.values())
+            is_waiting = member is not None and member.answer_join is not None
+            return is_waiting or waiting < max_size
+        return member is not None or len(self.members) < max_size
 
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:

@@ -72,7 +72,7 @@ class Membership:
 
     def join(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
         names = [name for name, _ in request.protocols]
-        if not self._has_room(group, request.member_id):
+        if not group.has_room(request.member_id, self._max_size):
             self.pending.end(group, request.member_id)
             group.remove(request.member_id)
             answer(JoinResult(GROUP_MAX_SIZE_REACHED))
@@ -91,16 +91,6 @@ class Membership:
         else:
             self._rejoin(group, request, answer)
         self._maybe_complete_join(group)
-
-    def _has_room(self, group: Group, member_id: str) -> bool:
-        member = group.members.get(member_id)
-        if group.state in (GroupState.EMPTY, GroupState.DEAD):
-            return True
-        if group.state is GroupState.PREPARING_REBALANCE:
-            waiting = sum(m.answer_join is not None for m in group.members.values())
-            is_waiting = member is not None and member.answer_join is not None
-            return is_waiting or waiting < self._max_size
-        return member is not None or len(group.members) < self._max_size
 
     def _join_new(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
         member_id = f"{request.instance_id or request.client_id}-{uuid.uuid4()}"
@@ -162,15 +152,8 @@ class Membership:
             # It did not see the answer to its last join: the same once more.
             answer(group.joined(request.member_id))
         else:
-            self._update(member, request, answer)
+            member.update(request, answer)
             self._maybe_prepare(group, f"Member {member.member_id} joined again")
-
-    @staticmethod
-    def _update(member: Member, request: JoinRequest, answer: AnswerJoin) -> None:
-        member.protocols = request.protocols
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.session_timeout_ms = request.session_timeout_ms
-        member.answer_join = answer
 
     def _rejoin_static(
         self, group: Group, member_id: str, request: JoinRequest, answer: AnswerJoin
@@ -181,7 +164,7 @@ class Membership:
         old_leader = group.leader
         member = group.replace_static(request.instance_id, member_id)
         self.restart_session(group, member)
-        self._update(member, request, answer)
+        member.update(request, answer)
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._prepare(group, f"Static member {member_id} joined again")
         elif group.state is GroupState.STABLE:
@@ -222,7 +205,7 @@ class Membership:
             for member in group.members.values():
                 member.assignment = b""
             self._propagate(group, Errors.REBALANCE_IN_PROGRESS)
-        self._stop_sync_deadline(group)
+        group.stop_sync_deadline()
         was_empty = group.state is GroupState.EMPTY
         group.in_initial_delay = was_empty
         group.transition_to(GroupState.PREPARING_REBALANCE, self._now_ms())
@@ -250,19 +233,13 @@ class Membership:
             else:
                 self._complete_join(group)
 
-        self._set_rebalance(group, self._later(delay_ms, elapsed))
+        group.set_rebalance(self._later(delay_ms, elapsed))
 
     def _await_joins(self, group: Group, *, at_least_ms: int = 0) -> None:
         timeout_ms = max(group.rebalance_timeout_ms, at_least_ms)
         deadline = self._later(timeout_ms, lambda: self._complete_join(group))
-        self._set_rebalance(group, deadline)
+        group.set_rebalance(deadline)
         self._maybe_complete_join(group)
-
-    @staticmethod
-    def _set_rebalance(group: Group, task: Task | None) -> None:
-        if group.rebalance is not None:
-            group.rebalance.cancel()
-        group.rebalance = task
 
     def _maybe_complete_join(self, group: Group) -> None:
         if (
@@ -276,7 +253,7 @@ class Membership:
         """Everybody is there, or the time is up: begin the next generation with who is."""
         if group.state is not GroupState.PREPARING_REBALANCE:
             return
-        self._set_rebalance(group, None)
+        group.set_rebalance(None)
         group.in_initial_delay = group.new_member_added = False
         for member in list(group.members.values()):
             if member.answer_join is None and member.instance_id is None:
@@ -327,7 +304,7 @@ class Membership:
             member = group.members[member_id]
             group.pending_syncs.discard(member_id)
             if not group.pending_syncs:
-                self._stop_sync_deadline(group)
+                group.stop_sync_deadline()
             if group.state is GroupState.STABLE:
                 protocol_type, name = group.protocol_type, group.protocol
                 answer(SyncResult(Errors.NONE, protocol_type, name, member.assignment))
@@ -396,13 +373,6 @@ class Membership:
         if group.sync_deadline is not None:
             group.sync_deadline.cancel()
         group.sync_deadline = self._later(group.rebalance_timeout_ms, elapsed)
-
-    @staticmethod
-    def _stop_sync_deadline(group: Group) -> None:
-        group.pending_syncs.clear()
-        if group.sync_deadline is not None:
-            group.sync_deadline.cancel()
-            group.sync_deadline = None
 
     # ---- staying and leaving ---------------------------------------------------------------------
 
@@ -497,8 +467,8 @@ class Membership:
                 member.session.cancel()
         for member_id in list(group.pending_joins):
             self.pending.end(group, member_id)
-        self._stop_sync_deadline(group)
-        self._set_rebalance(group, None)
+        group.stop_sync_deadline()
+        group.set_rebalance(None)
         group.transition_to(GroupState.DEAD, self._now_ms())
 
     # ---- time and storage ------------------------------------------------------------------------
