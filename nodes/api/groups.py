@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
-OFFSET_METADATA_TOO_LARGE: Final = 12
 
 _FIRST_WITH_KNOWN_MEMBER_IDS: Final = 4
 _FIRST_WITH_NULL_PROTOCOL: Final = 7
@@ -188,40 +187,37 @@ class GroupApis:
     # ---- offsets ---------------------------------------------------------------------------------
 
     def offset_commit(self, request: Request) -> None:
-        """Partitions that do not exist, or whose metadata is too long, fail by themselves."""
+        """Partitions that do not exist fail by themselves."""
         body = request.body
         now_ms = self._groups.now_ms()
         # Versions 2 to 4 may ask for a time of their own.
         retention_ms = millis(getattr(body, "retention_time", _NO_RETENTION))
         expires_ms = -1 if retention_ms == -1 else max(0, now_ms + retention_ms)
-        errors: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, Errors] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in body.topics:
             for p in topic.partitions:
                 tp = TopicPartition(str(topic.name), int(p.partition_index))
-                metadata = p.committed_metadata or ""
-                errors[tp] = Errors.NONE
-                if self._services.metadata_cache.partition_state(*tp) is None:
-                    errors[tp] = Errors.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(metadata) > self._services.config.offset_metadata_max_bytes:
-                    errors[tp] = OFFSET_METADATA_TOO_LARGE
-                else:
-                    leader_epoch = int(getattr(p, "committed_leader_epoch", -1))
+                errors[tp] = Errors.UNKNOWN_TOPIC_OR_PARTITION
+                if self._services.metadata_cache.partition_state(*tp) is not None:
                     offsets[tp] = CommittedOffset(
-                        int(p.committed_offset), leader_epoch, metadata, now_ms, expires_ms
+                        int(p.committed_offset),
+                        int(getattr(p, "committed_leader_epoch", -1)),
+                        p.committed_metadata or "",
+                        now_ms,
+                        expires_ms,
                     )
 
-        def respond(error: int) -> None:
-            results = {tp: error if tp in offsets else code for tp, code in errors.items()}
+        def respond(results: Mapping[TopicPartition, Errors]) -> None:
             grouped = by_topic(
                 (tp.topic, {"partition_index": tp.partition, "error_code": code})
-                for tp, code in results.items()
+                for tp, code in {**errors, **results}.items()
             )
             topics = [{"name": name, "partitions": rows} for name, rows in grouped.items()]
             answer(request, topics=topics)
 
         if not offsets:
-            respond(Errors.NONE)
+            respond({})
             return
         self._groups.commit_offsets(
             str(body.group_id),

@@ -201,18 +201,21 @@ class GroupCoordinator:
             # Like Kafka: serve what there is (nothing) rather than refuse the groups for ever.
             log.exception("The groups of partition %d could not be loaded", partition)
             loaded = Loaded()
+        # The lock is taken for one group at a time: there may be many, and others to be served.
+        for group_id in {*loaded.groups, *(g for g, o in loaded.offsets.items() if o)}:
+            stored = loaded.groups.get(group_id)
+            group = Group(group_id) if stored is None else Group.load(group_id, stored)
+            group.offsets = loaded.offsets.get(group_id, {})
+            with self._lock:
+                if self._owned.get(partition) is not term:
+                    return
+                if group_id in self._groups and not self._rules.forgets_at_resignation():
+                    continue
+                self._groups[group_id] = group
+                self._membership.loaded(group)
         with self._lock:
             if self._owned.get(partition) is not term:
                 return
-            for group_id in {*loaded.groups, *(g for g, o in loaded.offsets.items() if o)}:
-                if group_id in self._groups and not self._rules.forgets_at_resignation():
-                    continue
-                stored = loaded.groups.get(group_id)
-                group = Group(group_id) if stored is None else Group.load(group_id, stored)
-                group.offsets = loaded.offsets.get(group_id, {})
-                self._groups[group_id] = group
-                for member in group.members.values():
-                    self._membership.restart_session(group, member)
             self._loading.discard(partition)
         log.info(
             "Finished loading offsets and group metadata from %s-%d in %d milliseconds",
@@ -331,9 +334,10 @@ class GroupCoordinator:
         member_id: str,
         instance_id: str | None,
         offsets: Mapping[TopicPartition, CommittedOffset],
-        answer: Callable[[Errors], None],
+        answer: Callable[[dict[TopicPartition, Errors]], None],
     ) -> None:
-        """Store positions; `answer` hears one error for all of them, once they are committed."""
+        """Store positions; `answer` hears an error for each, once they are committed. Who may not
+        commit is told so before anything is said of a position."""
         with self._lock:
             error = self._error(group_id, may_be_empty=True)
             group = self._groups.get(group_id)
@@ -346,19 +350,24 @@ class GroupCoordinator:
             if not error and group is not None:
                 error = self._commit_error(group, generation, member_id, instance_id)
             if error or group is None:
-                answer(error)
+                answer(dict.fromkeys(offsets, error))
+                return
+            longest = self._config.offset_metadata_max_bytes
+            kept = {tp: c for tp, c in offsets.items() if len(c.metadata) <= longest}
+            errors = dict.fromkeys(offsets, Errors.OFFSET_METADATA_TOO_LARGE)
+            if not kept:
+                self._discard_if_vacant(group)
+                answer(errors)
                 return
             committing = group
-            committing.pending_commits.update(offsets.keys())
-            rows = [offset_row(group_id, tp, committed) for tp, committed in offsets.items()]
+            committing.pending_commits.update(kept.keys())
+            rows = [offset_row(group_id, tp, committed) for tp, committed in kept.items()]
 
-            def done(failure: Errors) -> None:
+            def done(failure: Errors, at: int) -> None:
                 with self._lock:
-                    committing.pending_commits -= Counter(offsets.keys())
-                    if not failure:
-                        committing.offsets.update(offsets)
+                    committing.end_commit(kept, None if failure else at)
                     self._discard_if_vacant(committing)
-                answer(offset_store_error(failure))
+                answer(errors | dict.fromkeys(kept, offset_store_error(failure)))
 
             self._lock.defer(lambda: self._store.append(self.partition_for(group_id), rows, done))
 
@@ -412,7 +421,7 @@ class GroupCoordinator:
         self._defer_append(self.partition_for(group_id), rows)
 
     def _defer_append(self, partition: int, rows: Rows) -> None:
-        def done(error: Errors) -> None:
+        def done(error: Errors, _at: int) -> None:
             if error:
                 log.warning("What was deleted remains in the log: %s", error.name)
 
@@ -474,5 +483,5 @@ class GroupCoordinator:
         with self._lock:
             row = group_row(group.group_id, group.stored(assignment))
         self._store.append(
-            self.partition_for(group.group_id), [row], lambda e: done(group_store_error(e))
+            self.partition_for(group.group_id), [row], lambda e, _at: done(group_store_error(e))
         )

@@ -1,6 +1,7 @@
 """Operators delete groups, and positions of groups (KIP-229, KIP-496).
 
-A group goes only while nobody is in it; a position only while no member reads that topic. What is
+A group goes only while nobody is in it; a position only while no member reads that topic. An empty
+group goes with the last of its positions. What is
 deleted here is erased from the log too; as in Kafka the answer does not wait for that to be
 committed, and a coordinator that dies in between brings the group back.
 
@@ -9,20 +10,17 @@ Threads: any; everything happens under the coordinator's lock, appends after it.
 
 from __future__ import annotations
 
-import struct
+import logging
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from typing import Final
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.groups.group import Group, GroupState
+from nodes.groups.group import CONSUMER, Group, GroupState
 from nodes.groups.lock import DeferringLock
 from nodes.groups.membership import Membership
 from nodes.groups.store import Rows, group_row, offset_row
 
-_CONSUMER: Final = "consumer"
-_SUBSCRIPTION: Final = struct.Struct(">hi")
-_LENGTH: Final = struct.Struct(">h")
+log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 
 
 class GroupDeletion:
@@ -44,9 +42,13 @@ class GroupDeletion:
         self._append = append
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """What became of each group."""
-        with self._lock:
-            return {group_id: self._delete(group_id) for group_id in dict.fromkeys(group_ids)}
+        """What became of each group. The lock is taken for one at a time: there may be many, and
+        their names long."""
+        errors = {}
+        for group_id in dict.fromkeys(group_ids):
+            with self._lock:
+                errors[group_id] = self._delete(group_id)
+        return errors
 
     def _delete(self, group_id: str) -> Errors:
         error = self._error_of(group_id, may_be_empty=True)
@@ -74,10 +76,10 @@ class GroupDeletion:
             group = self._groups.get(group_id)
             if group is None or group.state is GroupState.DEAD:
                 return Errors.GROUP_ID_NOT_FOUND, {}
-            if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMER:
+            if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
                 # What its members read is known to them alone.
                 return Errors.NON_EMPTY_GROUP, {}
-            read = subscriptions_of(group)
+            read = frozenset() if group.state is GroupState.EMPTY else group.subscribed
             results = {
                 tp: Errors.GROUP_SUBSCRIBED_TO_TOPIC
                 if read is None or tp.topic in read
@@ -87,37 +89,23 @@ class GroupDeletion:
             gone = [tp for tp, e in results.items() if not e and tp in group.offsets]
             for tp in gone:
                 del group.offsets[tp]
-            if gone:
-                self._append(group_id, [offset_row(group_id, tp, None) for tp in gone])
+            rows = [offset_row(group_id, tp, None) for tp in gone]
+            if partitions:
+                rows += remove_if_vacant(group, self._groups, self._membership)
+            if rows:
+                self._append(group_id, rows)
             return Errors.NONE, results
 
 
-def subscriptions_of(group: Group) -> set[str] | None:
-    """Topics that a group's members subscribe to; None when one of them cannot be read."""
-    topics: set[str] = set()
-    for member in group.members.values():
-        for _, metadata in member.protocols:
-            found = subscribed_topics(metadata)
-            if found is None:
-                return None
-            topics |= found
-    return topics
-
-
-def subscribed_topics(metadata: bytes) -> set[str] | None:
-    """The topics in a consumer's subscription (ConsumerProtocolSubscription: every version begins
-    with its number and the list of topics); None when it is none."""
-    topics: set[str] = set()
-    try:
-        _version, count = _SUBSCRIPTION.unpack_from(metadata)
-        at = _SUBSCRIPTION.size
-        for _ in range(count):
-            (size,) = _LENGTH.unpack_from(metadata, at)
-            at += _LENGTH.size
-            if size < 0 or at + size > len(metadata):
-                return None
-            topics.add(metadata[at : at + size].decode())
-            at += size
-    except (struct.error, UnicodeDecodeError):
-        return None
-    return topics
+def remove_if_vacant(
+    group: Group, groups: MutableMapping[str, Group], membership: Membership
+) -> Rows:
+    """Take a group that is empty and has no positions from `groups`; what erases it in the log."""
+    if not group.is_vacant:
+        return ()
+    log.info("Group %s transitioned to Dead", group.group_id)
+    del groups[group.group_id]
+    membership.unload(group)
+    if not group.generation:
+        return ()  # no record of the group itself was ever written
+    return [group_row(group.group_id, None)]

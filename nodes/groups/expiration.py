@@ -15,19 +15,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, MutableMapping
-from typing import Final
 
 from nodes.core.types import TopicPartition
-from nodes.groups.deletion import subscriptions_of
-from nodes.groups.group import Group, GroupState
+from nodes.groups.deletion import remove_if_vacant
+from nodes.groups.group import CONSUMER, Group, GroupState
 from nodes.groups.lock import DeferringLock
 from nodes.groups.membership import Membership
 from nodes.groups.messages import CommittedOffset
-from nodes.groups.store import Rows, group_row, offset_row
+from nodes.groups.store import Rows, offset_row
 
 log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
-
-_CONSUMER: Final = "consumer"
 
 
 class GroupExpiration:
@@ -68,12 +65,7 @@ class GroupExpiration:
         for tp in expired:
             del group.offsets[tp]
         rows = [offset_row(group.group_id, tp, None) for tp in expired]
-        if group.is_vacant:
-            log.info("Group %s transitioned to Dead", group.group_id)
-            del self._groups[group.group_id]
-            self._membership.unload(group)
-            if group.generation > 0:  # or no record of the group itself was ever written
-                rows.append(group_row(group.group_id, None))
+        rows += remove_if_vacant(group, self._groups, self._membership)
         if rows:
             self._append(group.group_id, rows)
         return len(expired)
@@ -81,17 +73,16 @@ class GroupExpiration:
 
 def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
     """The positions of a group that are to be removed now."""
-    read: set[str] = set()
+    read: frozenset[str] = frozenset()
     since_empty = False
     if group.protocol_type is not None:
         if group.state is GroupState.EMPTY:
             # Groups from before Kafka 2.1 have not recorded when they became empty.
             since_empty = group.state_timestamp_ms >= 0
-        elif group.state is GroupState.STABLE and group.protocol_type == _CONSUMER:
-            known = subscriptions_of(group)
-            if known is None:
+        elif group.state is GroupState.STABLE and group.protocol_type == CONSUMER:
+            if group.subscribed is None:
                 return []
-            read = known
+            read = group.subscribed
         else:
             return []
 

@@ -24,7 +24,11 @@ from typing import Final, NamedTuple
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.messages import CommittedOffset, StoredGroup, StoredMember
+from nodes.groups.subscriptions import all_subscribed
 from nodes.groups.timer import Task
+
+CONSUMER: Final = "consumer"
+"""The protocol type of groups whose members say which topics they read."""
 
 
 class GroupState(Enum):
@@ -118,6 +122,13 @@ class Member:
     def metadata(self, protocol: str | None) -> bytes:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
+    def update(self, request: JoinRequest, answer: AnswerJoin) -> None:
+        """It joins again, with what it says now."""
+        self.protocols = request.protocols
+        self.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self.session_timeout_ms = request.session_timeout_ms
+        self.answer_join = answer
+
     def has_protocols(self, protocols: Protocols) -> bool:
         return list(self.protocols) == list(protocols)
 
@@ -133,6 +144,8 @@ class Group:
     protocol: str | None = None
     leader: str | None = None
     state_timestamp_ms: int = -1
+    subscribed: frozenset[str] | None = None
+    """Topics that the present generation reads; None: not known, or not a group of consumers."""
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     """Instance id -> member id (KIP-345)."""
@@ -148,6 +161,8 @@ class Group:
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     pending_commits: Counter[TopicPartition] = field(default_factory=Counter)
     """Positions on their way into the log, and how often."""
+    _committed_at: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where in the log the newest of these is, while there are others on their way."""
 
     # ---- states ----------------------------------------------------------------------------------
 
@@ -176,7 +191,30 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
+    def set_rebalance(self, task: Task | None) -> None:
+        """What ends the present rebalance in time; None: it has ended."""
+        if self.rebalance is not None:
+            self.rebalance.cancel()
+        self.rebalance = task
+
+    def stop_sync_deadline(self) -> None:
+        self.pending_syncs.clear()
+        if self.sync_deadline is not None:
+            self.sync_deadline.cancel()
+            self.sync_deadline = None
+
     # ---- members ---------------------------------------------------------------------------------
+
+    def has_room(self, member_id: str, max_size: int) -> bool:
+        """Whether this member, perhaps a new one, may join."""
+        member = self.members.get(member_id)
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
+            return True
+        if self.state is GroupState.PREPARING_REBALANCE:
+            waiting = sum(m.answer_join is not None for m in self.members.values())
+            is_waiting = member is not None and member.answer_join is not None
+            return is_waiting or waiting < max_size
+        return member is not None or len(self.members) < max_size
 
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
@@ -269,6 +307,25 @@ class Group:
         else:
             self.protocol = None
             self.transition_to(GroupState.EMPTY, now_ms)
+        self._note_subscriptions()
+
+    def _note_subscriptions(self) -> None:
+        metadata = [m.metadata(self.protocol) for m in self.members.values()]
+        self.subscribed = all_subscribed(metadata) if self.protocol_type == CONSUMER else None
+
+    # ---- positions -------------------------------------------------------------------------------
+
+    def end_commit(self, offsets: Mapping[TopicPartition, CommittedOffset], at: int | None) -> None:
+        """These pending positions are in the log, in the batch `at` this offset; None: they failed.
+        Two commits of one position may end in either order: what the log says last counts."""
+        for tp, committed in offsets.items():
+            if at is not None and at >= self._committed_at.get(tp, at):
+                self.offsets[tp] = committed
+                self._committed_at[tp] = at
+            self.pending_commits[tp] -= 1
+            if not self.pending_commits[tp]:
+                del self.pending_commits[tp]
+                self._committed_at.pop(tp, None)
 
     # ---- answers ---------------------------------------------------------------------------------
 
@@ -353,4 +410,5 @@ class Group:
             )
             group.add(member, stored.protocol_type)
         group.protocol_type = stored.protocol_type or None
+        group._note_subscriptions()
         return group

@@ -37,6 +37,9 @@ log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
 GROUP_MAX_SIZE_REACHED: Final = 81
 _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+_ABSENT_CHECK_MS: Final = 100
+"""How often it is looked whether somebody is there, where members claim to need no time at all.
+(In Kafka one look follows the other without a pause, on a thread of its own.)"""
 
 StoreGroup = Callable[[Group, Mapping[str, bytes], Callable[[Errors], None]], None]
 """Write a group with these assignments; called and calling back without the lock."""
@@ -69,7 +72,7 @@ class Membership:
 
     def join(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
         names = [name for name, _ in request.protocols]
-        if not self._has_room(group, request.member_id):
+        if not group.has_room(request.member_id, self._max_size):
             self.pending.end(group, request.member_id)
             group.remove(request.member_id)
             answer(JoinResult(GROUP_MAX_SIZE_REACHED))
@@ -79,22 +82,15 @@ class Membership:
             answer(JoinResult(Errors.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         elif not request.member_id:
             self._join_new(group, request, answer)
+        elif request.member_id in group.pending_joins and request.instance_id is not None:
+            # Only members without an instance id are given such ids. (Kafka trips over this one.)
+            answer(JoinResult(Errors.UNKNOWN_SERVER_ERROR))
         elif request.member_id in group.pending_joins:
             self.pending.end(group, request.member_id)
             self._add_member(group, request.member_id, request, answer)
         else:
             self._rejoin(group, request, answer)
         self._maybe_complete_join(group)
-
-    def _has_room(self, group: Group, member_id: str) -> bool:
-        member = group.members.get(member_id)
-        if group.state in (GroupState.EMPTY, GroupState.DEAD):
-            return True
-        if group.state is GroupState.PREPARING_REBALANCE:
-            waiting = sum(m.answer_join is not None for m in group.members.values())
-            is_waiting = member is not None and member.answer_join is not None
-            return is_waiting or waiting < self._max_size
-        return member is not None or len(group.members) < self._max_size
 
     def _join_new(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
         member_id = f"{request.instance_id or request.client_id}-{uuid.uuid4()}"
@@ -156,15 +152,8 @@ class Membership:
             # It did not see the answer to its last join: the same once more.
             answer(group.joined(request.member_id))
         else:
-            self._update(member, request, answer)
+            member.update(request, answer)
             self._maybe_prepare(group, f"Member {member.member_id} joined again")
-
-    @staticmethod
-    def _update(member: Member, request: JoinRequest, answer: AnswerJoin) -> None:
-        member.protocols = request.protocols
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.session_timeout_ms = request.session_timeout_ms
-        member.answer_join = answer
 
     def _rejoin_static(
         self, group: Group, member_id: str, request: JoinRequest, answer: AnswerJoin
@@ -175,7 +164,7 @@ class Membership:
         old_leader = group.leader
         member = group.replace_static(request.instance_id, member_id)
         self.restart_session(group, member)
-        self._update(member, request, answer)
+        member.update(request, answer)
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._prepare(group, f"Static member {member_id} joined again")
         elif group.state is GroupState.STABLE:
@@ -216,7 +205,7 @@ class Membership:
             for member in group.members.values():
                 member.assignment = b""
             self._propagate(group, Errors.REBALANCE_IN_PROGRESS)
-        self._stop_sync_deadline(group)
+        group.stop_sync_deadline()
         was_empty = group.state is GroupState.EMPTY
         group.in_initial_delay = was_empty
         group.transition_to(GroupState.PREPARING_REBALANCE, self._now_ms())
@@ -244,18 +233,13 @@ class Membership:
             else:
                 self._complete_join(group)
 
-        self._set_rebalance(group, self._later(delay_ms, elapsed))
+        group.set_rebalance(self._later(delay_ms, elapsed))
 
-    def _await_joins(self, group: Group) -> None:
-        deadline = self._later(group.rebalance_timeout_ms, lambda: self._complete_join(group))
-        self._set_rebalance(group, deadline)
+    def _await_joins(self, group: Group, *, at_least_ms: int = 0) -> None:
+        timeout_ms = max(group.rebalance_timeout_ms, at_least_ms)
+        deadline = self._later(timeout_ms, lambda: self._complete_join(group))
+        group.set_rebalance(deadline)
         self._maybe_complete_join(group)
-
-    @staticmethod
-    def _set_rebalance(group: Group, task: Task | None) -> None:
-        if group.rebalance is not None:
-            group.rebalance.cancel()
-        group.rebalance = task
 
     def _maybe_complete_join(self, group: Group) -> None:
         if (
@@ -269,7 +253,7 @@ class Membership:
         """Everybody is there, or the time is up: begin the next generation with who is."""
         if group.state is not GroupState.PREPARING_REBALANCE:
             return
-        self._set_rebalance(group, None)
+        group.set_rebalance(None)
         group.in_initial_delay = group.new_member_added = False
         for member in list(group.members.values()):
             if member.answer_join is None and member.instance_id is None:
@@ -277,7 +261,7 @@ class Membership:
                 group.remove(member.member_id)
         if not group.elect_joined_leader() and group.members:
             # Only static members, none of which is there: they keep their place until they expire.
-            self._await_joins(group)
+            self._await_joins(group, at_least_ms=_ABSENT_CHECK_MS)
             return
         group.next_generation(self._now_ms())
         if not group.members:
@@ -320,7 +304,7 @@ class Membership:
             member = group.members[member_id]
             group.pending_syncs.discard(member_id)
             if not group.pending_syncs:
-                self._stop_sync_deadline(group)
+                group.stop_sync_deadline()
             if group.state is GroupState.STABLE:
                 protocol_type, name = group.protocol_type, group.protocol
                 answer(SyncResult(Errors.NONE, protocol_type, name, member.assignment))
@@ -390,13 +374,6 @@ class Membership:
             group.sync_deadline.cancel()
         group.sync_deadline = self._later(group.rebalance_timeout_ms, elapsed)
 
-    @staticmethod
-    def _stop_sync_deadline(group: Group) -> None:
-        group.pending_syncs.clear()
-        if group.sync_deadline is not None:
-            group.sync_deadline.cancel()
-            group.sync_deadline = None
-
     # ---- staying and leaving ---------------------------------------------------------------------
 
     def heartbeat(
@@ -429,7 +406,7 @@ class Membership:
     def leave(self, group: Group, member_id: str, instance_id: str | None) -> Errors:
         if not member_id:
             # An operator removes a static member by its instance id alone.
-            current = group.static_members.get(instance_id or "")
+            current = None if instance_id is None else group.static_members.get(instance_id)
             if current is None:
                 return Errors.UNKNOWN_MEMBER_ID
             self._remove(group, group.members[current], "it was removed by instance id")
@@ -471,7 +448,15 @@ class Membership:
             member.session.cancel()
         member.session = self._later(timeout_ms, expired)
 
-    # ---- unloading -------------------------------------------------------------------------------
+    # ---- loading and unloading -------------------------------------------------------------------
+
+    def loaded(self, group: Group) -> None:
+        """The group has come to this coordinator, with everybody who was in it."""
+        if len(group.members) > self._max_size:
+            # Whoever has to go has its positions committed first, when told to join again.
+            self._prepare(group, f"Freshly-loaded group is over capacity ({self._max_size})")
+        for member in group.members.values():
+            self.restart_session(group, member)
 
     def unload(self, group: Group) -> None:
         """The group has moved to another coordinator, or is gone."""
@@ -482,8 +467,8 @@ class Membership:
                 member.session.cancel()
         for member_id in list(group.pending_joins):
             self.pending.end(group, member_id)
-        self._stop_sync_deadline(group)
-        self._set_rebalance(group, None)
+        group.stop_sync_deadline()
+        group.set_rebalance(None)
         group.transition_to(GroupState.DEAD, self._now_ms())
 
     # ---- time and storage ------------------------------------------------------------------------

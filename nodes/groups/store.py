@@ -81,14 +81,15 @@ class GroupStore:
         self._commit_timeout_ms = commit_timeout_ms
         self._now_ms = now_ms
 
-    def append(self, partition: int, rows: Rows, done: Callable[[Errors], None]) -> None:
-        """Write rows as one batch; `done` hears of it once it is committed or has failed."""
+    def append(self, partition: int, rows: Rows, done: Callable[[Errors, int], None]) -> None:
+        """Write rows as one batch; `done` hears of it once it is committed, and where it is in the
+        log, or once it has failed. Of two batches either may be heard of first."""
         now_ms = self._now_ms()
         batch = build_batch([(key, value, now_ms) for key, value in rows])
         tp = TopicPartition(OFFSETS_TOPIC, partition)
 
         def respond(results: dict[TopicPartition, ProduceResult]) -> None:
-            done(Errors(results[tp].error))
+            done(Errors(results[tp].error), results[tp].base_offset)
 
         self._replica_manager.append_records(
             self._commit_timeout_ms,

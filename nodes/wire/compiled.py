@@ -7,17 +7,19 @@ Why a checker: kio's native reader trusts an array's length. A frame that claims
 reserve 16 GiB, and where that fails *the process aborts*: no exception reaches Python. The checker
 walks only lengths and counts (no object is made), refuses whatever cannot fit into the frame, and
 so bounds time and memory by the frame's size. It must accept exactly the frames that the native
-reader can read without reading beyond their end, and that hold at most `MAX_ITEMS` array items in
-all: each becomes an object, so that 100 MB of two-byte topic names would cost half a minute of a
-network thread (the native reader keeps the interpreter lock all the while) and gigabytes.
+reader can read without reading beyond their end, whose strings have at most `MAX_TEXT_BYTES` each,
+and that hold at most `MAX_ITEMS` array items in all: each item becomes an object, so that 100 MB of
+two-byte topic names would cost half a minute of a network thread (the native reader keeps the
+interpreter lock all the while) and gigabytes.
 
 Generated functions::
 
     write(out, entity)       out is list.append; values may be kio's types or plain ints (ms)
     check(buffer, at, end, cuts)
                              returns the offset after the entity; raises WireError or IndexError/
-                             struct.error (the caller turns these into WireError). Tagged fields
-                             that nobody knows yet (KIP-482) go into `cuts`: kio refuses them
+                             struct.error (the caller turns these into WireError). What kio refuses
+                             though it is lawful goes into `cuts`: tagged fields that nobody knows
+                             yet (KIP-482), durations beyond `LONGEST_MS`
 
 The generated source contains field names of entity classes only, never anything from the wire.
 """
@@ -44,7 +46,14 @@ MAX_ITEMS: Final = 500_000
 """Items of all arrays of one frame, nested ones included: about half a second, and far more than a
 LeaderAndIsr or UpdateMetadata of 50,000 partitions has."""
 
+MAX_TEXT_BYTES: Final = 0x7FFF
+"""Of a string, in all versions, as in Kafka: other messages, and records, have 16 bits for it."""
+
+LONGEST_MS: Final = 10**15
+"""Of a duration, or of one into the past: what Java means by Long.MAX_VALUE has no timedelta."""
+
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_I64: Final = struct.Struct(">q")
 _ZERO_UUID: Final = bytes(16)
 _ONE_BYTE: Final = [bytes((value,)) for value in range(0x80)]
 
@@ -92,12 +101,20 @@ def uuid_bytes(value: UUID | None) -> bytes:
     return value.bytes if value is not None else _ZERO_UUID
 
 
+def _longest(buffer: bytes | memoryview, at: int) -> bytes:
+    return _I64.pack(LONGEST_MS if _I64.unpack_from(buffer, at)[0] > 0 else -LONGEST_MS)
+
+
 def _too_short(name: str) -> WireError:
     return WireError(f"{name} does not fit into the frame")
 
 
 def _too_many(name: str) -> WireError:
     return WireError(f"more than {MAX_ITEMS} items by the end of {name}")
+
+
+def _too_long(name: str) -> WireError:
+    return WireError(f"{name} is longer than {MAX_TEXT_BYTES} bytes")
 
 
 def _must_not_be_null(name: str) -> WireError:
@@ -127,6 +144,7 @@ class _Source:
             "uuid_bytes": uuid_bytes,
             "too_short": _too_short,
             "too_many": _too_many,
+            "too_long": _too_long,
             "must_not_be_null": _must_not_be_null,
             "WireError": WireError,
             "pack": struct.pack,
@@ -134,6 +152,9 @@ class _Source:
             "pack_i32": struct.Struct(">i").pack,
             "read_i16": struct.Struct(">h").unpack_from,
             "read_i32": struct.Struct(">i").unpack_from,
+            "read_i64": _I64.unpack_from,
+            "LONGEST_MS": LONGEST_MS,
+            "longest": _longest,
         }
 
     def add(self, indent: int, *lines: str) -> None:
@@ -283,12 +304,15 @@ def _checker(
     for field in fields_of(entity_class):
         if field.tag is not None:
             continue
-        if field.code:
+        if field.code and field.primitive != "timedelta_i64":
             size += struct.calcsize(">" + field.code)
             continue
         if size:
             source.add(1, f"at += {size}")
             size = 0
+        if field.code:
+            source.add(1, "if abs(read_i64(buffer, at)[0]) > LONGEST_MS:")
+            source.add(2, "cuts.append((at, at + 8, longest(buffer, at)))")
         _check_value(source, 1, field)
     if size:
         source.add(1, f"at += {size}")
@@ -367,6 +391,9 @@ def _check_value(source: _Source, indent: int, field: FieldPlan) -> None:
         _check_count(
             source, indent, field, "read_i16" if field.primitive == "string" else "read_i32"
         )
+        if field.primitive == "string" and source.flexible:
+            source.add(indent, f"if count > {MAX_TEXT_BYTES}:")
+            source.add(indent + 1, f"raise too_long('{field.name}')")
         source.add(indent, "at += count", "if at > end:")
         source.add(indent + 1, f"raise too_short('{field.name}')")
 

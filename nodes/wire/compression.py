@@ -129,10 +129,9 @@ def _unframe(codec: int, data: bytes) -> bytes:
             return bytes(memoryview(out)[:used])
 
 
-def _bounded(data: bytes | bytearray) -> bytes:
-    if len(data) > MAX_OUTPUT_BYTES:
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_OUTPUT_BYTES:
         raise WireError("compressed batch grows beyond all measure")
-    return bytes(data)
 
 
 def _gunzip(data: bytes) -> bytes:
@@ -140,7 +139,8 @@ def _gunzip(data: bytes) -> bytes:
     out = stream.decompress(data, MAX_OUTPUT_BYTES + 1)
     if not stream.eof and len(out) <= MAX_OUTPUT_BYTES:
         raise WireError("gzip data is cut short")
-    return _bounded(out)
+    _check_size(len(out))
+    return out
 
 
 def _unsnappy_block(data: bytes) -> bytes:
@@ -159,7 +159,9 @@ def _unsnappy_block(data: bytes) -> bytes:
 
 def _unsnappy(data: bytes) -> bytes:
     if not data.startswith(_SNAPPY_MAGIC):
-        return _bounded(_unsnappy_block(data))
+        block = _unsnappy_block(data)
+        _check_size(len(block))
+        return block
     at, out = 16, bytearray()
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
@@ -168,5 +170,5 @@ def _unsnappy(data: bytes) -> bytes:
             raise WireError("snappy block does not fit into its batch")
         out += _unsnappy_block(data[at : at + size])
         at += size
-        _bounded(out)
+        _check_size(len(out))
     return bytes(out)

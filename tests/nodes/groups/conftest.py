@@ -67,10 +67,12 @@ class MemoryReplicas:
         respond: Callable[[dict[TopicPartition, ProduceResult]], None],
     ) -> None:
         self.acks.append(required_acks)
+        results = {}
         for tp, batch in entries.items():
+            at = self.log(tp.partition).log_end_offset
+            results[tp] = ProduceResult(self.error, -1 if self.error else at)
             if not self.error:
                 self.log(tp.partition).append(batch)
-        results = {tp: ProduceResult(self.error, 0) for tp in entries}
         if self.is_held:
             self.held.append(lambda: respond(results))
         else:
@@ -172,6 +174,7 @@ class Client:
         return int(error)
 
     def commit(self, offsets: Mapping[TopicPartition, Any], **changes: Any) -> Answer:
+        """The answer is one error, where all positions share it."""
         fields = {"generation": self.generation, "member_id": self.member_id} | changes
         answer = Answer()
         self.coordinator.commit_offsets(
@@ -180,7 +183,7 @@ class Client:
             fields["member_id"],
             self.instance_id,
             offsets,
-            answer,
+            lambda errors: answer(errors if len({*errors.values()}) > 1 else min(errors.values())),
         )
         return answer
 
@@ -203,6 +206,7 @@ def make_config(**changes: Any) -> Any:
         "broker_id": 1,
         "offsets_topic_num_partitions": 4,
         "offsets_commit_timeout_ms": 1000,
+        "offset_metadata_max_bytes": 10,
         "offsets_retention_minutes": 1,
         "offsets_retention_check_interval_ms": 3_600_000,
         "group_min_session_timeout_ms": 10,

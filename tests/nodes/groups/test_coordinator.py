@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ from nodes.core.deadlines import SLACK
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.gauges import GROUP_METADATA, register_gauges
+from nodes.groups.membership import GROUP_MAX_SIZE_REACHED
 from nodes.groups.messages import CommittedOffset
 from nodes.metrics import Metrics
 
@@ -297,6 +300,46 @@ class TestStaticMembers:
         assert not result.skip_assignment
         assert result.leader != result.member_id  # an old client must not assign again
 
+    def test_do_not_come_with_an_id_that_was_given_to_a_dynamic_one(
+        self, make_client: Any, coordinator: Any
+    ) -> None:
+        static, client = make_client(instance_id="i"), make_client()
+        stable(static)
+        client.join(requires_member_id=True)
+        assert client.join(instance_id="i").error == Errors.UNKNOWN_SERVER_ERROR
+        assert static.heartbeat() == 0
+        assert coordinator.leave("g", [("", "i")]) == (0, [0])
+        assert static.heartbeat() == Errors.UNKNOWN_MEMBER_ID
+
+    def test_who_is_absent_and_needs_no_time_is_not_looked_for_all_the_time(
+        self, make_coordinator: Any, client_of: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        coordinator = make_coordinator(clock=clock)
+        static, other = client_of(coordinator, instance_id="i"), client_of(coordinator)
+        stable(static, other)
+        static.member_id = ""
+        static.join(rebalance_timeout_ms=0)
+        looks = []
+        complete = coordinator._membership._complete_join
+        monkeypatch.setattr(
+            coordinator._membership, "_complete_join", lambda g: (looks.append(g), complete(g))
+        )
+        assert other.leave() == 0
+        for _ in range(50):
+            passed = threading.Event()
+            coordinator.timer.schedule(0, passed.set)
+            assert passed.wait(60)
+        assert len(looks) <= 1
+        returns = static.send_join(rebalance_timeout_ms=0)
+        assert returns.wait().error == 0
+
+    def test_one_without_a_name_is_not_nobody(self, make_client: Any, coordinator: Any) -> None:
+        static = make_client(instance_id="")
+        stable(static)
+        assert coordinator.leave("g", [("", None)]) == (0, [Errors.UNKNOWN_MEMBER_ID])
+        assert static.heartbeat() == 0
+        assert coordinator.leave("g", [("", "")]) == (0, [0])
+
     def test_are_removed_by_instance_id(self, make_client: Any, coordinator: Any) -> None:
         static = make_client(instance_id="i")
         stable(static)
@@ -322,6 +365,20 @@ class TestOffsets:
         other = make_client(group_id="new")
         assert other.commit({TP: at(6)}, generation=3).wait() == Errors.ILLEGAL_GENERATION
 
+    def test_too_much_said_of_one(self, make_client: Any, coordinator: Any) -> None:
+        long = CommittedOffset(5, -1, "eleven long", 1)
+        client = make_client()
+        answer = client.commit({TP: long}).wait()
+        assert answer == Errors.OFFSET_METADATA_TOO_LARGE
+        assert coordinator.list_groups(()) == (0, [])
+        other = TopicPartition("other", 0)
+        answer = client.commit({TP: long, other: at(6)}).wait()
+        assert answer == {TP: Errors.OFFSET_METADATA_TOO_LARGE, other: Errors.NONE}
+        assert coordinator.fetch_offsets("g", None) == (0, {other: at(6)})
+        # Who may not commit hears of that first.
+        answer = client.commit({TP: long, other: at(6)}, generation=9).wait()
+        assert answer == Errors.UNKNOWN_MEMBER_ID
+
     def test_strangers_may_not_commit(self, make_client: Any) -> None:
         client = make_client()
         stable(client)
@@ -345,6 +402,24 @@ class TestOffsets:
         replicas.release()
         assert waiting.wait() == 0
         assert coordinator.fetch_offsets("g", None) == (0, {TP: at(5)})
+
+    def test_the_last_in_the_log_counts_whichever_is_heard_of_first(
+        self, make_client: Any, make_coordinator: Any, coordinator: Any, replicas: Any
+    ) -> None:
+        other = TopicPartition("other", 0)
+        replicas.is_held = True
+        answers = [
+            make_client().commit(offsets)
+            for offsets in ({TP: at(5), other: at(1)}, {TP: at(6)}, {TP: at(7)})
+        ]
+        replicas.held[1:] = reversed(replicas.held[1:])
+        replicas.release()
+        assert [answer.wait() for answer in answers] == [0, 0, 0]
+        kept = (0, {TP: at(7), other: at(1)})
+        assert coordinator.fetch_offsets("g", None) == kept
+        assert make_coordinator().fetch_offsets("g", None) == kept
+        make_client().commit({TP: at(3)}).wait()
+        assert coordinator.fetch_offsets("g", [TP]) == (0, {TP: at(3)})
 
     @pytest.mark.parametrize(
         ("append", "answer"),
@@ -392,6 +467,20 @@ class TestChangeOfCoordinators:
         assert successor.fetch_offsets("g", None) == (0, {TP: at(7)})
         assert successor.describe("g").protocol == "range"
 
+    def test_who_has_room_for_fewer_lets_the_others_go(
+        self, make_client: Any, make_coordinator: Callable[..., Any]
+    ) -> None:
+        clients = [make_client() for _ in range(3)]
+        stable(*clients)
+        successor = make_coordinator(group_max_size=2)
+        for client in clients:
+            client.coordinator = successor
+            assert client.heartbeat() == Errors.REBALANCE_IN_PROGRESS
+            assert client.commit({TP: at(7)}).wait() == 0
+        staying = [client.send_join() for client in clients[:2]]
+        assert clients[2].join().error == GROUP_MAX_SIZE_REACHED
+        assert [answer.wait().error for answer in staying] == [0, 0]
+
     def test_waiting_members_are_sent_away(self, make_client: Any, coordinator: Any) -> None:
         one, other = make_client(), make_client()
         stable(one)
@@ -403,8 +492,6 @@ class TestChangeOfCoordinators:
     def test_while_loading(
         self, make_coordinator: Any, client_of: Any, monkeypatch: pytest.MonkeyPatch, until: Any
     ) -> None:
-        import threading
-
         coordinator = make_coordinator(owns=False)
         go_on = threading.Event()
         load = coordinator._store.load
@@ -420,6 +507,26 @@ class TestChangeOfCoordinators:
         until(lambda: coordinator.list_groups(())[0] == 0)
         client.member_id = ""
         assert client.join().error == 0
+
+    def test_others_are_served_between_two_that_are_loaded(
+        self, make_coordinator: Any, make_client: Any, monkeypatch: pytest.MonkeyPatch, until: Any
+    ) -> None:
+        coordinator = make_coordinator(owns=False)
+        together = [g for g in string.ascii_letters if coordinator.partition_for(g) == 0]
+        for group_id in together[:3]:
+            make_client(group_id=group_id).commit({TP: at(7)}).wait()
+        counted: list[int] = []
+        loaded = coordinator._membership.loaded
+
+        def look(group: Any) -> None:
+            coordinator._lock.defer(lambda: counted.append(coordinator.counts().groups))
+            loaded(group)
+
+        monkeypatch.setattr(coordinator._membership, "loaded", look)
+        for partition in range(4):
+            coordinator.on_election(partition)
+        until(lambda: coordinator.list_groups(())[0] == 0)
+        assert counted == [1, 2, 3]
 
     def test_shutdown(self, make_client: Any, coordinator: Any) -> None:
         coordinator.shutdown()

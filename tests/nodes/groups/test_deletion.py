@@ -9,8 +9,8 @@ import pytest
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.groups.deletion import subscribed_topics
 from nodes.groups.messages import CommittedOffset
+from nodes.groups.subscriptions import subscribed_topics
 
 READ, UNREAD = TopicPartition("read", 0), TopicPartition("unread", 0)
 
@@ -46,6 +46,22 @@ class TestGroups:
         assert make_client().join().error == 0
         assert coordinator.fetch_offsets("g", [READ]) == (0, {READ: None})
 
+    def test_others_are_served_between_two(
+        self, make_client: Any, coordinator: Any, replicas: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for group_id in "gh":
+            make_client(group_id=group_id).commit({READ: at(5)}).wait()
+        left: list[list[str]] = []
+        append = replicas.append_records
+
+        def look(*arguments: Any) -> None:
+            left.append([group.group_id for group in coordinator.list_groups(())[1]])
+            append(*arguments)
+
+        monkeypatch.setattr(replicas, "append_records", look)
+        assert coordinator.deletion.delete_groups(["g", "h"]) == {"g": 0, "h": 0}
+        assert left == [["h"], []]
+
     def test_refusals(self, make_coordinator: Any) -> None:
         delete = make_coordinator(owns=False).deletion.delete_groups
         expected = {"g": Errors.NOT_COORDINATOR, "": Errors.NOT_COORDINATOR}
@@ -58,6 +74,20 @@ class TestPositions:
         deleted = coordinator.deletion.delete_offsets("g", [READ, TopicPartition("never", 3)])
         assert deleted == (Errors.NONE, {READ: 0, TopicPartition("never", 3): 0})
         assert coordinator.fetch_offsets("g", None) == (0, {UNREAD: at(6)})
+
+    def test_an_empty_group_goes_with_the_last_of_them(
+        self, make_client: Any, coordinator: Any, make_coordinator: Any
+    ) -> None:
+        client = make_client()
+        client.join()
+        client.sync({client.member_id: b"0"})
+        client.commit({READ: at(5), UNREAD: at(6)}).wait()
+        client.leave()
+        coordinator.deletion.delete_offsets("g", [READ])
+        assert coordinator.describe("g").state == "Empty"
+        assert coordinator.deletion.delete_offsets("g", [UNREAD]) == (Errors.NONE, {UNREAD: 0})
+        assert coordinator.describe("g").state == "Dead"
+        assert make_coordinator().list_groups(()) == (0, [])  # nor is it in the log
 
     def test_of_topics_that_are_being_read(
         self, make_client: Any, coordinator: Any, make_coordinator: Any
@@ -77,6 +107,16 @@ class TestPositions:
         client.join(protocols=(("range", b"garbage"),))
         _, results = coordinator.deletion.delete_offsets("g", [UNREAD])
         assert results == {UNREAD: Errors.GROUP_SUBSCRIBED_TO_TOPIC}
+
+    def test_what_the_present_generation_reads_counts(
+        self, make_client: Any, coordinator: Any
+    ) -> None:
+        client = make_client()
+        client.join(protocols=(("range", subscription("read")), ("other", b"garbage")))
+        client.sync({client.member_id: b"0"})
+        make_client().send_join(protocols=(("range", subscription("unread")),))
+        _, results = coordinator.deletion.delete_offsets("g", [READ, UNREAD])
+        assert results == {READ: Errors.GROUP_SUBSCRIBED_TO_TOPIC, UNREAD: Errors.NONE}
 
     def test_refusals(self, make_client: Any, coordinator: Any) -> None:
         assert coordinator.deletion.delete_offsets("g", []) == (Errors.GROUP_ID_NOT_FOUND, {})

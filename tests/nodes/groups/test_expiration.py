@@ -15,6 +15,7 @@ from nodes.groups import pending as pending_ids
 from nodes.groups.expiration import expired_offsets
 from nodes.groups.group import Group, GroupState, Member
 from nodes.groups.messages import CommittedOffset
+from nodes.groups.subscriptions import all_subscribed
 
 TP = TopicPartition("t", 0)
 RETENTION_MS = 60_000
@@ -269,6 +270,7 @@ def group(state: GroupState, protocol_type: str | None, *, subscription: bytes =
             protocols=(("range", subscription),),
         )
         made.add(member, protocol_type or "")
+        made.subscribed = all_subscribed([subscription]) if protocol_type == "consumer" else None
     made.protocol_type = protocol_type
     made.offsets = {TP: at(1, BEGIN_MS)}
     return made

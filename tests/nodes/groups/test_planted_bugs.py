@@ -56,7 +56,7 @@ def test_what_was_deleted(names: tuple[str, ...], make_coordinator: Any, replica
     first = make_coordinator()
     first.commit_offsets("g", -1, "", None, {TP: kept}, answers.append)
     assert first.deletion.delete_groups(["g"]) == {"g": 0}
-    assert answers == [0]
+    assert answers == [{TP: 0}]
     _, found = make_coordinator().fetch_offsets("g", [TP])
     assert found[TP] == (kept if names else None)
 

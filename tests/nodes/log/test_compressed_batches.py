@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,20 @@ def test_codecs_at_hand(codec: int) -> None:
 def test_snappys_claim_of_a_size_is_not_believed() -> None:
     with pytest.raises(WireError, match="claims more"):
         decompress(SNAPPY, b"\xff\xff\xff\xff\x0f" + b"\0" * 20)
+
+
+@pytest.mark.skipif(not is_readable(SNAPPY), reason="cramjam is not installed")
+def test_each_of_snappys_blocks_costs_the_same() -> None:
+    """However much came out of those before it."""
+
+    def cost_s(mib: int) -> float:
+        packed = compress(SNAPPY, bytes(mib << 20))
+        began_s = time.thread_time()
+        assert len(decompress(SNAPPY, packed)) == mib << 20
+        return (time.thread_time() - began_s) / mib
+
+    few, many = min(cost_s(8) for _ in range(3)), cost_s(64)
+    assert many < 4 * few
 
 
 @pytest.mark.skipif(not is_readable(LZ4), reason="cramjam is not installed")
