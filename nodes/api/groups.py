@@ -7,7 +7,6 @@ said beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import GROUP_OPERATIONS, NO_OPERATIONS, answer, by_topic, millis
@@ -35,7 +34,7 @@ _FIRST_LEAVING_TOGETHER: Final = 3
 _FIRST_FETCHING_GROUPS: Final = 8
 _FIRST_WITH_COORDINATORS: Final = 4
 
-_NO_RETENTION: Final = timedelta(milliseconds=-1)
+_NO_RETENTION: Final = -1
 
 Row = dict[str, Any]
 
@@ -192,8 +191,10 @@ class GroupApis:
         body = request.body
         now_ms = self._groups.now_ms()
         # Versions 2 to 4 may ask for a time of their own.
-        retention_ms = millis(getattr(body, "retention_time", _NO_RETENTION))
-        expires_ms = -1 if retention_ms == -1 else max(0, now_ms + retention_ms)
+        retention_ms = int(getattr(body, "retention_time", _NO_RETENTION))
+        expires_ms = (
+            -1 if retention_ms == _NO_RETENTION else max(0, _as_long(now_ms + retention_ms))
+        )
         errors: dict[TopicPartition, int] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in body.topics:
@@ -346,6 +347,11 @@ def _offset_rows(found: Mapping[TopicPartition, CommittedOffset | None]) -> list
         for tp, committed in found.items()
     )
     return [{"name": name, "partitions": rows} for name, rows in grouped.items()]
+
+
+def _as_long(value: int) -> int:
+    """What Java makes of a sum that its long does not hold."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _nowhere(error: int, message: str = "") -> Row:
