@@ -30,7 +30,7 @@ def plain(entity_class: Any) -> Any:
         default: Any = spec.default
         if metadata.get("kafka_type") == _LONG:
             kind, metadata["kafka_type"] = i64, "int64"
-            default = i64(spec.default // timedelta(milliseconds=1))
+            default = _milliseconds(default)
         field: Any = dataclasses.field(metadata=metadata, default=default)
         made.append((spec.name, kind, field))
     return dataclasses.make_dataclass(
@@ -41,3 +41,7 @@ def plain(entity_class: Any) -> Any:
         slots=True,
         kw_only=True,
     )
+
+
+def _milliseconds(duration: timedelta) -> i64:
+    return i64(duration // timedelta(milliseconds=1))
