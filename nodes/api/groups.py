@@ -13,7 +13,7 @@ from nodes.api.answers import GROUP_OPERATIONS, NO_OPERATIONS, answer, by_topic,
 from nodes.api.failures import fail
 from nodes.api.topic_names import OFFSETS_TOPIC
 from nodes.core.errors import Errors
-from nodes.core.types import TopicPartition
+from nodes.core.types import TopicPartition, as_long
 from nodes.groups.group import JoinRequest, JoinResult, SyncResult
 from nodes.groups.messages import CommittedOffset
 
@@ -192,9 +192,7 @@ class GroupApis:
         now_ms = self._groups.now_ms()
         # Versions 2 to 4 may ask for a time of their own.
         retention_ms = int(getattr(body, "retention_time", _NO_RETENTION))
-        expires_ms = (
-            -1 if retention_ms == _NO_RETENTION else max(0, _as_long(now_ms + retention_ms))
-        )
+        expires_ms = -1 if retention_ms == _NO_RETENTION else max(0, as_long(now_ms + retention_ms))
         errors: dict[TopicPartition, int] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in body.topics:
@@ -347,11 +345,6 @@ def _offset_rows(found: Mapping[TopicPartition, CommittedOffset | None]) -> list
         for tp, committed in found.items()
     )
     return [{"name": name, "partitions": rows} for name, rows in grouped.items()]
-
-
-def _as_long(value: int) -> int:
-    """What Java makes of a sum that its long does not hold."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _nowhere(error: int, message: str = "") -> Row:

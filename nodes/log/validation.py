@@ -21,7 +21,7 @@ from typing import Final
 from crc32c import crc32c
 
 from nodes.core.errors import ApiError, Errors, RecordsRefused
-from nodes.core.types import TopicPartition
+from nodes.core.types import TopicPartition, as_long
 from nodes.log.config import LogConfig
 from nodes.wire.compression import CODECS, MAX_EXPANSION, decompress, is_readable
 from nodes.wire.errors import WireError
@@ -232,7 +232,7 @@ def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: i
             error = Errors.INVALID_TIMESTAMP
             why = (
                 f"Timestamp {time_ms} of message with offset {record.offset} is out of range. "
-                f"The timestamp should be within [{low_ms}, {high_ms}]"
+                f"The timestamp should be within [{as_long(low_ms)}, {as_long(high_ms)}]"
             )
         else:
             continue

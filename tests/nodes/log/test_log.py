@@ -123,7 +123,7 @@ def test_which_records_were_at_fault_is_told(tmp_path: Path, codec: int) -> None
         (
             2,
             f"Timestamp {NOW_MS - 101} of message with offset 2 is out of range. "
-            f"The timestamp should be within [{NOW_MS - 100}, {NOW_MS + (1 << 63) - 1}]",
+            f"The timestamp should be within [{NOW_MS - 100}, {NOW_MS - (1 << 63) - 1}]",
         ),
     ]
 
