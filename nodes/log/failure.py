@@ -35,7 +35,8 @@ class LogDirFailureHandler:
         self.take_out: Callable[[Path], None] | None = None
         self._halt = halt
         self._lock = threading.Lock()
-        self._working = set(directories)
+        self._all = tuple(directories)
+        self._working = set(self._all)
         self._is_over = False
 
     def failed(self, directory: Path, error: OSError) -> None:
@@ -67,5 +68,6 @@ class LogDirFailureHandler:
 
     def _end(self, directory: Path, error: OSError) -> None:
         log.error("Error while writing to log directory %s: %s", directory, error)
-        log.critical("Shutdown broker because all log dirs have failed, %s the last", directory)
+        dirs = ", ".join(map(str, self._all))
+        log.critical("Shutdown broker because all log dirs in %s have failed", dirs)
         self._halt()

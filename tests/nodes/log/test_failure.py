@@ -144,9 +144,9 @@ def test_a_directory_that_was_taken_out_is_left_alone(two: LogManager, tmp_path:
     lost = two.get(TP)
     assert lost is not None
     lost_dir, left_dir = lost.dir.parent, tmp_path / {"a": "b", "b": "a"}[lost.dir.parent.name]
-    other = TopicPartition("t", 1)
-    two.async_delete(other)
-    two.get_or_create(other, None, None)
+    other, dying = TopicPartition("t", 1), TopicPartition("t", 2)
+    assert two.get_or_create(dying, None, None).dir.parent == lost_dir
+    two.async_delete(dying)
     two.take_out(lost_dir)
     assert [log.tp for log in two.all()] == [other]
     before = {path: path.stat().st_mtime_ns for path in lost_dir.rglob("*")}
