@@ -134,6 +134,11 @@ def test_what_lies_in_a_lost_log_directory_is_offline(
             manager.stop_replicas(7, stop),
         ):
             assert (result.error, [row.error for row in result.partition_errors]) == (0, [storage])
+    # Its log may have been there: it is not made anew, and nobody is sent elsewhere for it.
+    cluster.controller.states[OTHER] = State(1, 0, (1, 2, 3), 0, (1, 2, 3))
+    result = leader.become_leader_or_follower(8, cluster.controller.leader_and_isr(OTHER))
+    assert [row.error for row in result.partition_errors] == [storage]
+    assert leader.is_offline(OTHER)
     offline = "as the local replica for the partition is in an offline log directory"
     ignored = [r.getMessage() for r in caplog.records if "Ignoring" in r.getMessage()]
     assert [text.partition(" from ")[0] for text in ignored] == [
