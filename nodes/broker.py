@@ -87,6 +87,7 @@ class KafkaServer:
         self.metrics = Metrics()
         self._now_ns = now_ns
         self._says = f"[KafkaServer id={config.broker_id}]"
+        self._disks = LogDirFailureHandler(_halt, map(Path, config.log_dirs))
         self._stops: list[tuple[str, Callable[[], object]]] = []
         """What `shutdown` does, last first: each part enters what undoes its start."""
 
@@ -149,6 +150,7 @@ class KafkaServer:
         )
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
+        self._disks.take_out = partial(_take_out, replica_manager, zk, config.broker_id)
         changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller))
         changes.startup()
         self._on_stop("config changes", changes.shutdown)
@@ -237,7 +239,7 @@ class KafkaServer:
             now_ms=_wall_ms,
             broker_id=config.broker_id,
             verify_tail=verify_tail,
-            on_failure=LogDirFailureHandler(_halt).failed,
+            on_failure=self._disks.failed,
             on_start_moved=start_tracer(trace),
             draw_below=random.Random().randrange,
         )
@@ -252,6 +254,10 @@ class KafkaServer:
         logs.load(config_of)
         logs.claim_cluster(cluster_id)
         self._on_stop("logs", logs.close)
+        self.metrics.gauge(
+            "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+            lambda: len(logs.failed_log_dirs),
+        )
         return logs
 
     def _tell_use(self, sockets: SocketServer, trace: Trace) -> None:
@@ -391,6 +397,17 @@ def _halt() -> None:
     """End the process now, without any of what a shutdown does."""
     logging.shutdown()
     os._exit(1)
+
+
+def _take_out(
+    replica_manager: ReplicaManager, zk: KafkaZkClient, broker_id: int, log_dir: Path
+) -> None:
+    replica_manager.take_out(log_dir)
+    try:
+        zk.propagate_log_dir_event(broker_id)
+    except (CoordinationError, KazooException):
+        # In the next session this is a new broker, whom the controller asks about all it has.
+        log.exception("Cannot tell the controller of the failure of %s", log_dir)
 
 
 def _reconfigure(

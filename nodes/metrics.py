@@ -168,6 +168,7 @@ class Metrics:
         self._rates: dict[str, Rate] = {}
         self._histograms: dict[str, Histogram] = {}
         self._families: list[Collect] = []
+        self._ticks: list[Callable[[], None]] = []
 
     def gauge(self, mbean: str, read: Callable[[], float]) -> None:
         with self._lock:
@@ -206,10 +207,13 @@ class Metrics:
                 )
             return histogram
 
-    def family(self, collect: Collect) -> None:
-        """Registers a function that yields rows whenever somebody reads."""
+    def family(self, collect: Collect, tick: Callable[[], None] | None = None) -> None:
+        """Registers a function that yields rows whenever somebody reads; `tick` is for its rates,
+        if it has any."""
         with self._lock:
             self._families.append(collect)
+            if tick is not None:
+                self._ticks.append(tick)
 
     def remove(self, mbean: str) -> None:
         with self._lock:
@@ -231,9 +235,9 @@ class Metrics:
     def tick(self) -> None:
         """Lets the rates move on, every five seconds, if anybody is to see one-minute rates."""
         with self._lock:
-            rates = list(self._rates.values())
-        for rate in rates:
-            rate.tick()
+            ticks = [rate.tick for rate in self._rates.values()] + self._ticks
+        for tick in ticks:
+            tick()
 
     def read(self) -> Iterator[Row]:
         """Everything. A gauge that fails reads as NaN, a family that fails is left out."""

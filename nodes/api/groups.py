@@ -7,14 +7,13 @@ said beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import GROUP_OPERATIONS, NO_OPERATIONS, answer, by_topic, millis
 from nodes.api.failures import fail
 from nodes.api.topic_names import OFFSETS_TOPIC
 from nodes.core.errors import Errors
-from nodes.core.types import TopicPartition
+from nodes.core.types import TopicPartition, as_long
 from nodes.groups.group import JoinRequest, JoinResult, SyncResult
 from nodes.groups.messages import CommittedOffset
 
@@ -34,7 +33,7 @@ _FIRST_LEAVING_TOGETHER: Final = 3
 _FIRST_FETCHING_GROUPS: Final = 8
 _FIRST_WITH_COORDINATORS: Final = 4
 
-_NO_RETENTION: Final = timedelta(milliseconds=-1)
+_NO_RETENTION: Final = -1
 
 Row = dict[str, Any]
 
@@ -191,8 +190,8 @@ class GroupApis:
         body = request.body
         now_ms = self._groups.now_ms()
         # Versions 2 to 4 may ask for a time of their own.
-        retention_ms = millis(getattr(body, "retention_time", _NO_RETENTION))
-        expires_ms = -1 if retention_ms == -1 else max(0, now_ms + retention_ms)
+        retention_ms = int(getattr(body, "retention_time", _NO_RETENTION))
+        expires_ms = -1 if retention_ms == _NO_RETENTION else max(0, as_long(now_ms + retention_ms))
         errors: dict[TopicPartition, Errors] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for topic in body.topics:

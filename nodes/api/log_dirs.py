@@ -43,14 +43,17 @@ class LogDirApi:
         )
 
     def _directory(self, directory: Path, logs: list[Log]) -> Row:
+        failed = {
+            "error_code": Errors.KAFKA_STORAGE_ERROR,
+            "log_dir": str(directory.absolute()),
+            "topics": [],
+        }
+        if directory in self._replica_manager.failed_log_dirs:
+            return failed
         try:
             usage = shutil.disk_usage(directory)
         except OSError:
-            return {
-                "error_code": Errors.KAFKA_STORAGE_ERROR,
-                "log_dir": str(directory.absolute()),
-                "topics": [],
-            }
+            return failed
         grouped = by_topic((own_log.tp.topic, self._row(own_log)) for own_log in logs)
         return {
             "error_code": Errors.NONE,

@@ -37,6 +37,7 @@ from nodes.controller.deletion import TopicDeletionManager
 from nodes.controller.elections import Elections
 from nodes.controller.event_manager import ControllerEventManager, ControllerState, Event
 from nodes.controller.gauges import ControllerGauges
+from nodes.controller.log_dirs import LogDirFailures
 from nodes.controller.partition_machine import PartitionStateMachine
 from nodes.controller.parts import Parts, send_update_metadata
 from nodes.controller.reassignment import Reassignments
@@ -101,6 +102,7 @@ class KafkaController:
         self._elections = Elections(self._parts)
         self._brokers = BrokerChanges(self._parts, self._reassignments, rules)
         self._topics = TopicChanges(self._parts)
+        self._log_dirs = LogDirFailures(self._parts)
         self._responses = Responses(self._parts, self._brokers.on_replicas_become_offline)
         self._alter_partitions = AlterPartitions(self._parts, self._reassignments)
         self._shutdowns = ControlledShutdowns(self._parts, rules)
@@ -368,8 +370,10 @@ class KafkaController:
         parts, context = self._parts, self._context
         self._brokers.watch()
         self._topics.watch()
+        self._log_dirs.watch()
         self._elections.watch()
         self._reassignments.watch()
+        self._log_dirs.forget()
         self._load_context()
         deletions = self._zk.get_topic_deletions()
         parts.deletions.init(deletions, self._topics_ineligible_for_deletion())
@@ -418,6 +422,7 @@ class KafkaController:
         self._elections.unwatch()
         self._reassignments.unwatch()
         self._topics.unwatch()
+        self._log_dirs.unwatch()
         self._brokers.unwatch()
         self._parts.channels.shutdown()
         self._parts.partitions.shutdown()

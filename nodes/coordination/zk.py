@@ -410,6 +410,27 @@ class KafkaZkClient(ZNodeAccess):
         else:
             self._delete([znodes.REASSIGN_PARTITIONS], epoch_zk_version)
 
+    # ---- log directories that failed -------------------------------------------------------------
+
+    def propagate_log_dir_event(self, broker_id: int) -> None:
+        """Tell the controller that a log directory of this broker has failed."""
+        prefix = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
+        data = znodes.encode_log_dir_event(broker_id)
+        self._session.request(Create(prefix, data, sequential=True)).get()
+
+    def get_log_dir_events(self) -> list[str]:
+        """The notifications that there are; arms the watch of them."""
+        return self._children(znodes.LOG_DIR_EVENTS, watch=True)
+
+    def get_brokers_of_log_dir_events(self, names: Iterable[str]) -> set[int]:
+        paths = [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in names]
+        outcomes = self._session.pipeline([GetData(path) for path in paths])
+        found = {znodes.decode_log_dir_event(data) for _, (data, _) in _present(paths, outcomes)}
+        return {broker_id for broker_id in found if broker_id is not None}
+
+    def delete_log_dir_events(self, names: Iterable[str], epoch_zk_version: int) -> None:
+        self._delete([f"{znodes.LOG_DIR_EVENTS}/{name}" for name in names], epoch_zk_version)
+
     # ---- configurations ------------------------------------------------------------------------
 
     def get_entity_configs(self, entity_type: str, name: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 CONFIG_CHANGES: Final = "/config/changes"
 CLUSTER_ID: Final = "/cluster/id"
 
@@ -41,7 +42,7 @@ PERSISTENT_PATHS: Final = (
     "/brokers/seqid",
     ISR_CHANGE_NOTIFICATION,
     "/latest_producer_id_block",
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS,
     "/config/topics",
     "/config/clients",
     "/config/users",
@@ -293,6 +294,19 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 def decode_partitions(data: bytes) -> set[TopicPartition]:
     listed = orjson.loads(data)["partitions"]
     return {TopicPartition(entry["topic"], int(entry["partition"])) for entry in listed}
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """Below `/log_dir_event_notification`; the event is a failure, the only one that there is."""
+    return orjson.dumps({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(data: bytes) -> int | None:
+    """The broker; None when it cannot be read."""
+    try:
+        return int(orjson.loads(data)["broker"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def encode_reassignment(reassignment: Mapping[TopicPartition, Sequence[int]]) -> bytes:

@@ -13,3 +13,8 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def as_long(value: int) -> int:
+    """What Java makes of a sum that its long does not hold."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,16 +1,15 @@
-"""What a broker does about a log directory that cannot be written any more: it ends, at once.
+"""What a broker does about a log directory that cannot be written any more (KIP-112).
 
-Kafka takes a failed directory out of use and halts when it was the last one (LogDirFailureChannel,
-LogManager.handleLogDirFailure). A broker that went on with a dead disk would keep its leaderships
-and answer every producer with KAFKA_STORAGE_ERROR while healthy replicas stand by; a broker that is
-gone is replaced by them. Here any directory that fails ends the broker, also one of several: its
-partitions are then led elsewhere, too, which costs availability but no data.
+The directory is taken out of use: what lies in it is not served any more (KAFKA_STORAGE_ERROR), the
+controller is told, and others lead. When it was the last one, the broker ends at once: one that
+went on with a dead disk would keep its leaderships and answer every producer with errors while
+healthy replicas stand by (Kafka's LogDirFailureChannel, LogManager.handleLogDirFailure).
 
-It is no clean stop: nothing is flushed, no marker is left behind, so that the next start recovers
-every log from what really reached the disk.
+That is no clean stop: nothing is flushed, no marker is left behind, so that the next start recovers
+every log from what really reached the disk. Nor is a failed directory ever used again in this life.
 
-Threads: `failed` may be called from any thread and under a log's lock; the end comes on a thread
-of its own, so that whoever noticed can still answer its client.
+Threads: `failed` may be called from any thread and under a log's lock; what follows comes on a
+thread of its own, so that whoever noticed can still answer its client.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,11 +28,15 @@ _NOT_THE_DISK: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LogDirFailureHandler:
-    """`halt` ends the process. It is called once."""
+    """`halt` ends the process; it is called once. `take_out` may be set later; until then, and
+    where it fails itself, any directory that fails ends the broker."""
 
-    def __init__(self, halt: Callable[[], None]) -> None:
+    def __init__(self, halt: Callable[[], None], directories: Iterable[Path]) -> None:
+        self.take_out: Callable[[Path], None] | None = None
         self._halt = halt
         self._lock = threading.Lock()
+        self._all = tuple(directories)
+        self._working = set(self._all)
         self._is_over = False
 
     def failed(self, directory: Path, error: OSError) -> None:
@@ -42,14 +45,29 @@ class LogDirFailureHandler:
             log.error("Error while accessing %s: %s", directory, error)
             return
         with self._lock:
-            if self._is_over:
+            if self._is_over or directory not in self._working:
                 return
-            self._is_over = True
+            self._working.discard(directory)
+            self._is_over = not self._working or self.take_out is None
+            follow = self._end if self._is_over else self._go_on
         threading.Thread(
-            target=self._end, args=(directory, error), name="LogDirFailureHandler", daemon=True
+            target=follow, args=(directory, error), name="LogDirFailureHandler", daemon=True
         ).start()
+
+    def _go_on(self, directory: Path, error: OSError) -> None:
+        log.error("Error while writing to log directory %s: %s", directory, error)
+        assert self.take_out is not None
+        try:
+            self.take_out(directory)
+        except Exception:
+            log.exception("Cannot go on without %s", directory)
+            with self._lock:
+                was_over, self._is_over = self._is_over, True
+            if not was_over:
+                self._end(directory, error)
 
     def _end(self, directory: Path, error: OSError) -> None:
         log.error("Error while writing to log directory %s: %s", directory, error)
-        log.critical("Shutdown broker because log directory %s has failed", directory)
+        dirs = ", ".join(map(str, self._all))
+        log.critical("Shutdown broker because all log dirs in %s have failed", dirs)
         self._halt()

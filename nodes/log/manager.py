@@ -73,6 +73,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
         self._deleted: list[tuple[int, Log]] = []
+        self.failed_log_dirs: set[Path] = set()
         self._flusher = Flusher()
         self._checkpoint_lock = threading.Lock()
         #: Partitions without a log whose positions may still stand in the checkpoints.
@@ -81,60 +82,66 @@ class LogManager:
     def load(
         self, config_of: Callable[[TopicPartition], LogConfig | None] = lambda tp: None
     ) -> None:
-        """Opens every log on disk; `config_of` gives a topic's settings (None: the defaults).
+        """Opens every log on disk; `config_of` gives a topic's settings (None: the defaults). A
+        directory that cannot be read is done without, unless it is the last.
 
         Raises `LogDirError`, `checkpoints.CheckpointError` and OSError.
         """
         for directory in self.log_dirs:
-            directory.mkdir(parents=True, exist_ok=True)
+            with self._done_without(directory):
+                directory.mkdir(parents=True, exist_ok=True)
         self._check_distinct()
-        for directory in self.log_dirs:
-            self._claim(directory)
-            marker = directory / checkpoints.CLEAN_SHUTDOWN
-            clean = marker.exists()
-            marker.unlink(missing_ok=True)
-            recovery_points = checkpoints.read_offsets(directory / checkpoints.RECOVERY_POINTS)
-            start_offsets = checkpoints.read_offsets(directory / checkpoints.LOG_START_OFFSETS)
-            cleaned = checkpoints.read_offsets(directory / checkpoints.CLEANED)
-            for path in sorted(p for p in directory.iterdir() if p.is_dir()):
-                try:
-                    inside(directory, path.name)
-                except OutsideLogDir as refused:
-                    _logger.warning("Ignoring %s: %s", path, refused)
-                    continue
-                if is_deleted(path.name):
-                    delete_directory(path)
-                    continue
-                tp = partition_of(path.name)
-                if tp is None:
-                    _logger.warning("Ignoring %s: not the name of a partition's log", path)
-                    continue
-                other = self._logs.get(tp)
-                if other is not None and other.dir != path:
-                    raise LogDirError(
-                        f"{other.dir} and {path} are both the log of {tp}: move one away"
-                    )
-                log = Log.open(
-                    path,
-                    tp,
-                    config_of(tp) or self.default_config,
-                    clean_shutdown=clean,
-                    now_ms=self._now_ms,
-                    recovery_point=recovery_points.get(tp, 0),
-                    log_start_offset=start_offsets.get(tp, 0),
-                    verify_tail=self._verify_tail,
-                    cleaned_upto=cleaned.get(tp, NEVER_CLEANED),
-                    draw_below=self._draw_below,
-                )
-                log.owner = self
-                topic_id = checkpoints.read_partition_metadata(path)
-                with self._lock:
-                    self._logs[tp] = log
-                    if topic_id is not None:
-                        self._topic_ids[tp] = topic_id
-            self._stale |= (
-                recovery_points.keys() | start_offsets.keys() | cleaned.keys()
-            ) - self._logs.keys()
+        for directory in self.live_log_dirs:
+            with self._done_without(directory):
+                self._load(directory, config_of)
+
+    def _load(
+        self, directory: Path, config_of: Callable[[TopicPartition], LogConfig | None]
+    ) -> None:
+        self._claim(directory)
+        marker = directory / checkpoints.CLEAN_SHUTDOWN
+        clean = marker.exists()
+        marker.unlink(missing_ok=True)
+        recovery_points = checkpoints.read_offsets(directory / checkpoints.RECOVERY_POINTS)
+        start_offsets = checkpoints.read_offsets(directory / checkpoints.LOG_START_OFFSETS)
+        cleaned = checkpoints.read_offsets(directory / checkpoints.CLEANED)
+        for path in sorted(p for p in directory.iterdir() if p.is_dir()):
+            try:
+                inside(directory, path.name)
+            except OutsideLogDir as refused:
+                _logger.warning("Ignoring %s: %s", path, refused)
+                continue
+            if is_deleted(path.name):
+                delete_directory(path)
+                continue
+            tp = partition_of(path.name)
+            if tp is None:
+                _logger.warning("Ignoring %s: not the name of a partition's log", path)
+                continue
+            other = self._logs.get(tp)
+            if other is not None and other.dir != path:
+                raise LogDirError(f"{other.dir} and {path} are both the log of {tp}: move one away")
+            log = Log.open(
+                path,
+                tp,
+                config_of(tp) or self.default_config,
+                clean_shutdown=clean,
+                now_ms=self._now_ms,
+                recovery_point=recovery_points.get(tp, 0),
+                log_start_offset=start_offsets.get(tp, 0),
+                verify_tail=self._verify_tail,
+                cleaned_upto=cleaned.get(tp, NEVER_CLEANED),
+                draw_below=self._draw_below,
+            )
+            log.owner = self
+            topic_id = checkpoints.read_partition_metadata(path)
+            with self._lock:
+                self._logs[tp] = log
+                if topic_id is not None:
+                    self._topic_ids[tp] = topic_id
+        self._stale |= (
+            recovery_points.keys() | start_offsets.keys() | cleaned.keys()
+        ) - self._logs.keys()
 
     # ---- what logs tell (LogOwner) ---------------------------------------------------------------
 
@@ -154,6 +161,31 @@ class LogManager:
         self._on_start_moved(log, from_offset, reason)
 
     # ---- directories -----------------------------------------------------------------------------
+
+    @property
+    def live_log_dirs(self) -> list[Path]:
+        """Those that have not failed."""
+        return [directory for directory in self.log_dirs if directory not in self.failed_log_dirs]
+
+    def take_out(self, directory: Path) -> None:
+        """A directory has failed: its logs are nobody's any more, and none is made there."""
+        with self._lock:
+            self.failed_log_dirs.add(directory)
+            for tp, log in list(self._logs.items()):
+                if log.dir.parent == directory:
+                    del self._logs[tp]
+                    self._topic_ids.pop(tp, None)
+            self._deleted = [entry for entry in self._deleted if entry[1].dir.parent != directory]
+
+    @contextmanager
+    def _done_without(self, directory: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self.live_log_dirs == [directory]:
+                raise
+            _logger.error("Failed to load %s during broker startup: %s", directory, error)
+            self.take_out(directory)
 
     def _check_distinct(self) -> None:
         """The same directory by two names would be opened, locked and counted twice."""
@@ -179,7 +211,7 @@ class LogManager:
 
     def claim_cluster(self, cluster_id: str) -> None:
         """Ties the directories to a cluster; LogDirError when they belong to another one."""
-        for directory in self.log_dirs:
+        for directory in self.live_log_dirs:
             path = directory / checkpoints.META_PROPERTIES
             values = checkpoints.read_properties(path)
             if values.get("cluster.id", cluster_id) != cluster_id:
@@ -194,11 +226,17 @@ class LogManager:
         return self._logs.get(tp)
 
     def get_or_create(
-        self, tp: TopicPartition, config: LogConfig | None, topic_id: uuid.UUID | None
+        self,
+        tp: TopicPartition,
+        config: LogConfig | None,
+        topic_id: uuid.UUID | None,
+        *,
+        is_new: bool = True,
     ) -> Log:
         """The log of a partition, made when there is none; an existing one takes the settings.
 
-        Raises ApiError INCONSISTENT_TOPIC_ID when the log belongs to another topic of that name.
+        Raises ApiError INCONSISTENT_TOPIC_ID when the log belongs to another topic of that name,
+        and KAFKA_STORAGE_ERROR when one that is not new may lie where a directory has failed.
         """
         if tp in self._stale:
             # They are another topic's: after a crash this log would be taken for flushed, or for
@@ -210,6 +248,12 @@ class LogManager:
         with self._lock:
             log = self._logs.get(tp)
             if log is None:
+                if self.failed_log_dirs and not is_new:
+                    failed = ", ".join(map(str, sorted(self.failed_log_dirs)))
+                    raise ApiError(
+                        Errors.KAFKA_STORAGE_ERROR,
+                        f"Can not create log for {tp} because log directories {failed} are offline",
+                    )
                 log = self._create(tp, config)
             elif config is not None:
                 log.update_config(config)
@@ -225,10 +269,10 @@ class LogManager:
             return log
 
     def _create(self, tp: TopicPartition, config: LogConfig | None) -> Log:
-        counts = dict.fromkeys(self.log_dirs, 0)
+        counts = dict.fromkeys(self.live_log_dirs, 0)
         for other in self._logs.values():
             counts[other.dir.parent] = counts.get(other.dir.parent, 0) + 1
-        parent = min(self.log_dirs, key=lambda d: counts[d])
+        parent = min(self.live_log_dirs, key=lambda d: counts[d])
         directory = partition_dir(parent, tp)
         with self._storage(parent):
             log = self._logs[tp] = Log.open(
@@ -274,7 +318,7 @@ class LogManager:
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks of the last checkpoint."""
         found: dict[TopicPartition, int] = {}
-        for directory in self.log_dirs:
+        for directory in self.live_log_dirs:
             found.update(checkpoints.read_offsets(directory / checkpoints.HIGH_WATERMARKS))
         return found
 
@@ -302,7 +346,7 @@ class LogManager:
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, sync: bool) -> None:
         with self._checkpoint_lock:  # also for the order: an older value must not come last
             logs = self.all()
-            for directory in self.log_dirs:
+            for directory in self.live_log_dirs:
                 offsets = {
                     log.tp: offset
                     for log in logs
@@ -377,5 +421,5 @@ class LogManager:
             log.delete()
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
-        for directory in self.log_dirs:
+        for directory in self.live_log_dirs:
             checkpoints.write_atomically(directory / checkpoints.CLEAN_SHUTDOWN, "", sync=True)

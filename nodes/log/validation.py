@@ -4,11 +4,13 @@ Since Produce 3 a partition's records are exactly one batch of format 2. One hea
 checksum and a walk over the records' lengths and times decide: a count that the content does not
 bear out would make every consumer stumble and the log's end jump by up to 2^31, and a false
 greatest timestamp would lead searches and retention astray. That one is put right, as Kafka does;
-all else is refused. A compressed batch is unpacked for that walk; where its codec's package is not
-installed, its count is only held against what so many bytes could hold at the most, and its
-timestamp is believed. What else is inside of records is taken on trust (Kafka reads it); only a
-compacted topic's are looked into, for their keys, and those of a topic that bounds their times. A
-topic whose `compression.type` is not `producer` gets its batches in its own codec. Sizes in bytes.
+all else is refused. A batch that calls its times the log's is taken for what it says in its header,
+and is CreateTime from then on, as in Kafka; where times are the log's it is refused. A compressed
+batch is unpacked for that walk; where its codec's package is not installed, its count is only held
+against what so many bytes could hold at the most, and its timestamp is believed. What else is
+inside of records is taken on trust (Kafka reads it); only a compacted topic's are looked into, for
+their keys, and those of a topic that bounds their times. A topic whose `compression.type` is not
+`producer` gets its batches in its own codec. Sizes in bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Final
 from crc32c import crc32c
 
 from nodes.core.errors import ApiError, Errors, RecordsRefused
-from nodes.core.types import TopicPartition
+from nodes.core.types import TopicPartition, as_long
 from nodes.log.config import LogConfig
 from nodes.wire.compression import CODECS, MAX_EXPANSION, decompress, is_readable
 from nodes.wire.errors import WireError
@@ -33,6 +35,7 @@ from nodes.wire.records import (
     OVERHEAD,
     BatchHeader,
     Record,
+    as_create_time,
     iter_records,
     read_header,
     read_svarint,
@@ -42,8 +45,6 @@ from nodes.wire.records import (
 
 _BEFORE_ALL: Final = -(1 << 63)
 _NO_BOUNDS: Final = (-(1 << 64), 1 << 64)
-_MAX_RECORD_ERRORS: Final = 1000
-"""Kafka tells of every one; a small batch may unpack to millions of them."""
 _MIN_RECORD_SIZE: Final = 6
 """Attributes, two deltas, two nulls and no headers: a byte each. The length takes one more."""
 
@@ -78,14 +79,8 @@ def validate_produced(
         or header.last_offset_delta != header.record_count - 1
     ):
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} has impossible offsets")
-    if header.attributes & (CONTROL_BIT | LOG_APPEND_TIME_BIT):
-        if header.attributes & CONTROL_BIT:
-            raise ApiError(
-                Errors.INVALID_RECORD, f"a producer may not write control records to {tp}"
-            )
-        raise ApiError(
-            Errors.INVALID_TIMESTAMP, f"a producer may not set LogAppendTime in a batch for {tp}"
-        )
+    if header.attributes & CONTROL_BIT:
+        raise ApiError(Errors.INVALID_RECORD, f"a producer may not write control records to {tp}")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise ApiError(Errors.INVALID_RECORD, f"record batch for {tp} has no sequence")
     content: bytes | None = None
@@ -102,11 +97,19 @@ def validate_produced(
                 Errors.INVALID_RECORD, f"record batch for {tp} does not hold its records"
             )
         latest_ms = header.base_timestamp + latest
-        if latest_ms != header.max_timestamp and max(latest_ms, -1) != header.max_timestamp:
+        if (
+            latest_ms != header.max_timestamp
+            and max(latest_ms, -1) != header.max_timestamp
+            and not header.attributes & LOG_APPEND_TIME_BIT
+        ):
             data = with_max_timestamp(data, max(latest_ms, -1))
             header = read_header(data)
-    if config.is_compacted or config.time_bounds_ms is not None:
+    is_stamped = bool(header.attributes & LOG_APPEND_TIME_BIT)
+    if config.is_compacted or config.time_bounds_ms is not None or is_stamped:
         _check_records(data, tp, config, now_ms())
+    if is_stamped:
+        data = as_create_time(data)
+        header = read_header(data)
     if config.compression_type != "producer":
         return _in_the_topics_codec(data, header, content, tp, config)
     return data, header
@@ -203,7 +206,11 @@ def _latest(data: bytes, at: int, count: int) -> int | None:
 
 def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: int) -> None:
     """Keys, where the topic needs them, and times, where it bounds them; records without a time may
-    always come. Texts are Kafka's."""
+    always come. Who calls them appended is only refused where times are the broker's to give, or
+    where they have none. Texts are Kafka's."""
+    header = read_header(data)
+    is_stamped = header.attributes & LOG_APPEND_TIME_BIT
+    most_errors = config.max_message_bytes // (_MIN_RECORD_SIZE + 1)
     low_ms, high_ms = _NO_BOUNDS
     if config.time_bounds_ms is not None:
         before_ms, after_ms = config.time_bounds_ms
@@ -215,16 +222,22 @@ def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: i
         time_ms = record.timestamp_ms
         if config.is_compacted and record.key is None:
             why = keyless
+        elif is_stamped and (time_ms == -1 or config.is_log_append_time):
+            error = Errors.INVALID_TIMESTAMP
+            why = (
+                f"Invalid timestamp type in message {_shown(record, header, config)}. Producer "
+                "should not set timestamp type to LogAppendTime."
+            )
         elif time_ms != -1 and not low_ms <= time_ms <= high_ms:
             error = Errors.INVALID_TIMESTAMP
             why = (
                 f"Timestamp {time_ms} of message with offset {record.offset} is out of range. "
-                f"The timestamp should be within [{low_ms}, {high_ms}]"
+                f"The timestamp should be within [{as_long(low_ms)}, {as_long(high_ms)}]"
             )
         else:
             continue
         count += 1
-        if count <= _MAX_RECORD_ERRORS:
+        if count <= most_errors:
             errors.append((index, why))
     if not errors:
         return
@@ -237,6 +250,21 @@ def _check_records(data: bytes, tp: TopicPartition, config: LogConfig, now_ms: i
             f"only showing the first three errors at most: [{', '.join(shown)}]"
         )
     raise RecordsRefused(error, text, errors)
+
+
+def _shown(record: Record, header: BatchHeader, config: LogConfig) -> str:
+    """As Java prints a record; in a batch that stays compressed Kafka skips keys and values."""
+    stays = config.compression_type == "producer" or (
+        CODECS[config.compression_type] == header.compression
+    )
+    kind, of_null = (
+        ("PartialDefaultRecord", -1) if header.compression and stays else ("DefaultRecord", 0)
+    )
+    key, value = (of_null if part is None else len(part) for part in (record.key, record.value))
+    return (
+        f"{kind}(offset={record.offset}, timestamp={record.timestamp_ms}, key={key} bytes, "
+        f"value={value} bytes)"
+    )
 
 
 def _records(data: bytes, tp: TopicPartition) -> Iterator[Record]:

@@ -235,8 +235,6 @@ class Processor:
     # ---- reading ---------------------------------------------------------------------------------
     def _advance(self, connection: Connection) -> None:
         """One step of an unmuted connection: its next whole frame, after at most one ``recv``."""
-        if connection.is_sending:
-            return
         try:
             frame = self._next_frame(connection)
         except (InvalidFrame, OSError) as problem:

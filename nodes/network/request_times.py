@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from nodes.metrics import RESERVOIR, Rate, Row, histogram_attributes
@@ -94,7 +94,7 @@ class RequestTimes:
 
 
 class Meters:
-    """Rates of counts that are known only when somebody reads: since these were made."""
+    """Rates of counts that are known only when somebody asks: since these were made."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
@@ -103,6 +103,15 @@ class Meters:
         self._rates: dict[str, Rate] = {}
 
     def rows(self, mbean: str, count: int) -> Iterator[Row]:
+        for attribute, value in self._rate(mbean, count).attributes():
+            yield mbean, attribute, value
+
+    def tick(self, counts: Iterable[tuple[str, int]]) -> None:
+        """Lets the rates move on, though nobody reads."""
+        for mbean, count in counts:
+            self._rate(mbean, count).tick()
+
+    def _rate(self, mbean: str, count: int) -> Rate:
         if mbean not in self._rates:
             self._counts[mbean] = 0
             self._rates[mbean] = Rate(
@@ -112,12 +121,35 @@ class Meters:
                 since_ns=self._start_ns,
             )
         self._counts[mbean] = count
-        for attribute, value in self._rates[mbean].attributes():
-            yield mbean, attribute, value
+        return self._rates[mbean]
+
+
+def request_counts(
+    processors: Iterable[RequestTimes],
+    api_name: Callable[[int], str],
+    error_name: Callable[[int], str] = str,
+) -> Iterator[tuple[str, int]]:
+    """What RequestsPerSec and ErrorsPerSec count, of all processors, by MBean name."""
+    requests: Counter[tuple[str, int]] = Counter()
+    errors: Counter[tuple[int, int]] = Counter()
+    for times in processors:
+        for key, count in times.counts.copy().items():
+            api_key, version, names = _names(key, api_name)
+            errors[api_key, _NO_ERROR] += count
+            for name in names:
+                requests[name, version] += count
+        errors.update(times.errors.copy())
+    for (name, version), count in requests.items():
+        if count:
+            yield f"{_BEAN}RequestsPerSec,request={name},version={version}", count
+    for (api_key, error), count in errors.items():
+        if count > 0:
+            names_of = f"request={api_name(api_key)},error={error_name(error)}"
+            yield f"{_BEAN}ErrorsPerSec,{names_of}", count
 
 
 def request_metrics(
-    processors: Iterable[RequestTimes],
+    processors: Sequence[RequestTimes],
     meters: Meters,
     api_name: Callable[[int], str],
     error_name: Callable[[int], str] = str,
@@ -125,8 +157,6 @@ def request_metrics(
 ) -> Iterator[Row]:
     """Rows over all processors. `apis`: those that are shown even if nobody asked for them yet;
     their rates begin with the first request, as in Kafka."""
-    requests: Counter[tuple[str, int]] = Counter()
-    errors: Counter[tuple[int, int]] = Counter()
     totals: Counter[str] = Counter()
     windows: dict[str, list[Times]] = {}
     for api_key in apis:
@@ -135,29 +165,27 @@ def request_metrics(
     for times in processors:
         for key, window in list(times.windows.items()):
             count, rows = times.counts[key], window.copy()
-            of_followers, api_and_version = divmod(key, _FOLLOWERS)
-            api_key, version = divmod(api_and_version, _VERSIONS)
-            errors[api_key, _NO_ERROR] += count
-            names = [api_name(api_key)]
-            if api_key == _FETCH:
-                names.append(_fetches(api_name)[of_followers])
-            for name in names:
-                requests[name, version] += count
+            for name in _names(key, api_name)[2]:
                 totals[name] += count
                 windows.setdefault(name, []).extend(rows)
-        errors.update(times.errors.copy())
-    for (name, version), count in requests.items():
-        yield from meters.rows(f"{_BEAN}RequestsPerSec,request={name},version={version}", count)
-    for (api_key, error), count in errors.items():
-        if count > 0:
-            names_of = f"request={api_name(api_key)},error={error_name(error)}"
-            yield from meters.rows(f"{_BEAN}ErrorsPerSec,{names_of}", count)
+    for mbean, count in request_counts(processors, api_name, error_name):
+        yield from meters.rows(mbean, count)
     for name, found in windows.items():
         for segment, start, end in SEGMENTS:
             values = [(row[end] - row[start]) / 1e6 for row in found]
             yield from _histogram(f"{segment},request={name}", totals[name], values)
         sizes = [row[_BODY] for row in found]
         yield from _histogram(f"RequestBytes,request={name}", totals[name], sizes)
+
+
+def _names(key: int, api_name: Callable[[int], str]) -> tuple[int, int, list[str]]:
+    """(api key, version, names that it is shown by) of a key of `RequestTimes`."""
+    of_followers, api_and_version = divmod(key, _FOLLOWERS)
+    api_key, version = divmod(api_and_version, _VERSIONS)
+    names = [api_name(api_key)]
+    if api_key == _FETCH:
+        names.append(_fetches(api_name)[of_followers])
+    return api_key, version, names
 
 
 def _fetches(api_name: Callable[[int], str]) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from nodes.network.memory_pool import MemoryPool, PooledProcessor
 from nodes.network.processor import Parse, Processor
 from nodes.network.quotas import ConnectionQuotas
 from nodes.network.request_channel import Plane, PriorityRequestChannel, RequestChannel
-from nodes.network.request_times import Meters, request_metrics
+from nodes.network.request_times import Meters, request_counts, request_metrics
 from nodes.priorities import prefer_this_thread
 
 log = logging.getLogger("kafka.network.SocketServer")
@@ -306,7 +306,10 @@ class SocketServer:
         )
         times = [p.times for parts in self._planes() for p in parts.processors()]
         meters = Meters(self._now_ns)
-        metrics.family(lambda: request_metrics(times, meters, api_name, error_name, apis))
+        metrics.family(
+            lambda: request_metrics(times, meters, api_name, error_name, apis),
+            tick=lambda: meters.tick(request_counts(times, api_name, error_name)),
+        )
 
     def _register_plane(self, metrics: Metrics, prefix: str, parts: _PlaneParts) -> None:
         channel, processors = parts.channel, list(parts.processors())

@@ -40,6 +40,7 @@ def leader_and_isr_states(request: Any) -> Iterator[LeaderAndIsrState]:
                 replicas=tuple(map(int, state.replicas)),
                 adding_replicas=tuple(map(int, getattr(state, "adding_replicas", ()))),
                 removing_replicas=tuple(map(int, getattr(state, "removing_replicas", ()))),
+                is_new=bool(state.is_new),
             )
 
 

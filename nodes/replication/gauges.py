@@ -31,17 +31,20 @@ _COUNTS: Final = {
 class Measured(Protocol):
     fetchers: ReplicaFetcherManager
 
+    @property
+    def offline_count(self) -> int: ...
     def partitions(self) -> Sequence[HostedPartition]: ...
 
 
-def partition_counts(partitions: Sequence[HostedPartition]) -> PartitionCounts:
+def partition_counts(partitions: Sequence[HostedPartition], offline: int = 0) -> PartitionCounts:
+    """`offline`: how many more there are in log directories that have failed."""
     return PartitionCounts(
-        partitions=len(partitions),
+        partitions=len(partitions) + offline,
         leaders=sum(p.is_leader for p in partitions),
         under_replicated=sum(p.is_under_replicated for p in partitions),
         under_min_isr=sum(p.is_under_min_isr for p in partitions),
         at_min_isr=sum(p.is_at_min_isr for p in partitions),
-        offline=sum(p.log is None for p in partitions),
+        offline=sum(p.log is None for p in partitions) + offline,
         reassigning=sum(p.is_leader and p.is_reassigning for p in partitions),
     )
 
@@ -52,7 +55,8 @@ def register_gauges(
     """Registers them all. Each is computed when somebody reads."""
 
     def count(field: str) -> float:
-        return float(getattr(partition_counts(measured.partitions()), field))
+        counts = partition_counts(measured.partitions(), measured.offline_count)
+        return float(getattr(counts, field))
 
     for name, field in _COUNTS.items():
         metrics.gauge(REPLICA_MANAGER + name, partial(count, field))

@@ -172,6 +172,7 @@ class LeaderAndIsrState:
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

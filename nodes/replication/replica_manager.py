@@ -104,6 +104,8 @@ class ReplicaManager:
         self._now_ns = now_ns
         self._topic_overrides = topic_overrides
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._offline: set[TopicPartition] = set()
+        """Those whose log directory has failed."""
         self._checkpointed: dict[TopicPartition, int] = {}
         self._shutting_down = threading.Event()
         self._produces: Purgatory[DelayedProduce] = Purgatory(
@@ -368,6 +370,32 @@ class ReplicaManager:
         if partition is not None:
             partition.delete()
 
+    def take_out(self, log_dir: Path) -> None:
+        """A log directory has failed, and there are others (KIP-112)."""
+        self._state_changes.take_out(log_dir)
+
+    def take_out_logs(self, directory: Path) -> list[TopicPartition]:
+        """Nothing is opened there any more; the partitions whose logs are there. Needs the
+        state-change lock."""
+        self._log_manager.take_out(directory)
+        found = []
+        for partition in self.partitions():
+            if partition.log is not None and partition.log.dir.parent == directory:
+                found.append(partition.tp)
+        return found
+
+    def is_offline(self, tp: TopicPartition) -> bool:
+        return tp in self._offline
+
+    def take_offline(self, tp: TopicPartition) -> None:
+        """For the rest of this life."""
+        self._offline.add(tp)
+        self.drop_partition(tp)
+
+    @property
+    def offline_count(self) -> int:
+        return len(self._offline)
+
     def delete_log(self, tp: TopicPartition) -> None:
         if self._log_manager.get(tp) is not None:
             self._log_manager.async_delete(tp)
@@ -383,7 +411,7 @@ class ReplicaManager:
             partition.topic_id = state.topic_id
         tp = partition.tp
         new_log = self._log_manager.get_or_create(
-            tp, self._log_config(tp.topic), partition.topic_id
+            tp, self._log_config(tp.topic), partition.topic_id, is_new=state.is_new
         )
         checkpointed = self._checkpointed.get(tp, 0)
         partition.attach_log(new_log, checkpointed)
@@ -480,6 +508,10 @@ class ReplicaManager:
         """Where this broker keeps its logs."""
         return self._log_manager.log_dirs
 
+    @property
+    def failed_log_dirs(self) -> set[Path]:
+        return self._log_manager.failed_log_dirs
+
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
 
@@ -499,6 +531,8 @@ class ReplicaManager:
 
     def _error_for_missing(self, tp: TopicPartition) -> Errors:
         """A partition that exists elsewhere sends the client to look for its leader."""
+        if tp in self._offline:
+            return Errors.KAFKA_STORAGE_ERROR
         if self._metadata_cache.partition_state(tp.topic, tp.partition) is not None:
             return Errors.NOT_LEADER_OR_FOLLOWER
         return Errors.UNKNOWN_TOPIC_OR_PARTITION

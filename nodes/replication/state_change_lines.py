@@ -137,6 +137,16 @@ class Lines:
             request.controller_epoch, name_of(state.tp), state.leader_epoch, known_epoch,
         )  # fmt: skip
 
+    def ignored_offline(
+        self, what: str, correlation_id: int, request: Any, tp: TopicPartition
+    ) -> None:
+        self.log.warning(
+            "Ignoring %s from controller %d with correlation id %d epoch %d for partition %s as "
+            "the local replica for the partition is in an offline log directory",
+            what, request.controller_id, correlation_id, request.controller_epoch,
+            name_of(tp),
+        )  # fmt: skip
+
     # ---- roles -----------------------------------------------------------------------------------
 
     def takes_topic_id(self, correlation_id: int, request: Any, state: LeaderAndIsrState) -> None:

@@ -24,6 +24,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from nodes.core.errors import ApiError, Errors
@@ -66,6 +67,9 @@ class Replicas(Protocol):
     def create_partition(self, tp: TopicPartition) -> Partition: ...
     def drop_partition(self, tp: TopicPartition) -> None: ...
     def delete_log(self, tp: TopicPartition) -> None: ...
+    def is_offline(self, tp: TopicPartition) -> bool: ...
+    def take_offline(self, tp: TopicPartition) -> None: ...
+    def take_out_logs(self, directory: Path) -> list[TopicPartition]: ...
     def ensure_log(self, partition: Partition, state: LeaderAndIsrState) -> None: ...
     def assign_topic_id(self, partition: Partition, topic_id: uuid.UUID) -> None: ...
     def is_alive(self, broker_id: int) -> bool: ...
@@ -132,6 +136,9 @@ class StateChanges:
         if not is_legal_partition(state.tp):
             self._lines.log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
             return Errors.INVALID_TOPIC_EXCEPTION
+        if self._replicas.is_offline(state.tp):
+            self._lines.ignored_offline("LeaderAndIsr request", correlation_id, request, state.tp)
+            return Errors.KAFKA_STORAGE_ERROR
         partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
         known_id = partition.topic_id
         if known_id is not None and state.topic_id is not None and known_id != state.topic_id:
@@ -262,6 +269,8 @@ class StateChanges:
         except (OSError, ApiError) as error:
             self._lines.log.error("Cannot open the log of %s: %s", name_of(state.tp), error)
             code = error.error if isinstance(error, ApiError) else Errors.KAFKA_STORAGE_ERROR
+            if isinstance(error, ApiError) and code is Errors.KAFKA_STORAGE_ERROR:
+                self._replicas.take_offline(state.tp)
             errors[state.tp] = int(code)
             return False
         except Exception:
@@ -328,6 +337,11 @@ class StateChanges:
                     )
                     errors[state.tp] = int(Errors.INVALID_TOPIC_EXCEPTION)
                     continue
+                if self._replicas.is_offline(state.tp):
+                    what = f"StopReplica request (delete={'true' if state.delete else 'false'})"
+                    self._lines.ignored_offline(what, correlation_id, request, state.tp)
+                    errors[state.tp] = int(Errors.KAFKA_STORAGE_ERROR)
+                    continue
                 partition = self._replicas.partition(state.tp)
                 known_epoch = -1 if partition is None else partition.leader_epoch
                 error = int(self._rules.stop_replica_error(state.leader_epoch, known_epoch))
@@ -392,6 +406,21 @@ class StateChanges:
             for row in metadata_rows(request):
                 self._replicas.trace_event("metadata_update", **row, correlation_id=correlation_id)
             return UpdateMetadataResult(0, deleted)
+
+    # ---- a log directory that failed -------------------------------------------------------------
+
+    def take_out(self, directory: Path) -> None:
+        """What lies there is offline from now on (ReplicaManager.handleLogDirFailure). Who waits
+        for it is told when somebody looks, or at the deadline."""
+        with self._lock:
+            tps = self._replicas.take_out_logs(directory)
+            self._replicas.fetchers.remove(tps)
+            for tp in tps:
+                self._replicas.take_offline(tp)
+        self._lines.log.warning(
+            "Stopped serving replicas %s, which are in the failed log directory %s",
+            ",".join(map(name_of, tps)), directory,
+        )  # fmt: skip
 
     # ---- shared ----------------------------------------------------------------------------------
 

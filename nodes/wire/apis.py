@@ -17,6 +17,7 @@ from typing import Any, Final
 from kio.index import load_request_schema, load_response_schema
 
 from nodes.wire.entities import MESSAGES
+from nodes.wire.entities.plain import plain
 
 
 class ApiKey(IntEnum):
@@ -126,7 +127,7 @@ def request_class(api: int, version: int) -> Any:
     if not is_supported(api, version):
         raise KeyError((api, version))
     message = MESSAGES.get(api)
-    return message.request(version) if message else load_request_schema(api, version)
+    return message.request(version) if message else plain(load_request_schema(api, version))
 
 
 @cache

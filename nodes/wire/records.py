@@ -175,6 +175,15 @@ def set_log_append_time(
     _CRC.pack_into(buffer, position + 17, crc)
 
 
+def as_create_time(batch: bytes) -> bytes:
+    """The batch without the mark of LogAppendTime: its records' own times count again."""
+    changed = bytearray(batch)
+    attributes = struct.unpack_from(">h", batch, CRC_FROM)[0] & ~LOG_APPEND_TIME_BIT
+    struct.pack_into(">h", changed, CRC_FROM, attributes)
+    _CRC.pack_into(changed, 17, crc32c(bytes(changed[CRC_FROM:])))
+    return bytes(changed)
+
+
 def with_max_timestamp(batch: bytes, timestamp_ms: int) -> bytes:
     """The batch with another greatest timestamp in its header."""
     changed = bytearray(batch)

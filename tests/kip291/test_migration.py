@@ -118,6 +118,26 @@ def test_the_way_back(start: Start, registry: Registry) -> None:
             cluster.check()
 
 
+def test_one_round_will_not_do(start: Start, registry: Registry) -> None:
+    """Listener and name at once, while another broker has neither: who has the name cannot speak
+    to that one and cannot take office. It passes until who has no name holds it, and the cluster
+    works as before; it works with both planes when nobody is without the listener."""
+    cluster = Cluster(start, registry)
+    for broker_id in (1, 2):
+        cluster.restart(broker_id, BEFORE)
+    cluster.restart(1, SECOND)
+    eventually(lambda: registry.controller_id() == 2)
+    cluster.check()
+    epoch = registry.controller_epoch()
+    registry.depose_controller()
+    eventually(lambda: registry.controller_epoch() > epoch and registry.controller_id() == 2)
+    cluster.check()
+    told = [s for s in list(cluster.brokers[1].gate.seen) if s.listener == "CONTROLLER"]
+    assert not told, "half of an office"
+    cluster.restart(2, SECOND)
+    cluster.check()
+
+
 # ---- not while it runs ---------------------------------------------------------------------------
 
 INVALID_REQUEST = 42

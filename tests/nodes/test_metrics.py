@@ -8,6 +8,7 @@ import logging
 import math
 import random
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -281,6 +282,34 @@ def test_a_share_is_a_part_of_the_time() -> None:
     found = metrics.by_mbean()["kafka.server:type=T,name=ZPercent"]
     assert found["MeanRate"] == pytest.approx(0.5)
     assert 0.9 < found["OneMinuteRate"] < 1
+
+
+def test_whoever_serves_metrics_keeps_rates_moving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads: not while there is load, nor while there is none."""
+    monkeypatch.setattr("nodes.metrics_server._Server.timeout", 0.001)
+    clock, looks = Clock(), [0]
+    metrics = Metrics(now_ns=clock)
+    meter = metrics.meter("kafka.server:type=T,name=XPerSec")
+
+    def total_ns() -> float:
+        looks[0] += 1
+        return 0.0
+
+    metrics.share("kafka.server:type=T,name=Percent", total_ns)  # behind the meter
+    server = MetricsServer(metrics, 0)
+    try:
+        meter.mark(100)
+        for _ in range(13):
+            before = looks[0]
+            clock.now_ns += 5_000_000_000
+            deadline = time.monotonic() + 60
+            while looks[0] == before:
+                assert time.monotonic() < deadline, "the rates stand still"
+                time.sleep(0.001)
+        found = metrics.by_mbean()["kafka.server:type=T,name=XPerSec"]
+    finally:
+        server.close()
+    assert found["OneMinuteRate"] == pytest.approx(20 / math.e)
 
 
 def test_it_listens_on_version_six_addresses_too() -> None:

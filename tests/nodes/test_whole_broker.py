@@ -4,7 +4,10 @@ and that nothing of it is left when it has ended (KafkaServer.startup and shutdo
 
 from __future__ import annotations
 
+import errno
 import gc
+import json
+import os
 import sys
 import threading
 from collections import Counter
@@ -195,6 +198,84 @@ def test_requests_for_an_earlier_session_are_refused(tree: MemoryZooKeeper, star
     assert second > first
     eventually(lambda: answers(first) == [STALE_BROKER_EPOCH] * 3)
     assert answers(second) == [0, 0, 0]
+
+
+def test_nobody_is_sent_to_the_metrics_of_an_earlier_life(start: Start, tmp_path: Path) -> None:
+    """Its file lies there still, if it was killed."""
+    left = tmp_path / "broker-0" / "data" / "metrics.url"
+    left.parent.mkdir(parents=True)
+    left.write_text("http://127.0.0.1:1\n")
+    start(biplane_metrics_port="-1")
+    assert not left.exists()
+
+
+STORAGE_ERROR = 56
+
+
+def test_a_broker_lives_as_long_as_one_of_its_disks(
+    tree: MemoryZooKeeper, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KIP-112: who else has what lay on the broken one leads it, who has not is without a leader;
+    the rest goes on, and what is new is made where it can be written."""
+    halted = threading.Event()
+    monkeypatch.setattr("nodes.broker._halt", halted.set)
+    broken: list[str] = []
+    pwrite = os.pwrite
+
+    def writes(fd: int, data: bytes, at: int) -> int:
+        if broken and os.readlink(f"/proc/self/fd/{fd}").startswith(tuple(broken)):
+            raise OSError(errno.EIO, "planted")
+        return pwrite(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", writes)
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    broker, other = start(log_dirs=f"{first},{second}"), start(broker_id="2")
+    eventually(lambda: "/brokers/ids/2" in tree.nodes)
+
+    def made(topic: str, *replicas: list[int]) -> int:
+        rows = [{"partition_index": p, "broker_ids": ids} for p, ids in enumerate(replicas)]
+        row = {"name": topic, "num_partitions": -1, "replication_factor": -1, "assignments": rows}
+        asked = request(ApiKey.CREATE_TOPICS, 5, topics=[row], timeout=30_000)
+        return int(broker.client().ask(asked).topics[0].error_code)
+
+    def leader(topic: str, partition: int) -> int:
+        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+        return int(json.loads(tree.nodes[path].data)["leader"])
+
+    def error(of: RunningBroker, topic: str, partition: int = 0) -> int:
+        return int(produce(of, topic, partition=partition).error_code)
+
+    # Made in turn: the first and the third are on the first disk.
+    partitions = [("both", 0), ("own", 0), ("own", 1)]
+    for topic, replicas in (("both", [[1, 2]]), ("own", [[1], [1]])):
+        assert made(topic, *replicas) == 0
+        eventually(lambda topic=topic: error(broker, topic) == 0)
+    assert [error(broker, *p) for p in partitions] == [0, 0, 0]
+    broken.append(first)
+    assert error(broker, "both") == STORAGE_ERROR
+    eventually(lambda: [leader(*p) for p in partitions] == [2, 1, -1])
+    eventually(lambda: error(other, "both") == 0)
+    assert [error(broker, *p) for p in partitions] == [STORAGE_ERROR, 0, STORAGE_ERROR]
+    assert made("new", [1]) == 0
+    eventually(lambda: error(broker, "new") == 0)
+    asked = request(ApiKey.DESCRIBE_LOG_DIRS, 1, topics=None)
+    found = {d.log_dir: d for d in broker.client().ask(asked).results}
+    assert {name: int(d.error_code) for name, d in found.items()} == {
+        first: STORAGE_ERROR,
+        second: 0,
+    }
+    assert sorted(topic.name for topic in found[second].topics) == ["new", "own"]
+    offline = broker.server.metrics.value(
+        "kafka.server:type=ReplicaManager,name=OfflineReplicaCount"
+    )
+    lost = broker.server.metrics.value("kafka.log:type=LogManager,name=OfflineLogDirectoryCount")
+    assert (offline, lost) == (2, 1)
+    eventually(lambda: not [n for n in tree.nodes if n.startswith("/log_dir_event_notification/")])
+    assert not halted.is_set()
+    broken.append(second)
+    assert error(broker, "own") == STORAGE_ERROR
+    assert halted.wait(60)
+    broken.clear()
 
 
 # ---- what clients do -----------------------------------------------------------------------------

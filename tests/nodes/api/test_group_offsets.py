@@ -53,6 +53,19 @@ def test_as_long_as_an_old_client_asked_for(coordinating: Any, version: int, ask
     assert committed.expire_timestamp_ms == committed.commit_timestamp_ms + asked_ms
 
 
+@pytest.mark.parametrize(
+    ("asked_ms", "is_kept"),
+    [(2**62, True), (10**17, True), (2**63 - 1, False), (-(2**63), False), (-2, False)],
+)
+def test_extreme_times_are_answered(coordinating: Any, asked_ms: int, is_kept: bool) -> None:
+    """Kafka adds them to its clock, in a long: who asks for too much has nothing at the next look,
+    and so has who asks for less than none."""
+    commit(coordinating, 2, retention_time=asked_ms)
+    assert position(coordinating) is not None
+    coordinating.groups.expiration.run()
+    assert (position(coordinating) is not None) == is_kept
+
+
 @pytest.mark.parametrize(("version", "fields"), [(2, {"retention_time": -1}), (3, {}), (7, {})])
 def test_otherwise_as_the_broker_is_configured(
     coordinating: Any, version: int, fields: Any

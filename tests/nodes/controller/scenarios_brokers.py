@@ -90,6 +90,27 @@ def goes_with_nothing(o: Office) -> Iterator[None]:
     o.leave(3)
 
 
+def goes_when_something_can_be_led_again(o: Office) -> Iterator[None]:
+    """It had nothing itself; the election that its death brings about tells of the death, too.
+
+    channel - 3
+    zk = t-0 @2 leader 4 epoch 3 isr 4 by 1 recovering
+    1.1 > 4 LeaderAndIsr leaders 4: t-0 leader 4 epoch 3.3 by 1 isr 4 of 2,4 recovering
+    1.1 > 1,4 UpdateMetadata live 1,4: t-0 leader 4 epoch 3.3 by 1 isr 4 of 2,4 offline 2
+    """
+    o.start(2, 3, 4)
+    o.topic("t", (2, 4))
+    o.run()
+    for broker_id in (4, 2):
+        o.leave(broker_id)
+        o.run()
+    o.join(4)
+    o.run()
+    o.admin.set_or_create_entity_configs("topics", "t", {"unclean.leader.election.enable": "true"})
+    yield
+    o.leave(3)
+
+
 def goes(o: Office) -> Iterator[None]:
     """What it led gets a leader, what it followed a smaller ISR, what only it had no leader.
 
@@ -302,6 +323,65 @@ def loses_a_disk(o: Office) -> Iterator[None]:
     o.answer(ApiKey.LEADER_AND_ISR)
     o.answers = lambda b, api, _t, p: Errors.STALE_CONTROLLER_EPOCH
     o.answer(ApiKey.LEADER_AND_ISR)
+
+
+def says_that_it_lost_a_disk(o: Office) -> Iterator[None]:
+    """KIP-112 (processLogDirEventNotification): it does not say what lay there, so it is asked
+    about all of its replicas. The notice goes, also one that nobody can read.
+
+    1.1 > 2 LeaderAndIsr leaders 1,2: t-0 leader 2 epoch 0.0 by 1 isr 2,1 of 2,1; t-1 leader
+        1 epoch 0.0 by 1 isr 1,2 of 1,2
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 2 epoch 0.0 by 1 isr 2,1 of 2,1; t-1
+        leader 1 epoch 0.0 by 1 isr 1,2 of 1,2
+    zk - /log_dir_event_notification/log_dir_event_0000000000
+    zk = t-0 @0 leader 1 epoch 1 isr 1 by 1
+    1.1 > 1 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1 offline 2
+    1.1 > 1 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 1 epoch 1.1 by 1 isr 1 of 2,1 offline 2
+    1.1 > 2 StopReplica: t-0 epoch 1
+    zk - /log_dir_event_notification/log_dir_event_9
+    """
+    o.start(2)
+    o.topic("t", (2, 1), (1, 2))
+    o.run()
+    o.answer()
+    yield
+    o.answers = lambda b, api, _t, p: STORAGE if b == 2 and p == 0 else NONE
+    o.admin.propagate_log_dir_event(2)
+    o.run()
+    o.answer(ApiKey.LEADER_AND_ISR)
+    o.admin.set_or_create("/log_dir_event_notification/log_dir_event_9", b"what?")
+    o.run()
+
+
+def notices_of_lost_disks_are_of_no_use_to_who_comes(o: Office) -> Iterator[None]:
+    """Who takes office tells everybody everything anyway (deleteLogDirEventNotifications), and
+    hears of the next one.
+
+    unfenced zk + /controller_epoch
+    unfenced zk + /controller ephemeral, = /controller_epoch @0
+    zk - /log_dir_event_notification/log_dir_event_0000000000
+    channel + 1
+    channel + 2
+    1.1 > 1,2 UpdateMetadata live 1,2
+    zk + /brokers/topics/t/partitions
+    zk + /brokers/topics/t/partitions/0
+    zk + t-0 leader 2 epoch 0 isr 2 by 1
+    1.1 > 2 LeaderAndIsr leaders 2: t-0 leader 2 epoch 0.0 by 1 isr 2 of 2 new
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 2 epoch 0.0 by 1 isr 2 of 2
+    1.1 > 2 LeaderAndIsr leaders 2: t-0 leader 2 epoch 0.0 by 1 isr 2 of 2
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 2 epoch 0.0 by 1 isr 2 of 2
+    zk - /log_dir_event_notification/log_dir_event_0000000002
+    """
+    o.join(2)
+    o.topic("t", (2,))
+    o.admin.propagate_log_dir_event(2)
+    yield
+    o.start()
+    o.answer()
+    o.admin.propagate_log_dir_event(2)
+    o.run()
 
 
 def has_its_disk_again(o: Office) -> Iterator[None]:

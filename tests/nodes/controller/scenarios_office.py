@@ -368,6 +368,15 @@ def hears_of_brokers_when_it_has_lost_it(o: Office) -> Iterator[None]:
     o.admin.set_or_create("/brokers/ids/2", moved)
 
 
+def hears_of_lost_disks_when_it_has_lost_it(o: Office) -> Iterator[None]:
+    """That is its successor's business, and so is the notice."""
+    made = o.start(2)
+    o.topic("t", (2, 1))
+    yield
+    o.admin.propagate_log_dir_event(2)
+    made._active_controller_id = 3
+
+
 def does_not_notice_and_writes(o: Office) -> Iterator[None]:
     """The write is refused; it resigns and says nothing of what it had decided.
 

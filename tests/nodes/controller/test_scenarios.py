@@ -15,6 +15,7 @@ from tests.scenarios import expected, play
 COMPLAINTS = {
     "brokers: comes_back": {"unled t-2 (offline)": 1},
     "brokers: comes_back_alone_in_the_isr": {"unled t-0 (offline)": 2},
+    "brokers: goes_when_something_can_be_led_again": {"unled t-0 (offline)": 2},
     "brokers: goes": {"unled t-2 (offline)": 1},
     "brokers: goes_from_a_new_partition": {"dead t-0: (3,)": 2, "unled t-1 (offline)": 1},
     "brokers: two_go_at_once": {"unled t-1 (offline)": 1},

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from nodes.core.errors import ApiError, Errors
+from nodes.core.errors import ApiError, Errors, RecordsRefused
 from nodes.core.types import TopicPartition
 from nodes.log import LogConfig
 from nodes.log.validation import validate_produced
@@ -20,6 +20,7 @@ from nodes.wire.records import (
     HEADER_SIZE,
     build_batch,
     check_crc,
+    iter_batches,
     iter_records,
     read_header,
     with_max_timestamp,
@@ -169,11 +170,61 @@ def test_what_cannot_be_read_is_believed() -> None:
     assert validate_produced(opaque, TP, CONFIG, clock)[1].max_timestamp == 1000
 
 
+STAMPED = 8
+
+
 @pytest.mark.parametrize("codec", READABLE)
-def test_a_producer_may_not_set_log_append_time(codec: int) -> None:
-    good = batch(codec=codec)
-    assert error_of(altered(good, codec=codec | 8)) is Errors.INVALID_TIMESTAMP
-    assert error_of(good) is None
+def test_where_times_are_the_producers_it_may_call_them_the_logs(
+    tmp_path: Path, codec: int
+) -> None:
+    """LogValidator.validateTimestamp looks at the topic first. The batch is CreateTime then, each
+    record has its own time again, and the greatest is what the producer said, be it true or not."""
+    log = open_log(tmp_path)
+    log.append_as_leader(altered(timed(codec, 100, 300), codec=codec | STAMPED), 0)
+    log.append_as_leader(
+        altered(with_max_timestamp(timed(codec, 100, 300), 777), codec=codec | STAMPED), 0
+    )
+    stored = log.read(0, 1 << 20)
+    first, second = ([*iter_batches(stored)][n] for n in (0, 1))
+    for view, max_ms in ((first, 300), (second, 777)):
+        data = stored[view.position : view.position + view.size_bytes]
+        assert check_crc(data)
+        assert view.header.attributes == codec
+        assert view.header.max_timestamp == max_ms
+        assert [record.timestamp_ms for record in iter_records(data)] == [100, 300]
+
+
+@pytest.mark.parametrize("codec", READABLE)
+@pytest.mark.parametrize(
+    ("settings", "max_ms", "why"),
+    [
+        ({"message_timestamp_type": "LogAppendTime"}, 300, "Invalid timestamp type in message "),
+        ({}, -1, "Invalid timestamp type in message "),
+        ({"message_timestamp_before_max_ms": 100}, NOW_MS - 101, "is out of range"),
+        ({"message_timestamp_before_max_ms": 100}, NOW_MS - 100, None),
+    ],
+)
+def test_otherwise_they_are_refused(
+    codec: int, settings: dict[str, object], max_ms: int, why: str | None
+) -> None:
+    """Each of its records has the time that the header says."""
+    data = altered(with_max_timestamp(timed(codec, 100, 300), max_ms), codec=codec | STAMPED)
+    if why is None:
+        assert error_of(data, LogConfig(**settings)) is None  # type: ignore[arg-type]
+        return
+    with pytest.raises(RecordsRefused) as refused:
+        validate_produced(data, TP, LogConfig(**settings), clock)  # type: ignore[arg-type]
+    assert refused.value.error is Errors.INVALID_TIMESTAMP
+    assert str(refused.value) == "One or more records have been rejected due to invalid timestamp"
+    assert [index for index, _ in refused.value.record_errors] == [0, 1]
+    texts = [text for _, text in refused.value.record_errors]
+    assert all(why in text for text in texts)
+    if why.startswith("Invalid"):
+        kind = "PartialDefaultRecord" if codec else "DefaultRecord"
+        assert texts[1] == (
+            f"{why}{kind}(offset=1, timestamp={max_ms}, key=1 bytes, value=100 bytes). "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
 
 
 @pytest.mark.parametrize("codec", READABLE)

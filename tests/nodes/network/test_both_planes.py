@@ -267,6 +267,25 @@ def test_what_each_plane_has_served_is_counted(start: Any, wire: Any) -> None:
     }
 
 
+def test_what_any_of_a_planes_handlers_took_up_is_counted(start: Any, wire: Any) -> None:
+    """Both are at work at once, so each has one of them."""
+    running = start(num_io_threads="2", **DUAL)
+    both = threading.Barrier(3)
+
+    def handle(req: Any) -> None:
+        both.wait(wire.patience_s)
+        wire.echo(req)
+
+    running.handle = handle
+    clients = [running.client("DATA") for _ in range(2)]
+    for client in clients:
+        client.send(wire.request(3, 1))
+    both.wait(wire.patience_s)
+    assert running.server.served() == {("data", "DATA", 3): 2}
+    for client in clients:
+        client.answer()
+
+
 @pytest.mark.parametrize("name", LISTENERS)
 def test_one_request_of_a_connection_is_in_flight(start: Any, wire: Any, name: str) -> None:
     """Whatever else it has sent is not read further, nor queued: a controller that does not wait

@@ -3,6 +3,7 @@ Interfaces: Metrics; RequestChannel, SocketServer, Acceptor, KafkaRequestHandler
 
 from __future__ import annotations
 
+import math
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -408,6 +409,31 @@ def test_rates_are_since_the_server_began() -> None:
         assert found["MeanRate"] == pytest.approx(rate)
         assert found["OneMinuteRate"] <= 3 + 1e-9
     assert found["Count"] == 60
+
+
+def test_rates_move_though_nobody_reads(start: Any, wire: Any) -> None:
+    """Load for five seconds, then none for a minute: 1/e of the rate is left, as in Kafka, whose
+    meters tick by themselves. A look back over all of it would find the mean."""
+    now_s = [1000.0]
+    running = start(now_ns=lambda: int(now_s[0] * 1e9))
+    client = running.client()
+    for number in range(100):
+        client.send(wire.request(4, number))
+        client.answer()
+    wire.eventually(lambda: _answered(running) == 100)
+    for _ in range(13):
+        now_s[0] += 5
+        running.metrics.tick()
+    found = running.metrics.by_mbean()
+    for bean in ("RequestsPerSec,request=4,version=0", "ErrorsPerSec,request=4,error=0"):
+        rates = found[f"{NETWORK}RequestMetrics,name={bean}"]
+        assert rates["Count"] == 100
+        assert rates["OneMinuteRate"] == pytest.approx(20 / math.e)
+        assert rates["MeanRate"] == pytest.approx(100 / 65)
+
+
+def _answered(running: Any) -> int:
+    return sum(parts.answered() for parts in running.server._planes())
 
 
 def test_a_request_that_made_its_handler_fail_is_counted_and_has_said_no_error(

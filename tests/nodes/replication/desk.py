@@ -212,10 +212,10 @@ class Desk:
         )
         made, deleted = self.logs.get_or_create, self.logs.async_delete
 
-        def makes(partition: TopicPartition, *more: Any) -> Any:
+        def makes(partition: TopicPartition, *more: Any, **named: Any) -> Any:
             if self.logs.get(partition) is None:
                 self.said.append(f"log + {name_of(partition)}")
-            return made(partition, *more)
+            return made(partition, *more, **named)
 
         def deletes(partition: TopicPartition) -> None:
             self.said.append(f"log - {name_of(partition)}")

@@ -9,7 +9,16 @@ import pytest
 
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from tests.nodes.replication.conftest import TP, Broker, ClusterFactory, MemoryCluster, State
+from nodes.replication.model import FetchParams, FetchPartitionRequest
+from tests.nodes.replication.conftest import (
+    TP,
+    Broker,
+    ClusterFactory,
+    MemoryCluster,
+    State,
+    Waiter,
+    batch,
+)
 from tests.nodes.replication.test_fencing import stop_replica
 
 OTHER = TopicPartition("t", 1)
@@ -91,6 +100,53 @@ def test_a_disk_that_refuses_is_told_for_its_partition(
     monkeypatch.setattr(manager, "ensure_log", refuses)
     result = manager.become_leader_or_follower(1, cluster.controller.leader_and_isr(OTHER))
     assert (result.error, result.partition_errors[0].error) == (0, Errors.KAFKA_STORAGE_ERROR)
+
+
+def test_what_lies_in_a_lost_log_directory_is_offline(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-112 (handleLogDirFailure, HostedPartition.Offline): for the rest of this life whoever
+    asks is answered KAFKA_STORAGE_ERROR, the controller too, and it is fetched no more."""
+    storage = Errors.KAFKA_STORAGE_ERROR
+    leader, follower = cluster.brokers[1].manager, cluster.brokers[2].manager
+    for manager in (leader, follower):
+        (directory,) = manager.log_dirs
+        manager.take_out(directory)
+        assert manager.partition(TP) is None
+        assert (manager.offline_count, manager.failed_log_dirs) == (1, {directory})
+    assert followed(cluster.brokers[2]) == {}
+    produced = Waiter()
+    leader.append_single(TP, batch(1), 1, 1000, produced)
+    assert produced.wait().error == storage
+    fetched = Waiter()
+    leader.fetch_messages(
+        FetchParams(max_wait_ms=0), [(TP, FetchPartitionRequest(0, 0, 9))], fetched
+    )
+    assert [result.error for _, result in fetched.wait()] == [storage]
+    assert leader.list_offset(TP, -1, -1, 0, -1).error == storage
+    assert leader.last_offset_for_leader_epoch(TP, -1, 0).error == storage
+    cluster.controller.elect(TP, 2)
+    request = cluster.controller.leader_and_isr()
+    stop = stop_replica(leader_epoch=9, delete=True, controller_epoch=5)
+    for manager in (leader, follower):
+        for result in (
+            manager.become_leader_or_follower(7, request),
+            manager.stop_replicas(7, stop),
+        ):
+            assert (result.error, [row.error for row in result.partition_errors]) == (0, [storage])
+    # Its log may have been there: it is not made anew, and nobody is sent elsewhere for it.
+    cluster.controller.states[OTHER] = State(1, 0, (1, 2, 3), 0, (1, 2, 3))
+    result = leader.become_leader_or_follower(8, cluster.controller.leader_and_isr(OTHER))
+    assert [row.error for row in result.partition_errors] == [storage]
+    assert leader.is_offline(OTHER)
+    offline = "as the local replica for the partition is in an offline log directory"
+    ignored = [r.getMessage() for r in caplog.records if "Ignoring" in r.getMessage()]
+    assert [text.partition(" from ")[0] for text in ignored] == [
+        f"[Broker id={broker_id}] Ignoring {what}"
+        for broker_id in (1, 2)
+        for what in ("LeaderAndIsr request", "StopReplica request (delete=true)")
+    ]
+    assert all(text.endswith(offline) for text in ignored)
 
 
 def test_a_change_that_was_not_applied_is_not_traced(cluster: MemoryCluster) -> None:
