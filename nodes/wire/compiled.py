@@ -17,9 +17,8 @@ Generated functions::
     write(out, entity)       out is list.append; values may be kio's types or plain ints (ms)
     check(buffer, at, end, cuts)
                              returns the offset after the entity; raises WireError or IndexError/
-                             struct.error (the caller turns these into WireError). What kio refuses
-                             though it is lawful goes into `cuts`: tagged fields that nobody knows
-                             yet (KIP-482), durations beyond `LONGEST_MS`
+                             struct.error (the caller turns these into WireError). Tagged fields
+                             that nobody knows yet (KIP-482) go into `cuts`: kio refuses them
 
 The generated source contains field names of entity classes only, never anything from the wire.
 """
@@ -49,11 +48,7 @@ LeaderAndIsr or UpdateMetadata of 50,000 partitions has."""
 MAX_TEXT_BYTES: Final = 0x7FFF
 """Of a string, in all versions, as in Kafka: other messages, and records, have 16 bits for it."""
 
-LONGEST_MS: Final = 10**15
-"""Of a duration, or of one into the past: what Java means by Long.MAX_VALUE has no timedelta."""
-
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_I64: Final = struct.Struct(">q")
 _ZERO_UUID: Final = bytes(16)
 _ONE_BYTE: Final = [bytes((value,)) for value in range(0x80)]
 
@@ -99,10 +94,6 @@ def epoch_ms(value: Any) -> int:
 def uuid_bytes(value: UUID | None) -> bytes:
     """Sixteen bytes; None is Kafka's zero id."""
     return value.bytes if value is not None else _ZERO_UUID
-
-
-def _longest(buffer: bytes | memoryview, at: int) -> bytes:
-    return _I64.pack(LONGEST_MS if _I64.unpack_from(buffer, at)[0] > 0 else -LONGEST_MS)
 
 
 def _too_short(name: str) -> WireError:
@@ -152,9 +143,6 @@ class _Source:
             "pack_i32": struct.Struct(">i").pack,
             "read_i16": struct.Struct(">h").unpack_from,
             "read_i32": struct.Struct(">i").unpack_from,
-            "read_i64": _I64.unpack_from,
-            "LONGEST_MS": LONGEST_MS,
-            "longest": _longest,
         }
 
     def add(self, indent: int, *lines: str) -> None:
@@ -304,15 +292,12 @@ def _checker(
     for field in fields_of(entity_class):
         if field.tag is not None:
             continue
-        if field.code and field.primitive != "timedelta_i64":
+        if field.code:
             size += struct.calcsize(">" + field.code)
             continue
         if size:
             source.add(1, f"at += {size}")
             size = 0
-        if field.code:
-            source.add(1, "if abs(read_i64(buffer, at)[0]) > LONGEST_MS:")
-            source.add(2, "cuts.append((at, at + 8, longest(buffer, at)))")
         _check_value(source, 1, field)
     if size:
         source.add(1, f"at += {size}")

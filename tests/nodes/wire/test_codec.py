@@ -20,15 +20,7 @@ from kio.serial import entity_writer
 from nodes.wire import codec
 from nodes.wire.apis import SUPPORTED, ApiKey, request_class, response_class
 from nodes.wire.codec import UnsupportedVersion, WireError, build
-from nodes.wire.compiled import (
-    LONGEST_MS,
-    MAX_ITEMS,
-    MAX_TEXT_BYTES,
-    checker,
-    read_varint,
-    varint,
-    writer,
-)
+from nodes.wire.compiled import MAX_ITEMS, MAX_TEXT_BYTES, checker, read_varint, varint, writer
 from nodes.wire.plan import FIXED, FieldPlan, fields_of
 
 REQUESTS = [
@@ -303,28 +295,6 @@ def test_strings_may_be_as_long_as_16_bits_can_say(version: int) -> None:
         else:
             with pytest.raises(WireError, match="member_id is longer than 32767 bytes"):
                 codec.parse_body(header, frame)
-
-
-@pytest.mark.parametrize("version", [2, 3, 4])
-@pytest.mark.parametrize(
-    ("asked_ms", "read_ms"),
-    [(2**63 - 1, LONGEST_MS), (-(2**63), -LONGEST_MS), (LONGEST_MS, LONGEST_MS), (-1, -1)],
-)
-def test_how_long_for_ever_is(version: int, asked_ms: int, read_ms: int) -> None:
-    """Java's clients may say Long.MAX_VALUE."""
-    entity = codec.build(
-        request_class(ApiKey.OFFSET_COMMIT, version),
-        group_id="g",
-        generation_id_or_member_epoch=-1,
-        member_id="m",
-        retention_time=2**40,
-        topics=[],
-    )
-    frame = codec.encode_request(entity, 1, "x")[4:]
-    frame = frame.replace(struct.pack(">q", 2**40), struct.pack(">q", asked_ms))
-    body = codec.parse_body(codec.parse_header(frame), frame)
-    assert body.retention_time == timedelta(milliseconds=read_ms)
-    assert body.member_id == "m"
 
 
 def test_null_where_there_may_be_none() -> None:
