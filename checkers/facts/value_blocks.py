@@ -67,6 +67,7 @@ def _folds(history: History, rows: Sources) -> DataFrame:
         place = F.xxhash64("value", "place", "offset")
         epoch = F.xxhash64("value", "leader_epoch")
         missing = (F.col("outcome") != 4) | F.col("offset").isNull() | F.col("home").isNull()
+        missing |= F.col("old") == 1
         offers = _fold(
             rows.offered,
             *_SORT,

@@ -29,7 +29,8 @@ def sound() -> Story:
                 about = {"group": "kept", "step": step, "node": node, "process": KEEPER}
                 story.add("group_step", t, **{"error": 0, "offset": 7, **about, **leads})
             for topic in ("t", "u"):
-                story.read(t, node, 0, topic=topic, process=OF_TOPICS)
+                number = (t - 1_000) // 500 * 3 + node - 1
+                story.read(t, node, 0, topic=topic, process=OF_TOPICS, read=number, error=0)
             asked = {"node": node, "process": STRANGER, "group": "g"}
             story.add("commit", t, **asked, type="fail", error=25, offset=0)
             story.add("committed", t, **asked, offset=3)
@@ -72,6 +73,13 @@ def over_at_once(rows: Rows) -> None:
     for kind in ("listed_offset", "epoch_end", "group_step", "commit", "committed", "coordinator"):
         rows[kind] = [row for row in rows[kind] if row["t"] < 2_000 * 1_000_000]
     rows["epoch_end"] = []
+
+
+def gone(rows: Rows) -> None:
+    """Topic u is deleted: no broker knows it any more, and each says so."""
+    for row in rows["metadata"]:
+        if row["topic"] == "u" and row["t"] > 4_000 * 1_000_000:
+            row |= {"type": "fail", "error": 3, "partition": None, "leader": None}
 
 
 def never_ready(rows: Rows) -> None:
@@ -142,6 +150,14 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         without("metadata", lambda r: r["topic"] == "u"),
         "metadata-reader (metadata-reader): nobody told it of topic u",
     ),
+    "a topic from some time on": (
+        without("metadata", lambda r: r["topic"] == "u" and r["t"] > 4_000 * 1_000_000),
+        "metadata-reader (metadata-reader): 15 of 36 answers say nothing of topic u",
+    ),
+    "a topic that is gone, once it is": (
+        lambda rows: (gone(rows), without("metadata", lambda r: r["error"] == 3)(rows))[1],
+        "metadata-reader (metadata-reader): 15 of 36 answers say nothing of topic u",
+    ),
     "a broker": (
         without("group_step", lambda r: r["node"] == 1),
         "group-keeper (group-keeper): it never asked node 1",
@@ -161,6 +177,19 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         "other things",
     ),
     # Lawful, and looks similar.
+    "a topic that is gone": (gone, None),
+    "the last answer, in part": (
+        without("metadata", lambda r: r["topic"] == "u" and r["read"] == 35),
+        None,
+    ),
+    "answers that were lost": (
+        lambda rows: [
+            row.update(topic=None, partition=None, error=None, failure="timeout", type="info")
+            for row in rows["metadata"]
+            if row["t"] > 5_000 * 1_000_000
+        ],
+        None,
+    ),
     "a broker that was soon away": (soon_away, None),
     "the first epoch goes on": (still_in_its_first_epoch, None),
     "over at once": (over_at_once, None),

@@ -416,3 +416,37 @@ def test_a_value_offered_twice_is_unknown(story: Any) -> Asks:
     found = yield story
     assert not found.counts
     assert "1 values were offered twice, the first 7" in found.unknowns[0]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "took_ms", "acked_ms", "made_again", "broken"),
+    [
+        ("once", 300, 500, True, 1),
+        (None, 5, 500, True, 1),  # answered before anybody sends again
+        (None, 300, 500, True, 0),  # what was sent twice may land twice, and late
+        ("once", 300, 2_500, True, 0),  # taken by the new topic
+        ("once", 300, None, True, 0),  # nobody knows: it may have waited in a socket
+        ("once", 300, 500, False, 0),
+    ],
+)
+@judging(check)
+def test_in_the_log_of_a_deleted_topics_namesake(
+    story: Any,
+    delivery: str | None,
+    took_ms: int,
+    acked_ms: int | None,
+    made_again: bool,
+    broken: int,
+) -> Asks:
+    sends(story, delivery)
+    at = {"what": "topic", "topic": "t"}
+    story.add("zk_write", 10, zxid=1, step="created", replicas=[1], **at)
+    if made_again:
+        story.add("zk_write", 1_000, zxid=2, step="removed", **(at | {"partition": None}))
+        story.add("zk_write", 2_000, zxid=3, step="created", replicas=[1], **at)
+    t = acked_ms or 900
+    more: dict[str, Any] = {} if acked_ms else {"type": "info", "failure": "timeout"}
+    story.produce(t, 7, 0 if acked_ms else None, invoke_t=t - took_ms, **more)
+    story.produce(2_600, 8, 1)
+    story.final_log({0: 7, 1: 8})
+    assert (yield story).counts == ({"outlived-topic": 1} if broken else {})
