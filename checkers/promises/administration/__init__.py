@@ -20,7 +20,9 @@ no fault names; the fourth where there was no fault at all:
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
 - ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
-  whatever goes on.
+  whatever goes on;
+- ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
+  (`answered`), whatever goes on.
 
 ``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`_ASKING`)
 is no disturbance.
@@ -45,6 +47,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible
 
 if TYPE_CHECKING:
@@ -149,6 +152,7 @@ def check(history: History) -> Outcome:
         for finding in (
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_unmade(trial, outcome)),
+            *answered(history, key, rows, outcome),
         ):
             outcome.add(finding)
     return outcome
@@ -258,17 +262,21 @@ PROMISE: Final = Promise(
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
         "never-refused": "Who asks for what cannot be done is told so.",
+        "granted-and-not-done": "What a controller says that it did is done.",
+        "refused-and-done": "What a controller refuses does not come about.",
         "never-elected": "Where brokers live, one of them is controller.",
         "never-made": "A partition of a topic that is made gets a leader.",
     },
     evidence={
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
+        KEPT: "of topics made and deleted, and preferred replicas elected",
         MADE: "by ZooKeeper's log",
     },
     blind=(
         "with which error of several what cannot be done is refused",
-        "what was asked for beside a fault, or an election of a controller",
+        "refusals, and lost answers, beside a fault, or an election of a controller",
+        "moves of partitions that were granted, and never begun, or refused, and made",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),
