@@ -24,7 +24,7 @@ no fault names; the fourth where there was no fault at all:
 - ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
   (`answered`), whatever goes on.
 
-``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`_ASKING`)
+``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`ASKING`)
 is no disturbance.
 
 Lawful, and looks similar: a controller that has just been elected does not know its topics yet and
@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.faults import faults_of
+from checkers.facts.faults import ASKING, faults_of
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.registrations import absences
 from checkers.facts.timeline import FOREVER
@@ -67,13 +67,6 @@ _NEVER: Final = {
     39: "INVALID_REPLICA_ASSIGNMENT",
     42: "INVALID_REQUEST",
 }
-_ASKING: Final = frozenset(
-    {
-        *("move-leadership", "leadership-churn", "reassign"),
-        *("topic-churn", "delete-topic", "recreate-topic"),
-    }
-)
-"""Faults that do nothing but ask the controller for something."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -113,7 +106,7 @@ class _Trial:
         but such as only ask."""
         return not any(
             (node is None or fault.concerns(node))
-            and fault.name not in _ASKING
+            and fault.name not in ASKING
             and fault.meets(from_t, to_t)
             for fault in faults_of(self.history, self.key)
         )

@@ -64,7 +64,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.promises.evidence.alike import unlike
 from checkers.promises.evidence.askers import passed_over, unasked, unpolled
-from checkers.promises.evidence.claims import unfounded
+from checkers.promises.evidence.claims import unfounded, unplanned
 from checkers.promises.evidence.counted import overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
@@ -72,7 +72,7 @@ from checkers.promises.evidence.listeners import of_both_planes, uncounted
 from checkers.promises.evidence.log_courses import out_of_course
 from checkers.promises.evidence.moments import misplaced
 from checkers.promises.evidence.numbers import traces, unaccounted
-from checkers.promises.evidence.orders import unlooked, unordered, unretried, unsent
+from checkers.promises.evidence.orders import overlooked, unlooked, unordered, unretried, unsent
 from checkers.promises.evidence.own_epochs import never_registered
 from checkers.promises.evidence.seen_znodes import unlogged
 from checkers.promises.evidence.sequences import BACKWARDS_NS, disordered
@@ -339,7 +339,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
-    *(out_of_course, overlapping),
+    *(out_of_course, overlapping, overlooked, unplanned),
 )
 
 PROMISE: Final = Promise(
@@ -358,7 +358,7 @@ PROMISE: Final = Promise(
         "a controller, a forger or a prober and a broker do not tell of the same requests, in the "
         "order in which they must have come; a cut of a log in a leader epoch in which its broker "
         "took up no role, or from below where the log ended; nobody looked at the "
-        "queue to a broker, and somebody did at others'",
+        "queue to a broker, and somebody did at others', or for seconds in which it was used",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
@@ -367,10 +367,12 @@ PROMISE: Final = Promise(
         "been; a node that no fault ended; two trials at once",
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
-        "topics of run.json that nobody made, and brokers asked of which it does not know; rows "
+        "what an operator was to ask for while faults were played, and by no fault; topics of "
+        "run.json that nobody made, and brokers asked of which it does not know; rows "
         "about partitions that nobody made",
-        "what a broker took up that no request ordered, or showed and had not taken in; a listener "
-        "that both planes served; less counted by a broker than it answered, or one time twice",
+        "what a broker took up that no request ordered, or once that was handled, or showed and "
+        "had not taken in; a listener that both planes served; less counted by a broker than it "
+        "answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
         "seconds in which that counted requests; a consumer that polled no more towards the end",
         "a writer's rows in another order of time than that of their numbers",
