@@ -32,6 +32,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.blocks import unlike
 from checkers.facts.deleted_records import deleted_to
+from checkers.facts.past_epochs import over_since
 from checkers.facts.topics import made_again
 from checkers.facts.value_blocks import VALUE_BLOCK, Sources, alike_sorts, value_blocks
 
@@ -136,12 +137,13 @@ def accounts(history: History) -> list[dict[str, Any]]:
     misread                    a consumer was given it under another leader epoch than it has there
     early                      a consumer was given it before it was first offered
     outlived                   it is there, and was acknowledged in a life of its topic that is over
+    past                       it is there in a leader epoch that was over as it was first offered
     lowest, highest            of the values
     """
 
     def make() -> list[dict[str, Any]]:
         sorts = ["class", "acks", "offered", "failed", "delivery", "quick", "copies", "given"]
-        sorts += ["apart", "again", "strayed", "misread", "early", "outlived"]
+        sorts += ["apart", "again", "strayed", "misread", "early", "outlived", "past"]
         found = _by_value(history).groupBy("arm", "trial", *sorts)
         folded = found.agg(
             F.count("*").alias("n"),
@@ -160,7 +162,7 @@ def _alike(history: History) -> list[dict[str, Any]]:
     same = {
         **{"class": "present", "offered": True, "failed": 0, "copies": 1, "apart": False},
         **{"again": False, "strayed": False, "misread": False, "early": False},
-        **{"outlived": False},
+        **{"outlived": False, "past": False},
     }
     sorts = alike_sorts(history, _sources(history))
     return [{**row, **same, "found": row["n"]} for row in sorts]
@@ -200,6 +202,7 @@ _VALUE: Final[Mapping[str, str]] = {
     "_old": "int",
     "_offered_t": "bigint",
     "_read_t": "bigint",
+    "_over_t": "bigint",
 }
 """What is told of a value: by who offered it, by the final logs, by consumers."""
 
@@ -254,6 +257,7 @@ def _gathered(history: History) -> DataFrame:
         _final_place="place",
         _epoch="leader_epoch",
         _life="producer_epoch",
+        _over_t="over_t",
     )
     values = offers.unionAll(finals).unionAll(
         _told(rows.delivered, read="read", _read_epoch="leader_epoch", _read_t="t")
@@ -279,6 +283,7 @@ def _gathered(history: History) -> DataFrame:
         F.max("read").alias("_read"),
         F.max("_old").alias("_old"),
         (F.min("_read_t") < F.min("_offered_t")).alias("_early"),
+        (F.min("_over_t") < F.min("_offered_t")).alias("_past"),
         ((F.min("_read_epoch") < F.min("_epoch")) | (F.max("_read_epoch") > F.max("_epoch"))).alias(
             "_misread"
         ),
@@ -301,6 +306,7 @@ def _gathered(history: History) -> DataFrame:
         F.coalesce("_misread", F.lit(False)).alias("misread"),
         F.coalesce("_early", F.lit(False)).alias("early"),
         (landed & (F.coalesce("_old", F.lit(0)) == 1)).alias("outlived"),
+        F.coalesce("_past", F.lit(False)).alias("past"),
     )
 
 
@@ -350,13 +356,26 @@ def _offered(history: History) -> DataFrame:
 
 
 def _in_logs(history: History) -> DataFrame:
-    """Arm, trial, value, offset, place, leader_epoch, producer_epoch of the final logs."""
+    """Arm, trial, value, offset, place, leader_epoch, producer_epoch, over_t (since when that
+    leader epoch was over, ns; null: nobody knows) of the final logs."""
     final = history.frame("log_read").where("value is not null")
     named = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
     final = final.join(F.broadcast(named), ["arm", "trial", "topic", "partition"])
     place = F.xxhash64("topic", "partition").alias("place")
-    names = ("arm", "trial", "value", "offset", place, "leader_epoch", "producer_epoch")
-    return final.where("node = leader_node").select(*names)
+    names = ("arm", "trial", "value", "offset", place, "leader_epoch", "producer_epoch", "over_t")
+    return _with_over(history, final.where("node = leader_node")).select(*names)
+
+
+def _with_over(history: History, final: DataFrame) -> DataFrame:
+    by = ("arm", "trial", "topic", "partition")
+    rows = [
+        {**dict(zip(by, key, strict=True)), "leader_epoch": epoch, "over_t": t}
+        for (key, epoch), t in over_since(history, final_leaders(history)).items()
+    ]
+    if not rows:
+        return final.withColumn("over_t", F.lit(None).cast("bigint"))
+    columns = "arm string, trial int, topic string, partition int, leader_epoch int, over_t bigint"
+    return final.join(F.broadcast(history.table(rows, columns)), [*by, "leader_epoch"], "left")
 
 
 def _delivered(history: History) -> DataFrame:

@@ -78,6 +78,7 @@ from checkers.promises.evidence.numbers import traces, unaccounted
 from checkers.promises.evidence.operations import unnumbered
 from checkers.promises.evidence.orders import overlooked, unlooked, unordered, unretried, unsent
 from checkers.promises.evidence.own_epochs import never_registered
+from checkers.promises.evidence.read_epochs import unversed
 from checkers.promises.evidence.seen_znodes import unlogged
 from checkers.promises.evidence.sequences import BACKWARDS_NS, disordered
 from checkers.promises.evidence.taken_in import shown_untaken
@@ -344,7 +345,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping, overlooked, unplanned, unnumbered),
-    answered_by_nobody,
+    *(answered_by_nobody, unversed),
 )
 
 PROMISE: Final = Promise(
@@ -381,7 +382,7 @@ PROMISE: Final = Promise(
         "answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
         "seconds in which that counted requests; a broker that answered what it was asked while it "
-        "did not run; a consumer that polled no more towards the end",
+        "did not run; a consumer that polled no more towards the end, or tells no leader epochs",
         "a writer's rows in another order of time than that of their numbers",
     ),
     blind=(

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
     "a leader that was paused": (wrote(10_100, 10_110), WROTE),
     "a leader that was dead": (wrote(21_000, 21_100, acks=-1), WROTE),
     "a leader that was dead, before its successor came": (
-        then(led_by(2, 2, 22_000), wrote(21_000, 21_100)),
+        then(led_by(2, 2, 22_000), wrote(20_100, 20_200)),
         WROTE,
     ),
     "by the name of the dead": (wrote(21_000, 21_100, node=1), WROTE),
