@@ -77,6 +77,18 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
         _Sort(says="for a position", kind="committed", which=_TOLD),
         _Sort(says="who coordinates its group", kind="coordinator", which=_TOLD),
     ),
+    # Whether it is answered is for `checkers.promises.administration`: older releases know less.
+    "refused-asker": tuple(
+        _Sort(says=f"for {what}", kind="admin_request", which=f"api = '{api}'")
+        for what, api in (
+            ("topics that cannot be made", "CREATE_TOPICS"),
+            ("the end of no topic", "DELETE_TOPICS"),
+            ("fewer partitions", "CREATE_PARTITIONS"),
+            ("moves that cannot be made", "ALTER_PARTITION_REASSIGNMENTS"),
+            ("elections for no partition", "ELECT_LEADERS"),
+            ("settings that there are not", "INCREMENTAL_ALTER_CONFIGS"),
+        )
+    ),
     "record-deleter": (
         _Sort(says="where logs begin", kind="listed_offset", which=f"{_TOLD} and asked_ms = -2"),
         _Sort(says="to delete records", kind="records_deleted", which=_TOLD),

@@ -21,6 +21,8 @@ no fault names; the fourth where there was no fault at all:
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
 - ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
   whatever goes on;
+- ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
+  NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
   (`answered`), whatever goes on.
 
@@ -59,6 +61,7 @@ BEFORE_NS: Final = 5_000_000_000
 TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
+_NOT_CONTROLLER: Final = 41
 _NEVER: Final = {
     -1: "UNKNOWN_SERVER_ERROR",
     17: "INVALID_TOPIC_EXCEPTION",
@@ -145,7 +148,7 @@ def check(history: History) -> Outcome:
         for finding in (
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_unmade(trial, outcome)),
-            *answered(history, key, rows, outcome),
+            *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
         ):
             outcome.add(finding)
     return outcome
@@ -174,6 +177,43 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
+        )
+
+
+def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    """One finding a broker, whatever it was asked for."""
+    told: set[int] = set()
+    for row in rows_of(trial.history, "admin_request", trial.key):
+        node, calm_t = row["node"], row["invoke_t"] - BEFORE_NS
+        if row["error"] != _NOT_CONTROLLER or node in told:
+            continue
+        if trial.in_office(calm_t, row["t"]) != node:
+            continue
+        if not trial.are_there(calm_t, row["t"], node) or not trial.is_spared(
+            calm_t, row["t"], node
+        ):
+            outcome.unjudged(trial.key[0], "a controller that said that it was none, in unrest")
+            continue
+        told.add(node)
+        yield Finding(
+            "ruler-denies",
+            f"node {node}, which had been controller for {BEFORE_NS / 1e9:.0f} s, was asked for "
+            f"{row['api']} {row['about']}, and said that it was none",
+            *trial.key,
+            (
+                Pick(
+                    "controller",
+                    {"node": node, "event": "elected"},
+                    to_t=row["t"],
+                    rows=1,
+                    last=True,
+                ),
+                Pick(
+                    "admin_request",
+                    {"node": node, "op": row["op"], "process": row["process"]},
+                    rows=1,
+                ),
+            ),
         )
 
 
@@ -257,19 +297,20 @@ PROMISE: Final = Promise(
         "never-refused": "Who asks for what cannot be done is told so.",
         "granted-and-not-done": "What a controller says that it did is done.",
         "refused-and-done": "What a controller refuses does not come about.",
+        "ruler-denies": "Who is controller does not answer that it is none.",
         "never-elected": "Where brokers live, one of them is controller.",
         "never-made": "A partition of a topic that is made gets a leader.",
     },
     evidence={
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
-        KEPT: "of topics made and deleted, and preferred replicas elected",
+        KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
         MADE: "by ZooKeeper's log",
     },
     blind=(
         "with which error of several what cannot be done is refused",
         "refusals, and lost answers, beside a fault, or an election of a controller",
-        "moves of partitions that were granted, and never begun, or refused, and made",
+        "moves of partitions that were refused, and made",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),

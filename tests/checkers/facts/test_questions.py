@@ -12,6 +12,11 @@ from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
 READER, KEEPER, STRANGER = "offset-reader", "group-keeper", "group-stranger"
+ASKER = "refused-asker"
+APIS = (
+    *("CREATE_TOPICS", "DELETE_TOPICS", "CREATE_PARTITIONS", "ALTER_PARTITION_REASSIGNMENTS"),
+    *("ELECT_LEADERS", "INCREMENTAL_ALTER_CONFIGS"),
+)
 OF_TOPICS = "metadata-reader"
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -31,6 +36,8 @@ def sound() -> Story:
             for topic in ("t", "u"):
                 number = (t - 1_000) // 500 * 3 + node - 1
                 story.read(t, node, 0, topic=topic, process=OF_TOPICS, read=number, error=0)
+            for api in APIS:
+                story.add("admin_request", t, node=node, process=ASKER, api=api, wanted=39)
             asked = {"node": node, "process": STRANGER, "group": "g"}
             story.add("commit", t, **asked, type="fail", error=25, offset=0)
             story.add("committed", t, **asked, offset=3)
@@ -70,7 +77,8 @@ def still_in_its_first_epoch(rows: Rows) -> None:
 
 
 def over_at_once(rows: Rows) -> None:
-    for kind in ("listed_offset", "epoch_end", "group_step", "commit", "committed", "coordinator"):
+    kinds = ("listed_offset", "epoch_end", "group_step", "commit", "committed", "coordinator")
+    for kind in (*kinds, "admin_request"):
         rows[kind] = [row for row in rows[kind] if row["t"] < 2_000 * 1_000_000]
     rows["epoch_end"] = []
 
@@ -84,7 +92,7 @@ def gone(rows: Rows) -> None:
 
 def never_ready(rows: Rows) -> None:
     rows["node_event"] = [row for row in rows["node_event"] if row["node"] != 3]
-    for kind in ("listed_offset", "epoch_end"):
+    for kind in ("listed_offset", "epoch_end", "admin_request"):
         rows[kind] = [row for row in rows[kind] if row["node"] != 3]
 
 
@@ -162,6 +170,15 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         without("group_step", lambda r: r["node"] == 1),
         "group-keeper (group-keeper): it never asked node 1",
     ),
+    "no moves": (
+        without("admin_request", lambda r: r["api"] == "ALTER_PARTITION_REASSIGNMENTS"),
+        "refused-asker (refused-asker): nobody answered it when it asked for moves that cannot be "
+        "made",
+    ),
+    "a broker of which nothing impossible was asked": (
+        without("admin_request", lambda r: r["node"] == 2),
+        "refused-asker (refused-asker): it never asked node 2",
+    ),
     "no coordinator": (
         without("coordinator", lambda r: True),
         "group-stranger (group-stranger): nobody answered it when it asked who coordinates its "
@@ -202,7 +219,7 @@ def told(spark: Any) -> dict[str, list[str]]:
     """All edits as trials of one history."""
     rows: Rows = {}
     workloads: list[dict[str, Any]] = [
-        {"process": role, "role": role} for role in (READER, KEEPER, STRANGER)
+        {"process": role, "role": role} for role in (READER, KEEPER, STRANGER, ASKER)
     ]
     workloads.append({"process": OF_TOPICS, "role": OF_TOPICS, "topics": {"t": [], "u": []}})
     for number, (edit, _) in enumerate(EDITS.values()):

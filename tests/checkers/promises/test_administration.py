@@ -80,7 +80,21 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
         lambda c: [c.asked(39, t) for t in (3_100, 5_000, 9_000)],
         REFUSED,
     ),
-    "to be tried again": (lambda c: c.asked(41), None),
+    "to be tried again": (lambda c: c.asked(7), None),
+    "says that it is none": (lambda c: c.asked(41), "ruler-denies"),
+    "says so of itself, and is none": (lambda c: c.asked(41, node=1), None),
+    "says so as it had just been elected": (
+        lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(41)),
+        None,
+    ),
+    "says so beside a fault of its own": (
+        lambda c: (c.fault("toxic", 30_000, 60_000, [2]), c.asked(41)),
+        None,
+    ),
+    "says so as its leaderships are moved": (
+        lambda c: (c.fault("move-leadership", 30_000, 60_000, [2]), c.asked(41)),
+        "ruler-denies",
+    ),
     "there already": (lambda c: c.asked(36), None),
     "who is not controller": (lambda c: c.asked(42, node=1), None),
     "who was just elected": (lambda c: (c.elected(ASKED - 500, 2, 2), c.asked(-1)), None),
@@ -326,6 +340,7 @@ def led(cluster: _Cluster, t: float, leader: int) -> None:
 
 
 CREATE, DELETE, ELECT = "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS"
+MOVE = "ALTER_PARTITION_REASSIGNMENTS"
 GRANTED, DENIED = ["granted-and-not-done"], ["refused-and-done"]
 KEPT_WORDS: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
     "made": (lambda c: (asks(c, CREATE, 0), c.made(ASKED + 5, state_after=1)), []),
@@ -392,6 +407,24 @@ KEPT_WORDS: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
     ),
     "led by it already": (
         lambda c: (c.made(state_after=1), asks(c, ELECT, 84, about="t-0")),
+        [],
+    ),
+    "moved": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 0, about="t-0")),
+            c.wrote(ASKED + 5, "topic", "set", replicas=[2, 1, 3], topic="t", partition=0),
+        ),
+        [],
+    ),
+    "said to be moved": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 0, about="t-0")),
+            c.wrote(ASKED + 5, "topic", "set", replicas=[1, 3], topic="t", partition=0),
+        ),
+        GRANTED,
+    ),
+    "a move that was refused": (
+        lambda c: (c.made(state_after=1), asks(c, MOVE, 41, about="t-0")),
         [],
     ),
     "the request as a whole": (

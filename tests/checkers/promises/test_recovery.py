@@ -170,7 +170,8 @@ def test_whether_leaderships_are_given_back_is_told(
 ) -> Asks:
     overrides = {"auto.leader.rebalance.enable": told_so}
     trial.story.run["expectations"] = {"overrides": overrides}
-    trial.partition(0, gives_back=gives_back)
+    for partition in (0, 1):
+        trial.partition(partition, gives_back=gives_back)
     found = told((yield trial.story))
     assert found[0] == verdict
     assert ("t-0 was to be given back" in found[2]) is (verdict == "unknown")
