@@ -304,7 +304,7 @@ def _light(flood: Flood, excused: Sequence[Span]) -> Iterator[str]:
     meets = any(off < flood.to_t and on > flood.from_t for off, on in excused)
     rows = [r for of in flood.workers.values() for r in of if flood.from_t < r["t"] <= flood.to_t]
     longest = [row["latency_max_ns"] or 0 for row in rows]
-    if places is None or meets or span_ns <= TOLERANCE_NS or not any(longest):
+    if places is None or flood.bounded or meets or span_ns <= TOLERANCE_NS or not any(longest):
         return
     held = sum(max(r["connections"] or 0 for r in of) for of in flood.workers.values() if of)
     waited = sum((r["completed"] or 0) * ns for r, ns in zip(rows, longest, strict=True))

@@ -109,6 +109,16 @@ def test_a_flood_that_is_too_light_for_the_queue(
 
 
 @judging(check)
+def test_a_flood_that_sends_no_more_than_the_plan_lets_it_may_be_light(story: Any) -> Asks:
+    flooded(
+        story,
+        lambda _t: {"latency_max_ns": 300_000_000, "completed": 8},
+        healed={"bounded": ["flood-a-1-1"]},
+    )
+    assert not (yield story).unknowns
+
+
+@judging(check)
 def test_a_flood_that_need_not_fill_a_queue_may_be_light(story: Any) -> Asks:
     flooded(story, lambda _t: {"latency_max_ns": 300_000_000, "completed": 8}, places=None)
     assert not (yield story).unknowns
