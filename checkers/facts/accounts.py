@@ -32,6 +32,8 @@ from pyspark.sql import functions as F
 
 from checkers.facts.blocks import unlike
 from checkers.facts.deleted_records import deleted_to
+from checkers.facts.past_epochs import over_since
+from checkers.facts.topics import made_again
 from checkers.facts.value_blocks import VALUE_BLOCK, Sources, alike_sorts, value_blocks
 
 if TYPE_CHECKING:
@@ -134,12 +136,14 @@ def accounts(history: History) -> list[dict[str, Any]]:
     strayed                    it is in the log of a partition that it was not sent to
     misread                    a consumer was given it under another leader epoch than it has there
     early                      a consumer was given it before it was first offered
+    outlived                   it is there, and was acknowledged in a life of its topic that is over
+    past                       it is there in a leader epoch that was over as it was first offered
     lowest, highest            of the values
     """
 
     def make() -> list[dict[str, Any]]:
         sorts = ["class", "acks", "offered", "failed", "delivery", "quick", "copies", "given"]
-        sorts += ["apart", "again", "strayed", "misread", "early"]
+        sorts += ["apart", "again", "strayed", "misread", "early", "outlived", "past"]
         found = _by_value(history).groupBy("arm", "trial", *sorts)
         folded = found.agg(
             F.count("*").alias("n"),
@@ -158,6 +162,7 @@ def _alike(history: History) -> list[dict[str, Any]]:
     same = {
         **{"class": "present", "offered": True, "failed": 0, "copies": 1, "apart": False},
         **{"again": False, "strayed": False, "misread": False, "early": False},
+        **{"outlived": False, "past": False},
     }
     sorts = alike_sorts(history, _sources(history))
     return [{**row, **same, "found": row["n"]} for row in sorts]
@@ -194,8 +199,10 @@ _VALUE: Final[Mapping[str, str]] = {
     "_life": "int",
     "read": "int",
     "_read_epoch": "int",
+    "_old": "int",
     "_offered_t": "bigint",
     "_read_t": "bigint",
+    "_over_t": "bigint",
 }
 """What is told of a value: by who offered it, by the final logs, by consumers."""
 
@@ -241,6 +248,7 @@ def _gathered(history: History) -> DataFrame:
         failed="failed",
         delivery="delivery",
         quick="quick",
+        _old="old",
         _offered_t="invoke_t",
     )
     finals = _told(
@@ -249,6 +257,7 @@ def _gathered(history: History) -> DataFrame:
         _final_place="place",
         _epoch="leader_epoch",
         _life="producer_epoch",
+        _over_t="over_t",
     )
     values = offers.unionAll(finals).unionAll(
         _told(rows.delivered, read="read", _read_epoch="leader_epoch", _read_t="t")
@@ -272,7 +281,9 @@ def _gathered(history: History) -> DataFrame:
         .otherwise(F.max("_epoch") - F.min("_epoch"))
         .alias("_epochs"),
         F.max("read").alias("_read"),
+        F.max("_old").alias("_old"),
         (F.min("_read_t") < F.min("_offered_t")).alias("_early"),
+        (F.min("_over_t") < F.min("_offered_t")).alias("_past"),
         ((F.min("_read_epoch") < F.min("_epoch")) | (F.max("_read_epoch") > F.max("_epoch"))).alias(
             "_misread"
         ),
@@ -280,7 +291,7 @@ def _gathered(history: History) -> DataFrame:
     place = F.xxhash64("topic", "partition").alias("_place")
     ranges = leaders.select("arm", "trial", place, "log_start", "log_end")
     known = by_value.join(F.broadcast(ranges), ["arm", "trial", "_place"], "left")
-    many = F.col("found") > 1
+    many, landed = F.col("found") > 1, F.col("found") > 0
     home = F.col("_home")
     strayed = (F.col("_place_min") != home) | (F.col("_place_max") != home)
     return known.select(
@@ -294,12 +305,15 @@ def _gathered(history: History) -> DataFrame:
         (many & (F.coalesce("_epochs", F.lit(0)) >= F.col("found") - 1)).alias("apart"),
         F.coalesce("_misread", F.lit(False)).alias("misread"),
         F.coalesce("_early", F.lit(False)).alias("early"),
+        (landed & (F.coalesce("_old", F.lit(0)) == 1)).alias("outlived"),
+        F.coalesce("_past", F.lit(False)).alias("past"),
     )
 
 
 def _offered(history: History) -> DataFrame:
     """Arm, trial, value, outcome, acks, offset (where it was acknowledged), place (of its
-    partition), home (the same, where one was named), failed, delivery, quick, invoke_t."""
+    partition), home (the same, where one was named), failed, delivery, quick, old (1: acknowledged
+    before its topic was made again), invoke_t."""
     deliveries = [
         {"arm": arm, "trial": trial, "process": process, "_delivery": DELIVERIES.get(how, 0)}
         for (arm, trial, process), how in history.run.deliveries().items()
@@ -310,7 +324,17 @@ def _offered(history: History) -> DataFrame:
         table = history.table(deliveries, "arm string, trial int, process string, _delivery int")
         offers = offers.join(F.broadcast(table), ["arm", "trial", "process"], "left")
         delivery = F.coalesce("_delivery", F.lit(0))
+    lives = [
+        {"arm": arm, "trial": trial, "topic": topic, "_again_t": t}
+        for (arm, trial, topic), t in made_again(history).items()
+    ]
+    again_t: Column = F.lit(None)
+    if lives:
+        table = history.table(lives, "arm string, trial int, topic string, _again_t bigint")
+        offers = offers.join(F.broadcast(table), ["arm", "trial", "topic"], "left")
+        again_t = F.col("_again_t")
     acked = (F.col("type") == "ok") & (F.col("acks") != 0)
+    old = F.coalesce((acked & (F.col("t") < again_t)).cast("int"), F.lit(0))
     outcome = F.when(acked, 4).when(definite_failure(), 2).when(F.col("acks") == 0, 1).otherwise(3)
     took = F.coalesce(F.col("t") - F.col("invoke_t"), F.lit(NO_RETRY_NS))
     place = F.xxhash64("topic", "partition")
@@ -326,18 +350,32 @@ def _offered(history: History) -> DataFrame:
         definite_failure().alias("failed"),
         delivery.alias("delivery"),
         (took < NO_RETRY_NS).cast("int").alias("quick"),
+        old.alias("old"),
         "invoke_t",
     )
 
 
 def _in_logs(history: History) -> DataFrame:
-    """Arm, trial, value, offset, place, leader_epoch, producer_epoch of the final logs."""
+    """Arm, trial, value, offset, place, leader_epoch, producer_epoch, over_t (since when that
+    leader epoch was over, ns; null: nobody knows) of the final logs."""
     final = history.frame("log_read").where("value is not null")
     named = leaders_table(history).select("arm", "trial", "topic", "partition", "leader_node")
     final = final.join(F.broadcast(named), ["arm", "trial", "topic", "partition"])
     place = F.xxhash64("topic", "partition").alias("place")
-    names = ("arm", "trial", "value", "offset", place, "leader_epoch", "producer_epoch")
-    return final.where("node = leader_node").select(*names)
+    names = ("arm", "trial", "value", "offset", place, "leader_epoch", "producer_epoch", "over_t")
+    return _with_over(history, final.where("node = leader_node")).select(*names)
+
+
+def _with_over(history: History, final: DataFrame) -> DataFrame:
+    by = ("arm", "trial", "topic", "partition")
+    rows = [
+        {**dict(zip(by, key, strict=True)), "leader_epoch": epoch, "over_t": t}
+        for (key, epoch), t in over_since(history, final_leaders(history)).items()
+    ]
+    if not rows:
+        return final.withColumn("over_t", F.lit(None).cast("bigint"))
+    columns = "arm string, trial int, topic string, partition int, leader_epoch int, over_t bigint"
+    return final.join(F.broadcast(history.table(rows, columns)), [*by, "leader_epoch"], "left")
 
 
 def _delivered(history: History) -> DataFrame:

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.timeline import FOREVER
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+ASKING: Final = frozenset(
+    {
+        *("move-leadership", "leadership-churn", "reassign"),
+        *("topic-churn", "delete-topic", "recreate-topic"),
+    }
+)
+"""Those that do nothing but ask the controller for something: whom they name they leave alone."""
 Trial = tuple[str, int]
 Row = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 A fault's ``took_hold`` says that a flood set in. What it reached after that is in the ``flood``
 rows that its workers write on a clock (every 250 ms), and a flood that broke off half way proves
-as little as one that never came. So between ``injected`` and ``heal`` a flood is held against four
+as little as one that never came. So between ``injected`` and ``heal`` a flood is held against five
 questions, by broker and worker process:
 
     died      a worker ended before it was told to (the fault says so when it is healed), or wrote
@@ -10,10 +10,12 @@ questions, by broker and worker process:
     silent    a worker wrote nothing for a while, and then went on: stopped, or starved
     stalled   a worker went on asking and got no good answer
     thin      a flood that is to fill a request queue had no more connections than the queue places
+    light     it had the connections, and yet no more requests under way than that: all that were
+              answered, each for as long as the longest one, are fewer (Little's law)
 
 A flooded broker may be slow: what is too long is `TOLERANCE_NS`. A broker that was down or paused
-on purpose, or cut off by another fault, excuses the last two; a worker has no such excuse, since it
-lives beside the broker. A worker that had sent as much as the plan lets it is done, not dead.
+on purpose, or cut off by another fault, excuses the last three; a worker has no such excuse, since
+it lives beside the broker. A worker that had sent as much as the plan lets it is done, not dead.
 
 Flood rows do not grow with the load (a few a second and worker): plain Python on the driver.
 """
@@ -216,6 +218,7 @@ def broken_off(history: History) -> Iterator[tuple[Flood, str]]:
         yield from ((flood, why) for why in _stalled(flood, excused, clock))
         if not gone:
             yield from ((flood, why) for why in _thin(flood, excused, clock))
+            yield from ((flood, why) for why in _light(flood, excused))
 
 
 def _name(flood: Flood) -> str:
@@ -291,6 +294,25 @@ def _thin(flood: Flood, excused: Sequence[Span], clock: _Clock) -> Iterator[str]
             f"{_name(flood)} ran thin {clock.at(begin)} for {_s(end - begin)}: {few} connections, "
             f"no more than queued.max.requests={places}, cannot fill the request queue; {before:,} "
             f"requests were completed before, {after:,} after"
+        )
+
+
+def _light(flood: Flood, excused: Sequence[Span]) -> Iterator[str]:
+    """Whether the request queue was not full on the average, whatever was connected. What was under
+    way in the end was answered to nobody: it counts as one more answer a connection."""
+    places, span_ns = flood.queue_places, flood.to_t - flood.from_t
+    meets = any(off < flood.to_t and on > flood.from_t for off, on in excused)
+    rows = [r for of in flood.workers.values() for r in of if flood.from_t < r["t"] <= flood.to_t]
+    longest = [row["latency_max_ns"] or 0 for row in rows]
+    if places is None or flood.bounded or meets or span_ns <= TOLERANCE_NS or not any(longest):
+        return
+    held = sum(max(r["connections"] or 0 for r in of) for of in flood.workers.values() if of)
+    waited = sum((r["completed"] or 0) * ns for r, ns in zip(rows, longest, strict=True))
+    at_once = (waited + held * max(longest)) / span_ns
+    if at_once < places:
+        yield (
+            f"{_name(flood)} was light: {at_once:.0f} requests at most were under way on the "
+            f"average, too few for the {places} places of the request queue"
         )
 
 

@@ -4,7 +4,9 @@ Such a client goes round: its questions are of different sorts, each broker is a
 and each time about every partition that it is for. Nobody counts its successes by topic or broker
 (`checkers.facts.clients`), and what a whole sort of its questions would have shown nobody misses
 when that is not there: so a sort that is nowhere, a broker or a partition that was left out are
-told here; and the topics of which a reader of metadata was told nothing.
+told here. A reader of metadata asks of all of its topics at once, whether they are there or not,
+and writes down what each answer says of each (`harness.workload.metadata_reader`): where that says
+nothing of a topic, what brokers show of it, or no more, is not all there.
 """
 
 from __future__ import annotations
@@ -75,6 +77,18 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
         _Sort(says="for a position", kind="committed", which=_TOLD),
         _Sort(says="who coordinates its group", kind="coordinator", which=_TOLD),
     ),
+    # Whether it is answered is for `checkers.promises.administration`: older releases know less.
+    "refused-asker": tuple(
+        _Sort(says=f"for {what}", kind="admin_request", which=f"api = '{api}'")
+        for what, api in (
+            ("topics that cannot be made", "CREATE_TOPICS"),
+            ("the end of no topic", "DELETE_TOPICS"),
+            ("fewer partitions", "CREATE_PARTITIONS"),
+            ("moves that cannot be made", "ALTER_PARTITION_REASSIGNMENTS"),
+            ("elections for no partition", "ELECT_LEADERS"),
+            ("settings that there are not", "INCREMENTAL_ALTER_CONFIGS"),
+        )
+    ),
     "record-deleter": (
         _Sort(says="where logs begin", kind="listed_offset", which=f"{_TOLD} and asked_ms = -2"),
         _Sort(says="to delete records", kind="records_deleted", which=_TOLD),
@@ -85,6 +99,8 @@ _OF_ALL: Final = ("listed_offset",)
 """Asked about every partition of a topic each time."""
 _BY: Final = ("arm", "trial", "kind", "process", "node", "topic", "partition")
 READER: Final = "metadata-reader"
+_LAST: Final = 1
+"""So many answers may have been written down in part: the last one, as the reader ended."""
 _LONG_NS: Final = 4_000_000_000
 """Within so long each broker is asked everything, several times."""
 Trial = tuple[str, int]
@@ -122,19 +138,27 @@ def left_out(history: History) -> list[tuple[Trial, str]]:
 
 
 def _unread(history: History) -> Iterator[tuple[Trial, str]]:
-    """Topics of a reader of metadata of which no answer that it had says anything."""
+    """Topics of a reader of metadata of which answers that it had say nothing."""
     if not history.has("metadata"):
         return
-    by = history.frame("metadata").select("arm", "trial", "process", "topic").distinct()
-    told: dict[tuple[Any, ...], set[str]] = {}
-    for row in by.toArrow().to_pylist():
-        told.setdefault((row["arm"], row["trial"], row["process"]), set()).add(row["topic"])
+    of = ("arm", "trial", "process")
+    told = history.frame("metadata").where("topic is not null").groupBy(*of, "topic", "read")
+    counted = told.count().groupBy(*of, "topic").agg(F.count("*").alias("n"))
+    answers: dict[tuple[Any, ...], dict[str, int]] = {}
+    for row in counted.toArrow().to_pylist():
+        answers.setdefault(tuple(row[name] for name in of), {})[row["topic"]] = row["n"]
     for key, workloads in history.run.workloads.items():
         for workload in workloads:
-            known = told.get((*key, workload.process))
-            if workload.role == READER and known is not None:
-                for topic in sorted(set(workload.topics) - known):
-                    yield key, f"{workload.process} ({READER}): nobody told it of topic {topic}"
+            known = answers.get((*key, workload.process))
+            if workload.role != READER or known is None:
+                continue
+            most, who = max(known.values()), f"{workload.process} ({READER})"
+            for topic in sorted(workload.topics):
+                lacking = most - known.get(topic, 0)
+                if lacking == most:
+                    yield key, f"{who}: nobody told it of topic {topic}"
+                elif lacking > _LAST:
+                    yield key, f"{who}: {lacking} of {most} answers say nothing of topic {topic}"
 
 
 def _no_sort(role: str, rows: list[_Asked]) -> Iterator[str]:

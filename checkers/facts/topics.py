@@ -1,4 +1,5 @@
-"""Which topics are there in the end, by ZooKeeper's own log: whom a deletion took, and did not."""
+"""Which topics are there in the end, by ZooKeeper's own log: whom a deletion took, and did not; and
+since when, if they were made again."""
 
 from __future__ import annotations
 
@@ -33,3 +34,18 @@ def is_gone(history: History, topic: Topic) -> bool:
         return False
     asked = steps[-1]["step"] == "requested"
     return asked or is_removed(history, topic) or topic[:2] not in from_log(history)
+
+
+def made_again(history: History) -> dict[Topic, int]:
+    """Of topics that were removed and made again: when the last of their lives began, at the
+    earliest (ns)."""
+    found: dict[Topic, int] = {}
+    removed: set[Topic] = set()
+    for row in in_order(history):
+        topic = (row["arm"], row["trial"], row["topic"])
+        if row["what"] == "topic" and row["step"] == "removed":
+            removed.add(topic)
+        elif (row["what"], row["step"]) == ("topic", "created") and topic in removed:
+            removed.discard(topic)
+            found[topic] = row["t"] - (row["error_ns"] or 0)
+    return found

@@ -1,7 +1,8 @@
 """Values, folded (`checkers.facts.blocks`): blocks of which each value was offered once,
 acknowledged, is in the final logs once, where it was acknowledged, and was read, if at all, by each
 consumer once, under the leader epoch that it has there, the first and the last of them after they
-were offered (what lies between them is not held against each other's times).
+were offered (what lies between them is not held against each other's times); and none of a leader
+epoch that was over before the last of them was.
 
 That is nearly all of a long history, and of these values nothing is left to be said but how many
 there are (`checkers.facts.accounts` looks at all others one by one). Producers number their values,
@@ -26,7 +27,7 @@ _SORT: Final = ("acks", "delivery", "quick")
 _FOLDED: Final = {
     **{"acks": "int", "delivery": "int", "quick": "int", "held": "bigint", "n": "bigint"},
     **{"places": "bigint", "epochs": "bigint", "odd": "int", "low": "bigint", "high": "bigint"},
-    **{"first_t": "bigint", "last_t": "bigint"},
+    **{"first_t": "bigint", "last_t": "bigint", "over_t": "bigint"},
 }
 _OFFERED, _IN_LOGS, _DELIVERED = range(3)
 
@@ -67,6 +68,7 @@ def _folds(history: History, rows: Sources) -> DataFrame:
         place = F.xxhash64("value", "place", "offset")
         epoch = F.xxhash64("value", "leader_epoch")
         missing = (F.col("outcome") != 4) | F.col("offset").isNull() | F.col("home").isNull()
+        missing |= F.col("old") == 1
         offers = _fold(
             rows.offered,
             *_SORT,
@@ -77,7 +79,8 @@ def _folds(history: History, rows: Sources) -> DataFrame:
             first_t=F.min("invoke_t"),
             last_t=F.max("invoke_t"),
         )
-        logs = _fold(rows.in_logs, places=F.bit_xor(place), epochs=F.bit_xor(epoch))
+        prints = {"places": F.bit_xor(place), "epochs": F.bit_xor(epoch)}
+        logs = _fold(rows.in_logs, **prints, over_t=F.min("over_t"))
         # Not every client tells leader epochs.
         told = F.when(F.count("leader_epoch") > 0, F.bit_xor(epoch))
         times = {"first_t": F.min("t"), "last_t": F.max("t")}
@@ -119,6 +122,7 @@ def _blocks(folds: DataFrame) -> DataFrame:
         F.max(of(_IN_LOGS, "n")).alias("copies"),
         F.max(of(_IN_LOGS, "places")).alias("true_places"),
         F.max(of(_IN_LOGS, "epochs")).alias("true_epochs"),
+        F.min(of(_IN_LOGS, "over_t")).alias("over_t"),
         F.count(of(_DELIVERED, "n")).alias("readers"),
         F.min(of(_DELIVERED, "held")).alias("read_min"),
         F.max(of(_DELIVERED, "held")).alias("read_max"),
@@ -133,7 +137,8 @@ def _blocks(folds: DataFrame) -> DataFrame:
     )
     alike = F.expr(
         "odd = 0 and n = bit_count(held) and there = held and copies = n and "
-        "places = true_places and (readers = 0 or (read_min = held and read_max = held and "
+        f"places = true_places and (over_t is null or over_t >= last_t_{_OFFERED}) and "
+        "(readers = 0 or (read_min = held and read_max = held and "
         f"times = n and first_t_{_DELIVERED} >= first_t_{_OFFERED} and "
         f"last_t_{_DELIVERED} >= last_t_{_OFFERED} and (epochs_min is null or "
         "(epochs_min = true_epochs and epochs_max = true_epochs))))"

@@ -445,7 +445,7 @@ PROMISE: Final = Promise(
         "a client that writes or asks was idle while faults were played, or wrote with other acks; "
         "one that was answered next to nothing, and another on that partition all the while",
         "a client that asks several things in turn was told nothing of a sort, or left out a "
-        "broker or a partition; a reader was told nothing of a topic",
+        "broker or a partition; answers to a reader say nothing of a topic that it asks for",
         "an entry of the plan was never played, not put in place, did not take hold, was never "
         "healed or healed early",
         "a flood did not last",

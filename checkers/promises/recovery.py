@@ -60,6 +60,9 @@ LONG_NS: Final = 8_000_000_000
 ATTEMPTS: Final = 10
 
 
+_GIVES_BACK: Final = "auto.leader.rebalance.enable"
+
+
 def check(history: History) -> Outcome:
     outcome = Outcome()
     seen: dict[Trial, AfterHealing] = {}
@@ -70,10 +73,11 @@ def check(history: History) -> Outcome:
             seen[key] = found
     if not seen:
         return outcome
+    gives_back = history.run.brokers.get(_GIVES_BACK) == "true"
     for each in seen.values():
         _unseen(history, outcome, each)
         _nodes(outcome, each)
-        _partitions(outcome, each)
+        _partitions(outcome, each, gives_back=gives_back)
         _others(outcome, each)
     by_client: dict[tuple[Trial, str], list[Sum]] = {}
     new: dict[tuple[Trial, At], Sum] = {}
@@ -152,9 +156,13 @@ def _nodes(outcome: Outcome, seen: AfterHealing) -> None:
             )
 
 
-def _partitions(outcome: Outcome, seen: AfterHealing) -> None:
+def _partitions(outcome: Outcome, seen: AfterHealing, *, gives_back: bool) -> None:
+    """``gives_back``: controllers of this run were told to give leaderships back."""
     for (topic, partition), row in sorted(seen.partitions.items()):
         outcome.saw(*seen.key, "partitions")
+        if gives_back and row["gives_back"] is None:
+            says = f"whether {topic}-{partition} was to be given back was not told"
+            outcome.unknown(*seen.key, says)
         replicas, isr = row["replicas"] or [], set(row["isr"] or ())
         out = [node for node in replicas if node not in isr]
         is_whole = row["leader"] >= 0 and not out
@@ -435,7 +443,8 @@ PROMISE: Final = Promise(
         "what did not recover was looked at for too short a time, or tried too seldom",
         "a fault was not healed, or a node ended by itself, where it matters",
         "the state in the end was not read, of a node or a partition",
-        "a node does not run, and nobody had taken it down",
+        "a node does not run, and nobody had taken it down; leaderships are given back, and of a "
+        "partition that is not told",
     ),
     blind=("clients of a kind that a scenario does not have; acks=0",),
     timed=frozenset(

@@ -88,6 +88,9 @@ class Records:
         self.leader = pc.cast(pc.add(_parity(pc.add(self.epoch, partition)), 2), pa.int32())
         self.value = pc.add(self.offset, partition * layout.log_length)
         self.op = pc.add(pc.multiply(self.offset, layout.partitions), partition)
+        # Each producer numbers its own, which are every other one.
+        halved = pc.multiply(pc.divide(self.offset, 2), layout.partitions)
+        self.own_op = pc.add(halved, partition)
         # Between 0.5 and 2.5 ms, by a number that looks like none.
         mixed = pc.bit_wise_and(pc.multiply(self.op, 2_654_435_761), 0x1FFFFF)
         self.t = pc.add(pc.add(self.invoke_t, 500_000), mixed)
@@ -103,7 +106,7 @@ class Records:
             "node": self.leader,
             "seq": self.op,
             "type": "ok",
-            "op": self.op,
+            "op": self.own_op,
             "invoke_t": self.invoke_t,
             "error": 0,
             "topic": TOPIC,
@@ -177,12 +180,16 @@ def read_metadata(layout: Layout, times: Times) -> Iterator[pa.Table]:
     within = [(t, n % len(NODES), False) for n, t in enumerate(_spread(READS_A_ROUND))]
     moved = MOVE_NS + layout.partitions * MS // 10
     within += [(moved + 4 * MS + n * 1_000, n, True) for n in range(len(NODES))]
+    left_out = 0
     for number, (since, node, behind) in enumerate(sorted(within)):
         own = rounds.slice(0, layout.rounds) if behind else rounds
         early = since < STILL_NS[0] or behind
         epoch = own if early else pc.min_element_wise(pc.add(own, 1), layout.rounds)
         invoke_t = pc.add(pc.multiply(own, ROUND_NS), times.chaos + since)
-        read = pc.add(pc.multiply(own, len(within)), number)
+        # After the last round no move is left to be behind.
+        place = pc.if_else(pc.equal(own, layout.rounds), number - left_out, number)
+        read = pc.add(pc.multiply(own, len(within)), place)
+        left_out += behind
         for partition in range(layout.partitions):
             leader = pc.add(_parity(pc.add(epoch, partition)), 2)
             yield table(

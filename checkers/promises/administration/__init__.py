@@ -20,9 +20,13 @@ no fault names; the fourth where there was no fault at all:
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
 - ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
-  whatever goes on.
+  whatever goes on;
+- ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
+  NOT_CONTROLLER, to anybody;
+- ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
+  (`answered`), whatever goes on.
 
-``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`_ASKING`)
+``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`ASKING`)
 is no disturbance.
 
 Lawful, and looks similar: a controller that has just been elected does not know its topics yet and
@@ -37,7 +41,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.faults import faults_of
+from checkers.facts.faults import ASKING, faults_of
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.registrations import absences
 from checkers.facts.timeline import FOREVER
@@ -45,6 +49,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible
 
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ BEFORE_NS: Final = 5_000_000_000
 TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
+_NOT_CONTROLLER: Final = 41
 _NEVER: Final = {
     -1: "UNKNOWN_SERVER_ERROR",
     17: "INVALID_TOPIC_EXCEPTION",
@@ -64,13 +70,6 @@ _NEVER: Final = {
     39: "INVALID_REPLICA_ASSIGNMENT",
     42: "INVALID_REQUEST",
 }
-_ASKING: Final = frozenset(
-    {
-        *("move-leadership", "leadership-churn", "reassign"),
-        *("topic-churn", "delete-topic", "recreate-topic"),
-    }
-)
-"""Faults that do nothing but ask the controller for something."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -110,7 +109,7 @@ class _Trial:
         but such as only ask."""
         return not any(
             (node is None or fault.concerns(node))
-            and fault.name not in _ASKING
+            and fault.name not in ASKING
             and fault.meets(from_t, to_t)
             for fault in faults_of(self.history, self.key)
         )
@@ -149,6 +148,7 @@ def check(history: History) -> Outcome:
         for finding in (
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_unmade(trial, outcome)),
+            *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
         ):
             outcome.add(finding)
     return outcome
@@ -177,6 +177,43 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
+        )
+
+
+def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    """One finding a broker, whatever it was asked for."""
+    told: set[int] = set()
+    for row in rows_of(trial.history, "admin_request", trial.key):
+        node, calm_t = row["node"], row["invoke_t"] - BEFORE_NS
+        if row["error"] != _NOT_CONTROLLER or node in told:
+            continue
+        if trial.in_office(calm_t, row["t"]) != node:
+            continue
+        if not trial.are_there(calm_t, row["t"], node) or not trial.is_spared(
+            calm_t, row["t"], node
+        ):
+            outcome.unjudged(trial.key[0], "a controller that said that it was none, in unrest")
+            continue
+        told.add(node)
+        yield Finding(
+            "ruler-denies",
+            f"node {node}, which had been controller for {BEFORE_NS / 1e9:.0f} s, was asked for "
+            f"{row['api']} {row['about']}, and said that it was none",
+            *trial.key,
+            (
+                Pick(
+                    "controller",
+                    {"node": node, "event": "elected"},
+                    to_t=row["t"],
+                    rows=1,
+                    last=True,
+                ),
+                Pick(
+                    "admin_request",
+                    {"node": node, "op": row["op"], "process": row["process"]},
+                    rows=1,
+                ),
+            ),
         )
 
 
@@ -258,17 +295,22 @@ PROMISE: Final = Promise(
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
         "never-refused": "Who asks for what cannot be done is told so.",
+        "granted-and-not-done": "What a controller says that it did is done.",
+        "refused-and-done": "What a controller refuses does not come about.",
+        "ruler-denies": "Who is controller does not answer that it is none.",
         "never-elected": "Where brokers live, one of them is controller.",
         "never-made": "A partition of a topic that is made gets a leader.",
     },
     evidence={
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
+        KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
         MADE: "by ZooKeeper's log",
     },
     blind=(
         "with which error of several what cannot be done is refused",
-        "what was asked for beside a fault, or an election of a controller",
+        "refusals, and lost answers, beside a fault, or an election of a controller",
+        "moves of partitions that were refused, and made",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),

@@ -44,6 +44,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.departures.answered_late import IN_TURN, answered_late
 from checkers.promises.departures.began_anew import ANEW, began_anew
 from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.lagging import HELD, lagging
@@ -115,6 +116,7 @@ def check(history: History) -> Outcome:
         *held_up(history, outcome),
         *left_waiting(history, outcome),
         *left_unanswered(history, outcome),
+        *answered_late(history, outcome),
     )
     anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
     for finding in (*told, *anew, *lagging(history, outcome), *kept):
@@ -339,6 +341,7 @@ PROMISE: Final = Promise(
         "held-up": "acks=all does not wait for who is out of sync.",
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
         "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
+        "answered-late": "Who is told of a later record has been told of the earlier one.",
     },
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
@@ -350,6 +353,7 @@ PROMISE: Final = Promise(
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",
         TIMED: "sent by producers that name one partition, and say how long they wait",
+        IN_TURN: "by producer and partition",
     },
     unknown_when=("who was gone is still named when the load ends, too early to tell",),
     blind=(
@@ -358,7 +362,8 @@ PROMISE: Final = Promise(
         "replicas that are told to be offline, and are not",
         "acks=all that is held up for less than 2.5 s",
         "who is named as live for less than 3 s after it is gone",
-        "acks=all whose answers are lost, to producers that do not say how long they wait",
+        "acks=all whose answers are lost, to producers that do not say how long they wait, or are "
+        "all late together",
         "followers that go on fetching, and lag all the while",
         "without ZooKeeper: all of it",
     ),
@@ -374,6 +379,7 @@ PROMISE: Final = Promise(
             "held-up",
             "left-waiting",
             "left-unanswered",
+            "answered-late",
         }
     ),
     check=check,

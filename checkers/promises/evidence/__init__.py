@@ -13,7 +13,8 @@ in an (arm, trial) in which
   of its writer say of the same (`alike`);
 - a writer did not come to the end of what it had to say: a client's or the harness's last row says
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
-- a client that was launched, or (where the others write one) a node, left no row at all;
+- a client that was launched, or (where the others write one) a node, left no row at all, or an
+  operation that a client numbered (`operations`);
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
 - a controller, forger or prober and a broker do not tell of the same requests
   (`told_requests`), or either of what no request ordered, or nobody sent
@@ -26,7 +27,8 @@ in an (arm, trial) in which
 - a broker counted less than it answered, or one time twice (`counted`), showed
   what it had not taken in (`taken_in`), held an epoch for its own with which it
   never registered, or that of a life that was over (`own_epochs`), or was not asked
-  any more, or for seconds in which it counted requests (`askers`);
+  any more, or for seconds in which it counted requests (`askers`), or answered what it was asked
+  while it did not run (`absent`);
 - rows whose own times cannot be (an answer before its question), or do not stand in the order of
   their numbers (`sequences`), a client whose operations were not
   begun in the order of their numbers, rows from outside the time that their file had when it was
@@ -62,9 +64,10 @@ from checkers.facts.trials import rows_of
 from checkers.facts.whole_rows import VOID
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.promises.evidence.absent import answered_by_nobody
 from checkers.promises.evidence.alike import unlike
 from checkers.promises.evidence.askers import passed_over, unasked, unpolled
-from checkers.promises.evidence.claims import unfounded
+from checkers.promises.evidence.claims import unfounded, unplanned
 from checkers.promises.evidence.counted import overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
@@ -72,8 +75,10 @@ from checkers.promises.evidence.listeners import of_both_planes, uncounted
 from checkers.promises.evidence.log_courses import out_of_course
 from checkers.promises.evidence.moments import misplaced
 from checkers.promises.evidence.numbers import traces, unaccounted
-from checkers.promises.evidence.orders import unlooked, unordered, unretried, unsent
+from checkers.promises.evidence.operations import unnumbered
+from checkers.promises.evidence.orders import overlooked, unlooked, unordered, unretried, unsent
 from checkers.promises.evidence.own_epochs import never_registered
+from checkers.promises.evidence.read_epochs import unversed
 from checkers.promises.evidence.seen_znodes import unlogged
 from checkers.promises.evidence.sequences import BACKWARDS_NS, disordered
 from checkers.promises.evidence.taken_in import shown_untaken
@@ -339,7 +344,8 @@ _RULES: Final[tuple[Rule, ...]] = (
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
-    *(out_of_course, overlapping),
+    *(out_of_course, overlapping, overlooked, unplanned, unnumbered),
+    *(answered_by_nobody, unversed),
 )
 
 PROMISE: Final = Promise(
@@ -354,11 +360,12 @@ PROMISE: Final = Promise(
         "what a live file held is not stored, or stored twice",
         "rows do not say what every row of their kind says, or others of their writer, or bear an "
         "error that Kafka does not answer such requests with; what is told once is there twice",
-        "a launched client, or a boot of a node, left no row",
+        "a launched client, or a boot of a node, left no row; or an operation that a client "
+        "numbered",
         "a controller, a forger or a prober and a broker do not tell of the same requests, in the "
         "order in which they must have come; a cut of a log in a leader epoch in which its broker "
         "took up no role, or from below where the log ended; nobody looked at the "
-        "queue to a broker, and somebody did at others'",
+        "queue to a broker, and somebody did at others', or for seconds in which it was used",
         "a clock went back, lay outside the trial, or was set; times that cannot be",
         "what brokers write down all the time is not there of one broker or trial",
         "ZooKeeper's own log was not read, though it was watched; a broker was ready, and nobody "
@@ -367,12 +374,15 @@ PROMISE: Final = Promise(
         "been; a node that no fault ended; two trials at once",
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
-        "topics of run.json that nobody made, and brokers asked of which it does not know; rows "
+        "what an operator was to ask for while faults were played, and by no fault; topics of "
+        "run.json that nobody made, and brokers asked of which it does not know; rows "
         "about partitions that nobody made",
-        "what a broker took up that no request ordered, or showed and had not taken in; a listener "
-        "that both planes served; less counted by a broker than it answered, or one time twice",
+        "what a broker took up that no request ordered, or once that was handled, or showed and "
+        "had not taken in; a listener that both planes served; less counted by a broker than it "
+        "answered, or one time twice",
         "a client that asked a broker, and asked it no more once all was healed, or not for "
-        "seconds in which that counted requests; a consumer that polled no more towards the end",
+        "seconds in which that counted requests; a broker that answered what it was asked while it "
+        "did not run; a consumer that polled no more towards the end, or tells no leader epochs",
         "a writer's rows in another order of time than that of their numbers",
     ),
     blind=(

@@ -1,6 +1,7 @@
 """What run.json says of a trial's topics and clients, against what rows tell of them.
 
     topics       each that was made for the trial is in ZooKeeper's own log, where that was read
+    faults       what an operator asked for while faults were played is what one of them does
     nodes        a client that asks brokers one by one was answered by those that are named for it,
                  and by no other: it would be asked for less than it did
 
@@ -12,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from checkers.facts.clients import sums
+from checkers.facts.clients import chaos, sums
 from checkers.facts.decisions import from_log
+from checkers.facts.faults import faults_of
+from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -46,3 +49,19 @@ def unfounded(history: History) -> Iterator[tuple[Trial, str]]:
     for (key, process), nodes in sorted(strange.items()):
         says = f"{process}: it asked nodes {sorted(nodes)}, of which run.json does not know"
         yield key, says
+
+
+def unplanned(history: History) -> Iterator[tuple[Trial, str]]:
+    """By trial, in words: what was asked for by no fault that the history tells of."""
+    for key, (from_t, to_t) in sorted(chaos(history).items()):
+        asked = rows_of(history, "admin_request", key)
+        stray = [
+            row
+            for row in asked
+            if row["wanted"] is None
+            and from_t < row["invoke_t"] < to_t
+            and not any(f.from_t <= row["invoke_t"] <= f.to_t for f in faults_of(history, key))
+        ]
+        if stray:
+            says = f"{len(stray)} requests of an operator while faults were played are of no fault"
+            yield key, f"{says}, the first {stray[0]['api']} {stray[0]['about']}".rstrip()

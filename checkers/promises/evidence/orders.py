@@ -1,11 +1,11 @@
 """What brokers did at a controller's order, against the orders that they tell of.
 
 A broker leads or follows, takes leaders into its metadata and stops replicas because a request says
-so, and writes down which (``correlation_id``): a request that it tells of has come by then, and has
-the same partition, leader and leader epoch; it does it once for each. The controller epoch is the
-request's; of a role it may also be that of who wrote the state, by ZooKeeper's log. Who accepts
-such a request does what it says. And what a controller was answered, it had sent: at the time and
-under the number that the answer's row names.
+so, and writes down which (``correlation_id``): a request that it tells of has come by then, is not
+handled yet, and has the same partition, leader and leader epoch; it does it once for each. The
+controller epoch is the request's; of a role it may also be that of who wrote the state, by
+ZooKeeper's log. Who accepts such a request does what it says. And what a controller was answered,
+it had sent: at the time and under the number that the answer's row names.
 
 Of ends that number their rows; and of a boot only what came before its last request, since who dies
 at it does not tell of that.
@@ -42,7 +42,8 @@ Trial = tuple[str, int]
 
 def unordered(history: History) -> list[tuple[Trial, str]]:
     """By trial, in words: what brokers did that no request of which they tell had ordered yet, or
-    more often than they were ordered to; and what they accepted, and do not tell of having done."""
+    more often than they were ordered to, or when that was answered; and what they accepted, and do
+    not tell of having done."""
     kinds = [kind for kind in _ACTS if history.has(kind)]
     if not kinds or not history.has("control_request"):
         return []
@@ -53,6 +54,7 @@ def unordered(history: History) -> list[tuple[Trial, str]]:
         F.col("controller_epoch").alias("_by"),
         (F.coalesce("error", F.lit(-1)) == 0).alias("_taken"),
         earliest(F.col("receive_t")).alias("_came_t"),
+        latest(F.col("handled_t")).alias("_over_t"),
         F.explode("partitions").alias("p"),
     )
     rows = functools.reduce(
@@ -61,6 +63,7 @@ def unordered(history: History) -> list[tuple[Trial, str]]:
     )
     found = rows.groupBy(*_ONE).agg(
         *(F.min(name).alias(name) for name in ("_came_t", "_t")),
+        *(F.max(name).alias(name) for name in ("_over_t", "_begun_t")),
         *(F.count(name).alias(f"{name}s") for name in ("_came_t", "_t")),
         *(F.collect_set(name).alias(f"{name}s") for name in ("_by", "_under")),
         F.max("_taken").alias("_taken"),
@@ -68,13 +71,15 @@ def unordered(history: History) -> list[tuple[Trial, str]]:
     found = found.join(F.broadcast(last), [*_BOOT])
     early = "_t < _last_t and (_came_t is null or _t < _came_t or _ts > _came_ts)"
     other = "_t < _last_t and size(_bys) > 0 and size(array_except(_unders, _bys)) > 0"
+    late = "_begun_t < _last_t and _begun_t > _over_t"
     always = F.col("kind").isin(*_ALWAYS) & F.col("_t").isNull() & F.col("_taken")
     counts = found.groupBy("arm", "trial", "node", "kind").agg(
         F.count(F.when(F.expr(early), 1)).alias("odd"),
         F.count(F.when(F.expr(other), 1)).alias("other"),
         F.count(F.when(always, 1)).alias("undone"),
+        F.count(F.when(F.expr(late), 1)).alias("late"),
     )
-    counts = counts.where("odd > 0 or other > 0 or undone > 0")
+    counts = counts.where("odd > 0 or other > 0 or undone > 0 or late > 0")
     return sorted(_in_words(counts.toArrow().to_pylist()))
 
 
@@ -87,6 +92,9 @@ def _in_words(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Trial, str]]:
         if row["other"]:
             says = f"node {row['node']} took up {row['other']} {what} under the controller epoch"
             yield key, f"{says} of nobody who had ordered or decided it"
+        if row["late"]:
+            says = f"node {row['node']} took up {row['late']} {what} when the request that ordered"
+            yield key, f"{says} it had been handled"
         if row["undone"]:
             says = f"node {row['node']} accepted orders of {row['undone']} {what}"
             yield key, f"{says}, and does not tell of having done it"
@@ -100,8 +108,8 @@ def _orders(each: DataFrame, kind: str) -> DataFrame:
         F.lit(kind).alias("kind"),
         "correlation_id",
         _says("p.topic", "p.partition", *(f"p.{n}" for n in names)),
-        "_came_t",
-        F.lit(None).cast("bigint").alias("_t"),
+        *("_came_t", "_over_t"),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("_t", "_begun_t")),
         F.col("_by").cast("int").alias("_by"),
         F.lit(None).cast("int").alias("_under"),
         (F.col("_taken") & partition).alias("_taken"),
@@ -119,8 +127,9 @@ def _acts(history: History, kind: str) -> DataFrame:
         F.lit(kind).alias("kind"),
         "correlation_id",
         _says("topic", "partition", *_ACTS[kind][2]),
-        F.lit(None).cast("bigint").alias("_came_t"),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("_came_t", "_over_t")),
         latest(F.col("t")).alias("_t"),
+        earliest(F.col("t")).alias("_begun_t"),
         F.lit(None).cast("int").alias("_by"),
         under.cast("int").alias("_under"),
         F.lit(None).cast("boolean").alias("_taken"),
@@ -195,6 +204,43 @@ def unretried(history: History) -> list[tuple[Trial, str]]:
 
 LOOKED_NS: Final = 3_000_000_000
 """A queue that lasts as long is looked at: several times a second."""
+
+
+IDLE_NS: Final = 2_000_000_000
+"""While a controller is in office its queues are looked at several times in that."""
+
+
+def overlooked(history: History) -> list[tuple[Trial, str]]:
+    """By trial, in words: queues of a controller at which nobody looked for seconds, before and
+    after something was sent from them."""
+    if not (history.has("control_send") and history.has("channel_queue")):
+        return []
+    by = ("arm", "trial", "node", "to")
+    looks = history.frame("channel_queue").select(*by, F.col("t").alias("look_t"))
+    known = looks.select(*by).distinct()
+    sent = history.frame("control_send").where("seq is not null").select(*by, "t")
+    sent = sent.join(F.broadcast(known), [*by], "left_semi")
+    whole = sent.groupBy(*by).agg(F.min("t").alias("_first_t"), F.max("t").alias("_last_t"))
+    rows = looks.select(*by, F.col("look_t").alias("t"), "look_t").unionByName(
+        sent, allowMissingColumns=True
+    )
+    # Both ways from their beginning: towards the end Spark would begin anew at every row.
+    place, so_far = Window.partitionBy(*by), (Window.unboundedPreceding, 0)
+    before = F.max("look_t").over(place.orderBy("t").rowsBetween(*so_far))
+    after = F.min("look_t").over(place.orderBy(F.col("t").desc()).rowsBetween(*so_far))
+    rows = rows.select("*", before.alias("_before_t"), after.alias("_after_t"))
+    rows = rows.where("look_t is null").join(F.broadcast(whole), [*by])
+    early = F.col("t") - F.coalesce("_before_t", "_first_t") > IDLE_NS
+    late = F.coalesce("_after_t", "_last_t") - F.col("t") > IDLE_NS
+    found = rows.where(early & late).groupBy(*by).count()
+    return sorted(
+        (
+            (row["arm"], row["trial"]),
+            f"nobody looked at controller {row['node']}'s queue to node {row['to']} for seconds in "
+            f"which it sent {row['count']} requests",
+        )
+        for row in found.toArrow().to_pylist()
+    )
 
 
 def unlooked(history: History) -> list[tuple[Trial, str]]:

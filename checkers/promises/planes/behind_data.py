@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.faults import faults_of
+from checkers.facts.faults import ASKING, faults_of
 from checkers.facts.floods import Flood, floods
 from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
@@ -87,12 +87,13 @@ def _mean_ns(flood: Flood) -> float | None:
 
 
 def _disturbed(history: History, flood: Flood) -> bool:
-    """Whether anything but floods was done to its broker while it lay there."""
+    """Whether anything but floods was done to its broker while it lay there; that its leaderships
+    are given to others is no reason for it to be slow."""
     own = {each.id for each in floods(history)}
     return any(
         flood.node in fault.nodes and fault.meets(flood.from_t, flood.to_t)
         for fault in faults_of(history, (flood.arm, flood.trial))
-        if fault.id not in own
+        if fault.id not in own and fault.name not in ASKING
     )
 
 

@@ -31,6 +31,10 @@ Violations:
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
   time at which it was sent (`append_times`);
 - ``misplaced``: a record is in the log of another partition than the one that it was sent to;
+- ``outlived-topic``: a record is in the final log that was acknowledged before its topic was
+  deleted and made again. (Not of who may have sent it again unasked: that may land late);
+- ``past-epoch``: a record is in the final log in a leader epoch that was over before it was sent
+  (`checkers.facts.past_epochs`): whoever asks where that epoch ends is told too much (KIP-101);
 - ``phantom``: a record is in the final log that no client sent, where run.json names all clients
   and each came to the end of what it had to say;
 - ``refused-for-nothing``: a record was answered with an error that nothing in a run can bring about
@@ -141,6 +145,11 @@ def _judge(outcome: Outcome, row: dict[str, Any], told_all: Container[tuple[str,
     by_leader = row["delivery"] == DELIVERIES["once-a-leader"]
     idempotent = row["delivery"] == DELIVERIES["idempotent"]
     certain = row["quick"] == 1 or (row["delivery"] > 0 and not by_leader)
+    if row["past"]:
+        _all(outcome, row, "past-epoch", "was sent after the leader epoch that it has was over")
+    if row["outlived"] and (row["quick"] == 1 or row["delivery"] == DELIVERIES["once"]):
+        says = "was acknowledged before its topic was deleted and made again, and is in the new log"
+        _all(outcome, row, "outlived-topic", says)
     if row["copies"] > 1:
         figures["duplicates"] = figures.get("duplicates", 0) + n
         again = (by_leader or idempotent) and row["apart"] and row["quick"] != 1
@@ -263,6 +272,8 @@ PROMISE: Final = Promise(
         "sequence-refused": "An idempotent producer is not refused the sequence that comes next.",
         "failed-write-visible": "A record whose write certainly failed is not in the log.",
         "misplaced": "A record is in the log of the partition to which it was sent.",
+        "past-epoch": "A record has the leader epoch in which it was taken.",
+        "outlived-topic": "A topic's records go with it, whatever is made of its name.",
         "phantom": "In the log are only records that somebody sent.",
         "refused-for-nothing": "A sound record is not refused as if it were none.",
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",
@@ -288,6 +299,7 @@ PROMISE: Final = Promise(
         "duplicates with acks=0",
         "what a leader appended twice while another broker told clients of no such leader, of who "
         "sends again only to another one",
+        "without ZooKeeper, and of who may send again unasked: records of a topic's earlier life",
         "append times where nobody was to be told any; producer epochs of who is not idempotent",
     ),
     check=check,

@@ -24,6 +24,7 @@ Violations, at the final read, when the cluster has come to rest:
   (`cut_in_sync`): it was counted in sync with a log that parted from its leader's;
 - ``cut-while-fetching``: a follower cut what the same leader had given it in that leader epoch
   (`cut_while_fetching`);
+- ``cut-below-watermark``: a broker cut what it had said to be committed (`cut_below`);
 - ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
   replicas are in sync and have what it has: what is not committed then never will be;
 - ``epoch-never-committed``: a log has records of a leader epoch that ZooKeeper's log does not have;
@@ -56,6 +57,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.replicas.agreement import COMPARED, Found, disagreements, found_at, place_of
 from checkers.promises.replicas.ahead import TAKEN, judge_ahead
+from checkers.promises.replicas.cut_below import cut_below
 from checkers.promises.replicas.cut_in_sync import cut_in_sync
 from checkers.promises.replicas.cut_while_fetching import cut_while_fetching
 from checkers.promises.replicas.kept_logs import Shrunk, kept_logs
@@ -89,7 +91,7 @@ def check(history: History) -> Outcome:
         outcome.add(_went_back(one))
     for one in kept.cut:
         _add(history, outcome, Found(one.key, _cut_too_far(one)))
-    for found in (*cut_in_sync(history), *cut_while_fetching(history)):
+    for found in (*cut_in_sync(history), *cut_while_fetching(history), *cut_below(history)):
         _add(history, outcome, found)
     for beyond in _beyond_end(history):
         outcome.add(beyond)
@@ -271,6 +273,7 @@ PROMISE: Final = Promise(
         "promised-and-cut": "Nobody cuts what acks=all promised while it was in sync.",
         "cut-in-sync": "Who has come into sync cuts nothing in that leader epoch.",
         "cut-while-fetching": "Who has begun to fetch cuts nothing in that leader epoch.",
+        "cut-below-watermark": "Nobody cuts what it called committed.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
         "epoch-never-committed": "Logs have records of committed leader epochs only.",
         "epochs-out-of-order": "Along a log leader epochs only grow.",

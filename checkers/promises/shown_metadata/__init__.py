@@ -46,7 +46,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.shown_metadata.shown_replicas import never_assigned
+from checkers.promises.shown_metadata.shown_replicas import behind, never_assigned
 from checkers.promises.shown_metadata.taken_in_metadata import HELD, not_taken_in
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def check(history: History) -> Outcome:
     true = rows.where("not forged")
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
-    for finding, n in (*never_assigned(history), *not_taken_in(history, outcome)):
+    shown = (*never_assigned(history), *behind(history))
+    for finding, n in (*shown, *not_taken_in(history, outcome)):
         outcome.add(finding, n)
     return outcome
 
@@ -324,6 +325,7 @@ PROMISE: Final = Promise(
         "metadata-isr-never-committed": "An in-sync set shown was committed in that leader epoch.",
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
+        "metadata-replicas-behind": "The last replicas reach every live broker.",
         "metadata-isr-behind": "The last in-sync set reaches every live broker.",
         "metadata-not-taken-in": "What a broker acknowledged to have been told it shows.",
     },
@@ -341,6 +343,6 @@ PROMISE: Final = Promise(
         "what was shown in the end of topics that were deleted, their namesakes included",
         "while the load lasts: the cluster's id, whether a topic is internal; what a client may do",
     ),
-    timed=frozenset({"metadata-no-leader", "metadata-isr-behind"}),
+    timed=frozenset({"metadata-no-leader", "metadata-isr-behind", "metadata-replicas-behind"}),
     check=check,
 )

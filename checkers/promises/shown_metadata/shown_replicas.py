@@ -1,27 +1,35 @@
-"""The replicas that a broker shows of a partition, against those that it was ever given.
+"""The replicas that a broker shows of a partition, against those that it was ever given, and in the
+end against the last ones.
 
-For `checkers.promises.shown_metadata`: ``metadata-replicas-never-assigned``. Brokers pass on what
+For `checkers.promises.shown_metadata`: ``metadata-replicas-never-assigned``,
+``metadata-replicas-behind``. Brokers pass on what
 the controller tells them of a partition's assignment (UpdateMetadata), which it reads from the
 topic's znode; each set of replicas that a partition had is in ZooKeeper's log, those between two
-steps of a reassignment as well. Old ones are lawful at any time: the next word may be under way. In
-which order is not asked. What a forger told is the forger's (`checkers.facts.forgeries`).
+steps of a reassignment as well. Old ones are lawful as long as the next word may be under way: up
+to when all was healed and every broker had its time (`checkers.facts.calm`). In which order is not
+asked. What a forger told is the forger's (`checkers.facts.forgeries`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.answers import with_forged
-from checkers.facts.leadership import TP, key_of
+from checkers.facts.answers import deletion_steps, with_forged
+from checkers.facts.calm import Debts
+from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.office import in_order
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from checkers.history.frames import History
 
 RULE: Final = "metadata-replicas-never-assigned"
+BEHIND: Final = "metadata-replicas-behind"
 
 
 def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
@@ -40,10 +48,8 @@ def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
         "arm string, trial int, topic string, partition int, sets string",
     )
     rows = history.frame("metadata").where("type = 'ok' and size(replicas) > 0")
-    rows = rows.join(F.broadcast(known), [*TP])
-    ids = F.transform(F.array_sort("replicas"), lambda one: one.cast("string"))
-    shown = F.concat(F.lit("["), F.array_join(ids, ","), F.lit("]"))
-    odd = rows.withColumn("shown", shown).where(~F.col("sets").contains(F.col("shown")))
+    rows = rows.join(F.broadcast(known), [*TP]).withColumn("shown", _shown())
+    odd = rows.where(~F.col("sets").contains(F.col("shown")))
     odd = with_forged(history, odd).where("not forged")
     found = odd.groupBy(*TP, "node", "shown").agg(F.min("t").alias("t"), F.count("*").alias("n"))
     for row in sorted(found.toArrow().to_pylist(), key=lambda row: row["t"]):
@@ -54,6 +60,61 @@ def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
         picks = (Pick("zk_write", {**at, "what": "topic"}, rows=2), answer)
         says = f"{says}, which it never was given"
         yield Finding(RULE, says, arm, trial, picks), row["n"]
+
+
+def behind(history: History) -> Iterator[tuple[Finding, int]]:
+    """By broker and partition: the last answer with other replicas than the last ones, of those
+    that owed these."""
+    ends = history.frame("metadata").groupBy("arm", "trial").agg(F.max("t").alias("t"))
+    end_t = {(row["arm"], row["trial"]): row["t"] for row in ends.toArrow().to_pylist()}
+    owed = list(_owed(history, Debts(history, end_t)))
+    if not owed:
+        return
+    columns = "node int, owed_t bigint, last string"
+    table = history.table(owed, f"arm string, trial int, topic string, partition int, {columns}")
+    rows = history.frame("metadata").where("type = 'ok' and size(replicas) > 0")
+    rows = rows.join(F.broadcast(table), [*TP, "node"]).withColumn("shown", _shown())
+    odd = rows.where("invoke_t > owed_t and shown <> last")
+    odd = with_forged(history, odd).where("not forged")
+    found = odd.groupBy(*TP, "node", "last").agg(
+        F.max_by("shown", "t").alias("shown"), F.max("t").alias("t"), F.count("*").alias("n")
+    )
+    for row in sorted(found.toArrow().to_pylist(), key=lambda row: (key_of(row), row["node"])):
+        arm, trial, topic, partition = key_of(row)
+        at = {"topic": topic, "partition": partition}
+        answer = Pick("metadata", {**at, "node": row["node"], "t": row["t"]}, rows=1)
+        picks = (Pick("zk_write", {**at, "what": "topic"}, rows=2, last=True), answer)
+        says = f"node {row['node']} showed {topic}-{partition} with replicas {row['shown']}"
+        says = f"{says} long after all was healed; it has {row['last']}"
+        yield Finding(BEHIND, says, arm, trial, picks), row["n"]
+
+
+def _owed(history: History, debts: Debts) -> Iterator[dict[str, Any]]:
+    """By partition that was never deleted and broker, since when it owes which replicas."""
+    last: dict[Key, dict[str, Any]] = {}
+    for row in in_order(history):
+        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+            known = last.get(key_of(row))
+            if known is None or known["replicas"] != row["replicas"]:
+                last[key_of(row)] = dict(row)
+    nodes = {
+        (row["arm"], row["trial"], row["node"])
+        for row in history.rows("node_event")
+        if row["node"] is not None
+    }
+    deleted = deletion_steps(history)
+    for key, row in sorted(last.items()):
+        own_nodes = sorted(node for node in nodes if node[:2] == key[:2])
+        for node in own_nodes if key[:3] not in deleted else ():
+            owed_t = debts.owed_from(node, row["t"] + (row["error_ns"] or 0))
+            if owed_t is not None:
+                own = {"node": node[2], "owed_t": owed_t, "last": _words(row["replicas"])}
+                yield {**dict(zip(TP, key, strict=True)), **own}
+
+
+def _shown() -> Column:
+    ids = F.transform(F.array_sort("replicas"), lambda one: one.cast("string"))
+    return F.concat(F.lit("["), F.array_join(ids, ","), F.lit("]"))
 
 
 def _words(replicas: list[int]) -> str:

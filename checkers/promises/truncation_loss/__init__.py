@@ -11,6 +11,8 @@ Violations:
 - ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
   sync, as its leader knew (`too_few`), whether or not it is lost; ``appended-below-min-isr``:
   appended then, and refused only afterwards;
+- ``refused-above-min-isr``: refused with acks=all for too few in sync, while enough were
+  (`refused_all`);
 - ``given-below-min-isr``: sent and given to a consumer while fewer than that were in sync
   (`given_too_few`);
 - ``acked-without-in-sync``: offered and acknowledged with acks=all while a member of the in-sync
@@ -56,6 +58,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.truncation_loss.all_in_sync import UNABLE, judge_all_in_sync
 from checkers.promises.truncation_loss.given_too_few import TAKEN, judge_given
 from checkers.promises.truncation_loss.lost import LEVELS, judge_lost
+from checkers.promises.truncation_loss.refused_all import refused_all
 from checkers.promises.truncation_loss.too_few import OFFERED, judge_too_few
 
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ def check(history: History) -> Outcome:
     judge_lost(history, outcome, known)
     judge_too_few(history, outcome, known)
     judge_given(history, outcome, known)
+    for refused in refused_all(history):
+        outcome.add(refused)
     judge_all_in_sync(history, outcome, known)
     _judge_read(history, outcome, known)
     _judge_cuts(history, outcome, known)
@@ -243,6 +248,7 @@ PROMISE: Final = Promise(
         "read-then-gone": "A record that a consumer has read stays.",
         "read-then-changed": "An offset that a consumer has read holds the same record for ever.",
         "given-below-min-isr": "Nothing is committed while too few are in sync (KIP-966).",
+        "refused-above-min-isr": "acks=all is not refused for too few in sync while enough are.",
         "acked-below-min-isr": "acks=all is acknowledged only while min.insync.replicas are in "
         "sync.",
         "appended-below-min-isr": "Who knows that acks=all cannot be kept appends nothing.",

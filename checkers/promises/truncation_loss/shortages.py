@@ -75,22 +75,22 @@ def _gather(history: History) -> Iterator[TooFew]:
                 assert state is not None
                 elected = state.leader_epoch not in epochs
                 epochs.add(state.leader_epoch)
-                least = _least(history, key, state, wanted)
-                if state.isr is None or (state.leader or -1) < 0 or len(state.isr) >= least:
+                fewest = least(history, key, state, wanted)
+                if state.isr is None or (state.leader or -1) < 0 or len(state.isr) >= fewest:
                     continue
                 if known is None:
                     known = _known(history)
                 yield TooFew(
                     key=key,
                     state=state,
-                    min_isr=least,
+                    min_isr=fewest,
                     from_t=_knew(known, state, elected),
                     to_t=_over(history, state, after, reborn=after is born),
                     late_t=_late(history, state),
                 )
 
 
-def _least(history: History, key: Key, state: Decision, wanted: int) -> int:
+def least(history: History, key: Key, state: Decision, wanted: int) -> int:
     """Never more than the partition has replicas."""
     assigned = state.replicas or replicas(history).get(key)
     return min(wanted, len(assigned)) if assigned else wanted

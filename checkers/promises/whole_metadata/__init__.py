@@ -12,6 +12,7 @@ an answer. At any time, for nothing lawful brings it about:
   only in controller epochs older than that of one named before, whose word binds (with ZooKeeper:
   without, brokers name any broker). None (-1) is lawful: so begins each life;
 - ``controller-forgotten``: none, after one was named in the same life;
+- ``controller-of-the-past``: one that was replaced before the broker began (`past_controllers`);
 
 Once all is calm (`checkers.facts.calm`: what is judged was asked for later than a broker may take
 after healing, after its own return, and after the commit):
@@ -54,6 +55,7 @@ from checkers.promises.whole_metadata.named_brokers import (
     named_brokers,
     named_offline,
 )
+from checkers.promises.whole_metadata.past_controllers import of_the_past, starts
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -77,7 +79,7 @@ def check(history: History) -> Outcome:
     judge = _Judge(history, outcome, told)
     for rule in (
         *(judge.forgotten, judge.still_named, judge.ghosts),
-        *(judge.controllers, judge.silent),
+        *(judge.controllers, judge.replaced, judge.silent),
     ):
         for finding in rule():
             outcome.add(finding)
@@ -232,6 +234,16 @@ class _Judge:
                     yield from self._controller(last, elected)
             yield from _went_back(of, elected)
             yield from _unheard_of(of, elected)
+
+    def replaced(self) -> Iterator[Finding]:
+        zookeeper, elected = in_zookeeper(self._history), elections(self._history)
+        own = [one for one in self._told if one.topic[:2] in zookeeper]
+        for one, newer in of_the_past(own, starts(self._history), elected, self._excused):
+            says = (
+                f"who had been replaced by node {newer.node}, elected with controller epoch "
+                f"{newer.controller_epoch}, before it began"
+            )
+            yield _about_controller("controller-of-the-past", says, one, newer)
 
     def _unnamed(self) -> None:
         """Brokers that leave it open whom they take for the controller, where others say it."""
@@ -437,6 +449,7 @@ PROMISE: Final = Promise(
         "live-broker-offline": "No replica on who lives is called offline, once all is calm.",
         "controller-went-back": "A broker that heard a controller names none of the past.",
         "controller-forgotten": "A broker that heard a controller goes on naming one.",
+        "controller-of-the-past": "A broker names nobody who was replaced before it began.",
     },
     evidence={
         _ANSWERS: "metadata answers of one broker about one topic",

@@ -11,7 +11,7 @@ import pytest
 from checkers.history.frames import History
 from checkers.promises.evidence.askers import passed_over, unasked
 from checkers.promises.evidence.counted import overlapping, undercounted
-from checkers.promises.evidence.orders import unlooked
+from checkers.promises.evidence.orders import overlooked, unlooked
 from checkers.promises.evidence.own_epochs import never_registered
 from checkers.promises.evidence.taken_in import shown_untaken
 from tests.checkers.conftest import Story
@@ -280,6 +280,43 @@ def test_at_whose_queue_nobody_looked(spark: Any) -> None:
     assert {name for name, (_, wanted) in QUEUES.items() if wanted} == set(told)
     assert told["one"] == [
         "nobody looked at controller 1's queue to node 3, as somebody did at its others"
+    ]
+
+
+def looked_at(*spans: tuple[int, int], sent: tuple[int, ...], to: int = 2) -> Edit:
+    """The queue to broker 2 each 250 ms within these spans (ms); requests at these times."""
+
+    def edit(story: Story) -> None:
+        for begin, end in spans:
+            for t in range(begin, end, 250):
+                story.add("channel_queue", t, node=1, to=2, size=0, taken=0)
+        for n, t in enumerate(sent):
+            story.add("control_send", t, node=1, to=to, api="UPDATE_METADATA", seq=n)
+
+    return edit
+
+
+LOOKS: dict[str, tuple[Edit, bool]] = {
+    "all the while": (looked_at((0, 20_000), sent=(100, 9_000, 19_000)), False),
+    "not for seconds": (looked_at((0, 6_000), (12_000, 20_000), sent=(100, 9_000, 19_000)), True),
+    "no more": (looked_at((0, 6_000), sent=(100, 9_000, 19_000)), True),
+    "only later": (looked_at((12_000, 20_000), sent=(100, 9_000, 19_000)), True),
+    "as nothing was sent": (looked_at((0, 6_000), (12_000, 20_000), sent=(100, 19_000)), False),
+    "its last ones": (looked_at((0, 6_000), sent=(100, 5_000, 9_000)), False),
+    "before it left office": (
+        looked_at((0, 6_000), (60_000, 66_000), sent=(100, 5_900, 60_100)),
+        False,
+    ),
+    "to whom nobody looks": (looked_at((0, 6_000), sent=(100, 9_000, 19_000), to=3), False),
+}
+
+
+def test_when_nobody_looked_at_a_queue(spark: Any) -> None:
+    edits = {name: edit for name, (edit, _) in LOOKS.items()}
+    told = said_of_each(edits, Story, lambda rows: overlooked(History.of(spark, rows)))
+    assert {name for name, (_, wanted) in LOOKS.items() if wanted} == set(told)
+    assert told["no more"] == [
+        "nobody looked at controller 1's queue to node 2 for seconds in which it sent 1 requests"
     ]
 
 

@@ -88,6 +88,42 @@ def test_a_flood_that_lasts_is_said_to(story: Any) -> Asks:
     assert figures["fewest_connections"] == 640
 
 
+@pytest.mark.parametrize(
+    ("each", "broken"),
+    [
+        ({"latency_max_ns": 300_000_000}, False),  # 3,200 a second for 0.3 s at most: all wait
+        ({"latency_max_ns": 300_000_000, "completed": 8}, True),
+        ({"latency_max_ns": 100_000_000}, True),  # 320 at once
+        ({"latency_max_ns": 155_000_000}, False),  # and what was under way in the end
+        ({"latency_max_ns": None, "completed": 8}, False),  # nobody says how long
+        ({"latency_max_ns": 0, "completed": 8}, False),
+    ],
+)
+@judging(check)
+def test_a_flood_that_is_too_light_for_the_queue(
+    story: Any, each: dict[str, Any], broken: bool
+) -> Asks:
+    flooded(story, lambda _t: each)
+    why = (yield story).unknowns
+    assert [("was light" in one) for one in why] == [True] * broken
+
+
+@judging(check)
+def test_a_flood_that_sends_no_more_than_the_plan_lets_it_may_be_light(story: Any) -> Asks:
+    flooded(
+        story,
+        lambda _t: {"latency_max_ns": 300_000_000, "completed": 8},
+        healed={"bounded": ["flood-a-1-1"]},
+    )
+    assert not (yield story).unknowns
+
+
+@judging(check)
+def test_a_flood_that_need_not_fill_a_queue_may_be_light(story: Any) -> Asks:
+    flooded(story, lambda _t: {"latency_max_ns": 300_000_000, "completed": 8}, places=None)
+    assert not (yield story).unknowns
+
+
 @judging(activity.check)
 def test_a_flood_that_dies_makes_the_run_unknown(story: Any) -> Asks:
     story.produce(20, 1, 0)

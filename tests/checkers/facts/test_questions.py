@@ -12,6 +12,11 @@ from checkers.history.frames import History
 from tests.checkers.conftest import Story
 
 READER, KEEPER, STRANGER = "offset-reader", "group-keeper", "group-stranger"
+ASKER = "refused-asker"
+APIS = (
+    *("CREATE_TOPICS", "DELETE_TOPICS", "CREATE_PARTITIONS", "ALTER_PARTITION_REASSIGNMENTS"),
+    *("ELECT_LEADERS", "INCREMENTAL_ALTER_CONFIGS"),
+)
 OF_TOPICS = "metadata-reader"
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -29,7 +34,10 @@ def sound() -> Story:
                 about = {"group": "kept", "step": step, "node": node, "process": KEEPER}
                 story.add("group_step", t, **{"error": 0, "offset": 7, **about, **leads})
             for topic in ("t", "u"):
-                story.read(t, node, 0, topic=topic, process=OF_TOPICS)
+                number = (t - 1_000) // 500 * 3 + node - 1
+                story.read(t, node, 0, topic=topic, process=OF_TOPICS, read=number, error=0)
+            for api in APIS:
+                story.add("admin_request", t, node=node, process=ASKER, api=api, wanted=39)
             asked = {"node": node, "process": STRANGER, "group": "g"}
             story.add("commit", t, **asked, type="fail", error=25, offset=0)
             story.add("committed", t, **asked, offset=3)
@@ -69,14 +77,22 @@ def still_in_its_first_epoch(rows: Rows) -> None:
 
 
 def over_at_once(rows: Rows) -> None:
-    for kind in ("listed_offset", "epoch_end", "group_step", "commit", "committed", "coordinator"):
+    kinds = ("listed_offset", "epoch_end", "group_step", "commit", "committed", "coordinator")
+    for kind in (*kinds, "admin_request"):
         rows[kind] = [row for row in rows[kind] if row["t"] < 2_000 * 1_000_000]
     rows["epoch_end"] = []
 
 
+def gone(rows: Rows) -> None:
+    """Topic u is deleted: no broker knows it any more, and each says so."""
+    for row in rows["metadata"]:
+        if row["topic"] == "u" and row["t"] > 4_000 * 1_000_000:
+            row |= {"type": "fail", "error": 3, "partition": None, "leader": None}
+
+
 def never_ready(rows: Rows) -> None:
     rows["node_event"] = [row for row in rows["node_event"] if row["node"] != 3]
-    for kind in ("listed_offset", "epoch_end"):
+    for kind in ("listed_offset", "epoch_end", "admin_request"):
         rows[kind] = [row for row in rows[kind] if row["node"] != 3]
 
 
@@ -142,9 +158,26 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         without("metadata", lambda r: r["topic"] == "u"),
         "metadata-reader (metadata-reader): nobody told it of topic u",
     ),
+    "a topic from some time on": (
+        without("metadata", lambda r: r["topic"] == "u" and r["t"] > 4_000 * 1_000_000),
+        "metadata-reader (metadata-reader): 15 of 36 answers say nothing of topic u",
+    ),
+    "a topic that is gone, once it is": (
+        lambda rows: (gone(rows), without("metadata", lambda r: r["error"] == 3)(rows))[1],
+        "metadata-reader (metadata-reader): 15 of 36 answers say nothing of topic u",
+    ),
     "a broker": (
         without("group_step", lambda r: r["node"] == 1),
         "group-keeper (group-keeper): it never asked node 1",
+    ),
+    "no moves": (
+        without("admin_request", lambda r: r["api"] == "ALTER_PARTITION_REASSIGNMENTS"),
+        "refused-asker (refused-asker): nobody answered it when it asked for moves that cannot be "
+        "made",
+    ),
+    "a broker of which nothing impossible was asked": (
+        without("admin_request", lambda r: r["node"] == 2),
+        "refused-asker (refused-asker): it never asked node 2",
     ),
     "no coordinator": (
         without("coordinator", lambda r: True),
@@ -161,6 +194,19 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
         "other things",
     ),
     # Lawful, and looks similar.
+    "a topic that is gone": (gone, None),
+    "the last answer, in part": (
+        without("metadata", lambda r: r["topic"] == "u" and r["read"] == 35),
+        None,
+    ),
+    "answers that were lost": (
+        lambda rows: [
+            row.update(topic=None, partition=None, error=None, failure="timeout", type="info")
+            for row in rows["metadata"]
+            if row["t"] > 5_000 * 1_000_000
+        ],
+        None,
+    ),
     "a broker that was soon away": (soon_away, None),
     "the first epoch goes on": (still_in_its_first_epoch, None),
     "over at once": (over_at_once, None),
@@ -173,7 +219,7 @@ def told(spark: Any) -> dict[str, list[str]]:
     """All edits as trials of one history."""
     rows: Rows = {}
     workloads: list[dict[str, Any]] = [
-        {"process": role, "role": role} for role in (READER, KEEPER, STRANGER)
+        {"process": role, "role": role} for role in (READER, KEEPER, STRANGER, ASKER)
     ]
     workloads.append({"process": OF_TOPICS, "role": OF_TOPICS, "topics": {"t": [], "u": []}})
     for number, (edit, _) in enumerate(EDITS.values()):

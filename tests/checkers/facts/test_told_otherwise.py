@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.history.frames import History
-from checkers.promises.evidence.claims import unfounded
+from checkers.promises.evidence.claims import unfounded, unplanned
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
@@ -80,6 +80,8 @@ ROLES: dict[str, tuple[Story, str]] = {
     "as ordered": (ordered(), ""),
     "twice": (twice(), "1 roles"),
     "before it came": (ordered(t=105), "1 roles"),
+    "when it was answered": (ordered(t=115), "LATE"),
+    "when it was answered, by less than the error": (ordered(t=110, error_ns=2_000_000), ""),
     "before it came, by less than the error": (ordered(t=105, error_ns=1_000_000), ""),
     "in another epoch": (ordered(leader_epoch=4), "1 roles"),
     "under another leader": (ordered(leader=3), "1 roles"),
@@ -130,6 +132,8 @@ def test_what_brokers_did_and_nobody_ordered(spark: Any) -> None:
     for name, says in told.items():
         if ROLES[name][1] == "UNDONE":
             assert says.startswith("node 1 accepted orders of 1 "), name
+        elif ROLES[name][1] == "LATE":
+            assert says.startswith("node 1 took up 1 roles when the request that ordered it"), name
         elif ROLES[name][1].startswith("OTHER "):
             what = ROLES[name][1].removeprefix("OTHER ")
             assert says.startswith(f"node 1 took up 1 {what} under the controller epoch"), name
@@ -383,6 +387,33 @@ def test_what_run_json_has_and_nobody_saw(spark: Any) -> None:
     found = unfounded(_as_trials(spark, stories))
     told = {list(CLAIMS)[key[1]]: why for key, why in found}
     assert told == {name: says for name, (_, says) in CLAIMS.items() if says}
+
+
+def asked(invoke_t: float, api: str = "ELECT_LEADERS", **more: Any) -> Story:
+    """Leaders are moved between 2 and 3 s; faults are played from 1 to 9 s."""
+    story = Story()
+    for t, event in ((1_000, "begin"), (9_000, "end")):
+        story.add("phase", t, name="chaos", event=event)
+    for t, phase in ((2_000, "inject"), (3_000, "healed")):
+        story.add("fault", t, id="m", fault="move-leadership", phase=phase, detail="{}")
+    about = {"node": 1, "api": api, "about": "t-0", "error": 0, **more}
+    story.add("admin_request", invoke_t + 20, invoke_t=invoke_t, **about)
+    return story
+
+
+ASKED: dict[str, tuple[Story, bool]] = {
+    "by a fault": (asked(2_500), False),
+    "by nobody": (asked(5_000), True),
+    "as the run is set up": (asked(500, "CREATE_TOPICS"), False),
+    "once all is over": (asked(9_500), False),
+    "what cannot be done": (asked(5_000, wanted=39), False),
+}
+
+
+def test_what_no_fault_asked_for(spark: Any) -> None:
+    found = list(unplanned(_as_trials(spark, [story for story, _ in ASKED.values()])))
+    assert [list(ASKED)[key[1]] for key, _ in found] == [n for n, (_, odd) in ASKED.items() if odd]
+    assert found[0][1].endswith("are of no fault, the first ELECT_LEADERS t-0")
 
 
 def _as_trials(spark: Any, stories: list[Story]) -> History:

@@ -80,7 +80,21 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
         lambda c: [c.asked(39, t) for t in (3_100, 5_000, 9_000)],
         REFUSED,
     ),
-    "to be tried again": (lambda c: c.asked(41), None),
+    "to be tried again": (lambda c: c.asked(7), None),
+    "says that it is none": (lambda c: c.asked(41), "ruler-denies"),
+    "says so of itself, and is none": (lambda c: c.asked(41, node=1), None),
+    "says so as it had just been elected": (
+        lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(41)),
+        None,
+    ),
+    "says so beside a fault of its own": (
+        lambda c: (c.fault("toxic", 30_000, 60_000, [2]), c.asked(41)),
+        None,
+    ),
+    "says so as its leaderships are moved": (
+        lambda c: (c.fault("move-leadership", 30_000, 60_000, [2]), c.asked(41)),
+        "ruler-denies",
+    ),
     "there already": (lambda c: c.asked(36), None),
     "who is not controller": (lambda c: c.asked(42, node=1), None),
     "who was just elected": (lambda c: (c.elected(ASKED - 500, 2, 2), c.asked(-1)), None),
@@ -299,3 +313,140 @@ def test_what_cannot_be_done_is_refused(name: str) -> Asks:
     assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
     seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]
     assert (seen == 0) is (name == "nothing is answered")
+
+
+def whole(cluster: _Cluster) -> None:
+    """ZooKeeper's log from its beginning."""
+    cluster.wrote(100, "controller_epoch", "created", controller_epoch=0)
+
+
+def asks(
+    cluster: _Cluster, api: str, error: int | None, t: float = ASKED, about: str = "t"
+) -> None:
+    came_of = "info" if error is None else "fail" if error else "ok"
+    fields = {"type": came_of, "error": error, "failure": "timeout" if error is None else None}
+    where = {"node": 2, "api": api, "about": about, "process": "harness"}
+    cluster.story.add("admin_request", t + 10, invoke_t=t, **where, **fields)
+
+
+def deletes(cluster: _Cluster, t: float) -> None:
+    cluster.story.add("topic_deletion", t, topic="t", step="requested")
+    cluster.wrote(t + 50, "topic", "removed", topic="t")
+
+
+def led(cluster: _Cluster, t: float, leader: int) -> None:
+    at = {"topic": "t", "partition": 0, "controller_epoch": 1}
+    cluster.wrote(t, "state", "set", leader=leader, leader_epoch=1, isr=[1, 3], **at)
+
+
+CREATE, DELETE, ELECT = "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS"
+MOVE = "ALTER_PARTITION_REASSIGNMENTS"
+GRANTED, DENIED = ["granted-and-not-done"], ["refused-and-done"]
+KEPT_WORDS: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
+    "made": (lambda c: (asks(c, CREATE, 0), c.made(ASKED + 5, state_after=1)), []),
+    "said to be made": (lambda c: asks(c, CREATE, 0), GRANTED),
+    "made long after": (
+        lambda c: (asks(c, CREATE, 0), c.made(ASKED + 5_000, state_after=1)),
+        GRANTED,
+    ),
+    "refused, and not made": (lambda c: asks(c, CREATE, 38), []),
+    "refused, and made": (
+        lambda c: (asks(c, CREATE, 38), c.made(ASKED + 5, state_after=1)),
+        DENIED,
+    ),
+    "refused by who is no controller, and made": (
+        lambda c: (asks(c, CREATE, 41), c.made(ASKED + 5, state_after=1)),
+        DENIED,
+    ),
+    "refused, then made": (
+        lambda c: (asks(c, CREATE, 41), asks(c, CREATE, 0, ASKED + 100), c.made(ASKED + 105)),
+        [],
+    ),
+    "its time was up, and it was made": (
+        lambda c: (asks(c, CREATE, 7), c.made(ASKED + 500, state_after=1)),
+        [],
+    ),
+    "lost, then there already": (
+        lambda c: (
+            asks(c, CREATE, None, about=""),
+            c.made(ASKED + 300, state_after=1),
+            asks(c, CREATE, 36, ASKED + 600),
+        ),
+        [],
+    ),
+    "there already, and made": (
+        lambda c: (asks(c, CREATE, 36), c.made(ASKED + 5, state_after=1)),
+        DENIED,
+    ),
+    "made by nobody's request": (lambda c: c.made(ASKED, state_after=1), []),
+    "another is refused": (
+        lambda c: (asks(c, CREATE, 38, about="u"), c.made(ASKED + 5, state_after=1)),
+        [],
+    ),
+    "made again, and refused": (
+        lambda c: (
+            *(asks(c, CREATE, 0, 20_000), c.made(20_005, state_after=1), deletes(c, 25_000)),
+            *(asks(c, CREATE, 37), c.made(ASKED + 5, state_after=1)),
+        ),
+        DENIED,
+    ),
+    "deleted": (lambda c: (asks(c, DELETE, 0), deletes(c, ASKED + 5)), []),
+    "said to be deleted": (lambda c: asks(c, DELETE, 0), GRANTED),
+    "deletion refused": (lambda c: asks(c, DELETE, 41), []),
+    "deletion refused, and begun": (
+        lambda c: (asks(c, DELETE, 41), deletes(c, ASKED + 5)),
+        DENIED,
+    ),
+    "elected": (
+        lambda c: (c.made(state_after=1), asks(c, ELECT, 0, about="t-0"), led(c, ASKED + 5, 1)),
+        [],
+    ),
+    "said to be elected": (
+        lambda c: (c.made(state_after=1), asks(c, ELECT, 0, about="t-0"), led(c, ASKED + 5, 3)),
+        GRANTED,
+    ),
+    "led by it already": (
+        lambda c: (c.made(state_after=1), asks(c, ELECT, 84, about="t-0")),
+        [],
+    ),
+    "moved": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 0, about="t-0")),
+            c.wrote(ASKED + 5, "topic", "set", replicas=[2, 1, 3], topic="t", partition=0),
+        ),
+        [],
+    ),
+    "said to be moved": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 0, about="t-0")),
+            c.wrote(ASKED + 5, "topic", "set", replicas=[1, 3], topic="t", partition=0),
+        ),
+        GRANTED,
+    ),
+    "a move that was refused": (
+        lambda c: (c.made(state_after=1), asks(c, MOVE, 41, about="t-0")),
+        [],
+    ),
+    "the request as a whole": (
+        lambda c: (c.made(state_after=1), asks(c, ELECT, 0, about="")),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT_WORDS)
+@judging(check)
+def test_what_is_answered_is_what_is_done(name: str) -> Asks:
+    tell, rules = KEPT_WORDS[name]
+    cluster = _Cluster()
+    whole(cluster)
+    tell(cluster)
+    outcome = yield cluster.story
+    assert [f.rule for f in outcome.findings if f.rule in GRANTED + DENIED] == rules
+
+
+@judging(check)
+def test_what_is_answered_is_not_held_against_half_of_a_log() -> Asks:
+    cluster = _Cluster()
+    asks(cluster, CREATE, 0)
+    assert not (yield cluster.story).findings

@@ -416,3 +416,80 @@ def test_a_value_offered_twice_is_unknown(story: Any) -> Asks:
     found = yield story
     assert not found.counts
     assert "1 values were offered twice, the first 7" in found.unknowns[0]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "took_ms", "acked_ms", "made_again", "broken"),
+    [
+        ("once", 300, 500, True, 1),
+        (None, 5, 500, True, 1),  # answered before anybody sends again
+        (None, 300, 500, True, 0),  # what was sent twice may land twice, and late
+        ("once", 300, 2_500, True, 0),  # taken by the new topic
+        ("once", 300, None, True, 0),  # nobody knows: it may have waited in a socket
+        ("once", 300, 500, False, 0),
+    ],
+)
+@judging(check)
+def test_in_the_log_of_a_deleted_topics_namesake(
+    story: Any,
+    delivery: str | None,
+    took_ms: int,
+    acked_ms: int | None,
+    made_again: bool,
+    broken: int,
+) -> Asks:
+    sends(story, delivery)
+    at = {"what": "topic", "topic": "t"}
+    story.add("zk_write", 10, zxid=1, step="created", replicas=[1], **at)
+    if made_again:
+        story.add("zk_write", 1_000, zxid=2, step="removed", **(at | {"partition": None}))
+        story.add("zk_write", 2_000, zxid=3, step="created", replicas=[1], **at)
+    t = acked_ms or 900
+    more: dict[str, Any] = {} if acked_ms else {"type": "info", "failure": "timeout"}
+    story.produce(t, 7, 0 if acked_ms else None, invoke_t=t - took_ms, **more)
+    story.produce(2_600, 8, 1)
+    story.final_log({0: 7, 1: 8})
+    assert (yield story).counts == ({"outlived-topic": 1} if broken else {})
+
+
+def leads(story: Any, t: float, node: int, leader_epoch: int, **more: Any) -> None:
+    role = {"role": "leader", "leader": node, "leader_epoch": leader_epoch, "node": node}
+    story.add("leader_change", t, **{**role, **more})
+
+
+def in_files(story: Any, *epochs: int, node: int = 1) -> None:
+    told = [{"leader_epoch": e, "first_offset": n, "last_offset": n} for n, e in enumerate(epochs)]
+    story.add("log_folder", 91_000, node=node, epochs=told)
+
+
+@pytest.mark.parametrize(
+    ("name", "sent_ms", "epoch", "broken"),
+    [
+        ("the lead was taken up again", 5_000, 1, 1),
+        ("the lead was taken up again", 5_000, 3, 0),
+        ("the lead was taken up again", 3_900, 1, 0),  # sent before, and taken as it changed
+        ("another led in between", 2_500, 1, 1),
+        ("another led in between", 2_500, 2, 0),
+        ("another led in between, of which nothing is left", 2_500, 1, 0),
+        ("one who follows", 5_000, 1, 0),
+        ("in the topic's life before", 7_000, 1, 0),
+    ],
+)
+@judging(check)
+def test_a_record_has_the_leader_epoch_in_which_it_was_taken(
+    story: Any, name: str, sent_ms: float, epoch: int, broken: int
+) -> Asks:
+    """Node 1 leads in epochs 1 and 3, from 1 and 4 s on; in between node 2 may, from 2 s on."""
+    leads(story, 1_000, 1, 1)
+    if name.startswith("another"):
+        leads(story, 2_000, 2, 2)
+    leads(story, 4_000, 1, 3, **({"role": "follower"} if name == "one who follows" else {}))
+    if name == "in the topic's life before":
+        at = {"what": "topic", "topic": "t"}
+        story.add("zk_write", 6_000, zxid=2, step="removed", partition=None, **at)
+        story.add("zk_write", 6_100, zxid=3, step="created", replicas=[1], **at)
+        leads(story, 6_200, 1, 0)
+    in_files(story, *((1, 2, 3) if name == "another led in between" else (1,)))
+    story.produce(sent_ms + 10, 7, 0, acks=-1, invoke_t=sent_ms)
+    story.final_log({0: 7}, leader_epoch=epoch)
+    assert (yield story).counts == ({"past-epoch": 1} if broken else {})

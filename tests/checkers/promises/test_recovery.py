@@ -160,6 +160,23 @@ def test_a_preferred_leader_that_does_not_lead(
     assert found[:2] == (verdict, {"never-given-back": 1} if verdict == "invalid" else {})
 
 
+@pytest.mark.parametrize(
+    ("told_so", "gives_back", "verdict"),
+    [("true", None, "unknown"), ("true", False, "valid"), ("false", None, "valid")],
+)
+@judging(check, trial=Trial)
+def test_whether_leaderships_are_given_back_is_told(
+    trial: Trial, told_so: str, gives_back: bool | None, verdict: str
+) -> Asks:
+    overrides = {"auto.leader.rebalance.enable": told_so}
+    trial.story.run["expectations"] = {"overrides": overrides}
+    for partition in (0, 1):
+        trial.partition(partition, gives_back=gives_back)
+    found = told((yield trial.story))
+    assert found[0] == verdict
+    assert ("t-0 was to be given back" in found[2]) is (verdict == "unknown")
+
+
 @judging(check, trial=Trial)
 def test_a_replica_on_a_broker_that_was_left_down(trial: Trial) -> Asks:
     """All of its own partition, and one of the three of another: too much only when it is most."""

@@ -324,6 +324,39 @@ def test_the_replicas_shown_were_given(moved: Any, replicas: Any, more: Any, fou
         assert "which it never was given" in finding.says
 
 
+@pytest.mark.parametrize(
+    ("t", "replicas", "more", "found"),
+    [
+        (LATE, [3, 1, 2], {}, 1),  # of before it moved
+        (LATE, [4, 3, 1, 2], {}, 1),  # as it moved
+        (LATE, [1, 4, 3], {}, 0),
+        (9_000, [3, 1, 2], {}, 0),  # the controller's word may be under way
+        (LATE, [3, 1, 2], {"node": 2}, 0),  # who is gone
+        (LATE, None, {}, 0),
+        (LATE, [3, 1, 2], {"topic": "u"}, 0),
+    ],
+)
+@judging(check, moved=moved)
+def test_the_last_replicas_reach_every_broker(
+    moved: Any, t: float, replicas: Any, more: Any, found: int
+) -> Asks:
+    for node in (2, 3):
+        moved.add("node_event", 100, node=node, event="start")
+    moved.add("node_event", 9_500, node=2, event="kill")
+    for later in (0, 1):
+        shown(moved, t + later, 2, 1, **{"replicas": replicas, **more})
+    shown(moved, LATE + 5_000, 2, 1, replicas=[4, 3, 1])
+    assert (yield moved).counts.get("metadata-replicas-behind", 0) == 2 * found
+
+
+@judging(check, moved=moved)
+def test_replicas_of_a_topic_that_was_deleted_are_owed_to_nobody(moved: Any) -> Asks:
+    moved.add("node_event", 100, node=3, event="start")
+    moved.add("topic_deletion", 15_000, step="requested")
+    shown(moved, LATE, 2, 1, replicas=[3, 1, 2])
+    assert "metadata-replicas-behind" not in (yield moved).counts
+
+
 # ---- what brokers had acknowledged ---------------------------------------------------------------
 
 IN = "metadata-not-taken-in"

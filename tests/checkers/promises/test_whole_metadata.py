@@ -471,3 +471,33 @@ def test_what_never_was_and_nobody_in_office(spark: Any) -> None:
     stories = {how: ghostly(how) for how in (*BROKEN_GHOSTS, *LAWFUL_GHOSTS)}
     found = judged_together(spark, check, stories)
     assert {how: rules for how, (rules, _) in found.items() if rules} == BROKEN_GHOSTS
+
+
+@pytest.mark.parametrize(
+    ("began", "elected", "names", "broken"),
+    [
+        (15_000, 9_000, 1, 1),  # replaced before it began
+        (15_000, 9_000, 3, 0),
+        (15_000, 12_000, 1, 0),  # just before it began
+        (15_000, 15_500, 1, 0),  # replaced while it lived
+        (12_500, None, 1, 0),  # not replaced
+        (15_000, 9_000, -1, 0),  # nobody told it yet
+    ],
+)
+@judging(check, calm=calmed)
+def test_a_controller_that_was_replaced_before_a_broker_began(
+    calm: Any, began: float, elected: float | None, names: int, broken: int
+) -> Asks:
+    calm.add("zk_write", 5, what="controller", step="created", node=1, zxid=1)
+    calm.rows["metadata"].clear()
+    calm.add("node_event", began - 900, node=2, event="kill")
+    calm.add("node_event", began, node=2, event="start")
+    last = 1
+    if elected is not None:
+        last = 3
+        elect(calm, elected, 3, 2)
+    says(calm, 16_000, 2, 0, 1, controller_id=names)
+    for node in (1, 2, 3):
+        says(calm, LATE + 9_000, node, 0, 1, controller_id=last)
+    found = yield calm
+    assert found.counts == ({"controller-of-the-past": 1} if broken else {})

@@ -1,0 +1,132 @@
+"""Answered: what a controller says that it did, or refused to do, against ZooKeeper's own log, for
+`checkers.promises.administration`.
+
+- ``granted-and-not-done``: a controller says that a topic was made, is to be deleted, or that the
+  preferred replica of a partition was elected, and nothing of it was written while it was asked
+  (within `NEAR_NS`): all three are written before they are answered (ZkAdminManager.createTopics
+  and deleteTopics, KafkaController.processReplicaLeaderElection);
+  The same of a partition that is to be moved: it has another assignment then
+  (KafkaController.processPartitionReassignments);
+- ``refused-and-done``: a topic was made, or its deletion begun, and everybody who had asked for
+  that was refused: an error by which nothing was done changes nothing.
+
+Whatever goes on beside it: an answer is a word to be kept. Lawful, and looks similar: who is
+refused and asks again; who is told that its time is up, or not at all, or that the broker could not
+(`_VAGUE`): it may be done all the same. Of trials whose log of ZooKeeper was read from its
+beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.trials import rows_of
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+KEPT: Final = "answers to an operator held against ZooKeeper's log"
+NOT_DONE, DONE = "granted-and-not-done", "refused-and-done"
+NEAR_NS: Final = 1_000_000_000
+_VAGUE: Final = (None, -1, 7, 13, 56)
+"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR."""
+Row = Mapping[str, Any]
+Trial = tuple[str, int]
+
+
+def answered(history: History, trial: Trial, log: Sequence[Row], outcome: Outcome) -> list[Finding]:
+    """``log``: ZooKeeper's, in its order."""
+    if not any((r["what"], r["step"]) == ("controller_epoch", "created") for r in log):
+        return []
+    deletions = rows_of(history, "topic_deletion", trial)
+    made = [r for r in log if (r["what"], r["step"]) == ("topic", "created")]
+    begun = [r for r in deletions if r["step"] == "requested"]
+    asked = [r for r in rows_of(history, "admin_request", trial) if r["wanted"] is None]
+    found: list[Finding] = []
+    for api, done in (("CREATE_TOPICS", made), ("DELETE_TOPICS", begun)):
+        requests = [r for r in asked if r["api"] == api]
+        found += _not_done(trial, requests, outcome, partial(_of_topic, done))
+        found += _done(trial, requests, done)
+    moved = _moved(log)
+    requests = [r for r in asked if r["api"] == "ALTER_PARTITION_REASSIGNMENTS" and r["about"]]
+    found += _not_done(trial, requests, outcome, lambda r: moved.get(r["about"], []))
+    elected = _elected(log)
+    requests = [r for r in asked if r["api"] == "ELECT_LEADERS" and r["about"]]
+    found += _not_done(trial, requests, outcome, lambda r: elected.get(r["about"], []))
+    return found
+
+
+def _of_topic(done: Sequence[Row], request: Row) -> list[Row]:
+    return [row for row in done if row["topic"] == request["about"]]
+
+
+def _moved(log: Sequence[Row]) -> dict[str, list[Row]]:
+    """By partition, its assignments that are other than the one before."""
+    last: dict[str, list[int]] = {}
+    found: dict[str, list[Row]] = {}
+    for row in log:
+        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+            place = f"{row['topic']}-{row['partition']}"
+            if last.get(place) != row["replicas"]:
+                found.setdefault(place, []).append(row)
+            last[place] = row["replicas"]
+    return found
+
+
+def _elected(log: Sequence[Row]) -> dict[str, list[Row]]:
+    """By partition, the states in which its first assigned replica led."""
+    first: dict[tuple[str, int], int] = {}
+    found: dict[str, list[Row]] = {}
+    for row in log:
+        place = (row["topic"], row["partition"])
+        if row["what"] == "topic" and row["replicas"]:
+            first[place] = row["replicas"][0]
+        elif row["what"] == "state" and row["leader"] == first.get(place, -1):
+            found.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
+    return found
+
+
+def _not_done(
+    trial: Trial, requests: Sequence[Row], outcome: Outcome, done: Callable[[Row], Sequence[Row]]
+) -> Iterator[Finding]:
+    for row in requests:
+        if row["error"] != 0:
+            continue
+        outcome.saw(*trial, KEPT)
+        span = row["invoke_t"] - NEAR_NS, row["t"] + NEAR_NS
+        if not any(span[0] <= each["t"] <= span[1] for each in done(row)):
+            yield Finding(
+                NOT_DONE,
+                f"node {row['node']} answered {row['api']} {row['about']} as done, and ZooKeeper's "
+                "log has nothing of it",
+                *trial,
+                (_pick(row),),
+            )
+
+
+def _done(trial: Trial, requests: Sequence[Row], done: Sequence[Row]) -> Iterator[Finding]:
+    """One finding a topic and time. Who was answered before then was answered for what was done
+    before."""
+    for row in {(each["topic"], each["t"]): each for each in done}.values():
+        own = [r for r in requests if r["about"] in (row["topic"], "")]
+        begun = [r for r in own if r["invoke_t"] <= row["t"] + NEAR_NS]
+        then = [r for r in begun if r["t"] >= row["t"] - NEAR_NS]
+        if not then or any(r["error"] == 0 for r in then):
+            continue
+        if not any(r["error"] in _VAGUE for r in begun):
+            last = then[-1]
+            yield Finding(
+                DONE,
+                f"node {last['node']} refused {last['api']} {row['topic']} with error "
+                f"{last['error']}, and it was done all the same",
+                *trial,
+                (_pick(last), Pick("zk_write", {"topic": row["topic"]}, rows=2)),
+            )
+
+
+def _pick(row: Row) -> Pick:
+    return Pick("admin_request", {"process": row["process"], "op": row["op"]}, rows=1)
