@@ -204,6 +204,8 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
         (slow,) = (e for e in plan.entries if e.fault != "isr-lag")
         paused = next(e for e in lags if e.params["how"] == "pause")
         assert slow.at_ms < paused.at_ms < slow.at_ms + slow.duration_ms
+        # A leader waits so long for who is not in sync, but was a moment ago.
+        assert int(paused.params["unheard_ms"]) > lag_ms
     topic = scenario.topics(STAGE)[0]
     assert topic.configs["min.insync.replicas"] == "2"
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
