@@ -132,6 +132,16 @@ def test_a_torn_log_ends_where_a_batch_of_its_leader_ends() -> None:
     assert all(r.params["client"] == {"batch.num.messages": "1"} for r in producers)
 
 
+def test_a_broker_that_was_stopped_in_order_is_the_first_to_be_torn() -> None:
+    for plan in plans("log-recovery"):
+        first, *others = plan.entries
+        assert first.params["stopped_first"]
+        assert first.params["mode"] == "scrambled"  # only who looks at its checksum sees it
+        assert others
+        assert not any(entry.params["stopped_first"] for entry in others)
+        assert first.at_ms + first.duration_ms < others[0].at_ms
+
+
 # ---- situations brought about on purpose ---------------------------------------------------------
 
 
