@@ -351,6 +351,8 @@ class GroupCoordinator:
             committing = group
             committing.pending_commits.update(offsets.keys())
             rows = [offset_row(group_id, tp, committed) for tp, committed in offsets.items()]
+            if not self._rules.takes_in_what_is_kept():
+                committing.offsets.update(offsets)
 
             def done(failure: Errors) -> None:
                 with self._lock:
