@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.epochs.called_off import CALLED_OFF, RULE, called_off
+from checkers.promises.epochs.called_off import CALLED_OFF, called_off
 from tests.checkers.conftest import MS, Story
 
+RULE = "called-off-in-vain"
 BEGUN, CALLED = 10_000, 11_000
 
 

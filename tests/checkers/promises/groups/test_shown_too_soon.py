@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.shown_too_soon import RULE, SEEN, shown_too_soon
+from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
 from tests.checkers.conftest import Story
 
+RULE = "shown-before-kept"
 ASKED, REFUSED = 10_000, 10_400
 NOT_COORDINATOR = 16
 
