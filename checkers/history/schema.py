@@ -123,7 +123,8 @@ _KINDS: Final = (
         "One step in the life of a group without members, and what one broker (`node`) answered: a "
         "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
         "and never comes back; or does join (enter), leaves, and says that it lives (beat); or a "
-        "position is raised by one, and looked at meanwhile (see).",
+        "position is raised by one, and looked at meanwhile (see); or a member asks for what it is "
+        "given, and waits (sync).",
         {
             **_OP,
             "group": "string",

@@ -79,12 +79,15 @@ WAITERS = next(
     if offsets_partition(name) == offsets_partition(GROUP)
 )
 """A group of the same coordinators."""
-RAISED = next(
-    name
-    for name in map("raised-{}".format, count())
-    if offsets_partition(name) == offsets_partition(GROUP)
+COUPLE, RAISED = (
+    next(
+        name
+        for name in map((kind + "-{}").format, count())
+        if offsets_partition(name) == offsets_partition(GROUP)
+    )
+    for kind in ("couple", "raised")
 )
-"""And one without members."""
+"""And two more, one without members."""
 MOVE_MS = 600
 UNKEPT_MS = 300
 """For so long a coordinator whose followers get nothing is asked what it keeps, before another
@@ -160,6 +163,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             role="group-keeper",
             process="group-waiter",
             params={"topic": TOPIC, "prefix": "waited", "visits": True, "waits": WAITERS},
+        ),
+        Role(
+            role="group-couple",
+            process="group-couple",
+            params={"group": COUPLE},
         ),
         Role(
             role="group-riser",

@@ -45,6 +45,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_riser
 
         return group_riser.GroupRiser(spec, spec.read_params(group_riser.Params)).run
+    if spec.role == "group-couple":
+        from harness.workload import group_couple
+
+        return group_couple.GroupCouple(spec, spec.read_params(group_couple.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 

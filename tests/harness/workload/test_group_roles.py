@@ -83,6 +83,24 @@ def test_a_position_is_raised_by_one_and_looked_at_by_another(
     assert {(g, member) for _, g, member in mini.commits} == {(-1, "")}
 
 
+def test_of_two_members_one_waits_for_what_it_is_given(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """From the broker that let it in; the other one, who is to assign, says nothing."""
+    mini.unanswered.add(ApiKey.SYNC_GROUP)
+    plan = spec("group-couple", group="g", rate_per_s=100, stays_ms=400, timeout_ms=500)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: sum(r["step"] == "sync" for r in done(rows(plan.output))) > 2)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    joined = {(r["node"], r["type"], r["error"]) for r in found if r["step"] == "enter"}
+    assert joined == {(1, "fail", 79), (1, "ok", 0), (2, "fail", 16)}
+    waited = [r for r in found if r["step"] == "sync"]
+    assert {(r["node"], r["type"]) for r in waited} == {(1, "info")}
+    assert max(r["t"] - r["invoke_t"] for r in waited) >= 400_000_000
+
+
 def test_some_groups_are_joined_and_left_in_order(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
