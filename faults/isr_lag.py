@@ -9,6 +9,10 @@ answered well within that limit, again and again, and each time with less than w
 meanwhile (what an answer holds is bounded by replica.fetch.max.bytes, which the scenario sets):
 they go on fetching, and never have what their leader has.
 
+With ``unheard_ms`` who was paused is paused once more when it is in the committed set again and its
+leader has not heard of that, because the controller's answers are late: who may be in sync is to be
+waited for.
+
 inject does it all: it returns when the committed set was seen smaller, with every dropped follower
 still registered (else it would be a death), and full again. heal only undoes what was interrupted.
 """
@@ -31,7 +35,8 @@ _LOOK_S: Final = 0.05
 
 class IsrLag(BaseFault):
     """Parameters: partition; how; lag_ms: the brokers' replica.lag.time.max.ms; hold_ms: for how
-    long the set stays small; timeout_ms for each of shrinking and growing."""
+    long the set stays small; timeout_ms for each of shrinking and growing; unheard_ms: for how long
+    a follower is paused that is in sync without its leader's knowing (default 0: it is not)."""
 
     name = "isr-lag"
     needs = frozenset({Capability.LINKS, Capability.PAUSE})
@@ -44,6 +49,9 @@ class IsrLag(BaseFault):
         self.lag_ms = params.integer("lag_ms", 30_000, low=1)
         self.hold_ms = params.integer("hold_ms", 500)
         self.timeout_ms = params.integer("timeout_ms", 20_000, low=1)
+        self.unheard_ms = params.integer("unheard_ms", 0)
+        if self.unheard_ms and self.how != WAYS[0]:
+            raise params.error("unheard_ms", f"goes with how: {WAYS[0]} alone")
         params.done()
 
     def apply(self, ctx: Context) -> None:
@@ -74,6 +82,8 @@ class IsrLag(BaseFault):
         dropped = self._dropped(ctx, full)
         dead = dropped - set(ctx.view.live_brokers())
         ctx.record_gauges(full.leader, self.id)  # who lags is what they are watched for
+        if self.unheard_ms:
+            self._stop_unheard(ctx, slow, full)
         self.undo(ctx)
         self.detail |= {
             "isr": list(full.isr),
@@ -110,6 +120,27 @@ class IsrLag(BaseFault):
             self.delay_answers(ctx, leader, Link.INTER_BROKER, self.lag_ms // 4)
         else:
             self.cut(ctx, leader, Link.INTER_BROKER)
+
+    def _stop_unheard(self, ctx: Context, slow: int, full: PartitionState) -> None:
+        controller = ctx.view.controller()
+        if controller is None or controller == full.leader:
+            raise FaultFailed(f"broker {controller} is the controller, and leads; allowed: another")
+        # Without a control listener both are one.
+        links = {ctx.links.address(controller, k): k for k in (Link.INTER_BROKER, Link.CONTROL)}
+        for link in links.values():
+            self.delay_answers(ctx, controller, link, 2 * self.unheard_ms)
+        self.detail["let_go_t"] = ctx.now_ns()
+        self.resume(ctx, slow)
+        wait_for(
+            ctx,
+            lambda: not self._dropped(ctx, full),
+            timeout_ms=self.timeout_ms,
+            what=f"all followers of {self.topic}-{self.partition} are in sync, as is committed",
+            poll_s=_LOOK_S,
+        )
+        self.pause(ctx, slow)
+        ctx.sleep(self.unheard_ms / 1000)
+        self.detail["unheard_ms"] = self.unheard_ms
 
     def undo(self, ctx: Context) -> None:
         if "held_t" in self.detail:

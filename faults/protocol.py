@@ -202,6 +202,10 @@ class Admin(Protocol):
         """Reorder (or move) replicas, so that the preferred leader changes."""
         ...
 
+    def begin_reassign(self, assignment: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        """The same without waiting for its end. None: what is being moved is called off."""
+        ...
+
     def set_broker_config(self, node: int, name: str, value: str) -> None:
         """While the broker runs (IncrementalAlterConfigs)."""
         ...

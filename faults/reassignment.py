@@ -8,6 +8,9 @@ that leaves. Done as often as asked, one partition after the other.
 ``reassign-succeeded``: a new controller is elected in the middle of a move, while the replica that
 is to be added cannot catch up, since its leader's answers do not leave. The successor finds both
 assignments in ZooKeeper, and must go on with the move as soon as that replica is in sync.
+
+``reassign-called-off``: such a move is called off by whoever asked for it. Its partition is where
+it was then, whoever catches up afterwards.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 
 from faults.base import BaseFault, wait_for
 from faults.leadership import find_partitions, read_partitions
+from faults.observing import read_partition
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link, PartitionState
 from faults.succession import succeed
@@ -100,7 +104,7 @@ class ReassignSucceeded(Reassign):
         try:
             wait_for(
                 ctx,
-                lambda: self._is_moving(ctx, before, added),
+                lambda: _is_moving(ctx, before, added),
                 timeout_ms=self.timeout_ms,
                 what=f"{before.topic}-{before.partition} is to have a replica on {sorted(added)}",
             )
@@ -115,10 +119,57 @@ class ReassignSucceeded(Reassign):
         )
         move.result()
 
-    @staticmethod
-    def _is_moving(ctx: Context, before: PartitionState, added: set[int]) -> bool:
-        now = partition_state(ctx.view, before.topic, before.partition)
-        return added <= set(now.replicas) and not added & set(now.isr)
+
+class ReassignCalledOff(BaseFault):
+    """Parameters: partition ("t-0"); timeout_ms, for each step; settle_ms: for how long the replica
+    that was to be added may catch up then. heal lets the answers go.
+
+    Took hold: the move was under way, and afterwards nothing of it was left.
+    """
+
+    name = "reassign-called-off"
+    needs = frozenset({Capability.LINKS, Capability.ZOOKEEPER})
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.topic, self.partition = read_partition(params)
+        self.timeout_ms = params.integer("timeout_ms", 10_000, low=1)
+        self.settle_ms = params.integer("settle_ms", 1000)
+        params.done()
+
+    def apply(self, ctx: Context) -> None:
+        key = self.topic, self.partition
+        before = partition_state(ctx.view, *key)
+        wanted = shifted(before.replicas, ctx.view.live_brokers())
+        added = set(wanted) - set(before.replicas)
+        if before.leader < 0 or not added:
+            raise FaultFailed(f"{self.topic}-{self.partition} has no leader, or would not move")
+        self.nodes = sorted({before.leader, *added})
+        self.hold_answers(ctx, before.leader, Link.INTER_BROKER)
+        ctx.admin.begin_reassign({key: wanted})
+        wait_for(
+            ctx,
+            lambda: _is_moving(ctx, before, added),
+            timeout_ms=self.timeout_ms,
+            what=f"{self.topic}-{self.partition} is to have a replica on {sorted(added)}",
+        )
+        ctx.admin.begin_reassign({key: None})
+        self.detail |= {
+            "called_off_t": ctx.now_ns(),
+            "partition": f"{self.topic}-{self.partition}",
+            "replicas": list(before.replicas),
+            "wanted": wanted,
+        }
+        self.let_answers(ctx, before.leader, Link.INTER_BROKER)
+        ctx.sleep(self.settle_ms / 1000)
+        after = partition_state(ctx.view, *key)
+        self.took_hold = after.replicas == before.replicas
+
+
+def _is_moving(ctx: Context, before: PartitionState, added: set[int]) -> bool:
+    now = partition_state(ctx.view, before.topic, before.partition)
+    return added <= set(now.replicas) and not added & set(now.isr)
 
 
 class _Meanwhile:

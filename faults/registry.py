@@ -47,7 +47,7 @@ from faults.outlived_answer import OutlivedAnswer
 from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
-from faults.reassignment import Reassign, ReassignSucceeded
+from faults.reassignment import Reassign, ReassignCalledOff, ReassignSucceeded
 from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
@@ -97,6 +97,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         IdleElections,
         Reassign,
         ReassignSucceeded,
+        ReassignCalledOff,
         Reorder,
         ZombieController,
         DeposeController,

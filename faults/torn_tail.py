@@ -81,7 +81,9 @@ def tear(segment: Path, mode: str, *, cut_bytes: int, rng: random.Random) -> dic
 
 
 class TornTail(BaseFault):
-    """Parameters: target; partition ("t-0", default: one with records, drawn); mode; cut_bytes.
+    """Parameters: target; partition ("t-0", default: one with records, drawn); mode; cut_bytes;
+    stopped_first: the broker is stopped in order and started again before, so that whatever it
+    leaves behind at such a stop is of the life before (default: no; needs CONTROLLED_STOP).
 
     inject kills the broker and damages the log; heal starts it again.
     """
@@ -100,11 +102,15 @@ class TornTail(BaseFault):
             )
         self.mode = params.choice("mode", MODES, "torn")
         self.cut_bytes = params.integer("cut_bytes", 20, low=1)
+        self.stopped_first = params.flag("stopped_first", False)
         params.done()
 
     def apply(self, ctx: Context) -> None:
         node = resolve_one(self.target, ctx.view, ctx.rng)
         self.nodes = [node]
+        if self.stopped_first:
+            self.stop(ctx, node)
+            self.start(ctx, node)
         self.kill(ctx, node)
         segment = self._choose(Path(ctx.nodes.log_dir(node)), ctx.rng)
         done = tear(segment, self.mode, cut_bytes=self.cut_bytes, rng=ctx.rng)

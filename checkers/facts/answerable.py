@@ -33,7 +33,7 @@ ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
         "fetch": (*_PARTITION, *_EPOCH, 1, 2, 5, 9, 43, 70, 71, 76, 78, 103, 109),
         "commit": _COMMIT,
         "committed": _ASK,
-        "group_step": (*_COMMIT, *_ASK, 23, 26, 68, 79, 81),
+        "group_step": (*_COMMIT, *_ASK, 23, 26, 27, 68, 79, 81),
         "coordinator": (15, 24, 30, 53),
         "listed_offset": (*_PARTITION, *_EPOCH, 5, 9, 43, 78),
         "epoch_end": (*_PARTITION, *_EPOCH, 5, 9),

@@ -72,6 +72,10 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
         ),
         _Sort(says="who is in a group", kind="group_step", which=f"{_TOLD} and step = 'look'"),
     ),
+    "group-riser": (
+        _Sort(says="to raise a position", kind="group_step", which=f"{_TOLD} and step = 'raise'"),
+        _Sort(says="for that position", kind="group_step", which=f"{_TOLD} and step = 'see'"),
+    ),
     "group-stranger": (
         _Sort(says="to keep a position", kind="commit", which=_ANSWERED),
         _Sort(says="for a position", kind="committed", which=_TOLD),

@@ -153,7 +153,10 @@ _LIES: Final = (
     *("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch"),
     "future_controller_epoch",
 )
-_STEPS: Final = ("commit", "ask", "delete", "join", "look", "enter", "leave", "beat")
+_STEPS: Final = (
+    *("commit", "ask", "delete", "join", "look", "enter", "leave", "beat"),
+    *("raise", "see", "sync"),
+)
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},

@@ -122,7 +122,9 @@ _KINDS: Final = (
         "group_step",
         "One step in the life of a group without members, and what one broker (`node`) answered: a "
         "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
-        "and never comes back; or does join (enter), leaves, and says that it lives (beat).",
+        "and never comes back; or does join (enter), leaves, and says that it lives (beat); or a "
+        "position is raised by one, and looked at meanwhile (see); or a member asks for what it is "
+        "given, and waits (sync).",
         {
             **_OP,
             "group": "string",

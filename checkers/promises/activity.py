@@ -302,7 +302,8 @@ _KIND_OF: Final = {
     "prober": "probe",
 }
 _ROLES: Final = _KIND_OF.keys() | {
-    *("group-stranger", "group-keeper", "offset-reader", "record-deleter", "refused-asker")
+    *("group-stranger", "group-keeper", "group-riser", "group-couple"),
+    *("offset-reader", "record-deleter", "refused-asker"),
 }
 _LEVELS: Final = {-1: "all", 0: "0", 1: "1"}
 

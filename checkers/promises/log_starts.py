@@ -28,8 +28,9 @@ high watermark with the start). Starts are written to disk once a minute
 (``log.flush.start.offset.checkpoint.interval.ms``), and a replica that is not registered need not
 have deleted anything when the answer comes: whoever was away hears of the start with the first
 records that it is given. One that leads without having been given any since it came back is not
-judged, nor is anybody after it. A leader that was succeeded while it was paused or cut off goes on
-telling of its own log until it hears of that.
+judged, nor is anybody after it; but who is the only replica knows all that was deleted, unless it
+was killed: a broker that stops in order writes starts down (LogManager.shutdown). A leader that was
+succeeded while it was paused or cut off goes on telling of its own log until it hears of that.
 """
 
 from __future__ import annotations
@@ -232,16 +233,31 @@ def _succeeded(history: History, partitions: Iterable[Key]) -> Iterator[dict[str
 def _unjudged_from(history: History, key: Key) -> int:
     """From when on (ns) the partition's beginning may lawfully be an earlier one."""
     followed: dict[int, list[Row]] = {}
-    for row in history.rows("leader_change"):
-        if key_of(row) != key:
-            continue
+    taken = [row for row in history.rows("leader_change") if key_of(row) == key]
+    alone = len({row["node"] for row in taken}) == 1
+    for row in taken:
         if row["role"] == "follower":
             followed.setdefault(row["node"], []).append(row)
             continue
-        back = _back(history, (*key[:2], row["node"]), row["t"])
-        if back is not None and not _was_given(followed.get(row["node"], ()), row, back):
+        node = (*key[:2], row["node"])
+        back = _back(history, node, row["t"])
+        if back is None or (alone and _remembers(history, node, back)):
+            continue
+        if not _was_given(followed.get(row["node"], ()), row, back):
             return int(row["t"])
     return FOREVER
+
+
+def _remembers(history: History, node: tuple[str, int, int], back: int) -> bool:
+    """Whether it had been stopped in order, or paused, and not killed, whenever it came back so
+    far."""
+    ways = {"kill", "exited", "stopped", "pause"}
+    events = [
+        row["event"]
+        for row in rows_of(history, "node_event", node[:2])
+        if row["node"] == node[2] and row["t"] < back and row["event"] in ways
+    ]
+    return bool(events) and not {"kill", "exited"} & set(events)
 
 
 def _was_given(followed: Iterable[Row], leads: Row, back: int) -> bool:
@@ -360,8 +376,8 @@ PROMISE: Final = Promise(
         KEPT: "held against low watermarks that had been answered before healing",
     },
     blind=(
-        "partitions led by who was away, and was given no record since it came back: starts are "
-        "written to disk once a minute",
+        "partitions led by who was away, and was given no record since it came back, unless it is "
+        "the only replica and was stopped in order: starts are written to disk once a minute",
     ),
     timed=frozenset({"start-left-behind", "never-deleted"}),
     check=check,

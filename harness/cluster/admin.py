@@ -150,9 +150,16 @@ class ClusterAdmin:
 
     def reassign(self, assignment: Mapping[tuple[str, int], Sequence[int]]) -> None:
         """Returns once the new replicas are committed and nothing is being moved any more."""
+        self.begin_reassign(assignment)
+        wanted = {key: tuple(replicas) for key, replicas in assignment.items()}
+        self._await("the reassignment to finish", lambda: self._reassigned(wanted))
+
+    def begin_reassign(self, assignment: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        """Returns once the controller has answered."""
         grouped: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for (topic, partition), replicas in assignment.items():
-            grouped[topic].append({"partition_index": partition, "replicas": list(replicas)})
+            target = None if replicas is None else list(replicas)
+            grouped[topic].append({"partition_index": partition, "replicas": target})
         entity = request(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             0,
@@ -171,8 +178,6 @@ class ClusterAdmin:
                 ),
             ],
         )
-        wanted = {key: tuple(replicas) for key, replicas in assignment.items()}
-        self._await("the reassignment to finish", lambda: self._reassigned(wanted))
 
     def set_broker_config(self, node: int, name: str, value: str) -> None:
         """Any broker takes it for itself: no controller is asked, and nothing is tried again."""

@@ -42,13 +42,18 @@ class ZnodeAdmin(ClusterAdmin):
 
     def reassign(self, assignment: Mapping[tuple[str, int], Sequence[int]]) -> None:
         """Returns once the new replicas are committed and nothing is being moved any more."""
-        rows = [
-            {"topic": topic, "partition": partition, "replicas": list(replicas)}
-            for (topic, partition), replicas in assignment.items()
-        ]
-        self._order("reassigning partitions", state.REASSIGN_PARTITIONS, rows)
+        self.begin_reassign(assignment)
         wanted = {key: tuple(replicas) for key, replicas in assignment.items()}
         self._await("the reassignment to finish", lambda: self._reassigned(wanted))
+
+    def begin_reassign(self, assignment: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        """Nothing can be called off here (KIP-455 came with a request of its own)."""
+        rows = []
+        for (topic, partition), replicas in assignment.items():
+            if replicas is None:
+                raise FaultFailed(f"calling off a move of {topic}-{partition}: not by a znode")
+            rows.append({"topic": topic, "partition": partition, "replicas": list(replicas)})
+        self._order("reassigning partitions", state.REASSIGN_PARTITIONS, rows)
 
     def _order(self, what: str, path: str, rows: list[dict[str, Any]]) -> None:
         data = json.dumps({"version": 1, "partitions": rows}).encode()

@@ -12,6 +12,7 @@ from typing import Any, Final
 from harness.report import units
 
 Event = Mapping[str, Any]
+_OF_OFFSETS: Final = frozenset({"commit", "ask", "raise", "see"})
 _COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "seq", "op", "invoke_t", "type"})
 
 
@@ -184,7 +185,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "group_step": lambda e: (
         f"node {e.node}, {e.step} of group {e.group}: {e.came_of}"
-        + (f", offset {e.offset}" if e.type == "ok" and e.step in ("commit", "ask") else "")
+        + (f", offset {e.offset}" if e.type == "ok" and e.step in _OF_OFFSETS else "")
     ),
     "admin_request": lambda e: (
         f"node {e.node} was asked by its operator, {e.api} {e.about}".rstrip() + f": {e.came_of}"

@@ -272,15 +272,14 @@ def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_
 
 
 def shortened(
-    topic: str, partitions: int, *, per_s: float = 12.0, first_value: int = 6_000_000_000
+    topics: Mapping[str, int], *, per_s: float = 12.0, first_value: int = 6_000_000_000
 ) -> list[Role]:
-    """A topic whose oldest records are deleted all the while (DeleteRecords), and who writes to it:
-    so much a second to each partition."""
-    topics = {topic: partitions}
+    """Topics (with how many partitions) whose oldest records are deleted all the while
+    (DeleteRecords), and who writes to them: so much a second to each partition."""
     return [
         Role(
             role="joint-producer",
-            process=f"producer-{topic}",
+            process="producer-shortened",
             params={
                 "topics": topics,
                 "acks": -1,

@@ -3,8 +3,9 @@
 Every way to go is drawn from the seed: controlled shutdown, kill -9, SIGSTOP past the session (a
 zombie broker that comes back with an old broker epoch), against producers with acks=all and
 min.insync.replicas=2 (one of them idempotent), producers with acks=1, and a consumer that must
-never see what is lost later. Of another topic the oldest records are deleted all the while: what
-was deleted must not come back with a broker that was away.
+never see what is lost later. Of two other topics the oldest records are deleted all the while:
+what was deleted must not come back with a broker that was away, nor, of the one without replicas,
+with one that was stopped in order.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from harness.sut.protocol import Planes
 TOPIC = "kept"
 PARTITIONS = 6
 SHORTENED = "shortened"
+REMEMBERED = "remembered"
+"""Nobody else could tell its broker where its logs begin."""
 ELSEWHERE = "elsewhere"
 """Of each of its partitions one broker has no replica: it hears of that as clients' metadata only,
 and when it comes back of what nobody had to decide about meanwhile."""
@@ -42,13 +45,15 @@ LAG_MS = 400
 RESEND_MS = 1000
 """What clients take to come back and send again, where a leader is left time for that."""
 SESSION_TIMEOUT_MS = 2000
-CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
+ALONE = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
+CONFIGS = {**ALONE, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
         Topic(name=SHORTENED, assignment=spread(3, stage.nodes, 3), configs=CONFIGS),
+        Topic(name=REMEMBERED, assignment=spread(3, stage.nodes, 1), configs=ALONE),
         Topic(name=ELSEWHERE, assignment=spread(3, stage.nodes, 2)),
     ]
 
@@ -80,7 +85,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             params={"topics": [TOPIC, ELSEWHERE]},
         ),
         offset_reader(TOPIC, PARTITIONS),
-        *shortened(SHORTENED, 3),
+        *shortened({SHORTENED: 3, REMEMBERED: 3}),
     ]
 
 

@@ -5,12 +5,13 @@ their own, so that partitions change hands all the time. A third is gone early a
 a word, and the coordinator must give what it had to the others when its session is over. At first
 partitions of groups move between brokers that live, as an operator would move them; once from a
 coordinator whose followers get nothing from it: what it was asked to keep last its successor does
-not have, and nobody may be told that it is kept. Then brokers are killed and stopped, the group's
-coordinator (the leader of the partition of __consumer_offsets that the group's id falls into) in
-every other step, and by a kill when its followers have got nothing from it for a while: its
-successor must have every offset that was acknowledged, and is asked for them before the next are
-committed. The records come from idempotent producers, which retry through all of it: each must be
-there once, and that a leader did not come to answer what it had replicated must not make it two.
+not have, and nobody may be told that it is kept, neither who asked for that nor who looks on. Then
+brokers are killed and stopped, the group's coordinator (the leader of the partition of
+__consumer_offsets that the group's id falls into) in every other step, and by a kill when its
+followers have got nothing from it for a while: its successor must have every offset that was
+acknowledged, and is asked for them before the next are committed. The records come from idempotent
+producers, which retry through all of it: each must be there once, and that a leader did not come to
+answer what it had replicated must not make it two.
 """
 
 from __future__ import annotations
@@ -78,7 +79,19 @@ WAITERS = next(
     if offsets_partition(name) == offsets_partition(GROUP)
 )
 """A group of the same coordinators."""
+COUPLE, RAISED = (
+    next(
+        name
+        for name in map((kind + "-{}").format, count())
+        if offsets_partition(name) == offsets_partition(GROUP)
+    )
+    for kind in ("couple", "raised")
+)
+"""And two more, one without members."""
 MOVE_MS = 600
+UNKEPT_MS = 300
+"""For so long a coordinator whose followers get nothing is asked what it keeps, before another
+is."""
 BACK_MS = 1900
 """By then the second coordinator has kept positions for more than a second."""
 MOVED_MS = 3000
@@ -151,6 +164,16 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             process="group-waiter",
             params={"topic": TOPIC, "prefix": "waited", "visits": True, "waits": WAITERS},
         ),
+        Role(
+            role="group-couple",
+            process="group-couple",
+            params={"group": COUPLE},
+        ),
+        Role(
+            role="group-riser",
+            process="group-riser",
+            params={"group": RAISED, "topic": TOPIC},
+        ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),
     ]
@@ -162,7 +185,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     send them again, to the next."""
     ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
-    unheard = {"partition": COORDINATED, "records": 1}
+    unheard = {"partition": COORDINATED, "records": 1, "longer_ms": UNKEPT_MS}
     entries = _moves()
     entries.append(
         Entry(id="unheard", fault="lagged-move", at_ms=MOVED_MS, duration_ms=0, params=unheard)

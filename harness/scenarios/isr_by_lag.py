@@ -11,6 +11,10 @@ a request for all of them waits for some and not for others, and later is refuse
 The follower of a third goes on fetching, and is given less each time than was written meanwhile.
 To a fourth one record is sent at a time: when its follower is stopped, the record that waits then
 is committed by the smaller in-sync set alone, and no other comes to remind anybody of it.
+
+Who comes back is in sync as soon as that is committed, and its leader may hear of it late: the
+follower that was stopped is stopped once more between the two. What is acknowledged then it has to
+have.
 """
 
 from __future__ import annotations
@@ -58,6 +62,8 @@ AGREED_MS = 600 + LAG_MAX_MS * 3 // 2 + ASKED_MS
 LONGER_MS = 2800
 """The first that is stopped stays out of sync for so much longer: acks=all must go on without
 it."""
+UNHEARD_MS = LAG_MAX_MS + 450
+"""Longer than a leader waits for who lags outside of the in-sync set."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 """Raised afterwards, as an operator would who finds that one is too few."""
@@ -140,21 +146,22 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     rng.shuffle(ways)
     ways.append(STOPPED)
     # Each way, whatever the seed and however short.
-    turns = range(max(len(ways), (int(profile.chaos_s * 1000) - LONGER_MS) // STEP_MS))
+    left_ms = int(profile.chaos_s * 1000) - LONGER_MS - UNHEARD_MS
+    turns = range(max(len(ways), left_ms // STEP_MS))
     entries: list[Entry] = []
     at_ms = 0
     for turn in turns:
         how = ways[turn % len(ways)]
-        longer_ms = 0
+        longer_ms = unheard_ms = 0
         if turn == ways.index(STOPPED):
-            longer_ms = LONGER_MS
+            longer_ms, unheard_ms = LONGER_MS, UNHEARD_MS
             entries.append(_slowly_agreed(at_ms))
         entries.append(
             Entry(
                 id=f"{how}-{turn}",
                 fault="isr-lag",
                 at_ms=at_ms + rng.randint(200, 500),
-                duration_ms=STEP_MS - 500 + longer_ms,
+                duration_ms=STEP_MS - 500 + longer_ms + unheard_ms,
                 params={
                     "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
                     "how": how,
@@ -162,12 +169,13 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                     # Long enough for a leader to have heard of the smaller set, and for producers
                     # to ask it for what it must refuse then.
                     "hold_ms": rng.randint(1700, 2100) + longer_ms,
+                    "unheard_ms": unheard_ms,
                 },
             )
         )
         if turn == 0:
             entries.append(_trickle(at_ms))
-        at_ms += STEP_MS + longer_ms
+        at_ms += STEP_MS + longer_ms + unheard_ms
     return Plan.of(rng.getrandbits(31), entries)
 
 

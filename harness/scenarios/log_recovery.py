@@ -5,6 +5,9 @@ by its lengths but not by its checksum, half a batch, garbage, or a batch that l
 Back again, it must cut what is not sound and fetch the rest anew; its leader has gone on meanwhile,
 in the same leader epoch, with other records at those offsets. In the end all replicas agree, and
 nothing is lost that acks=all promised.
+
+The first has been stopped in order and started again a moment before: that its logs were closed as
+they should be it may believe once.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ TOPIC = "recovered"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 3500
+STOPPED_MS = 2000
+"""What a stop in order and a start take, and more."""
 MODES = ("scrambled", "torn", "garbage", "cut")
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
@@ -62,12 +67,13 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             Entry(
                 id=f"{MODES[step % len(MODES)]}-{step}",
                 fault="torn-tail",
-                at_ms=step * STEP_MS + rng.randint(300, 600),
-                duration_ms=rng.randint(400, 1000),
+                at_ms=step * STEP_MS + (STOPPED_MS if step else 0) + rng.randint(300, 600),
+                duration_ms=rng.randint(400, 1000) + (0 if step else STOPPED_MS),
                 params={
                     "target": f"follower:{partition}",
                     "partition": partition,
                     "mode": MODES[step % len(MODES)],
+                    "stopped_first": step == 0,
                 },
             )
         )
@@ -81,7 +87,7 @@ LOG_RECOVERY = Scenario(
         "and fetches the rest anew: replicas agree, and no record that acks=all promised is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
-    needs=frozenset({Capability.KILL, Capability.LOG_FILES}),
+    needs=frozenset({Capability.KILL, Capability.CONTROLLED_STOP, Capability.LOG_FILES}),
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

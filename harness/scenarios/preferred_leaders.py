@@ -5,6 +5,9 @@ Here the controller looks once a second (``auto.leader.rebalance.enable``) wheth
 led by its preferred replica. Who was killed gets back what it led once it is in sync, and not
 before; so does who was stopped in order, whom the controller had taken for going: it must know it
 for a broker like any other again. It stays in office all the while, with all that it remembers.
+
+A second topic is written to so seldom that who reads it waits most of the time, and longer than
+from one record to the next: it is to be woken by each.
 """
 
 from __future__ import annotations
@@ -37,17 +40,44 @@ AWAY_MS = 2 * SESSION_TIMEOUT_MS
 STOP_MS = 7000
 """By then who was killed is back and leads again."""
 STOPPED_MS = 500
+AWAITED = "awaited"
+AWAITED_PARTITIONS = 3
+"""One for each broker: a fetch waits for all that its broker leads at once."""
+AWAITED_PER_S = 0.5
+"""Of a partition."""
+FETCH_WAIT_MS = 5000
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+    return [
+        Topic(name=name, assignment=spread(partitions, stage.nodes, 3), configs=CONFIGS)
+        for name, partitions in ((TOPIC, PARTITIONS), (AWAITED, AWAITED_PARTITIONS))
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
         *idempotent_load(TOPIC, PARTITIONS, first_value=7_000_000_000),
+        Role(
+            role="producer",
+            process="producer-awaited",
+            params={
+                "topics": {AWAITED: AWAITED_PARTITIONS},
+                "acks": -1,
+                "rate_per_s": AWAITED_PER_S * AWAITED_PARTITIONS,
+                "first_value": 3_000_000_000,
+            },
+        ),
+        Role(
+            role="consumer",
+            process="consumer-awaiting",
+            params={
+                "topics": {AWAITED: AWAITED_PARTITIONS},
+                "fetch_wait_ms": FETCH_WAIT_MS,
+            },
+        ),
     ]
 
 

@@ -6,8 +6,8 @@ deletion, UpdateMetadata after each. Without a control plane of its own the floo
 of it waiting. Here partitions of two replicas wander along the ring of three brokers, so that every
 move adds a replica that has to fetch everything and deletes one, and the flooded broker is in two
 of three. When the flood is over one is moved while a new controller is elected, which must go on
-with what it finds in ZooKeeper. In the end nothing is pending there, no log is left behind, and
-nothing is lost.
+with what it finds in ZooKeeper; another one is called off on its way, and is not to go on. In the
+end nothing is pending there, no log is left behind, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ MOVE_MS = 1500
 """About what one move takes behind a full queue."""
 SUCCEEDED_MS = 2500
 """So long before its end the flood is over, and the last move begins."""
+CALLED_OFF_MS = 2500
+"""When that one is over."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -90,6 +92,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             at_ms=succeeded_ms,
             duration_ms=0,
             params={"partitions": f"{TOPIC}-{first}"},
+        )
+    )
+    moves.append(
+        Entry(
+            id="called-off",
+            fault="reassign-called-off",
+            at_ms=succeeded_ms + CALLED_OFF_MS,
+            duration_ms=0,
+            params={"partition": f"{TOPIC}-{(first + 1) % PARTITIONS}"},
         )
     )
     return Plan.of(rng.getrandbits(31), [flood, *moves])

@@ -1,5 +1,5 @@
-"""Every broker asked, each on a clock of its own and over one connection, with one question in
-flight.
+"""Every broker asked, each on a clock of its own and over one connection (or a few), with one
+question in flight on each.
 
 Questions go to each broker by itself (a client library would ask whichever it likes). One that is
 still unanswered when the next is due delays it: a broker that answers late is seen late, as any
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from harness.workload.lifecycle import Lifecycle
 from harness.workload.links import Channel, Links
@@ -40,6 +40,9 @@ class AskEach:
     """Subclasses send a question in `ask`, whose tag says when (``invoke_t``, ns), and write down
     in `answered` and `lost` what came of it. Everything happens on the thread that calls `run`."""
 
+    connections: ClassVar[int] = 1
+    """To each broker."""
+
     def __init__(self, spec: WorkloadSpec, asks: Asks) -> None:
         self._spec, self._asks = spec, asks
         self._recorder: LiveRecorder | None = None
@@ -63,7 +66,11 @@ class AskEach:
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
         self._recorder = recorder
         nodes = sorted(self._spec.bootstrap)
-        channels = [self._links.add(node, self._spec.address(node)) for node in nodes]
+        channels = [
+            self._links.add(node, self._spec.address(node))
+            for node in nodes
+            for _ in range(self.connections)
+        ]
         try:
             if not self._links.dial_all(_CONNECT_S, lambda: life.over):
                 raise WorkloadError(f"workload {self._spec.process!r}: not every broker answers")

@@ -41,6 +41,14 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_keeper
 
         return group_keeper.GroupKeeper(spec, spec.read_params(group_keeper.Params)).run
+    if spec.role == "group-riser":
+        from harness.workload import group_riser
+
+        return group_riser.GroupRiser(spec, spec.read_params(group_riser.Params)).run
+    if spec.role == "group-couple":
+        from harness.workload import group_couple
+
+        return group_couple.GroupCouple(spec, spec.read_params(group_couple.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 

@@ -105,6 +105,8 @@ class Reassignments:
                 results[tp] = Result(Errors.INVALID_REPLICA_ASSIGNMENT, problem)
             elif target is not None:
                 accepted[tp] = current.reassign_to(target)
+            elif current.is_being_reassigned and not self._rules.calls_off_moves():
+                results[tp] = Result()
             elif current.is_being_reassigned:
                 accepted[tp] = current.reassign_to(current.origin_replicas)
             else:

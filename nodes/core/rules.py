@@ -280,6 +280,23 @@ def fails_when_bounced() -> bool:
     return True
 
 
+def wakes_who_waits() -> bool:
+    """A consumer that waits for records is answered when they are committed, not when its time is
+    up (DelayedFetch)."""
+    return True
+
+
+def calls_off_moves() -> bool:
+    """A move that is called off leaves the replicas that there were (KIP-455)."""
+    return True
+
+
+def takes_in_what_is_kept() -> bool:
+    """A group has a position once all in sync have it, and whoever asks is told the one before
+    until then (GroupMetadata.onOffsetCommitAppend)."""
+    return True
+
+
 def lets_go() -> bool:
     """Who leaves a group is no member of it from then on, however long its session would last."""
     return True
@@ -346,6 +363,7 @@ class Rules:
     clients_listener: Callable[[str, str], str] = clients_listener
     session_timeout_ms: Callable[[int], int] = session_timeout_ms
     out_of_sync: Callable[..., frozenset[int]] = isr.out_of_sync
+    proposing_expansion: Callable[[IsrState, int], IsrState] = isr.proposing_expansion
     proposing_shrink: Callable[[IsrState, Iterable[int]], IsrState] = isr.proposing_shrink
     is_present_generation: Callable[[int, int], bool] = is_present_generation
     searched_time_ms: Callable[[int], int] = searched_time_ms
@@ -361,6 +379,9 @@ class Rules:
     fails_when_bounced: Callable[[], bool] = fails_when_bounced
     is_out_of_range: Callable[[int, int, int], bool] = is_out_of_range
     notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
+    wakes_who_waits: Callable[[], bool] = wakes_who_waits
+    calls_off_moves: Callable[[], bool] = calls_off_moves
+    takes_in_what_is_kept: Callable[[], bool] = takes_in_what_is_kept
     lets_go: Callable[[], bool] = lets_go
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead

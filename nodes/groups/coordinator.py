@@ -362,6 +362,8 @@ class GroupCoordinator:
             committing = group
             committing.pending_commits.update(kept.keys())
             rows = [offset_row(group_id, tp, committed) for tp, committed in kept.items()]
+            if not self._rules.takes_in_what_is_kept():
+                committing.offsets.update(kept)
 
             def done(failure: Errors, at: int) -> None:
                 with self._lock:

@@ -38,6 +38,16 @@ def _already_without(state: IsrState, leaving: Iterable[int]) -> IsrState:
     return IsrState(state.isr, left, left)
 
 
+def _as_before(state: IsrState, joining: int) -> IsrState:
+    return IsrState(state.isr, state.isr, state.isr | {joining})
+
+
+def _hastily(
+    state: IsrState, followers: Mapping[int, FollowerState], *, lag_max_ms: int, **more: int
+) -> frozenset[int]:
+    return out_of_sync(state, followers, lag_max_ms=lag_max_ms // 8, **more)
+
+
 def _all_is_committed(_high_watermark: int, log_end_offset: int) -> int:
     return log_end_offset
 
@@ -236,6 +246,33 @@ COMMITS: Final = (
         found_by="truncation-loss",
         rule="acked-without-in-sync",
         breaks={"proposing_shrink": _already_without},
+    ),
+    Mutant(
+        name="join-when-it-is-agreed",
+        says="who is to join the in-sync set counts only once its leader has heard that it did",
+        stands_for="KIP-497: from the proposal on who may be in sync is waited for",
+        scenario="isr-by-lag",
+        found_by="truncation-loss",
+        rule="acked-without-in-sync",
+        breaks={"proposing_expansion": _as_before},
+    ),
+    Mutant(
+        name="drop-who-lags-for-a-moment",
+        says="a follower is dropped when it has lagged for an eighth of replica.lag.time.max.ms",
+        stands_for="KIP-16: who lags for less than replica.lag.time.max.ms is in sync",
+        scenario="isr-by-lag",
+        found_by="departures",
+        rule="dropped-too-soon",
+        breaks={"out_of_sync": _hastily},
+    ),
+    Mutant(
+        name="let-who-waits-wait",
+        says="a consumer that waits for records is answered when its time is up, and not before",
+        stands_for="KAFKA-6653: delayed operations that could be completed, and wait on",
+        scenario="preferred-leaders",
+        found_by="polls",
+        rule="given-late",
+        breaks={"wakes_who_waits": no},
     ),
     Mutant(
         name="wait-for-who-is-out",

@@ -268,6 +268,15 @@ CONTROL: Final = (
         breaks={"deletes_settings": no},
     ),
     Mutant(
+        name="go-on-with-what-is-called-off",
+        says="who calls a move off is told that it is, and it goes on",
+        stands_for="KIP-455: a reassignment that is cancelled leaves the replicas of before",
+        scenario="reassignment",
+        found_by="epochs",
+        rule="called-off-in-vain",
+        breaks={"calls_off_moves": no},
+    ),
+    Mutant(
         name="move-to-the-same-set",
         says="a partition that has moved has its new replicas in the order of their ids",
         stands_for="KIP-455: the first of the replicas that are asked for is the preferred leader",

@@ -57,6 +57,15 @@ GROUPS: Final = (
         breaks={"offsets_commit_acks": _first_replica},
     ),
     Mutant(
+        name="tell-what-is-not-kept",
+        says="a position is told of as soon as somebody asks to keep it",
+        stands_for="KIP-447: who asks for positions is not told of some that are still pending",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="shown-before-kept",
+        breaks={"takes_in_what_is_kept": no},
+    ),
+    Mutant(
         name="obey-past-generations",
         says="a member commits for a generation of its group that is over",
         stands_for="KIP-62: ILLEGAL_GENERATION, so that nobody goes back on who came after it",

@@ -73,7 +73,7 @@ class IsrPartition(FollowerPartition):
             or not self._rules.may_join_isr(follower.log_end_offset, self.high_watermark, start)
         ):
             return None
-        return self._under_way(isr_rules.proposing_expansion(state, replica_id))
+        return self._under_way(self._rules.proposing_expansion(state, replica_id))
 
     def maybe_shrink_isr(self) -> None:
         """Proposes to drop members that lag; called on a clock."""

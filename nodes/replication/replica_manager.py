@@ -456,7 +456,8 @@ class ReplicaManager:
 
     def complete_delayed(self, tp: TopicPartition) -> None:
         """Tries all that waits for a partition. Not to be called under a partition's lock."""
-        self._fetches.check_and_complete(tp)
+        if self.rules.wakes_who_waits():
+            self._fetches.check_and_complete(tp)
         self._produces.check_and_complete(tp)
         self.deletions.check(tp)
 

@@ -161,6 +161,9 @@ class FakeCluster:
         for tp, replicas in assignment.items():
             self.states[tp] = replace(self.states[tp], replicas=tuple(replicas))
 
+    def begin_reassign(self, assignment: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        self.calls.append(("begin_reassign", dict(assignment)))
+
     def remove_controller(self) -> None:
         self.calls.append(("remove_controller",))
         able = [n for n in self.ids if n != self.the_controller and n not in self.paused]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from faults import build
+from faults.plan import PlanError
 from faults.protocol import FaultFailed, Link
 from tests.faults.situations import following_the_links
 
@@ -83,3 +84,39 @@ def test_who_died_did_not_only_lag(ctx: Any, entry: Any) -> None:
     ctx.cluster._out = lambda node: node in ctx.cluster.paused
     with pytest.raises(FaultFailed, match="not by lag alone"):
         build(entry("isr-lag", partition="t-0", hold_ms=1)).inject(ctx)
+
+
+@pytest.mark.parametrize(("control", "links"), [(True, 2), (False, 1)])
+def test_who_is_in_sync_again_is_paused_before_its_leader_hears_of_it(
+    ctx: Any, entry: Any, control: bool, links: int
+) -> None:
+    following_the_links(ctx)
+    ctx.cluster.the_controller = 2
+    if control:
+        ctx.cluster.addresses[2, Link.CONTROL] = ("127.0.0.1", 2)
+    fault = build(entry("isr-lag", partition="t-0", hold_ms=1, unheard_ms=30))
+    fault.inject(ctx)
+    assert fault.took_hold is True
+    names = ("pause", "resume", "add_toxic", "remove_toxic")
+    done = [call[:2] for call in ctx.cluster.calls if call[0] in names]
+    late, heard = [("add_toxic", 2)] * links, [("remove_toxic", 2)] * links
+    assert done[:2] == [("pause", 3), late[0]]
+    assert done[1:][:links] == late
+    assert done[1 + links :][:2] == [("resume", 3), ("pause", 3)]
+    assert sorted(done[3 + links :]) == sorted([*heard, ("resume", 3)])
+    assert fault.detail["let_go_t"] < ctx.now_ns()
+
+
+def test_a_leader_that_is_the_controller_hears_at_once(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    ctx.cluster.the_controller = 1
+    fault = build(entry("isr-lag", partition="t-0", hold_ms=1, unheard_ms=30))
+    with pytest.raises(FaultFailed, match="broker 1 is the controller"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert not ctx.cluster.paused
+
+
+def test_only_who_is_paused_can_be_paused_once_more(entry: Any) -> None:
+    with pytest.raises(PlanError, match="unheard_ms"):
+        build(entry("isr-lag", partition="t-0", how="cut", unheard_ms=30))

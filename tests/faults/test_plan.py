@@ -110,6 +110,7 @@ WITHOUT_DEFAULTS = (
     *("toxic", "frames", "lagged-kill", "unanswered-kill", "lagging-follower", "isr-lag"),
     *("double-failover", "outdated-expansion", "diverging-fetch"),
     *("last-standing", "last-in-sync", "late-epoch-answer"),
+    *("reassign-called-off",),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
     *("uneven-failover", "lagged-move"),

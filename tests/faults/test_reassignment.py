@@ -99,3 +99,57 @@ def test_a_partition_on_every_broker_cannot_be_moved_meanwhile(ctx: Any, entry: 
     with pytest.raises(FaultFailed, match="would not move"):
         build(entry("reassign-succeeded", partitions="t-0")).inject(ctx)
     assert not ctx.cluster.toxics
+
+
+class CalledOff:
+    """A move that is under way at once, and where it was as soon as it is called off."""
+
+    def __init__(self, ctx: Any, how: str) -> None:
+        self.cluster, self.how = ctx.cluster, how
+        self.before = self.cluster.states["w", 0]
+        self.asked: list[Any] = []
+
+    def __call__(self, assignment: Any) -> None:
+        ((key, wanted),) = assignment.items()
+        self.asked.append(wanted)
+        if wanted is not None and self.how != "never begun":
+            replicas = tuple(dict.fromkeys([*wanted, *self.before.replicas]))
+            self.cluster.states[key] = replace(self.before, replicas=replicas)
+        elif self.how == "sound":
+            assert self.cluster.toxics, "nobody catches up before"
+            self.cluster.states[key] = self.before
+
+
+def test_a_move_is_called_off_while_nobody_can_catch_up(ctx: Any, entry: Any) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2]})
+    ctx.cluster.begin_reassign = moving = CalledOff(ctx, "sound")
+    fault = build(entry("reassign-called-off", partition="w-0", settle_ms=1))
+    fault.inject(ctx)
+    assert moving.asked == [[2, 3], None]
+    assert {name: fault.detail[name] for name in ("partition", "replicas", "wanted")} == {
+        **{"partition": "w-0", "replicas": [1, 2], "wanted": [2, 3]}
+    }
+    assert fault.detail["called_off_t"] < ctx.now_ns()
+    assert fault.took_hold is True
+    assert not ctx.cluster.toxics
+
+
+def test_a_move_that_goes_on_did_not_take_hold(ctx: Any, entry: Any) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2]})
+    ctx.cluster.begin_reassign = CalledOff(ctx, "in vain")
+    fault = build(entry("reassign-called-off", partition="w-0", settle_ms=1))
+    fault.inject(ctx)
+    assert "called_off_t" in fault.detail
+    assert fault.took_hold is False
+
+
+def test_only_what_moves_can_be_called_off(ctx: Any, entry: Any) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2]})
+    ctx.cluster.begin_reassign = CalledOff(ctx, "never begun")
+    fault = build(entry("reassign-called-off", partition="w-0", timeout_ms=20))
+    with pytest.raises(FaultFailed, match="to have a replica"):
+        fault.inject(ctx)
+    fault.heal(ctx)
+    assert not ctx.cluster.toxics
+    with pytest.raises(FaultFailed, match="would not move"):
+        build(entry("reassign-called-off", partition="t-0")).inject(ctx)

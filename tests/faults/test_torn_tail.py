@@ -70,3 +70,15 @@ def test_torn_tail_kills_tears_and_restarts(ctx: Any, entry: Any, tmp_path: Path
     assert ctx.cluster.calls == [("kill", 3), ("start", 3)]
     with pytest.raises(FaultFailed, match="u-0"):
         build(entry("torn-tail", target="3", partition="u-0")).inject(ctx)
+
+
+def test_who_is_torn_may_have_been_stopped_in_order_before(
+    ctx: Any, entry: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(log_of(2))
+    fault = build(entry("torn-tail", target="3", stopped_first=True))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [("stop", 3), ("start", 3), ("kill", 3)]
+    fault.heal(ctx)
+    assert ctx.cluster.calls[3:] == [("start", 3)]

@@ -132,6 +132,16 @@ def test_a_torn_log_ends_where_a_batch_of_its_leader_ends() -> None:
     assert all(r.params["client"] == {"batch.num.messages": "1"} for r in producers)
 
 
+def test_a_broker_that_was_stopped_in_order_is_the_first_to_be_torn() -> None:
+    for plan in plans("log-recovery"):
+        first, *others = plan.entries
+        assert first.params["stopped_first"]
+        assert first.params["mode"] == "scrambled"  # only who looks at its checksum sees it
+        assert others
+        assert not any(entry.params["stopped_first"] for entry in others)
+        assert first.at_ms + first.duration_ms < others[0].at_ms
+
+
 # ---- situations brought about on purpose ---------------------------------------------------------
 
 
@@ -204,6 +214,8 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
         (slow,) = (e for e in plan.entries if e.fault != "isr-lag")
         paused = next(e for e in lags if e.params["how"] == "pause")
         assert slow.at_ms < paused.at_ms < slow.at_ms + slow.duration_ms
+        # A leader waits so long for who is not in sync, but was a moment ago.
+        assert int(paused.params["unheard_ms"]) > lag_ms
     topic = scenario.topics(STAGE)[0]
     assert topic.configs["min.insync.replicas"] == "2"
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
@@ -305,17 +317,20 @@ def test_who_was_away_is_back_before_another_goes(profile: str) -> None:
 
 
 def test_records_are_deleted_where_brokers_come_and_go() -> None:
-    """Of each broker's partitions, of a topic of its own: what is kept elsewhere stays whole."""
+    """Of each broker's partitions, of topics of their own: what is kept elsewhere stays whole. Of
+    one nobody else can tell a broker where its log begins."""
     scenario = SCENARIOS["broker-restart"]
     roles = scenario.workloads(STAGE)
     (deleter,) = [r for r in roles if r.role == "record-deleter"]
-    ((name, partitions),) = deleter.params["topics"].items()
-    (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
-    assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)
-    assert all(len(r) == 3 for r in topic.assignment.values())
-    assert len(topic.assignment) == partitions
-    writers = [r for r in roles if name in r.params["topics"] and r is not deleter]
-    assert [(r.role, r.params["acks"]) for r in writers] == [("joint-producer", -1)]
+    replicas = []
+    for name, partitions in deleter.params["topics"].items():
+        (topic,) = [t for t in scenario.topics(STAGE) if t.name == name]
+        assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)
+        assert len(topic.assignment) == partitions
+        replicas.append({len(r) for r in topic.assignment.values()})
+        writers = [r for r in roles if name in r.params["topics"] and r is not deleter]
+        assert [(r.role, r.params["acks"]) for r in writers] == [("joint-producer", -1)]
+    assert replicas == [{3}, {1}]
 
 
 def test_who_leads_unheard_is_sent_acks_all_alone() -> None:

@@ -47,7 +47,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.departures.answered_late import IN_TURN, answered_late
 from checkers.promises.departures.began_anew import ANEW, began_anew
 from checkers.promises.departures.held_up import OFFERED, held_up
-from checkers.promises.departures.lagging import HELD, lagging
+from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
 from checkers.promises.departures.left_unanswered import TIMED, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
 from checkers.promises.departures.still_named import NAMED, OFFLINE, still_named
@@ -119,7 +119,8 @@ def check(history: History) -> Outcome:
         *answered_late(history, outcome),
     )
     anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
-    for finding in (*told, *anew, *lagging(history, outcome), *kept):
+    lag = (*lagging(history, outcome), *too_soon(history, outcome))
+    for finding in (*told, *anew, *lag, *kept):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
@@ -338,6 +339,7 @@ PROMISE: Final = Promise(
         "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
         "led-on": "Who began anew leads nothing in a leader epoch of before (KIP-380).",
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
+        "dropped-too-soon": "Who lags for less than replica.lag.time.max.ms stays in sync.",
         "held-up": "acks=all does not wait for who is out of sync.",
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
         "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
@@ -350,6 +352,7 @@ PROMISE: Final = Promise(
         OFFLINE: "of brokers that no fault named, by readers that write that down",
         ANEW: "by partition, of which the controller of before decided again",
         HELD: "than replica.lag.time.max.ms, by the harness",
+        SOON: "for however long, by the harness, by stopping them or their links",
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",
         TIMED: "sent by producers that name one partition, and say how long they wait",
@@ -376,6 +379,7 @@ PROMISE: Final = Promise(
             "dead-not-offline",
             "led-on",
             "lagging-in-sync",
+            "dropped-too-soon",
             "held-up",
             "left-waiting",
             "left-unanswered",

@@ -1,10 +1,15 @@
 """Lagging: whoever is kept from fetching for far longer than replica.lag.time.max.ms, and stays in
-sync, for `checkers.promises.departures`.
+sync, or for less, and is dropped, for `checkers.promises.departures`.
 
 The harness keeps a follower from fetching (fault ``isr-lag``: it is stopped, or its leader's link
 is cut), or from ever having what its leader has though it fetches again and again (``trickle``),
 and says from when on and under which limit. Its leader is to drop it (KIP-16) within one and a half
-times that, which is how often leaders look; `SLACK_NS` more, and it is a violation.
+times that, which is how often leaders look; `SLACK_NS` more, and it is a violation
+(``lagging-in-sync``).
+
+Until that limit it lags by nothing that counts, and stays (``dropped-too-soon``): each set without
+it costs a commit, and acks=all a replica. It had what its leader has when it was last answered, a
+moment before it was stopped; a quarter of the limit is left for how long ago that may have been.
 
 Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
 leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
@@ -14,7 +19,7 @@ time, no other leader was committed in it, and controller and follower stayed wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 RULE: Final = "lagging-in-sync"
 HELD: Final = "followers kept from fetching for long"
+SOON: Final = "followers kept from fetching and dropped"
 SLACK_NS: Final = 3_000_000_000
 """For a busy machine: the look, the proposal, and its commit take milliseconds."""
 _FAULT: Final = "isr-lag"
@@ -50,6 +56,8 @@ class _Held:
     nodes: frozenset[int]
     from_t: int
     due_t: int
+    let_go_t: int
+    lag_ns: int
 
     @property
     def known(self) -> dict[str, Any]:
@@ -74,26 +82,55 @@ def lagging(history: History, outcome: Outcome) -> Iterator[Finding]:
             yield _finding(one, states[-1])
 
 
+def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """Of who was stopped or cut off at once; who trickles began to lag nobody knows when."""
+    rows = in_order(history)
+    for one in _all_held(history, ("pause", "cut")):
+        states = [
+            row
+            for row in rows
+            if (row["arm"], row["trial"]) == one.trial
+            and _is_of(one, row)
+            and one.from_t - one.lag_ns < row["t"] < one.due_t
+        ]
+        if any(row["leader"] != one.leader for row in states):
+            continue
+        after = [row for row in states if row["t"] > one.from_t]
+        dropped = next((row for row in after if one.nodes - set(row["isr"] or ())), None)
+        if dropped is None:
+            continue
+        outcome.saw(*one.trial, SOON)
+        if dropped["t"] + (dropped["error_ns"] or 0) < one.from_t + one.lag_ns * 3 // 4:
+            yield _soon(one, dropped)
+
+
 def _held(history: History) -> Iterator[_Held]:
     """Those that lasted until the smaller set was due."""
+    for one in _all_held(history, _WAYS):
+        if one.let_go_t >= one.due_t:
+            yield one
+
+
+def _all_held(history: History, ways: Collection[str]) -> Iterator[_Held]:
     for fault in faults(history):
         if fault.name != _FAULT:
             continue
         detail = all_details(fault.rows)
-        if detail.get("how") not in _WAYS or "held_t" not in detail:
+        if detail.get("how") not in ways or "held_t" not in detail:
             continue
-        due_t = int(detail["held_t"]) + int(detail["lag_ms"]) * 1_500_000 + SLACK_NS
-        if int(detail.get("let_go_t") or 0) >= due_t:
-            topic, _, partition = str(detail["partition"]).rpartition("-")
-            yield _Held(
-                fault.trial,
-                topic,
-                int(partition),
-                int(detail["leader"]),
-                frozenset(map(int, detail["held"])),
-                int(detail["held_t"]),
-                due_t,
-            )
+        lag_ns = int(detail["lag_ms"]) * 1_000_000
+        topic, _, partition = str(detail["partition"]).rpartition("-")
+        yield _Held(
+            fault.trial,
+            topic,
+            int(partition),
+            int(detail["leader"]),
+            frozenset(map(int, detail["held"])),
+            int(detail["held_t"]),
+            int(detail["held_t"]) + lag_ns * 3 // 2 + SLACK_NS,
+            int(detail.get("let_go_t") or 0),
+            lag_ns,
+        )
 
 
 def _written_to(history: History, held: list[_Held]) -> set[int]:
@@ -161,6 +198,21 @@ def _finding(one: _Held, state: Row) -> Finding:
         (
             Pick("fault", {"fault": _FAULT}, from_t=one.from_t - SLACK_NS, rows=2),
             Pick("produce", {**one.known, "acks": 1, "type": "ok"}, from_t=one.from_t, rows=1),
+            written(state),
+        ),
+    )
+
+
+def _soon(one: _Held, state: Row) -> Finding:
+    after_s = (state["t"] - one.from_t) / 1e9
+    return Finding(
+        "dropped-too-soon",
+        f"leader {one.leader} of {one.topic}-{one.partition} had {list(state['isr'])} in sync, and "
+        f"not all of {sorted(one.nodes)}, {after_s:.2f} s after these were kept from fetching; it "
+        f"is to wait for {one.lag_ns / 1e9:.2f} s",
+        *one.trial,
+        (
+            Pick("fault", {"fault": _FAULT}, from_t=one.from_t - SLACK_NS, rows=2),
             written(state),
         ),
     )

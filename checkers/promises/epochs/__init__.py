@@ -39,8 +39,8 @@ counted.
 
 Whose turn it was to lead, and elections for nothing: `elections`. Of which a
 broker was never told (``election-untold``, ``in-sync-untold``), or of its own part too late
-(``metadata-before-roles``): `told_elections`. When a move of replicas may end:
-`moves`. Leaders that say that they are none
+(``metadata-before-roles``): `told_elections`. When a move of replicas may end: `moves`; one that
+was called off (``called-off-in-vain``): `called_off`. Leaders that say that they are none
 (``leader-denies``): `denials`.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
@@ -67,6 +67,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.epochs.acting import ACKS, CACHED, IN_SYNC, ROLES, acting
 from checkers.promises.epochs.before_commit import DATED, before_commit
+from checkers.promises.epochs.called_off import CALLED_OFF, called_off
 from checkers.promises.epochs.denials import ASKED, denials
 from checkers.promises.epochs.elections import ELECTIONS, elections
 from checkers.promises.epochs.moves import MOVED, moves
@@ -101,6 +102,7 @@ def check(history: History) -> Outcome:
         *before_commit(history, outcome),
         *elections(history, outcome),
         *moves(history, outcome),
+        *called_off(history, outcome),
         *told_elections(history, outcome),
         *denials(history, outcome),
     ):
@@ -386,6 +388,7 @@ PROMISE: Final = Promise(
         "elected-out-of-order": "The first assigned replica that lives and is in sync leads.",
         "moved-before-in-sync": "A move ends when all that it moves to are in sync.",
         "moved-otherwise": "A move ends with the replicas that were asked for, in their order.",
+        "called-off-in-vain": "A move that is called off leaves the replicas that there were.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
         "election-untold": "Who lives and has to know is told of each election.",
         "in-sync-untold": "Every live broker is told of each in-sync set.",
@@ -396,6 +399,7 @@ PROMISE: Final = Promise(
         _STATES: "states of partitions, each once",
         ELECTIONS: "far from reassignments, by ZooKeeper's log",
         MOVED: "replicas that were there before were dropped, by ZooKeeper's log",
+        CALLED_OFF: "and that was answered, by the harness",
         ROLES: "leaderships that brokers took up or followed",
         CACHED: "by broker, leader and leader epoch",
         IN_SYNC: "of which leaders told",

@@ -13,6 +13,8 @@ Violations:
   offset that nobody had asked it to keep by then;
 - ``shown-offset-lost``: an offset that somebody was told of is not there when a member asks later
   (`shown_offsets`);
+- ``shown-before-kept``: a broker told a position while it was asked to keep it, and then refused to
+  (`shown_too_soon`);
 - ``group-skipped``: of one partition, a record between two that members were given, or before them
   all where each member begins at the start unless an offset is kept (run.json), which is in the
   final log and was given to none of them;
@@ -61,6 +63,7 @@ from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.quiet_members import quiet_members
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
+from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
 from checkers.promises.groups.skipped import skipped
 from checkers.promises.groups.strangers import (
     REFUSED,
@@ -110,6 +113,7 @@ def check(history: History) -> Outcome:
         *visited_groups(history, outcome),
         *left_members(history, outcome),
         *waiting_members(history, outcome),
+        *shown_too_soon(history, outcome),
     )
     for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
         outcome.add(finding)
@@ -160,6 +164,7 @@ PROMISE: Final = Promise(
         "committed-offset-lost": "An acknowledged offset is kept.",
         "committed-never": "The coordinator keeps only what it was asked to keep.",
         "shown-offset-lost": "An offset that a coordinator told of is kept.",
+        "shown-before-kept": "An offset is told of when it is kept, and not before.",
         "group-skipped": "Together a group's members are given every record.",
         "stranger-committed": "Only members of the present generation commit.",
         "committed-by-two": "A partition is one member's at a time.",
@@ -180,6 +185,7 @@ PROMISE: Final = Promise(
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
         SHOWN: "by whom it was asked for, member or not",
+        SEEN: "of brokers that were asked to keep each once",
         ASKED: "acknowledged, not deleted yet, and not over",
         GONE: "by coordinators that were not replaced as they deleted them",
         EXPIRED: "of groups without members, once all was calm",

@@ -2,7 +2,8 @@
 `checkers.promises.groups`.
 
 Who joins a group (JoinGroup) waits at its coordinator until the others have joined anew, or their
-time is over. A broker that loses the group's partition forgets the group, and answers everybody who
+time is over; who has joined and asks for what it is given (SyncGroup), until the group's leader has
+assigned. A broker that loses the group's partition forgets the group, and answers everybody who
 waits there (NOT_COORDINATOR) at once: nobody else would (GroupCoordinator.onGroupUnloaded). The
 client then looks for the new one; unanswered it stays out of the group until it gives up.
 
@@ -42,8 +43,8 @@ def waiting_members(history: History, outcome: Outcome) -> Iterator[Finding]:
     deposed = [row for row in demotions(history) if row["topic"] == OFFSETS_TOPIC]
     if not deposed:
         return
-    waiting = history.frame("group_step").where("step = 'enter' and group is not null")
-    waiting = waiting.select("arm", "trial", "group", "node", "invoke_t", "t", "error")
+    waiting = history.frame("group_step").where("step in ('enter', 'sync') and group is not null")
+    waiting = waiting.select("arm", "trial", "group", "node", "step", "invoke_t", "t", "error")
     table = F.broadcast(history.table(deposed, DEMOTED))
     waiting = waiting.join(table.drop("topic"), ["arm", "trial", "node"])
     judged = f"least(t, _t + {WAIT_NS}) < _to and invoke_t > _from"
@@ -63,13 +64,13 @@ def _partitions(history: History, row: Row) -> int:
 
 def _finding(row: Row) -> Finding:
     place = {"topic": OFFSETS_TOPIC, "partition": row["partition"], "node": row["node"]}
-    asked = {"group": row["group"], "node": row["node"], "t": row["t"]}
+    asked = {name: row[name] for name in ("group", "node", "step", "t")}
     how = "never" if row["error"] is None else f"with {row['error']}"
     return Finding(
         RULE,
-        f"who waited to join group {row['group']} at node {row['node']} was answered {how}, "
-        f"{(row['t'] - row['_t']) / 1e9:.1f} s after that had begun to follow in the group's "
-        "partition",
+        f"who waited at node {row['node']} for group {row['group']} ({row['step']}) was answered "
+        f"{how}, {(row['t'] - row['_t']) / 1e9:.1f} s after that had begun to follow in the "
+        "group's partition",
         row["arm"],
         row["trial"],
         (

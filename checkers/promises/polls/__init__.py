@@ -16,7 +16,8 @@ Violations:
 - ``poll-began-late``: a consumer that began at a partition's start was not given its first record
   first (ListOffsets, earliest);
 - ``poll-began-early``: a consumer that began at a partition's end was given a record that acks=all
-  had acknowledged before it asked where that is (ListOffsets, latest; KIP-207).
+  had acknowledged before it asked where that is (ListOffsets, latest; KIP-207);
+- ``given-late``: a consumer that waits is not given at once what is committed (`given_late`).
 
 Lawful and alike: a reset that the client reported (`RESET_ERRORS`) moves its position either way;
 a partition that is assigned anew begins where the group's offset says (`checkers.promises.groups`),
@@ -43,6 +44,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.polls.given_late import AWAITED, given_late
 from checkers.promises.polls.unseen import DELIVERED, judge_unseen
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def check(history: History) -> Outcome:
     _disagreements(history, outcome, known)
     _polls(history, outcome, known)
     judge_unseen(history, outcome, known)
+    for finding, n in given_late(history, outcome, known):
+        outcome.add(finding, n)
     _beginnings(history, outcome, known)
     return outcome
 
@@ -374,13 +378,18 @@ PROMISE: Final = Promise(
         "poll-began-late": "Who begins at the start is given the first record.",
         "poll-began-early": "Who begins at the end is given nothing older.",
         "never-delivered": "A consumer that goes on polling is given what was acknowledged.",
+        "given-late": "A consumer that waits is given what is committed at once.",
     },
-    evidence={DELIVERED: "to consumers", BEGUN: "at their start, or at their end"},
+    evidence={
+        DELIVERED: "to consumers",
+        BEGUN: "at their start, or at their end",
+        AWAITED: "once all was calm, and it had all before them",
+    },
     unknown_when=(
         "a trial in which no consumer was given anything",
         "a consumer was behind in the end, and did not poll long enough after healing",
     ),
     blind=("records of a consumer's last second, and of one that lags and goes on",),
-    timed=frozenset({"never-delivered"}),
+    timed=frozenset({"never-delivered", "given-late"}),
     check=check,
 )

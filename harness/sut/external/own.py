@@ -203,5 +203,9 @@ class OwnAdmin(ClusterAdmin):
         self._own.check([topic for topic, _ in assignment], "reassigning replicas")
         super().reassign(assignment)
 
+    def begin_reassign(self, assignment: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        self._own.check([topic for topic, _ in assignment], "reassigning replicas")
+        super().begin_reassign(assignment)
+
     def set_broker_config(self, node: int, name: str, value: str) -> None:
         raise FaultFailed(f"setting {name} of broker {node}: its settings are its owner's")

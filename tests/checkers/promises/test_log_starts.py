@@ -86,6 +86,17 @@ def moved(
     told(story, 26_000, 10, node=2)
 
 
+def alone(*ways: str) -> Story:
+    """Node 1 has no followers, was away, and tells of an earlier beginning when it leads again."""
+    story = shortened()
+    for kind in ("leader_change", "log_end"):
+        story.rows[kind] = [row for row in story.rows[kind] if row["node"] == 1]
+    lived(story, 22_000, 1, *ways)
+    led(story, 23_000, 1)
+    told(story, 24_000, 10)
+    return story
+
+
 def often(story: Story) -> None:
     """Told so often that one answer is a small share."""
     for number in range(4):
@@ -191,6 +202,22 @@ STORIES = {
     "start-went-back:who was paused, and followed nobody since": (
         shortened,
         lambda s: moved(s, away="pause", followed=None),
+    ),
+    "start-went-back: who is alone, and stopped in order": (
+        lambda: alone("stop", "stopped", "start"),
+        lambda s: None,
+    ),
+    "start-went-back: who is alone, and was paused": (
+        lambda: alone("pause", "resume"),
+        lambda s: None,
+    ),
+    "start-went-back:who is alone, and was killed": (
+        lambda: alone("kill", "start"),
+        lambda s: None,
+    ),
+    "start-went-back:who is alone, and was killed before": (
+        lambda: alone("kill", "start", "stop", "stopped", "start"),
+        lambda s: None,
     ),
     "start-left-behind": (lambda: shortened(29), lambda s: None),
     "start-left-behind:out of sync": (lambda: shortened(0, (1,)), lambda s: None),

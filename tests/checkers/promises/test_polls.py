@@ -8,6 +8,7 @@ import pytest
 
 from checkers.judging.verdict import Verdict
 from checkers.promises.polls import check
+from checkers.promises.polls.given_late import AWAITED
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -238,3 +239,64 @@ def test_a_group_is_given_what_any_of_its_members_is(story: Any) -> Asks:
     story.add("assignment", 30, process="b", group="g", event="assigned")
     poll(story, 40, 2, process="b")
     assert not (yield story).counts
+
+
+def waiting(story: Any, late_ms: float) -> None:
+    """Healed at 1 s, calm from 6 s on; offset 1 is acknowledged at 10 s, and given so late."""
+    story.add("phase", 900, process="harness", name="heal", event="begin")
+    story.add("phase", 1_000, process="harness", name="heal", event="end")
+    story.add("phase", 1_500, process="harness", name="quiesce", event="end")
+    story.commit(100, 1, 0)
+    story.final_log({0: 0, 1: 1})
+    story.produce(9_000, 0, 0, acks=-1)
+    story.produce(10_000, 1, 1, acks=-1)
+    given = 10_000 + late_ms
+    story.add("fetch", 9_100, offset=0, value=0, poll=0, process="c1", invoke_t=8_900)
+    for number in range(1, 50):
+        t = 9_100 + 200 * number
+        if t < given:
+            story.add("fetch", t, topic=None, partition=None, poll=number, process="c1",
+                      invoke_t=t - 199)  # fmt: skip
+    story.add("fetch", given, offset=1, value=1, poll=90, process="c1", invoke_t=given - 100)
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "how", "broken"),
+    [
+        (20, "", 0),
+        (1_400, "", 0),
+        (2_500, "", 1),
+        (2_500, "it did not poll", 0),
+        (2_500, "acks=1", 0),
+        (2_500, "it had yet to be given what was before", 0),
+        (2_500, "another leads", 0),
+        (2_500, "another led long before", 1),
+        (2_500, "a member of a group", 0),
+        (2_500, "not calm yet", 0),
+    ],
+)
+@judging(check)
+def test_who_waits_is_given_what_is_committed(
+    story: Any, late_ms: float, how: str, broken: int
+) -> Asks:
+    waiting(story, late_ms)
+    rows = story.rows["fetch"]
+    if how == "it did not poll":
+        story.rows["fetch"] = [row for row in rows if row.get("offset") is not None]
+    elif how == "acks=1":
+        story.rows["produce"][1]["acks"] = 1
+    elif how.startswith("it had yet"):
+        rows[0] |= {"t": rows[-1]["t"] - 1_000_000}
+    elif how == "another leads":
+        story.commit(9_500, 2, 1)
+    elif how == "another led long before":
+        story.commit(3_000, 2, 1)
+    elif how == "a member of a group":
+        story.add("assignment", 8_000, process="c1", event="assigned", group="g")
+    elif how == "not calm yet":
+        for row in story.rows["phase"]:
+            row["t"] += 4_500 * 1_000_000
+    found = yield story
+    assert found.counts.get("given-late", 0) == broken
+    if not how:
+        assert found.evidence[story.arm, 0, AWAITED] == 1

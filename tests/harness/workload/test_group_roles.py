@@ -9,6 +9,7 @@ import pytest
 
 from harness.workload import launch
 from harness.workload.group_stranger import NOBODY
+from nodes.wire.apis import ApiKey
 from tests.harness.workload.conftest import READY_S, done, sound
 
 pytestmark = pytest.mark.slow
@@ -58,6 +59,46 @@ def test_some_groups_are_kept_for_a_time_and_some_only_visited(
         ("look", "ok", "PreparingRebalance")
     }
     assert not mini.deleted & {"kept-1", "kept-2"}
+
+
+def test_a_position_is_raised_by_one_and_looked_at_by_another(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """On a connection of its own: also while who raises it waits for an answer."""
+    mini.unanswered.add(ApiKey.OFFSET_COMMIT)
+    plan = spec("group-riser", group="g", topic="t", rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: sum(r["step"] == "see" for r in done(rows(plan.output))) > 5)
+        mini.unanswered.clear()
+        wait_until(lambda: len(mini.commits) > 10)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    raised = [r["offset"] for r in found if r["step"] == "raise"]
+    assert sorted(raised) == list(range(1, len(raised) + 1)), "each once"
+    assert {(r["step"], r["node"], r["type"]) for r in found if r["error"] is not None} == {
+        *(("raise", 1, "ok"), ("raise", 2, "fail"), ("see", 1, "ok"), ("see", 2, "fail"))
+    }
+    assert {r["offset"] for r in found if r["step"] == "see"} == {-1}
+    assert {(g, member) for _, g, member in mini.commits} == {(-1, "")}
+
+
+def test_of_two_members_one_waits_for_what_it_is_given(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """From the broker that let it in; the other one, who is to assign, says nothing."""
+    mini.unanswered.add(ApiKey.SYNC_GROUP)
+    plan = spec("group-couple", group="g", rate_per_s=100, stays_ms=400, timeout_ms=500)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: sum(r["step"] == "sync" for r in done(rows(plan.output))) > 2)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    joined = {(r["node"], r["type"], r["error"]) for r in found if r["step"] == "enter"}
+    assert joined == {(1, "fail", 79), (1, "ok", 0), (2, "fail", 16)}
+    waited = [r for r in found if r["step"] == "sync"]
+    assert {(r["node"], r["type"]) for r in waited} == {(1, "info")}
+    assert max(r["t"] - r["invoke_t"] for r in waited) >= 400_000_000
 
 
 def test_some_groups_are_joined_and_left_in_order(

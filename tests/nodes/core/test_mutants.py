@@ -77,6 +77,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("tell-who-comes-of-its-own-alone", "tells_all_to_who_comes"),
         ("leave-settings-behind", "deletes_settings"),
         ("stop-at-who-cannot-go", "looks_at_all_who_wait"),
+        ("let-who-waits-wait", "wakes_who_waits"),
+        ("tell-what-is-not-kept", "takes_in_what_is_kept"),
+        ("go-on-with-what-is-called-off", "calls_off_moves"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -129,6 +132,21 @@ def test_who_fetches_and_never_has_it_all() -> None:
     for rule, out in ((RULES.out_of_sync, {2, 3}), (wrong, {3})):
         lag = {"local_id": 1, "leader_end": 9, "now_ms": 100, "lag_max_ms": 50}
         assert rule(committed({1, 2, 3}), {2: late, 3: gone}, **lag) == out
+
+
+def test_who_lags_for_less_than_the_limit() -> None:
+    lagging = FollowerState(3, 0, 7, 80, 80)
+    lag = {"local_id": 1, "leader_end": 9, "now_ms": 100, "lag_max_ms": 50}
+    wrong = rules_with(["drop-who-lags-for-a-moment"]).out_of_sync
+    for rule, out in ((RULES.out_of_sync, set()), (wrong, {2})):
+        assert rule(committed({1, 2}), {2: lagging}, **lag) == out
+
+
+def test_who_is_to_join() -> None:
+    wrong = rules_with(["join-when-it-is-agreed"]).proposing_expansion
+    for rule, counts in ((RULES.proposing_expansion, {1, 2, 3}), (wrong, {1, 2})):
+        state = rule(committed({1, 2}), 3)
+        assert (state.isr, state.maximal_isr, state.proposed) == ({1, 2}, counts, {1, 2, 3})
 
 
 def test_how_far_records_may_be_deleted() -> None:

@@ -93,3 +93,39 @@ def judged(spark):
 def test_who_is_kept_from_fetching(judged, name):
     rules, _ = judged[name]
     assert rules == ({"lagging-in-sync": 1} if STORIES[name][1] else {})
+
+
+SOON = {
+    "in time": (lambda: with_(lambda s: s.state(11_600, 1, [1, 3])), 0),
+    "a little too soon": (lambda: with_(lambda s: s.state(11_200, 1, [1, 3])), 0),
+    "too soon": (lambda: with_(lambda s: s.state(10_900, 1, [1, 3])), 1),
+    "too soon, though it was let go": (
+        lambda: (s := held(let_go=10_500), s.state(10_400, 1, [1, 3]))[0],
+        1,
+    ),
+    "one of two, too soon": (
+        lambda: (s := held(how="cut", held=[2, 3], let_go=11_000), s.state(10_900, 1, [1, 3]))[0],
+        1,
+    ),
+    "fetched on": (lambda: (s := held(how="trickle"), s.state(10_900, 1, [1, 3]))[0], 0),
+    "another was dropped": (
+        lambda: (s := held(), s.state(10_900, 1, [1, 2]), s.state(12_500, 1, [1]))[0],
+        0,
+    ),
+    "another leader": (lambda: with_(lambda s: s.state(10_900, 3, [1, 3])), 0),
+    "another led a moment before": (
+        lambda: with_(lambda s: (s.state(9_000, 3, [1, 2, 3]), s.state(10_900, 1, [1, 3]))),
+        0,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged_soon(spark):
+    return judged_together(spark, check, {name: make() for name, (make, _) in SOON.items()})
+
+
+@pytest.mark.parametrize("name", SOON)
+def test_who_is_dropped_too_soon(judged_soon, name):
+    rules, _ = judged_soon[name]
+    assert rules == ({"dropped-too-soon": 1} if SOON[name][1] else {})

@@ -58,6 +58,16 @@ def with_fault(name: str, begin: float = DEPOSED + 500, **detail: Any) -> Callab
 
 
 CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
+    "waits for what it is given": (
+        lambda s: joins(s, DEPOSED + 4_000, None, step="sync", keep_ms=None),
+        RULE,
+        1,
+    ),
+    "told that it is to ask another": (
+        lambda s: joins(s, DEPOSED + 50, step="sync", keep_ms=None),
+        None,
+        1,
+    ),
     "told at once": (lambda s: joins(s, DEPOSED + 20), None, 1),
     "never told": (lambda s: joins(s, DEPOSED + 4_000, None), RULE, 1),
     "told late": (lambda s: joins(s, DEPOSED + 2_500), RULE, 1),

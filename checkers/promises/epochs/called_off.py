@@ -1,0 +1,71 @@
+"""Moves that were called off, by ZooKeeper's own log, for `checkers.promises.epochs`.
+
+Who calls a move off (AlterPartitionReassignments without replicas, KIP-455) is answered when the
+partition is assigned to the replicas that it had before, in their order: those that were to be
+added are none from then on, however well they catch up.
+
+- ``called-off-in-vain``: after that answer other replicas were assigned.
+
+The harness calls off a move whose new replicas get nothing (fault ``reassign-called-off``), and
+says when it had the answer. Lawful, and looks similar: what was assigned before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.details import all_details
+from checkers.facts.faults import faults
+from checkers.facts.office import in_order, written
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "called-off-in-vain"
+CALLED_OFF: Final = "moves that were called off"
+_FAULT: Final = "reassign-called-off"
+_SURE_NS: Final = 100_000_000
+"""By then, by any clock, the answer's commit was written."""
+
+
+def called_off(history: History, outcome: Outcome) -> Iterator[Finding]:
+    for fault in faults(history):
+        if fault.name != _FAULT:
+            continue
+        detail = all_details(fault.rows)
+        if "called_off_t" not in detail:
+            continue
+        topic, _, partition = str(detail["partition"]).rpartition("-")
+        known = {"topic": topic, "partition": int(partition)}
+        until_t = int(detail["called_off_t"]) + _SURE_NS
+        rows: list[Any] = [
+            row
+            for row in in_order(history)
+            if (row["arm"], row["trial"]) == fault.trial
+            and row["what"] == "topic"
+            and {name: row[name] for name in known} == known
+        ]
+        before = [row for row in rows if row["t"] - (row["error_ns"] or 0) <= until_t]
+        if not before:
+            continue
+        outcome.saw(*fault.trial, CALLED_OFF)
+        # What comes later, while nobody asked for anything, is of the move that was called off.
+        later = [row for row in rows if until_t < row["t"] <= fault.to_t]
+        for row in (before[-1], *later):
+            if list(row["replicas"] or ()) != list(detail["replicas"]):
+                yield Finding(
+                    RULE,
+                    f"a move of {detail['partition']} from {detail['replicas']} to "
+                    f"{detail['wanted']} was called off, which was answered with success; after "
+                    f"that it was on {list(row['replicas'] or ())}",
+                    *fault.trial,
+                    (
+                        Pick("fault", {"fault": _FAULT}, rows=2),
+                        Pick("admin_request", {"about": detail["partition"]}, last=True, rows=1),
+                        written(row),
+                    ),
+                )
+                break
