@@ -8,12 +8,14 @@ fails so as ZooKeeper is away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 _BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
@@ -54,41 +56,46 @@ class Failing(NamedTuple):
 
 
 def failed_clients(history: History) -> Iterator[Failing]:
-    table = F.broadcast(
-        history.table(
-            _broken_since(broken_disks(history)),
-            "arm string, trial int, named map<int, bigint>, unnamed bigint, first bigint",
-        )
-    )
+    named, any_of = _broken_since(history)
     by = ["arm", "trial", "error", "broken"]
-    node = F.col("node")
-    since = F.when(node.isNull(), F.col("first")).otherwise(
-        F.least(F.element_at("named", node), F.col("unnamed"))
-    )
+    since = F.when(F.col("node").isNull(), F.col("first_t"))
+    since = since.otherwise(F.least("named_t", "unnamed_t"))
     broken = F.coalesce(F.col("t") >= since, F.lit(False))
     for kind in filter(history.has, _ASKED):
         rows = history.frame(kind).where(F.col("error").isin(*_FAILED))
-        rows = rows.join(table, ["arm", "trial"], "left").withColumn("broken", broken)
+        rows = rows.join(F.broadcast(named), ["arm", "trial", "node"], "left")
+        rows = rows.join(F.broadcast(any_of), ["arm", "trial"], "left").withColumn("broken", broken)
         counted = rows.groupBy(*by).count().toArrow().to_pylist()
         for row in sorted(counted, key=lambda r: [r[name] for name in by]):
             says = f"{row['count']} of {kind} were answered with error {row['error']}"
             yield Failing((row["arm"], row["trial"]), says, row["broken"])
 
 
-def _broken_since(disks: Iterable[BrokenDisk]) -> list[dict[str, Any]]:
-    """By trial, when (ns) the harness first began to break whose disk."""
-    since: dict[tuple[str, int], dict[int | None, int]] = {}
-    for disk in disks:
-        of = since.setdefault(disk.trial, {})
-        for node in disk.nodes or {None}:
-            of[node] = min(disk.t, of.get(node, disk.t))
-    return [
-        {
-            "arm": arm,
-            "trial": trial,
-            "named": {node: t for node, t in of.items() if node is not None},
-            "unnamed": of.get(None),
-            "first": min(of.values()),
-        }
-        for (arm, trial), of in since.items()
-    ]
+def _broken_since(history: History) -> tuple[DataFrame, DataFrame]:
+    """When (ns) the harness first began to break a disk: arm, trial, node, named_t; and arm, trial,
+    unnamed_t (of a fault that names nobody), first_t (of any)."""
+    named: dict[tuple[str, int, int], int] = {}
+    unnamed: dict[tuple[str, int], int] = {}
+    first: dict[tuple[str, int], int] = {}
+    for trial, nodes, t in sorted(broken_disks(history), key=lambda disk: disk.t):
+        first.setdefault(trial, t)
+        if not nodes:
+            unnamed.setdefault(trial, t)
+        for node in nodes:
+            named.setdefault((*trial, node), t)
+    return (
+        history.table(
+            [
+                {"arm": a, "trial": i, "node": node, "named_t": t}
+                for (a, i, node), t in named.items()
+            ],
+            "arm string, trial int, node int, named_t bigint",
+        ),
+        history.table(
+            [
+                {"arm": a, "trial": i, "unnamed_t": unnamed.get((a, i)), "first_t": t}
+                for (a, i), t in first.items()
+            ],
+            "arm string, trial int, unnamed_t bigint, first_t bigint",
+        ),
+    )
