@@ -6,8 +6,9 @@ fit now and then. Member ids are each broker's own; in a story they are called b
 they were given in. What Kafka draws by chance (who leads after a leader left, which of two equally
 wanted strategies is chosen) ends a story. Left out is where the two are known to differ:
 
-* groups of which nothing came (this broker forgets them at once, Kafka with its next check):
-  every story begins with a generation, and ends with what deletes its group;
+* groups of which nothing came (this broker forgets them at once, Kafka with its next check), and
+  empty ones that somebody was given an id for (this broker waits for him): every story begins with
+  a generation, and ends with what may delete its group;
 * where Kafka trips: subscriptions that are none, OffsetFetch of no groups, strategies named twice;
 * answers to what was asked twice (Kafka says some of it twice, too): such rows count once.
 
@@ -52,6 +53,7 @@ CONFIGS = {
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.max.size": "4",
+    "offset.metadata.max.bytes": "10",
 }
 WAITS = "waits"
 CLOSED = "closed"
@@ -177,10 +179,7 @@ class Story:
                 self._asked_as[number] = call[2].get("group_instance_id")
             yield number, call
         yield length, self._describes()
-        deletes = {"topics": self._topics(lambda index: {"partition_index": index})}
-        yield length + 1, (ApiKey.OFFSET_DELETE, 0, {"group_id": self.group, **deletes})
-        groups = {"groups_names": [self.group, "", f"not {self.group}"]}
-        yield length + 2, (ApiKey.DELETE_GROUPS, self._version(ApiKey.DELETE_GROUPS), groups)
+        yield length + 1, self._deletes()
 
     def hear(self, number: int, answer: Any) -> None:
         if answer == CLOSED or "generation_id" not in answer:
@@ -294,7 +293,7 @@ class Story:
         rng, member = self._rng, self._member()
 
         def row(index: int) -> dict[str, Any]:
-            said = rng.choice(["", "m", "x" * 4096, "x" * 4097])
+            said = rng.choice(["", "ten letter", "eleven more"])
             return {
                 "partition_index": index,
                 "committed_offset": rng.choice([0, 77, -1, 2**63 - 1]),
@@ -318,6 +317,13 @@ class Story:
         groups = [{"group_id": self._any_group_id(), "topics": asked}]
         fields = {"group_id": self._any_group_id(), "topics": asked, "groups": groups}
         return ApiKey.OFFSET_FETCH, version, fields
+
+    def _deletes(self) -> Call:
+        if self._rng.random() < 0.5:
+            groups = {"groups_names": [self.group, "", f"not {self.group}"]}
+            return ApiKey.DELETE_GROUPS, self._version(ApiKey.DELETE_GROUPS), groups
+        topics = self._topics(lambda index: {"partition_index": index})
+        return ApiKey.OFFSET_DELETE, 0, {"group_id": self.group, "topics": topics}
 
     def _describes(self) -> Call:
         fields = {
