@@ -50,6 +50,7 @@ from nodes.core.types import TopicPartition
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
+from nodes.groups.store import OFFSETS_TOPIC
 from nodes.log.checkpoints import CheckpointError
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
@@ -134,10 +135,13 @@ class KafkaServer:
             broker_epoch=broker_epoch,
             topic_overrides=zk.get_topic_configs,
         )
-        groups = GroupCoordinator(config, replica_manager, metadata_cache)
+        groups = GroupCoordinator(config, replica_manager)
         replica_manager.on_leadership_change = groups.on_leadership_change
         register_group_gauges(self.metrics, groups)
-        self._start_replication(replica_manager, logs, groups)
+        self._start_replication(replica_manager, logs)
+        partitions = zk.get_full_replica_assignment_for_topic(OFFSETS_TOPIC)
+        groups.startup(partition_count=len(partitions))
+        self._on_stop("groups", groups.shutdown)
 
         broker = _broker(config)
         check_endpoints_are_free(
@@ -274,13 +278,9 @@ class KafkaServer:
             self._on_stop(f"last word of {name}", tell)
             self._on_stop(name, ticker.stop)
 
-    def _start_replication(
-        self, replica_manager: ReplicaManager, logs: LogManager, groups: GroupCoordinator
-    ) -> None:
+    def _start_replication(self, replica_manager: ReplicaManager, logs: LogManager) -> None:
         replica_manager.startup()
         self._on_stop("replica manager", replica_manager.shutdown)
-        groups.startup()
-        self._on_stop("groups", groups.shutdown)
         for name, interval_ms, task in (
             (
                 "kafka-log-retention",

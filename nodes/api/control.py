@@ -21,6 +21,7 @@ from nodes.api.answers import answer, by_topic, frame_of
 from nodes.api.topic_names import OFFSETS_TOPIC
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.replication.control_requests import stop_states
 from nodes.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ class ControlApis:
             result = self._services.replica_manager.stop_replicas(request.correlation_id, body)
             error = int(result.error)
             found = {(e.topic, e.partition): int(e.error) for e in result.partition_errors}
-            for (topic, partition), code in found.items():
-                if topic == OFFSETS_TOPIC and not code:
-                    self._services.groups.on_resignation(partition)
+            for state in stop_states(body):
+                # Who is only stopped is still the leader, if it was: nobody would elect it anew.
+                if state.tp.topic == OFFSETS_TOPIC and state.delete and not found[state.tp]:
+                    self._services.groups.on_resignation(state.tp.partition)
         # A request refused as a whole is answered without a list of partitions.
         fields = {
             "error_code": error,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import answer
+from nodes.api.topic_names import is_legal
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 
@@ -45,6 +46,8 @@ class ProducersApi:
             "active_producers": [],
         }
         try:
+            if not is_legal(tp.topic):
+                raise ApiError(Errors.INVALID_TOPIC_EXCEPTION)
             if self._cache.partition_state(*tp) is None:
                 raise ApiError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
             partition = self._replica_manager.partition(tp)

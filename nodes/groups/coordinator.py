@@ -51,7 +51,6 @@ from nodes.groups.timer import Timer
 
 if TYPE_CHECKING:
     from nodes.config import BrokerConfig
-    from nodes.replication.metadata_cache import MetadataCache
     from nodes.replication.partition import Partition
     from nodes.replication.replica_manager import ReplicaManager
 
@@ -101,12 +100,10 @@ class GroupCoordinator:
         self,
         config: BrokerConfig,
         replica_manager: ReplicaManager,
-        metadata_cache: MetadataCache,
         *,
         now_ms: Callable[[], int] = _wall_ms,
     ) -> None:
         self._config = config
-        self._metadata_cache = metadata_cache
         self.now_ms = now_ms
         self._lock = DeferringLock()
         self.timer = Timer(f"ExpirationReaper-{config.broker_id}-Rebalance")
@@ -134,12 +131,17 @@ class GroupCoordinator:
             retention_ms=config.offsets_retention_minutes * 60_000,
             now_ms=now_ms,
         )
+        self._partition_count = config.offsets_topic_num_partitions
         self._owned: dict[int, object] = {}
         """Partition -> a token of this term of leadership."""
         self._loading: set[int] = set()
         self._active = False
 
-    def startup(self) -> None:
+    def startup(self, partition_count: int = 0) -> None:
+        """`partition_count`: of the groups' topic, where there is one by now. It holds as long as
+        this broker lives, as in Kafka: if partitions were added, groups would be looked for where
+        they are not."""
+        self._partition_count = partition_count or self._config.offsets_topic_num_partitions
         self._active = True
         self._loader.schedule(self._check_interval_ms, self._check_expiration)
 
@@ -156,8 +158,7 @@ class GroupCoordinator:
     # ---- whose groups ----------------------------------------------------------------------------
 
     def partition_for(self, group_id: str) -> int:
-        count = self._metadata_cache.partition_count(OFFSETS_TOPIC)
-        return partition_for(group_id, count or self._config.offsets_topic_num_partitions)
+        return partition_for(group_id, self._partition_count)
 
     def on_leadership_change(
         self, leaders: Iterable[Partition], followers: Iterable[Partition]

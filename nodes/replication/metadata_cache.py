@@ -91,11 +91,6 @@ class MetadataCache:
         partitions = self.snapshot.topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def partition_count(self, topic: str) -> int | None:
-        """How many partitions of a topic are known; None for an unknown topic."""
-        partitions = self.snapshot.topics.get(topic)
-        return None if partitions is None else len(partitions)
-
     def alive_brokers(self) -> Mapping[int, AliveBroker]:
         return self.snapshot.brokers
 

@@ -154,7 +154,7 @@ def tickers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, Callable[
     return made
 
 
-def parts(done: list[str]) -> tuple[Any, Any, Any]:
+def parts(done: list[str]) -> tuple[Any, Any]:
     def part(name: str, *methods: str) -> Any:
         calls = {m: lambda *_, m=m: done.append(f"{name}.{m}") for m in methods}
         return SimpleNamespace(**calls)
@@ -164,7 +164,7 @@ def parts(done: list[str]) -> tuple[Any, Any, Any]:
         "logs", "cleanup", "checkpoint_recovery_points", "checkpoint_log_starts", "clean_logs",
         "flush_dirty_logs", "expire_producers",
     )  # fmt: skip
-    return replicas, logs, part("groups", "startup", "shutdown")
+    return replicas, logs
 
 
 def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
     done: list[str] = []
     server = KafkaServer(given)
     server._start_replication(*cast(Any, parts(done)))
-    assert done == ["replicas.startup", "groups.startup"]
+    assert done == ["replicas.startup"]
     done.clear()
     ran = {}
     for name, (interval_ms, task) in list(tickers.items()):
@@ -195,7 +195,7 @@ def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
     }
     server.shutdown()
     assert tickers == {}
-    assert done == ["groups.shutdown", "replicas.shutdown"]
+    assert done == ["replicas.shutdown"]
 
 
 def test_a_cleaner_that_is_switched_off_never_runs(tickers: dict[str, Any]) -> None:
@@ -276,12 +276,17 @@ class Cast:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[str] = []
         self.made: dict[str, Any] = {}
-        self.quiet = {"get_topic_configs", "get_all_broker_and_epochs_in_cluster"}
+        self.quiet = {
+            "get_topic_configs",
+            "get_all_broker_and_epochs_in_cluster",
+            "get_full_replica_assignment_for_topic",
+        }
         for name, role, answers in (
             ("KafkaZkClient", "zookeeper", {
                 "create_or_get_cluster_id": "the-cluster",
                 "get_topic_configs": {"segment.bytes": "777"},
                 "get_all_broker_and_epochs_in_cluster": {},
+                "get_full_replica_assignment_for_topic": {"partition 0": "", "partition 1": ""},
                 "register_broker": 42,
             }),
             ("LogManager", "logs", {}),
@@ -364,7 +369,7 @@ def test_the_order_in_which_a_broker_begins_and_ends(
         "sockets: bind",
         "register_group_gauges",
         "replicas: startup",
-        "groups: startup",
+        "groups: startup partition_count 2",
         "check_endpoints_are_free",
         "zookeeper: register_broker wait_ms 10000",
         "controller: startup",

@@ -328,6 +328,34 @@ def join(broker: RunningBroker, session_ms: int = 10_000) -> int:
     return int(coordinated(broker).ask(asked).error_code)
 
 
+def records(broker: RunningBroker, topic: str, partition: int) -> int:
+    row = {"partition_index": partition, "timestamp": -1, "current_leader_epoch": -1}
+    asked = request(
+        ApiKey.LIST_OFFSETS, 4, replica_id=-1, isolation_level=0,
+        topics=[{"name": topic, "partitions": [row]}],
+    )  # fmt: skip
+    (found,) = broker.client().ask(asked).topics
+    return int(found.partitions[0].offset)
+
+
+def test_groups_stay_where_they_are_when_their_topic_grows(start: Start) -> None:
+    broker = start(**GROUPS)
+    assert committed(broker) == 0
+    grow = request(
+        ApiKey.CREATE_PARTITIONS,
+        1,
+        topics=[{"name": "__consumer_offsets", "count": 2, "assignments": None}],
+        timeout=10_000,
+        validate_only=False,
+    )
+    (result,) = broker.client().ask(grow).results
+    assert result.error_code == 0
+    eventually(lambda: len(metadata(broker, "__consumer_offsets").partitions) == 2)
+    eventually(lambda: records(broker, "__consumer_offsets", 1) == 0)
+    assert committed(broker) == 0
+    assert [records(broker, "__consumer_offsets", partition) for partition in (0, 1)] == [2, 0]
+
+
 # ---- configs that clients notice -----------------------------------------------------------------
 
 

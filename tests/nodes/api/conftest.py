@@ -227,7 +227,7 @@ class Node:
                 "broker.id": str(BROKER_ID),
                 "zookeeper.connect": "unused:1",
                 "log.dirs": str(directory / "data"),
-                "offsets.topic.num.partitions": "2",
+                "offsets.topic.num.partitions": "1",
                 "offsets.topic.replication.factor": "1",
                 "group.min.session.timeout.ms": "10",
                 "group.initial.rebalance.delay.ms": "0",
@@ -255,7 +255,7 @@ class Node:
             broker_epoch=lambda: BROKER_EPOCH,
             topic_overrides=lambda _topic: {},
         )
-        self.groups = GroupCoordinator(self.config, self.manager, self.cache)
+        self.groups = GroupCoordinator(self.config, self.manager)
         self.manager.on_leadership_change = self.groups.on_leadership_change
         self.manager.startup()
         self.groups.startup()

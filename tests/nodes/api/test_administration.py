@@ -32,7 +32,7 @@ class TestCreateTopics:
         assert (topic.error_code, topic.num_partitions, topic.replication_factor) == (0, 2, 1)
         assert topic.topic_id == node.cache.topic_id("new")
         assert "retention.ms" in {config.name for config in topic.configs}
-        assert node.cache.partition_count("new") == 2
+        assert len(node.cache.snapshot.topics["new"]) == 2
 
     def test_waits_until_the_timeout(self, node: Any) -> None:
         node.admin.propagates = False
@@ -99,7 +99,7 @@ class TestOtherTopicRequests:
         answer = node.call(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout=1000)
         errors = {r.name: int(r.error_code) for r in answer.results}
         assert errors == {"a": 0, "nope": 3, "queued": 17, "dup": 42}
-        assert node.cache.partition_count("a") == 5
+        assert len(node.cache.snapshot.topics["a"]) == 5
 
     @pytest.mark.parametrize(
         ("name", "legal"),

@@ -139,11 +139,15 @@ class TestStopReplica:
         assert answer.error_code == 0
         assert [int(p.error_code) for p in answer.partition_errors] == [error]
 
-    @pytest.mark.parametrize(("leader_epoch", "code"), [(5, Errors.NOT_COORDINATOR), (4, 0)])
+    @pytest.mark.parametrize(
+        ("leader_epoch", "delete", "code"),
+        [(5, True, Errors.NOT_COORDINATOR), (5, False, 0), (4, True, 0)],
+    )
     def test_who_loses_the_groups_partition_coordinates_no_more(
-        self, node: Any, wait_until: Any, leader_epoch: int, code: int
+        self, node: Any, wait_until: Any, leader_epoch: int, delete: bool, code: int
     ) -> None:
-        """Unless the order is stale."""
+        """Unless the order is stale, or leaves the partition where it is
+        (KafkaApis.handleStopReplicaRequest)."""
         node.lead(OFFSETS_TOPIC, leader_epoch=5)
         coordinates = {"group_id": "g", "topics": None}
 
@@ -151,7 +155,7 @@ class TestStopReplica:
             return int(node.call(ApiKey.OFFSET_FETCH, 5, **coordinates).error_code)
 
         wait_until(lambda: error() == 0)
-        rows = [{"partition_index": 0, "leader_epoch": leader_epoch, "delete_partition": False}]
+        rows = [{"partition_index": 0, "leader_epoch": leader_epoch, "delete_partition": delete}]
         self.stop(node, topic_states=[{"topic_name": OFFSETS_TOPIC, "partition_states": rows}])
         assert error() == code
 

@@ -245,10 +245,10 @@ class TestCache:
         cache.update(self.update(topic_states=[topic_state("t", [(0, 1, 0), (1, 1, 0)], ID)]))
         deleted = cache.update(self.update(topic_states=[topic_state("t", [(0, -2, 0)], ID)]))
         assert deleted == [TopicPartition("t", 0)]
-        assert cache.partition_count("t") == 1
+        assert len(cache.snapshot.topics["t"]) == 1
         assert cache.topic_id("t") == ID
         cache.update(self.update(topic_states=[topic_state("t", [(1, -2, 0)], ID)]))
-        assert cache.partition_count("t") is None
+        assert not cache.contains("t")
         assert cache.topic_id("t") is None
         assert cache.topic_name(ID) is None
 

@@ -235,6 +235,12 @@ class TestDescribeProducers:
         assert found == (7, 1, 0)
         assert unknown.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
 
+    @pytest.mark.parametrize("name", ["", "..", "a/b", "a" * 250])
+    def test_no_name_of_a_topic(self, node: Any, name: str) -> None:
+        topics = [{"name": name, "partition_indexes": [0]}]
+        (topic,) = node.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics).topics
+        assert topic.partitions[0].error_code == Errors.INVALID_TOPIC_EXCEPTION
+
 
 def test_no_authorizer(node: Any) -> None:
     answer = node.call(ApiKey.DESCRIBE_ACLS, 3)

@@ -230,15 +230,15 @@ def make_coordinator(replicas: MemoryReplicas) -> Iterator[Callable[..., GroupCo
         *,
         owns: bool = True,
         clock: StillClock | None = None,
+        partition_count: int = 0,
         now_ms: Callable[[], int] = lambda: 1_700_000_000_000,
         **changes: Any,
     ) -> GroupCoordinator:
         manager: Any = replicas
-        cache: Any = SimpleNamespace(partition_count=lambda _topic: 4)
-        coordinator = GroupCoordinator(make_config(**changes), manager, cache, now_ms=now_ms)
+        coordinator = GroupCoordinator(make_config(**changes), manager, now_ms=now_ms)
         if clock is not None:
             coordinator.timer._now_ns = clock
-        coordinator.startup()
+        coordinator.startup(partition_count)
         made.append(coordinator)
         if owns:
             for partition in range(4):

@@ -207,14 +207,15 @@ def test_who_leads_on_in_a_new_epoch_keeps_what_it_has(
     assert joins(client) == IN_PROGRESS
 
 
-@pytest.mark.parametrize(("known", "partitions"), [(None, 50), (7, 7)])
-def test_whose_group_it_is_before_there_are_any(
-    make_coordinator: Any, monkeypatch: pytest.MonkeyPatch, known: int | None, partitions: int
+@pytest.mark.parametrize(("there_are", "partitions"), [(0, 50), (7, 7)])
+def test_how_many_partitions_groups_are_in(
+    make_coordinator: Any, there_are: int, partitions: int
 ) -> None:
-    """``offsets.topic.num.partitions`` as long as nobody has made the topic; then as many as it
-    has, whatever the config says (GroupMetadataManager.partitionFor)."""
-    coordinator = make_coordinator(offsets_topic_num_partitions=50)
-    monkeypatch.setattr(coordinator._metadata_cache, "partition_count", lambda _topic: known)
+    """As many as their topic has when the broker starts, whatever the config says; that says how
+    many there will be (GroupMetadataManager.startup)."""
+    coordinator = make_coordinator(
+        owns=False, partition_count=there_are, offsets_topic_num_partitions=50
+    )
     names = [f"g{n}" for n in range(40)]
     assert [coordinator.partition_for(name) for name in names] == [
         partition_for(name, partitions) for name in names
