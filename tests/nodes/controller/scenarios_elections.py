@@ -9,9 +9,7 @@ from uuid import UUID
 
 from nodes.controller.controller import KafkaController
 from nodes.controller.event_manager import ControllerState, Event
-from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
-from nodes.wire.apis import ApiKey
 from tests.nodes.controller.transcript import Office
 
 T0, T1, T2, T3 = (TopicPartition("t", p) for p in range(4))
@@ -266,18 +264,6 @@ def by_itself_up_to_the_limit(o: Office) -> Iterator[None]:
     """Not more than it."""
     made = o.start(2, **{"leader.imbalance.per.broker.percentage": "50"})
     led_elsewhere(o, (2, 1), (2,))
-    yield
-    rebalance(made)
-
-
-def by_itself_not_to_a_lost_disk(o: Office) -> Iterator[None]:
-    """Though the leader takes it for in sync: nothing is tried, nothing is complained of."""
-    made = o.start(2, **{"leader.imbalance.per.broker.percentage": "0"})
-    o.topic("t", (2, 1))
-    o.run()
-    o.answers = lambda b, api, _t, p: Errors.KAFKA_STORAGE_ERROR if b == 2 else Errors.NONE
-    o.answer(ApiKey.LEADER_AND_ISR)
-    o.alter_isr(1, "t-0", (1, 2))
     yield
     rebalance(made)
 
