@@ -237,7 +237,10 @@ class Metrics:
         with self._lock:
             ticks = [rate.tick for rate in self._rates.values()] + self._ticks
         for tick in ticks:
-            tick()
+            try:
+                tick()
+            except Exception:
+                log.exception("a rate cannot move")
 
     def read(self) -> Iterator[Row]:
         """Everything. A gauge that fails reads as NaN, a family that fails is left out."""

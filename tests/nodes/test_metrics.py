@@ -250,6 +250,17 @@ class Clock:
         return self.now_ns
 
 
+def test_a_rate_that_cannot_move_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor the thread that lets them, which serves whoever reads."""
+    clock, moved = Clock(), []
+    metrics = Metrics(now_ns=clock)
+    metrics.family(lambda: [], tick=lambda: moved.append(1 // len(moved)))
+    metrics.family(lambda: [], tick=lambda: moved.append(2))
+    metrics.tick()
+    assert moved == [2]
+    assert [r.getMessage() for r in caplog.records] == ["a rate cannot move"]
+
+
 def test_rates_forget_as_yammers() -> None:
     clock = Clock()
     metrics = Metrics(now_ns=clock)

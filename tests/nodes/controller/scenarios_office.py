@@ -12,8 +12,6 @@ from nodes.wire.apis import ApiKey
 from tests.nodes.controller.scenarios_elections import led_elsewhere
 from tests.nodes.controller.transcript import Office, broker
 
-T0 = TopicPartition("t", 0)
-
 
 def is_the_first(o: Office) -> Iterator[None]:
     """The epoch's znode is made, and raised with the election; a later candidate only watches.
@@ -368,15 +366,6 @@ def hears_of_brokers_when_it_has_lost_it(o: Office) -> Iterator[None]:
     o.admin.set_or_create("/brokers/ids/2", moved)
 
 
-def hears_of_lost_disks_when_it_has_lost_it(o: Office) -> Iterator[None]:
-    """That is its successor's business, and so is the notice."""
-    made = o.start(2)
-    o.topic("t", (2, 1))
-    yield
-    o.admin.propagate_log_dir_event(2)
-    made._active_controller_id = 3
-
-
 def does_not_notice_and_writes(o: Office) -> Iterator[None]:
     """The write is refused; it resigns and says nothing of what it had decided.
 
@@ -444,98 +433,6 @@ def what_it_knew_counts_no_more(o: Office) -> Iterator[None]:
     o.expire(1)
     o.look("t")
     o.topic("u", (2, 3))
-
-
-# ---- somebody else writes in between -------------------------------------------------------------
-
-
-def leader_changes_its_isr_before(o: Office, number: int, isr: str = "2,1") -> None:
-    """Just before the controller's write: as of a leader whose AlterPartition an old controller
-    had accepted."""
-
-    def alters() -> None:
-        state = f'{{"version":1,"leader":2,"leader_epoch":0,"isr":[{isr}],"controller_epoch":1}}'
-        o.admin.set_or_create("/brokers/topics/t/partitions/0/state", state.encode())
-
-    o.before_write(number, alters)
-
-
-def an_election_over_a_changed_isr(o: Office) -> Iterator[None]:
-    """It is held again over what stands there now.
-
-    channel - 2
-    zk = t-0 @0 leader 3 epoch 1 isr 3,1 by 1 -> BadVersionError
-    zk = t-0 @1 leader 1 epoch 1 isr 1 by 1
-    1.1 > 1,3 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.2 by 1 isr 1 of 2,3,1
-    1.1 > 1,3 UpdateMetadata live 1,3: t-0 leader 1 epoch 1.2 by 1 isr 1 of 2,3,1 offline 2
-    1.1 > 1,3 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.2 by 1 isr 1 of 2,3,1
-    1.1 > 1,3 UpdateMetadata live 1,3: t-0 leader 1 epoch 1.2 by 1 isr 1 of 2,3,1 offline 2
-    """
-    o.start(2, 3)
-    o.topic("t", (2, 3, 1))
-    yield
-    o.leave(2)
-    leader_changes_its_isr_before(o, 1)
-
-
-def a_replica_leaves_a_changed_isr(o: Office) -> Iterator[None]:
-    """It is taken out of what stands there now.
-
-    channel - 3
-    zk = t-0 @0 leader 2 epoch 1 isr 2,1 by 1 -> BadVersionError
-    zk = t-0 @1 leader 2 epoch 1 isr 2 by 1
-    1.1 > 1,2 LeaderAndIsr leaders 2: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1
-    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1 offline 3
-    """
-    o.start(2, 3)
-    o.topic("t", (2, 3, 1))
-    yield
-    o.leave(3)
-    leader_changes_its_isr_before(o, 1, "2,3")
-
-
-def a_move_raises_the_epoch_of_a_changed_isr(o: Office) -> Iterator[None]:
-    """What the leader wrote is kept.
-
-    zk = /brokers/topics/t 0:2,3,1 adding 0:3 removing 0:1
-    zk = t-0 @0 leader 2 epoch 1 isr 2,1 by 1 -> BadVersionError
-    zk = t-0 @1 leader 2 epoch 1 isr 2 by 1
-    1.1 > 1,2 LeaderAndIsr leaders 2: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1 adding 3
-        removing 1
-    1.1 > 3 LeaderAndIsr leaders 2: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1 adding 3 removing
-        1 new
-    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1
-    1.1 > 3 LeaderAndIsr leaders 2: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1 adding 3 removing
-        1 new
-    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 2 epoch 1.2 by 1 isr 2 of 2,3,1
-    answer NONE, t-0 NONE
-    """
-    made = o.start(2, 3)
-    o.topic("t", (2, 1))
-    yield
-    leader_changes_its_isr_before(o, 2, "2")
-    o.ask(made.alter_reassignments, {T0: (2, 3)})
-
-
-def a_later_controller_wrote_the_states(o: Office) -> Iterator[None]:
-    """They are not touched, although ZooKeeper would let it.
-
-    answer NONE, t-0
-    zk = /brokers/topics/t 0:3,2
-    zk = /brokers/topics/t 0:3,2
-    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 2 epoch 0.0 by 1 isr 2,3 of 3,2 offline 2
-    answer NONE, t-0 NONE
-    channel - 3
-    """
-    made = o.start(2, 3)
-    o.topic("t", (2, 3))
-    o.run()
-    state = b'{"version":1,"leader":2,"leader_epoch":3,"isr":[2,3],"controller_epoch":9}'
-    o.admin.set_or_create("/brokers/topics/t/partitions/0/state", state)
-    yield
-    o.ask(made.controlled_shutdown, 2, -1)
-    o.ask(made.alter_reassignments, {T0: (3, 2)})
-    o.leave(3)
 
 
 def it_fails_in_office_with_open_channels(o: Office) -> Iterator[None]:

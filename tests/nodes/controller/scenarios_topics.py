@@ -418,3 +418,34 @@ def an_isr_of_the_topic_of_that_name_before(o: Office) -> Iterator[None]:
     yield
     o.alter_isr(1, "t-0", (1,), topic_id=UUID(int=5))
     o.alter_isr(1, "t-0", (1,), topic_id=UUID(int=6))
+
+
+def goes_though_a_replica_was_dead_at_takeover(o: Office) -> Iterator[None]:
+    """Nobody wanted it gone then: what would have held up its deletion is over, and forgotten.
+
+    4.2 > 1,2,4 UpdateMetadata live 1,2,4: t-0 leader -2 epoch 0.0 by 2 isr 2 of 2,1
+    zk = t-0 @1 leader -1 epoch 2 isr 2 by 2
+    4.2 > 1,2 StopReplica: t-0 epoch -2
+    4.2 > 1,2 StopReplica: t-0 epoch -2 delete
+    zk - /brokers/topics/t/partitions/0/state
+    zk - /brokers/topics/t/partitions/0
+    zk - /brokers/topics/t/partitions
+    zk - /brokers/topics/t
+    zk - /config/topics/t -> NoNodeError
+    zk - /admin/delete_topics/t
+    """
+    o.start(2)
+    o.topic("t", (2, 1))
+    o.run()
+    o.leave(1)
+    del o.controllers[1]
+    o.candidate(4)
+    o.run()
+    o.join(1)
+    o.run()
+    o.answer()
+    yield
+    o.admin.create_delete_topic_path("t")
+    o.run()
+    o.answer()
+    o.answer()

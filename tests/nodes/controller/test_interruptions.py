@@ -100,7 +100,7 @@ OTHERWISE = {
     "elections: by_itself",
     "brokers: one_goes_one_comes_one_bounces",
     "brokers: bounces",
-    "brokers: loses_a_disk",
+    "disks: loses_a_disk",
 }
 """What ZooKeeper does not tell a successor: that a broker was away, that a disk failed; and what
 the successor does at a time of its own."""

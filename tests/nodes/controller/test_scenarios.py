@@ -20,7 +20,7 @@ COMPLAINTS = {
     "brokers: goes_from_a_new_partition": {"dead t-0: (3,)": 2, "unled t-1 (offline)": 1},
     "brokers: two_go_at_once": {"unled t-1 (offline)": 1},
     "brokers: bounces": {"unled t-2 (offline)": 1},
-    "brokers: loses_a_disk": {"unled t-2 (offline)": 1},
+    "disks: loses_a_disk": {"unled t-2 (offline)": 1},
     "brokers: nobody_can_take_over": {"unled t-0 (controlled shutdown)": 3},
     "brokers: two_take_their_leave": {
         "unled t-1 (controlled shutdown)": 1,
@@ -59,7 +59,7 @@ COMPLAINTS = {
     "office: finds_a_dead_leader": {"unled t-2 (offline)": 1},
     "office: finds_new_topics": {"dead t-1: (1,)": 1},
     "office: finds_moves": {"dying-0 on 4 from ONLINE to NEW": 1, "t-0 on 4 from ONLINE to NEW": 1},
-    "office: a_later_controller_wrote_the_states": {"soft t-0 9": 3, "soft on 3 t-0 9": 1},
+    "races: a_later_controller_wrote_the_states": {"soft t-0 9": 3, "soft on 3 t-0 9": 1},
     "office: it_fails_in_office_with_open_channels": {
         "Error while electing or becoming controller": 1
     },

@@ -195,6 +195,20 @@ def test_where_times_are_the_producers_it_may_call_them_the_logs(
 
 
 @pytest.mark.parametrize("codec", READABLE)
+@pytest.mark.parametrize("target", ["gzip", "uncompressed"])
+def test_in_another_codec_they_are_what_the_header_said(codec: int, target: str) -> None:
+    """buildRecordsAndAssignOffsets: then the records are written anew, else only the header."""
+    sent = altered(with_max_timestamp(timed(codec, 100, 300), 777), codec=codec | STAMPED)
+    data, header = validate_produced(sent, TP, LogConfig(compression_type=target), clock)
+    assert check_crc(data)
+    assert header.attributes == NAMES.index(target)
+    is_anew = header.attributes != codec
+    times = [record.timestamp_ms for record in iter_records(data)]
+    assert times == ([777, 777] if is_anew else [100, 300])
+    assert header.max_timestamp == 777
+
+
+@pytest.mark.parametrize("codec", READABLE)
 @pytest.mark.parametrize(
     ("settings", "max_ms", "why"),
     [
