@@ -178,16 +178,16 @@ def _refilled(history: History) -> dict[Replica, list[tuple[_Known, int, Row]]]:
         first.setdefault(((key_of(row), row["node"]), row["leader_epoch"]), row)
     files = {(key_of(row), row["node"]): row for row in history.rows("log_folder")}
     found: dict[Replica, list[tuple[_Known, int, Row]]] = {}
-    for (replica, epoch), row in first.items():
-        folder, end = files.get(replica), row["log_end_offset"]
-        if folder is None or end is None or row["role"] != "follower":
+    for (replica, epoch), role in first.items():
+        folder, end = files.get(replica), role["log_end_offset"]
+        if folder is None or end is None or role["role"] != "follower":
             continue
         begun = (
             each["first_offset"] for each in folder["epochs"] or () if each["leader_epoch"] >= epoch
         )
         low = min(begun, default=end)
         if low < end:
-            known = _Known(row["t"], end, "leader_change", row)
+            known = _Known(role["t"], end, "leader_change", role)
             found.setdefault(replica, []).append((known, low, folder))
     return found
 
