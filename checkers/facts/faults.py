@@ -23,6 +23,8 @@ ASKING: Final = frozenset(
     }
 )
 """Those that do nothing but ask the controller for something: whom they name they leave alone."""
+FLOOD: Final = "flood-"
+"""So begin the names of all floods."""
 Trial = tuple[str, int]
 Row = dict[str, Any]
 

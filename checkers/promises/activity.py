@@ -43,7 +43,7 @@ from checkers.facts.clients import Sum, chaos, sums
 from checkers.facts.courses import PHASES
 from checkers.facts.details import details
 from checkers.facts.failings import failed_clients
-from checkers.facts.faults import faults, faults_of
+from checkers.facts.faults import FLOOD, faults, faults_of
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
 from checkers.facts.questions import left_out
@@ -67,8 +67,6 @@ LONG_NS: Final = 1_000_000_000
 SERVED: Final = 10
 """So many of another's show that a client could have been served as well: a slow machine lets one
 wait that offers more than is taken, and still takes some of it."""
-FLOOD: Final = "flood-"
-"""So begin the names of all floods."""
 _MS: Final = 1_000_000
 Trial = tuple[str, int]
 

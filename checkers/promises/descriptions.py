@@ -36,6 +36,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.leadership import SHOWN
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -57,6 +58,9 @@ _RULES: Final = {
     _PRODUCERS: "producers-otherwise",
     _GAUGES: "gauge-otherwise",
 }
+_NEWEST: Final = "DescribeCluster"
+_OLDER: Final = ("Metadata", _LOGS, "ListPartitionReassignments")
+"""Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
 _OWN: Final = (_LOGS, _PRODUCERS, _GAUGES)
 """What each broker says of itself."""
 _CONTROLLER: Final = "controller"
@@ -94,6 +98,14 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
     told = {_whose(row)[:3] for row in rows if row["api"] != _GAUGES}
     for arm, trial, node in sorted(read - told):
         yield arm, trial, f"nobody tells what node {node} describes"
+    served: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in rows:
+        served[row["arm"], row["trial"]].add(row["api"])
+    for (arm, trial), apis in sorted(served.items()):
+        known = history.run.arms.get(arm, {}).get("leaders") != SHOWN
+        for api in _OLDER if known and _NEWEST in apis else ():
+            if api not in apis:
+                yield arm, trial, f"nobody tells what any node says by {api}"
     whole: dict[tuple[Any, ...], dict[Any, set[Any]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
         arm, trial, node, api = _whose(row)
@@ -180,7 +192,8 @@ PROMISE: Final = Promise(
     evidence={TOLD: "of nodes that ran at the final read"},
     unknown_when=(
         "a node serves such a request, and does not answer it, or with an error",
-        "a node's logs were read, and what it describes is not told whole",
+        "a node's logs were read, and what it describes is not told whole; or nobody tells a thing "
+        "by an API that is served",
     ),
     blind=(
         "what is said while the load lasts, but gauges of a leader whose followers lag on purpose",

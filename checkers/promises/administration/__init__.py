@@ -130,9 +130,11 @@ class _Trial:
         return not any(by_t < t < to_t for t in first.values())
 
     def in_office(self, from_t: int, to_t: int) -> int | None:
-        """Who was controller all the time; None: nobody, or not one alone."""
+        """Who was controller all the time, and a moment longer; None: nobody, or not one alone."""
         known = elections(self.history).get(self.key, [])
-        if any(from_t < one.t < to_t for one in known):
+        vacant = (r["t"] for r in self.rows if (r["what"], r["step"]) == ("controller", "removed"))
+        ends = (*(one.t for one in known), *(t - TAKEN_NS for t in vacant))
+        if any(from_t < t < to_t for t in ends):
             return None
         before = [one for one in known if one.t <= from_t]
         return before[-1].node if before else None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = "answers to an operator held against ZooKeeper's log"
 NOT_DONE, DONE = "granted-and-not-done", "refused-and-done"
-NEAR_NS: Final = 1_000_000_000
+NEAR_NS: Final = 200_000_000
 _VAGUE: Final = (None, -1, 7, 13, 56)
 """UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR."""
 Row = Mapping[str, Any]

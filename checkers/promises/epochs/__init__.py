@@ -387,6 +387,7 @@ PROMISE: Final = Promise(
         "served-by-another": "Only the leader of a leader epoch serves clients in it.",
         "elected-out-of-order": "The first assigned replica that lives and is in sync leads.",
         "moved-before-in-sync": "A move ends when all that it moves to are in sync.",
+        "moved-while-in-sync": "Who is dropped by a move has left the in-sync set.",
         "moved-otherwise": "A move ends with the replicas that were asked for, in their order.",
         "called-off-in-vain": "A move that is called off leaves the replicas that there were.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",

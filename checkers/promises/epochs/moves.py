@@ -7,6 +7,8 @@ these are all that there is of the partition. In ZooKeeper's order that write co
 in-sync set has them all: the same controller commits in-sync sets, one decision after the other.
 
 - ``moved-before-in-sync``: old replicas were dropped, and one that is to stay was not in sync;
+- ``moved-while-in-sync``: old replicas were dropped, and one of them was in sync still: it is taken
+  out of the in-sync set first, and nobody does so later;
 - ``moved-otherwise``: those that stayed stand in another order than they had together with the old
   ones. Replicas are a list: the first is the preferred leader, the others lead in their order. Who
   asks for a move gives such a list, and it is written as it is, the old ones behind it.
@@ -90,6 +92,15 @@ def _assigned(outcome: Outcome, known: dict[Key, _Partition], row: Row) -> Itera
     if not dropped or state is None or state["isr"] is None:
         return
     outcome.saw(*key[:2], MOVED)
+    left = sorted(set(state["isr"]) & dropped)
+    if left:
+        yield Finding(
+            "moved-while-in-sync",
+            f"{key[2]}-{key[3]} was left with replicas {sorted(replicas)} alone, and {left} stayed "
+            f"in its in-sync set {list(state['isr'])}",
+            *key[:2],
+            (written(state), written(row)),
+        )
     missing = sorted(replicas - set(state["isr"]))
     if missing:
         yield Finding(

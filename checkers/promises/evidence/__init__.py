@@ -14,7 +14,7 @@ in an (arm, trial) in which
 - a writer did not come to the end of what it had to say: a client's or the harness's last row says
   that it is the last. A node's does not, since nodes are killed; their last line may be torn;
 - a client that was launched, or (where the others write one) a node, left no row at all, or an
-  operation that a client numbered (`operations`);
+  operation that a client numbered (`operations`); or a node's boot rows, and nobody its start;
 - a clock went back between two rows, or lies outside the harness's own time in the trial;
 - a controller, forger or prober and a broker do not tell of the same requests
   (`told_requests`), or either of what no request ordered, or nobody sent
@@ -263,6 +263,12 @@ def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[
         for node, boot in sorted(pair for pair in lived if pair[1] is not None):
             if node in numbering and (node, boot) not in numbered:
                 found.append(f"node {node}: it was ready in its boot {boot}, and left no row of it")
+    begun = [row for row in rows_of(history, "node_event", key) if row["event"] == "start"]
+    starts = {(row["node"], row["boot"]) for row in begun if row["boot"] is not None}
+    for node, boot in sorted(numbered - starts) if starts else ():
+        found.append(
+            f"node {node}: it left rows of its boot {boot}, and nobody tells of that start"
+        )
     return found
 
 
@@ -361,7 +367,7 @@ PROMISE: Final = Promise(
         "rows do not say what every row of their kind says, or others of their writer, or bear an "
         "error that Kafka does not answer such requests with; what is told once is there twice",
         "a launched client, or a boot of a node, left no row; or an operation that a client "
-        "numbered",
+        "numbered; or a boot of which nobody tells the start left some",
         "a controller, a forger or a prober and a broker do not tell of the same requests, in the "
         "order in which they must have come; a cut of a log in a leader epoch in which its broker "
         "took up no role, or from below where the log ended; nobody looked at the "

@@ -71,7 +71,7 @@ def unordered(history: History) -> list[tuple[Trial, str]]:
     found = found.join(F.broadcast(last), [*_BOOT])
     early = "_t < _last_t and (_came_t is null or _t < _came_t or _ts > _came_ts)"
     other = "_t < _last_t and size(_bys) > 0 and size(array_except(_unders, _bys)) > 0"
-    late = "_begun_t < _last_t and _begun_t > _over_t"
+    late = "_begun_t > _over_t"
     always = F.col("kind").isin(*_ALWAYS) & F.col("_t").isNull() & F.col("_taken")
     counts = found.groupBy("arm", "trial", "node", "kind").agg(
         F.count(F.when(F.expr(early), 1)).alias("odd"),
@@ -245,19 +245,20 @@ def overlooked(history: History) -> list[tuple[Trial, str]]:
 
 def unlooked(history: History) -> list[tuple[Trial, str]]:
     """By trial, in words: queues of a controller at which nobody looked, though somebody looked at
-    its queues to others (`channel_queue`)."""
+    others (`channel_queue`)."""
     if not (history.has("control_send") and history.has("channel_queue")):
         return []
     by = ("arm", "trial", "node", "to")
     looked = history.frame("channel_queue").select(*by).distinct()
-    sent = history.frame("control_send").where("seq is not null").groupBy(*by)
-    long = sent.agg((F.max("t") - F.min("t")).alias("_long")).where(F.col("_long") >= LOOKED_NS)
-    long = long.join(F.broadcast(looked.select(*by[:3]).distinct()), [*by[:3]], "left_semi")
+    sent = history.frame("control_send").where("seq is not null")
+    reigns = sent.groupBy(*by, "controller_epoch").agg((F.max("t") - F.min("t")).alias("_long"))
+    long = reigns.where(F.col("_long") >= LOOKED_NS).select(*by).distinct()
+    long = long.join(F.broadcast(looked.select(*by[:2]).distinct()), [*by[:2]], "left_semi")
     return sorted(
         (
             (row["arm"], row["trial"]),
             f"nobody looked at controller {row['node']}'s queue to node {row['to']}, as somebody "
-            "did at its others",
+            "did at others",
         )
         for row in long.join(F.broadcast(looked), [*by], "left_anti").toArrow().to_pylist()
     )

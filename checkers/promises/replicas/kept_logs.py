@@ -13,7 +13,9 @@ operating system still has it.
 So a log that ends earlier than it did, with no cut in between that went so far down, was lost: a
 controlled shutdown that deletes, a recovery that cuts too much, a role that begins with an emptied
 log. A shrunken log is fetched again soon, and agrees with the others; who looks only at the end
-sees nothing of it, but while it lasts a record is on fewer disks than was promised.
+sees nothing of it, but while it lasts a record is on fewer disks than was promised. Where it was
+filled again with records of a later leader epoch its files show that: they lie where others lay as
+their broker began to follow in that epoch.
 
 And a cut that is told of may not go so far: whatever acks=all promised of a broker while it was in
 sync, every later leader has (KIP-101: a follower cuts where its leader's epochs part from its own,
@@ -62,7 +64,8 @@ _TAKERS: Final = frozenset({"wipe-disk", "torn-tail"})
 class Shrunk:
     """``node``'s log of a partition had the offsets below ``before``, and later ended at ``after``.
     ``had``, of ``had_kind``, proves the one (a `leader_change`, or a `produce`), ``has`` the other
-    (a `leader_change`, a `log_end`, or a `truncation` down to there)."""
+    (a `leader_change`, a `log_end`, a `truncation` down to there, or a `log_folder` with records
+    from there on that are newer)."""
 
     key: Key
     node: int
@@ -112,12 +115,12 @@ def kept_logs(history: History) -> KeptLogs:
         replica: [*ends.get(replica, []), *told.get(replica, [])] for replica in {*ends, *told}
     }
     cut, forgotten, promised = _cuts(history), _forgotten(history), _promised(history, looks)
-    torn = _torn(history)
+    torn, refilled = _torn(history), _refilled(history)
     compared: dict[tuple[str, int], int] = {}
     taken: dict[tuple[str, int], int] = {}
     found: list[Shrunk] = []
     too_far: list[Shrunk] = []
-    for replica in sorted(looks):
+    for replica in sorted({*looks, *refilled}):
         of = ends.get(replica, [])
         arm, trial, topic, _ = replica[0]
         gone = [
@@ -152,7 +155,41 @@ def kept_logs(history: History) -> KeptLogs:
                     continue
                 found.append(_shrunk(replica, known, kind, end, end["log_end_offset"]))
                 break
+        for had, low, files in refilled.get(replica, ()):
+            if any(had.t <= at <= files["t"] for at in gone):
+                continue
+            compared[arm, trial] = compared.get((arm, trial), 0) + 1
+            if _explained(had, files["t"], low, cut.get(replica, [])):
+                continue
+            if _was_taken(torn, replica, had.t, files["t"], low):
+                taken[arm, trial] = taken.get((arm, trial), 0) + 1
+                continue
+            found.append(_shrunk(replica, had, "log_folder", files, low))
+            break
     return KeptLogs(compared, found, too_far, taken)
+
+
+def _refilled(history: History) -> dict[Replica, list[tuple[_Known, int, Row]]]:
+    """Where a broker's log ended as it first followed in a leader epoch, and below that the first
+    record that its files have of that epoch or a later one: it had been cut there. (Who leads may
+    have appended before it says where its log ends.)"""
+    first: dict[tuple[Replica, int], Row] = {}
+    for row in sorted(history.rows("leader_change"), key=lambda row: row["t"]):
+        first.setdefault(((key_of(row), row["node"]), row["leader_epoch"]), row)
+    files = {(key_of(row), row["node"]): row for row in history.rows("log_folder")}
+    found: dict[Replica, list[tuple[_Known, int, Row]]] = {}
+    for (replica, epoch), role in first.items():
+        folder, end = files.get(replica), role["log_end_offset"]
+        if folder is None or end is None or role["role"] != "follower":
+            continue
+        begun = (
+            each["first_offset"] for each in folder["epochs"] or () if each["leader_epoch"] >= epoch
+        )
+        low = min(begun, default=end)
+        if low < end:
+            known = _Known(role["t"], end, "leader_change", role)
+            found.setdefault(replica, []).append((known, low, folder))
+    return found
 
 
 def _told_cuts(history: History) -> dict[Replica, list[tuple[int, str, Row]]]:

@@ -7,8 +7,8 @@ and answered before any that is too small can have been, is not refused so. Who 
 without, for no reason that anybody could see.
 
 A leader hears of a larger set by the answer to its own AlterPartition, or of any with the
-LeaderAndIsr that makes it leader: within `HEARD_NS`. Lawful, and looks similar: a partition whose
-states nobody dates, or of which some are missing.
+LeaderAndIsr that makes it leader: when it says so, or within `HEARD_NS`. Lawful, and looks similar:
+a partition whose states nobody dates, or of which some are missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from checkers.facts.decisions import Decision, lives
 from checkers.facts.leadership import TP, key_of
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.truncation_loss.shortages import HEARD_NS, least
+from checkers.promises.truncation_loss.shortages import HEARD_NS, is_led, knew, known, least
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -38,10 +38,11 @@ def refused_all(history: History) -> Iterator[Finding]:
     if not history.has("produce"):
         return
     refused = history.frame("produce").where("acks = -1").where(F.col("error").isin(*_TOO_FEW))
+    heard = known(history)
     spans = [
         {**dict(zip(TP, key, strict=True)), FROM: begin, TO: end}
         for key, of in lives(history).items()
-        for begin, end in (_enough(history, of[0]) if len(of) == 1 else ())
+        for begin, end in (_enough(history, heard, of[0]) if len(of) == 1 else ())
     ]
     if not spans:
         return
@@ -55,7 +56,9 @@ def refused_all(history: History) -> Iterator[Finding]:
         yield _finding(row)
 
 
-def _enough(history: History, states: Sequence[Decision]) -> Iterator[Span]:
+def _enough(
+    history: History, heard: dict[tuple[Any, ...], int], states: Sequence[Decision]
+) -> Iterator[Span]:
     """When (ns) its leader certainly knew of a set that is large enough."""
     offset_ns, off_ns = history.run.clock_offset_ns, history.run.clock_error_ns
     if offset_ns is None or not states:
@@ -63,20 +66,23 @@ def _enough(history: History, states: Sequence[Decision]) -> Iterator[Span]:
     wanted = max(1, history.run.topic(*states[0].key[:3]).min_insync_replicas)
     begun_t: int | None = None
     before: Decision | None = None
+    epochs: set[int] = set()
     for state in states:
+        told_t = knew(heard, state, state.leader_epoch not in epochs)
+        epochs.add(state.leader_epoch)
         missed = before is not None and state.partition_epoch != before.partition_epoch + 1
         before = state
         if state.commit_ms is None:
             begun_t = None
             continue
         written_t = state.commit_ms * _MS + offset_ns
-        enough = state.isr is not None and (state.leader or -1) >= 0
+        enough = state.isr is not None and is_led(state)
         enough = enough and len(state.isr or ()) >= least(history, state.key, state, wanted)
         if begun_t is not None and not (enough and not missed):
             yield begun_t, written_t - off_ns
             begun_t = None
         if enough and begun_t is None:
-            begun_t = written_t + _MS + off_ns + HEARD_NS
+            begun_t = written_t + _MS + off_ns + HEARD_NS if told_t is None else told_t
     if begun_t is not None:
         yield begun_t, FOREVER
 

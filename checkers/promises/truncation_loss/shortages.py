@@ -63,7 +63,7 @@ def too_few(history: History) -> list[TooFew]:
 
 
 def _gather(history: History) -> Iterator[TooFew]:
-    known: dict[tuple[Any, ...], int] | None = None
+    heard: dict[tuple[Any, ...], int] | None = None
     for key, of in sorted(lives(history).items()):
         wanted = history.run.topic(*key[:3]).min_insync_replicas
         if wanted < 2:
@@ -76,18 +76,22 @@ def _gather(history: History) -> Iterator[TooFew]:
                 elected = state.leader_epoch not in epochs
                 epochs.add(state.leader_epoch)
                 fewest = least(history, key, state, wanted)
-                if state.isr is None or (state.leader or -1) < 0 or len(state.isr) >= fewest:
+                if state.isr is None or not is_led(state) or len(state.isr) >= fewest:
                     continue
-                if known is None:
-                    known = _known(history)
+                if heard is None:
+                    heard = known(history)
                 yield TooFew(
                     key=key,
                     state=state,
                     min_isr=fewest,
-                    from_t=_knew(known, state, elected),
+                    from_t=knew(heard, state, elected),
                     to_t=_over(history, state, after, reborn=after is born),
                     late_t=_late(history, state),
                 )
+
+
+def is_led(state: Decision) -> bool:
+    return state.leader is not None and state.leader >= 0
 
 
 def least(history: History, key: Key, state: Decision, wanted: int) -> int:
@@ -96,7 +100,7 @@ def least(history: History, key: Key, state: Decision, wanted: int) -> int:
     return min(wanted, len(assigned)) if assigned else wanted
 
 
-def _known(history: History) -> dict[tuple[Any, ...], int]:
+def known(history: History) -> dict[tuple[Any, ...], int]:
     """When each leader had said that it knew: of a set that it had asked for, by partition epoch;
     of one that it was told, by leader epoch."""
     found: dict[tuple[Any, ...], int] = {}
@@ -110,7 +114,7 @@ def _known(history: History) -> dict[tuple[Any, ...], int]:
     return found
 
 
-def _knew(known: dict[tuple[Any, ...], int], state: Decision, elected: bool) -> int | None:
+def knew(known: dict[tuple[Any, ...], int], state: Decision, elected: bool) -> int | None:
     asked = known.get(("isr_change", state.key, state.leader, state.partition_epoch))
     told = known.get(("leader_change", state.key, state.leader, state.leader_epoch))
     times = [t for t in (asked, told if elected else None) if t is not None]

@@ -258,17 +258,32 @@ def queues(*looked: int, long_ms: float = 4_000, seq: int | None = 1) -> Edit:
     def edit(story: Story) -> None:
         for to in (2, 3):
             for t in (1_000, 1_000 + long_ms):
-                story.add("control_send", t, node=1, to=to, seq=seq)
+                story.add("control_send", t, node=1, to=to, seq=seq, controller_epoch=1)
         for to in looked:
             story.add("channel_queue", 2_000, node=1, to=to)
 
     return edit
 
 
+def sends(story: Story, t: float, controller_epoch: int) -> None:
+    story.add("control_send", t, node=4, to=2, seq=1, controller_epoch=controller_epoch)
+
+
 QUEUES: dict[str, tuple[Edit, bool]] = {
     "both": (queues(2, 3), False),
     "one": (queues(2), True),
     "none at all": (queues(), False),
+    "none, of another controller": (
+        lambda s: (
+            queues(2, 3)(s),
+            [sends(s, t, 2) for t in (9_000, 14_000)],
+        ),
+        True,
+    ),
+    "none, of two short reigns": (
+        lambda s: (queues(2, 3)(s), sends(s, 9_000, 2), sends(s, 14_000, 3)),
+        False,
+    ),
     "one, of a short reign": (queues(2, long_ms=2_000), False),
     "one, of who numbers nothing": (queues(2, seq=None), False),
 }
@@ -279,7 +294,7 @@ def test_at_whose_queue_nobody_looked(spark: Any) -> None:
     told = said_of_each(edits, Story, lambda rows: unlooked(History.of(spark, rows)))
     assert {name for name, (_, wanted) in QUEUES.items() if wanted} == set(told)
     assert told["one"] == [
-        "nobody looked at controller 1's queue to node 3, as somebody did at its others"
+        "nobody looked at controller 1's queue to node 3, as somebody did at others"
     ]
 
 

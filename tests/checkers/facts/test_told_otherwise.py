@@ -401,7 +401,15 @@ def asked(invoke_t: float, api: str = "ELECT_LEADERS", **more: Any) -> Story:
     return story
 
 
+def flooded(story: Story) -> Story:
+    for t, phase in ((4_000, "inject"), (6_000, "healed")):
+        story.add("fault", t, id="f", fault="flood-heavy-produce", phase=phase, detail="{}")
+    return story
+
+
 ASKED: dict[str, tuple[Story, bool]] = {
+    "a flood's topic": (flooded(asked(5_000, "CREATE_TOPICS")), False),
+    "what no flood asks for": (flooded(asked(5_000)), True),
     "by a fault": (asked(2_500), False),
     "by nobody": (asked(5_000), True),
     "as the run is set up": (asked(500, "CREATE_TOPICS"), False),

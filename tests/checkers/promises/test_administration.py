@@ -87,6 +87,22 @@ CASES: dict[str, tuple[Callable[[_Cluster], object], str | None]] = {
         lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(41)),
         None,
     ),
+    "says so as its office was taken from it": (
+        lambda c: (
+            c.asked(41),
+            c.wrote(ASKED + 5, "controller", "removed", node=2),
+            c.elected(ASKED + 2_000, 3, 2),
+        ),
+        None,
+    ),
+    "says so long before that": (
+        lambda c: (
+            c.asked(41),
+            c.wrote(ASKED + 3_000, "controller", "removed", node=2),
+            c.elected(ASKED + 4_000, 3, 2),
+        ),
+        "ruler-denies",
+    ),
     "says so beside a fault of its own": (
         lambda c: (c.fault("toxic", 30_000, 60_000, [2]), c.asked(41)),
         None,

@@ -184,3 +184,26 @@ def test_a_value_of_which_one_node_says_nothing(story: Any) -> Asks:
     assert outcome.unknowns == [
         f"{story.arm}, trial 0: nobody tells what node 2 says by Metadata of  broker 1"
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "leaders", "unknown"),
+    [
+        ("ListPartitionReassignments", "written", True),
+        ("DescribeLogDirs", "written", True),
+        ("DescribeCluster", "written", False),  # an older release
+        ("ListPartitionReassignments", "shown", False),
+        (None, "written", False),
+    ],
+)
+@judging(check)
+def test_an_api_by_which_nobody_tells_anything(
+    story: Any, missing: str | None, leaders: str, unknown: bool
+) -> Asks:
+    story.run["arms"][story.arm]["leaders"] = leaders
+    for api in ("DescribeCluster", "Metadata", "DescribeLogDirs", "ListPartitionReassignments"):
+        if api != missing:
+            tell(story, 1, (api, "", "something"), "so", truth="so", known=True)
+    outcome = yield story
+    says = f"{story.arm}, trial 0: nobody tells what any node says by {missing}"
+    assert outcome.unknowns == ([says] if unknown else [])

@@ -632,3 +632,24 @@ def test_as_many_rows_as_were_stored(
     verdict, reasons = said((yield apart(story) if "601" in says else story))
     assert verdict == ("unknown" if says else "valid"), reasons
     assert says in reasons
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ((1, 2), ""),
+        ((1,), "node 1: it left rows of its boot 2, and nobody tells of that start"),
+        ((), ""),  # nobody writes down which boot it is
+    ],
+)
+@judging(check)
+def test_boots_are_told_of(story: Any, told: tuple[int, ...], says: str) -> Asks:
+    sound(story)
+    for number, boot in enumerate(told):
+        t = 3 if not number else 8
+        if number:
+            story.add("node_event", 7, node=1, boot=1, event="exited", process="harness")
+        story.add("node_event", t, node=1, boot=boot, event="start", process="harness")
+    verdict, reasons = said((yield made_whole(story)))
+    assert verdict == ("unknown" if says else "valid")
+    assert says in reasons

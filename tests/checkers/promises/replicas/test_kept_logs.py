@@ -271,3 +271,40 @@ def test_a_cut_too_far_is_the_replicas_promise(lax: bool) -> Asks:
     if not lax:
         says = next(f.says for f in outcome.findings if f.rule == "promised-and-cut")
         assert "node 2 cut t-0 down to offset 4, though acks=all had been given up to 9" in says
+
+
+def filled_again(first: int, *more: Callable[[Any], None], **taken_up: Any) -> Story:
+    """Broker 2 had ten records as it began to follow in leader epoch 1, and has 20 in the end; of
+    that epoch from ``first`` on."""
+    story = Story()
+    role(story, 500, 0, leader_epoch=0)
+    role(story, 1000, 10, **taken_up)
+    for tell in more:
+        tell(story)
+    story.final_log({v: v for v in range(20)}, node=2, leader=False)
+    epochs = [(0, 0, first - 1), (1, first, 19)]
+    told = [{"leader_epoch": e, "first_offset": b, "last_offset": t} for e, b, t in epochs]
+    story.add("log_folder", 91_000, node=2, epochs=told)
+    return story
+
+
+REFILLED: dict[str, tuple[Story, list[tuple[int, int, int]]]] = {
+    "it grew": (filled_again(10), []),
+    "nobody tells of a cut": (filled_again(7), [(2, 10, 7)]),
+    "of one that did not go so far": (filled_again(7, lambda s: cut(s, 1_100, 8)), [(2, 10, 7)]),
+    "of one before": (filled_again(7, lambda s: cut(s, 900, 7)), [(2, 10, 7)]),
+    "it tells of it": (filled_again(7, lambda s: cut(s, 1_100, 7)), []),
+    "as a leader": (filled_again(7, role="leader", leader=2), []),
+    "not for the first time": (filled_again(7, lambda s: role(s, 800, 7)), []),
+    "its topic was made again": (
+        filled_again(7, lambda s: s.add("topic_deletion", 5_000, topic="t", step="gone")),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFILLED)
+@judging(check)
+def test_a_log_that_was_cut_and_filled_again(name: str) -> Asks:
+    story, found = REFILLED[name]
+    assert shrunk((yield story)) == found

@@ -34,6 +34,21 @@ def undated() -> Story:
     return story
 
 
+def knows() -> Story:
+    story = shrunk()
+    told = {"node": 1, "isr": [1, 2, 3], "leader_epoch": 0, "partition_epoch": 2}
+    story.add("isr_change", 2_200, **told)
+    return story
+
+
+def of_node_0() -> Story:
+    story = shrunk()
+    for row in story.rows["zk_write"]:
+        if row["what"] == "state":
+            row["leader"] = 0
+    return story
+
+
 def lax() -> Story:
     """One in sync is enough of this topic."""
     story = shrunk(told=None)
@@ -44,6 +59,9 @@ def lax() -> Story:
 CASES: dict[str, tuple[Callable[[], Story], bool]] = {
     "long after it grew": (refused(KNOWN + 500, KNOWN + 490), True),
     "after the append": (refused(KNOWN + 500, KNOWN + 490, 20), True),
+    "as its leader said that it knew": (refused(2_500, 2_490, make=knows), True),
+    "before its leader said so": (refused(2_150, 2_140, make=knows), False),
+    "led by node 0": (refused(KNOWN + 500, KNOWN + 490, make=of_node_0), True),
     "one is enough": (refused(8_000, 7_990, make=lax), True),
     # Lawful, and looks similar.
     "while too few were in sync": (refused(1_500, 1_490), False),
