@@ -164,7 +164,7 @@ class ReassignCalledOff(BaseFault):
         self.let_answers(ctx, before.leader, Link.INTER_BROKER)
         ctx.sleep(self.settle_ms / 1000)
         after = partition_state(ctx.view, *key)
-        self.took_hold = after.replicas == before.replicas
+        self.took_hold = set(after.replicas) == set(before.replicas)
 
 
 def _is_moving(ctx: Context, before: PartitionState, added: set[int]) -> bool:

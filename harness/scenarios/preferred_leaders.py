@@ -7,7 +7,8 @@ before; so does who was stopped in order, whom the controller had taken for goin
 for a broker like any other again. It stays in office all the while, with all that it remembers.
 
 A second topic is written to so seldom that who reads it waits most of the time, and longer than
-from one record to the next: it is to be woken by each.
+from one record to the next: it is to be woken by each. It asks for less than a record has, and is
+to be given one all the same (KIP-74).
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             params={
                 "topics": {AWAITED: AWAITED_PARTITIONS},
                 "fetch_wait_ms": FETCH_WAIT_MS,
+                "client": {"fetch.message.max.bytes": "1"},
             },
         ),
     ]

@@ -3,7 +3,8 @@
 Both join over connections of their own to each broker (JoinGroup, step ``enter``). Who is not the
 leader of the group then asks for what it is given (SyncGroup, step ``sync``) and waits: until the
 leader's time is over, and both begin anew, or until its coordinator is one no more, which it is to
-be told at once. Each question is a `group_step` row.
+be told at once. Other brokers are asked to let them in all the while: one of them may coordinate
+the group by now. Each question is a `group_step` row.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Params:
 
     group: str
     stays_ms: int = 4_000
-    rate_per_s: float = 10.0
+    rate_per_s: float = 5.0
     timeout_ms: int = 6_000
 
     def __post_init__(self) -> None:
@@ -78,7 +79,8 @@ class GroupCouple(AskEach):
     def ask(self, channel: Channel) -> None:
         mine, other = self._of(channel)
         together = mine.generation >= 0 and mine.generation == other.generation
-        if together and (mine.leads or channel.node != mine.node):
+        together = together and channel.node == mine.node
+        if together and mine.leads:
             return
         asked = _Asked(self._op, time.monotonic_ns(), SYNC if together else ENTER)
         self._op += 1

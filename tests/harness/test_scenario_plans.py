@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from checkers.promises.departures.lagging import SLACK_NS
+from checkers.promises.polls.given_late import WAIT_NS
 from faults.plan import Plan
 from faults.protocol import Capability, Link
 from harness.arms import Skipped, arms_of
@@ -403,6 +404,22 @@ def test_nobody_dies_after_the_stop_whom_the_controller_is_to_give_back() -> Non
     for plan in plans("preferred-leaders"):
         assert [e.fault for e in plan.entries[:2]] == ["kill", "stop"]
         assert plan.entries[-1].fault == "stop"
+
+
+def test_somebody_waits_for_records_most_of_the_time() -> None:
+    """Longer than from one to the next, or nobody could tell who is woken from who is not."""
+    from harness.scenarios import preferred_leaders as under_test
+
+    scenario = SCENARIOS["preferred-leaders"]
+    roles = {r.process: r for r in scenario.workloads(STAGE)}
+    writer, reader = roles["producer-awaited"], roles["consumer-awaiting"]
+    assert reader.params["topics"] == writer.params["topics"] == {"awaited": len(STAGE.nodes)}
+    each_s = len(STAGE.nodes) / writer.params["rate_per_s"]
+    assert each_s * 1000 > 1.2 * WAIT_NS / 1e6
+    assert reader.params["fetch_wait_ms"] > 2 * each_s * 1000
+    (topic,) = (t for t in scenario.topics(STAGE) if t.name == under_test.AWAITED)
+    assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)
+    assert reader.params["client"] == {"fetch.message.max.bytes": "1"}
 
 
 def test_a_groups_coordinator_is_aimed_at() -> None:

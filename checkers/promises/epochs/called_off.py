@@ -1,13 +1,15 @@
 """Moves that were called off, by ZooKeeper's own log, for `checkers.promises.epochs`.
 
 Who calls a move off (AlterPartitionReassignments without replicas, KIP-455) is answered when the
-partition is assigned to the replicas that it had before, in their order: those that were to be
-added are none from then on, however well they catch up.
+partition is assigned to the replicas that it had before: those that were to be added are none from
+then on, however well they catch up.
 
 - ``called-off-in-vain``: after that answer other replicas were assigned.
 
 The harness calls off a move whose new replicas get nothing (fault ``reassign-called-off``), and
-says when it had the answer. Lawful, and looks similar: what was assigned before it.
+says when it had the answer. Lawful, and looks similar: what was assigned before it; the replicas of
+before in another order, for a move puts those first that it moves to, and what it leaves when it is
+called off is the rest of that list (ReplicaAssignment.originReplicas).
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def called_off(history: History, outcome: Outcome) -> Iterator[Finding]:
         # What comes later, while nobody asked for anything, is of the move that was called off.
         later = [row for row in rows if until_t < row["t"] <= fault.to_t]
         for row in (before[-1], *later):
-            if list(row["replicas"] or ()) != list(detail["replicas"]):
+            if set(row["replicas"] or ()) != set(detail["replicas"]):
                 yield Finding(
                     RULE,
                     f"a move of {detail['partition']} from {detail['replicas']} to "
