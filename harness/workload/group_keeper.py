@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from kio.static.primitive import i32Timedelta, i64Timedelta
+from kio.static.primitive import i32Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -175,7 +175,7 @@ class GroupKeeper(AskEach):
                 group_id=asked.group,
                 generation_id_or_member_epoch=-1,
                 member_id="",
-                retention_time=i64Timedelta.parse(timedelta(milliseconds=keep_ms)),
+                retention_time=keep_ms,
                 topics=[{"name": name, "partitions": [row]}],
             )
         elif asked.step == ASK:

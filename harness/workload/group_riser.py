@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
-
-from kio.static.primitive import i64Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -25,7 +22,7 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 RAISE, SEE = "raise", "see"
 _APIS: Final = {RAISE: (ApiKey.OFFSET_COMMIT, 4), SEE: (ApiKey.OFFSET_FETCH, 5)}
-_ALWAYS: Final = i64Timedelta.parse(timedelta(milliseconds=-1))
+_ALWAYS: Final = -1
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """It may have been kept all the same."""
 

@@ -305,7 +305,7 @@ class Story:
             "generation_id_or_member_epoch": self._a_generation(),
             "member_id": member,
             "group_instance_id": self._instance(member),
-            "retention_time": timedelta(milliseconds=-1),
+            "retention_time": -1,
             "topics": self._topics(row),
         }
         return ApiKey.OFFSET_COMMIT, self._version(ApiKey.OFFSET_COMMIT), fields

@@ -3,7 +3,8 @@
 `checkers.promises.epochs`.
 
 Whenever a controller has raised a leader epoch, it sends LeaderAndIsr to the replicas that live and
-are in sync, and UpdateMetadata to every broker that lives, in one batch
+are in sync, and to who led until then and is still there (as is who stops in order:
+Election.leaderForControlledShutdown), and UpdateMetadata to every broker that lives, in one batch
 (ControllerBrokerRequestBatch.addLeaderAndIsrRequestForBrokers and sendRequestsToBrokers); each
 broker's queue is taken in order. One that is passed over goes on by what was before: it leads in an
 epoch that is over, or sends its clients to who does. That a later election is told to it mends
@@ -152,11 +153,12 @@ def _owed(history: History) -> Iterator[dict[str, Any]]:
         yield from over
         in_sync = []
         if raised and (row["step"] == "created" or before is not None):
+            concerned = {*row["isr"], *(() if before is None else (before["leader"],))}
             elected = [
                 _one(row, _ELECTION, to, broker_epoch, api)
                 for to, broker_epoch in sorted(registered.items())
                 for api in ("LEADER_AND_ISR", "UPDATE_METADATA")
-                if api == "UPDATE_METADATA" or (to in row["isr"] and key not in moved)
+                if api == "UPDATE_METADATA" or (to in concerned and key not in moved)
             ]
         elif raised:
             elected = []

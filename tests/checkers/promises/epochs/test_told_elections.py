@@ -36,16 +36,23 @@ def sent(story: Story, t: float, to: int, api: str, *epochs: int, **more: Any) -
               **{**own, "partitions": parts, "partition_epochs": list(epochs), **more})  # fmt: skip
 
 
-def elected(*lost: tuple[int, str], isr: tuple[int, ...] = (2, 3), again_ms: int = 0) -> Story:
+def elected(*lost: tuple[int, str], isr: tuple[int, ...] = (2, 3), again_ms: int = 0,
+            first: int = 2) -> Story:  # fmt: skip
     """Brokers 2 and 3 are told of a new topic, then of an election at 1,000 ms but for what is
-    ``lost``, then of something else."""
+    ``lost``, then of something else. The ``first`` leader is succeeded by broker 2."""
     story = Story()
     for node in (2, 3):
         own = {"what": "broker", "step": "created", "node": node}
         story.add("zk_write", 1, zxid=10 + node, **own)
     story.add("zk_write", 90, zxid=18, what="topic", step="created", replicas=[2, 3])
     for number, t in enumerate((100, 1_000, *((again_ms,) if again_ms else ()))):
-        fields = {"leader": 2, "leader_epoch": number, "partition_epoch": number, "isr": list(isr)}
+        leader = 2 if number else first
+        fields = {
+            "leader": leader,
+            "leader_epoch": number,
+            "partition_epoch": number,
+            "isr": list(isr),
+        }
         step = "set" if number else "created"
         story.add("zk_write", t, zxid=20 + number, what="state", step=step,
                   controller_epoch=1, **fields)  # fmt: skip
@@ -102,6 +109,13 @@ def joined() -> Story:
     return story
 
 
+def gone() -> Story:
+    """Who led before was registered no more when it was succeeded."""
+    story = elected((3, LISR), (3, UPDATE), isr=(2,), first=3)
+    story.add("zk_write", 990, zxid=20, what="broker", step="removed", node=3)
+    return story
+
+
 def another_life() -> Story:
     """Broker 3 had just registered, and had been sent nothing yet."""
     story = elected((3, LISR), (3, UPDATE))
@@ -117,6 +131,9 @@ TELLING = {
     "nor of anything": (elected((3, LISR), (3, UPDATE)), 2),
     "a broker's metadata was not": (elected((3, UPDATE)), 1),
     "told later, of the next one": (elected((3, LISR), again_ms=2_000), 1),
+    "who led before was not": (elected((3, LISR), isr=(2,), first=3), 1),
+    "who led before was": (elected(isr=(2,), first=3), 0),
+    "who led before is gone": (gone(), 0),
     "a follower out of sync": (elected((3, LISR), isr=(2,)), 0),
     "overtaken in the same batch": (in_one_batch(), 0),
     "nothing was sent after": (cut_off(elected((3, LISR), (3, UPDATE)), 1_002.5), 0),
