@@ -5,8 +5,8 @@
   preferred replica of a partition was elected, and nothing of it was written while it was asked
   (within `NEAR_NS`): all three are written before they are answered (ZkAdminManager.createTopics
   and deleteTopics, KafkaController.processReplicaLeaderElection);
-  The same of a partition that is to be moved: it has another assignment then
-  (KafkaController.processPartitionReassignments);
+  The same of a partition that is to be moved: its topic's assignment is written then
+  (KafkaController.onPartitionReassignment);
 - ``refused-and-done``: a topic was made, or its deletion begun, and everybody who had asked for
   that was refused: an error by which nothing was done changes nothing.
 
@@ -51,9 +51,9 @@ def answered(history: History, trial: Trial, log: Sequence[Row], outcome: Outcom
         requests = [r for r in asked if r["api"] == api]
         found += _not_done(trial, requests, outcome, partial(_of_topic, done))
         found += _done(trial, requests, done)
-    moved = _moved(log)
+    assigned = _assigned(log)
     requests = [r for r in asked if r["api"] == "ALTER_PARTITION_REASSIGNMENTS" and r["about"]]
-    found += _not_done(trial, requests, outcome, lambda r: moved.get(r["about"], []))
+    found += _not_done(trial, requests, outcome, lambda r: assigned.get(r["about"], []))
     elected = _elected(log)
     requests = [r for r in asked if r["api"] == "ELECT_LEADERS" and r["about"]]
     found += _not_done(trial, requests, outcome, lambda r: elected.get(r["about"], []))
@@ -64,16 +64,13 @@ def _of_topic(done: Sequence[Row], request: Row) -> list[Row]:
     return [row for row in done if row["topic"] == request["about"]]
 
 
-def _moved(log: Sequence[Row]) -> dict[str, list[Row]]:
-    """By partition, its assignments that are other than the one before."""
-    last: dict[str, list[int]] = {}
+def _assigned(log: Sequence[Row]) -> dict[str, list[Row]]:
+    """By partition, when its topic's assignment was written: also where it is what it was, since
+    who asks twice is granted twice, and nothing tells what was asked for."""
     found: dict[str, list[Row]] = {}
     for row in log:
         if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
-            place = f"{row['topic']}-{row['partition']}"
-            if last.get(place) != row["replicas"]:
-                found.setdefault(place, []).append(row)
-            last[place] = row["replicas"]
+            found.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
     return found
 
 

@@ -432,10 +432,17 @@ KEPT_WORDS: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
         ),
         [],
     ),
-    "said to be moved": (
+    "moved to where it is": (
         lambda c: (
             *(c.made(state_after=1), asks(c, MOVE, 0, about="t-0")),
             c.wrote(ASKED + 5, "topic", "set", replicas=[1, 3], topic="t", partition=0),
+        ),
+        [],
+    ),
+    "said to be moved": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 0, about="t-0")),
+            c.wrote(ASKED + 5, "topic", "set", replicas=[2, 1, 3], topic="u", partition=0),
         ),
         GRANTED,
     ),
