@@ -44,6 +44,9 @@ class AskEach:
     """To each broker."""
 
     def __init__(self, spec: WorkloadSpec, asks: Asks) -> None:
+        """Raises WorkloadError when it would never ask."""
+        if asks.rate_per_s <= 0:
+            raise spec.error("rate_per_s", "allowed: above 0")
         self._spec, self._asks = spec, asks
         self._recorder: LiveRecorder | None = None
         self._links = Links(self.answered, self.lost)

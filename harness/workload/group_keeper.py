@@ -84,8 +84,8 @@ class Params:
     timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
-        if self.rate_per_s <= 0 or self.asks < 1:
-            raise ValueError("fields rate_per_s, asks; allowed: above 0, at least 1")
+        if self.asks < 1:
+            raise ValueError("field asks; allowed: at least 1")
         if self.keep_ms is not None and self.keep_ms < 1:
             raise ValueError("field keep_ms; allowed: null, or at least 1")
 

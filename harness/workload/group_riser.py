@@ -37,10 +37,6 @@ class Params:
     rate_per_s: float = 10.0
     timeout_ms: int = 5_000
 
-    def __post_init__(self) -> None:
-        if self.rate_per_s <= 0:
-            raise ValueError("field 'params.rate_per_s': allowed: above 0")
-
 
 class _Asked(NamedTuple):
     """In flight."""

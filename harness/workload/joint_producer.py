@@ -52,10 +52,8 @@ class Params:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
         if self.acks not in (1, -1):  # with 0 there is no answer
             raise ValueError(f"field 'params.acks': {self.acks} is not allowed; allowed: 1, -1")
-        if self.value_bytes < MIN_BYTES or self.rate_per_s <= 0:
-            raise ValueError(
-                f"fields value_bytes, rate_per_s; allowed: at least {MIN_BYTES}, above 0"
-            )
+        if self.value_bytes < MIN_BYTES:
+            raise ValueError(f"field value_bytes; allowed: at least {MIN_BYTES}")
 
 
 class _Record(NamedTuple):

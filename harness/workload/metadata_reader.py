@@ -31,10 +31,6 @@ class Params:
     rate_per_s: float = 20.0
     timeout_ms: int = 10_000
 
-    def __post_init__(self) -> None:
-        if self.rate_per_s <= 0:
-            raise ValueError("field 'params.rate_per_s': allowed: above 0")
-
 
 def metadata_request(topics: tuple[str, ...], client_id: str) -> bytes:
     """A Metadata request that never creates a topic."""

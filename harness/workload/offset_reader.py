@@ -53,8 +53,6 @@ class Params:
     def __post_init__(self) -> None:
         if not self.topics:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
-        if self.rate_per_s <= 0:
-            raise ValueError("field 'params.rate_per_s': allowed: above 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ class Params:
     def __post_init__(self) -> None:
         if not self.topics:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
-        if self.rate_per_s <= 0 or self.kept < 1:
-            raise ValueError("fields rate_per_s, kept; allowed: above 0, at least 1")
+        if self.kept < 1:
+            raise ValueError("field kept; allowed: at least 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class WorkloadSpec:
         names = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
         for name in self.params:
             if name not in names:
-                raise self._error(name, f"is unknown; allowed: {', '.join(names)}")
+                raise self.error(name, f"is unknown; allowed: {', '.join(names)}")
         values: dict[str, Any] = {}
         for name, declared in names.items():
             if name not in self.params:
@@ -97,18 +97,19 @@ class WorkloadSpec:
                     declared.default is dataclasses.MISSING
                     and declared.default_factory is dataclasses.MISSING
                 ):
-                    raise self._error(name, "is required")
+                    raise self.error(name, "is required")
                 continue
             try:
                 values[name] = _converted(self.params[name], hints[name])
             except (TypeError, ValueError) as error:
-                raise self._error(name, str(error)) from None
+                raise self.error(name, str(error)) from None
         try:
             return kind(**values)
         except ValueError as error:
             raise WorkloadError(f"workload {self.process!r} ({self.role}): {error}") from None
 
-    def _error(self, name: str, says: str) -> WorkloadError:
+    def error(self, name: str, says: str) -> WorkloadError:
+        """What is wrong with a parameter."""
         return WorkloadError(
             f"workload {self.process!r} ({self.role}), field 'params.{name}': {says}"
         )

@@ -354,6 +354,26 @@ def test_without_a_pause_it_is_always_busy() -> None:
     assert ProducerParams(topics={"t": 1}, idle_ms=5, busy_ms=1).idle_ms == 5
 
 
+@pytest.mark.parametrize(
+    ("asks", "params"),
+    [
+        ("group-couple", {"group": "g"}),
+        ("group-keeper", {"topic": "t"}),
+        ("group-riser", {"group": "g", "topic": "t"}),
+        ("group-stranger", {"group": "g", "topics": {"t": 1}}),
+        ("joint-producer", {"topics": {"t": 1}}),
+        ("metadata-reader", {"topics": ["t"]}),
+        ("offset-reader", {"topics": {"t": 1}}),
+        ("record-deleter", {"topics": {"t": 1}}),
+        ("refused-asker", {"topic": "t"}),
+    ],
+)
+def test_who_would_never_ask_is_refused(asks: str, params: dict[str, Any]) -> None:
+    assert role(spec(role=asks, params=params | {"rate_per_s": 0.1}))
+    with pytest.raises(WorkloadError, match=rf"{asks}.*'params.rate_per_s': allowed: above 0"):
+        role(spec(role=asks, params=params | {"rate_per_s": 0}))
+
+
 def test_times_of_all_ages_are_asked_for_again() -> None:
     plan = spec(role="offset-reader", params={"topics": {"t": 1}})
     reader = OffsetReader(plan, plan.read_params(OffsetParams))
