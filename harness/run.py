@@ -94,10 +94,7 @@ class Recorded:
 def run(scenario: Scenario, settings: Settings, progress: Progress) -> Outcome:
     """Run, finish, check, report. Raises `Skipped`, SetupError and bad-argument errors only."""
     shown = tolerant(progress)
-    outcome = conclude(record_run(scenario, settings, shown, on_stopping=_start_spark), shown)
-    for line in unconfirmed(outcome.folder, outcome.results) if settings.live else ():
-        shown.say(line)
-    return outcome
+    return conclude(record_run(scenario, settings, shown, on_stopping=_start_spark), shown)
 
 
 def record_run(
@@ -268,6 +265,8 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
         with _room_for(folder, then=f"biplane check {folder}"):
             progress(name, "checking in Spark")
             results = judge(folder)
+            for line in unconfirmed(folder, results):
+                progress.say(line)
             progress(name, "writing the report")
             write_report(folder)
         with uninterrupted():  # a run is in the table or not; its log directories there or not

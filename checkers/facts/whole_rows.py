@@ -50,7 +50,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "produce": (*_OPERATION, _need(f"{_TP} value acks")),
     "fetch": (
         *(*_OPERATION, _need("poll")),
-        _need("partition offset leader_epoch", type=_OK, topic=_THERE),
+        _need("partition offset leader_epoch whole", type=_OK, topic=_THERE),
         _need(_TP, type=_OK, offset=_THERE),
     ),
     "assignment": (_need(f"{_TP} group event"),),
@@ -131,7 +131,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _need(f"{_TP} leader leader_epoch isr replicas", what=("partition",)),
         _need(f"{_TP} log_end_offset earlier_end_offset", what=("replica",)),
     ),
-    "log_read": (_need(f"node {_TP} offset leader_epoch append_time_ms"),),
+    "log_read": (_need(f"node {_TP} offset leader_epoch append_time_ms whole"),),
     "log_end": (
         _need(f"node {_TP}"),
         _need("log_start_offset log_end_offset is_leader", error=(None,)),

@@ -96,6 +96,7 @@ _KINDS: Final = (
             "poll": "int64",  # number of the poll in this process; rows of one poll share it
             "offset": "int64",
             "value": "int64",  # null when the record is not one of the workload's
+            "whole": "bool",  # key, value and headers are as some client sent them
             "leader_epoch": "int32",  # partitionLeaderEpoch of the record's batch
         },
     ),
@@ -116,7 +117,13 @@ _KINDS: Final = (
     Kind(
         "committed",
         "What the coordinator answered when it was asked for a group's offset; -1: it has none.",
-        {**_OP, **_TP, "group": "string", "offset": "int64"},
+        {
+            **_OP,
+            **_TP,
+            "group": "string",
+            "offset": "int64",
+            "whole": "bool",  # metadata and leader epoch are as some member committed them with it
+        },
     ),
     Kind(
         "group_step",
@@ -150,7 +157,12 @@ _KINDS: Final = (
     Kind(
         "coordinator",
         "Whom one broker (`node`) named as the coordinator of a group (FindCoordinator).",
-        {**_OP, "group": "string", "coordinator": "int32"},
+        {
+            **_OP,
+            "group": "string",
+            "coordinator": "int32",
+            "endpoint": "string",  # and where it is: 1@host:port
+        },
     ),
     Kind(
         "listed_offset",
@@ -559,6 +571,7 @@ _KINDS: Final = (
             **_TP,
             "offset": "int64",
             "value": "int64",
+            "whole": "bool",  # key, value and headers are as some client sent them
             "leader_epoch": "int32",
             "append_time_ms": "int64",
             "producer_epoch": "int32",  # of its batch; -1: not of an idempotent producer

@@ -26,6 +26,7 @@ from faults.protocol import Link, PartitionState
 from harness.cluster.ask import CLIENT_ID, error_name, request
 from harness.cluster.record import Record
 from harness.sut.protocol import HasOldReleases, SystemUnderTest, limits_of
+from harness.workload.values import is_whole
 from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
@@ -308,6 +309,7 @@ def _take_in(node: int, replica: _Replica, records: Any, record: Record) -> None
                     partition=replica.partition,
                     offset=each.offset,
                     value=_VALUE.unpack_from(value)[0] if known and value is not None else None,
+                    whole=is_whole(each.key, value, each.headers),
                     leader_epoch=header.leader_epoch,
                     append_time_ms=each.timestamp_ms,
                     producer_epoch=header.producer_epoch,

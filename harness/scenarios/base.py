@@ -238,7 +238,7 @@ def refused_asker(topic: str) -> Role:
     return Role(role="refused-asker", process="refused-asker", params={"topic": topic})
 
 
-_GATHERED_MS: Final = 500.0
+_GATHERED: Final = {"linger_ms": 500.0, "client": {"compression.type": "lz4"}}
 """At 50 records a second over six partitions: four a batch."""
 
 
@@ -247,7 +247,7 @@ def idempotent_load(
 ) -> list[Role]:
     """Producers that retry whatever happens, and are promised each record once, in order. Two, at
     half the rate each: of one alone nobody sees whether its producer id is its own. The second
-    gathers what it sends: batches of several records, whose times are apart."""
+    gathers what it sends: batches of several records, whose times are apart, and compressed."""
     return [
         Role(
             role="producer",
@@ -258,10 +258,10 @@ def idempotent_load(
                 "rate_per_s": per_s / 2,
                 "first_value": first_value + number * 1_000_000_000,
                 "idempotent": True,
-                "linger_ms": linger_ms,
+                **how,
             },
         )
-        for number, linger_ms in ((1, 0.0), (2, _GATHERED_MS))
+        for number, how in ((1, {}), (2, _GATHERED))
     ]
 
 

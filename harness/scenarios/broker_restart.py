@@ -47,12 +47,14 @@ RESEND_MS = 1000
 SESSION_TIMEOUT_MS = 2000
 ALONE = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
 CONFIGS = {**ALONE, "min.insync.replicas": "2"}
+PACKED = {**CONFIGS, "compression.type": "gzip"}
+"""What comes as it is the broker compresses: it writes each batch anew."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
-        Topic(name=SHORTENED, assignment=spread(3, stage.nodes, 3), configs=CONFIGS),
+        Topic(name=SHORTENED, assignment=spread(3, stage.nodes, 3), configs=PACKED),
         Topic(name=REMEMBERED, assignment=spread(3, stage.nodes, 1), configs=ALONE),
         Topic(name=ELSEWHERE, assignment=spread(3, stage.nodes, 2)),
     ]

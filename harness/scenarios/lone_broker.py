@@ -55,7 +55,10 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             params={**load, "acks": 1, "first_value": 4_000_000_000},
         ),
         *(
-            replace(role, params={**role.params, "client": ONE_BY_ONE})
+            replace(
+                role,
+                params={**role.params, "client": {**role.params.get("client", {}), **ONE_BY_ONE}},
+            )
             for role in idempotent_load(TOPIC, PARTITIONS)
         ),
         Role(role="consumer", process="consumer", params={"topics": topics}),

@@ -69,8 +69,9 @@ class GroupConsumer:
         self._spec, self._params = spec, params
         self._polls = 0
         self._ops = 0
-        self._following: dict[tuple[str, int], int] = {}
-        """What is to be committed next: positions by partition."""
+        self._following: dict[tuple[str, int], tuple[int, int]] = {}
+        """What is to be committed next: positions, and the leader epochs of the records before
+        them (KIP-320), by partition."""
         self._committed_t = 0.0
 
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
@@ -168,13 +169,14 @@ class GroupConsumer:
         for message in messages:
             if message.error() is None:
                 place = message.topic(), message.partition()
-                self._following[place] = message.offset() + 1
+                epoch = message.leader_epoch()
+                self._following[place] = message.offset() + 1, -1 if epoch is None else epoch
 
     def _commit(self, client: Any, recorder: LiveRecorder) -> None:
         following, self._following = self._following, {}
         offsets = [
-            confluent_kafka.TopicPartition(topic, partition, offset)
-            for (topic, partition), offset in following.items()
+            confluent_kafka.TopicPartition(topic, partition, offset, note(offset, epoch), epoch)
+            for (topic, partition), (offset, epoch) in following.items()
         ]
         self._ask(client, recorder, following)
         op, invoke_t = self._next_op(), time.monotonic_ns()
@@ -230,6 +232,7 @@ class GroupConsumer:
                 topic=one.topic,
                 partition=one.partition,
                 offset=max(one.offset, -1),
+                whole=comes_back_whole(one) if one.offset >= 0 else None,
                 failure=None if one.error is None else one.error.name(),
             )
 
@@ -237,6 +240,19 @@ class GroupConsumer:
         """Polls count by themselves; these come after any number of them."""
         self._ops += 1
         return 1_000_000_000 + self._ops
+
+
+def note(offset: int, leader_epoch: int) -> str:
+    """What is committed with a position, as its metadata."""
+    return f"{offset} after {leader_epoch}"
+
+
+def comes_back_whole(kept: Any) -> bool:
+    """Whether a position comes back with what was committed with it; a release that keeps no leader
+    epochs tells of none."""
+    if kept.leader_epoch is None or kept.leader_epoch < 0:
+        return str(kept.metadata).startswith(f"{kept.offset} after ")
+    return bool(kept.metadata == note(kept.offset, kept.leader_epoch))
 
 
 _INDEFINITE: Final = frozenset({7, 13, 16, 41})

@@ -173,6 +173,8 @@ class GroupStranger(AskEach):
         error, named = int(answer.error_code), int(answer.node_id)
         outcome = "fail" if error else "ok"
         who = {"node": channel.node, "group": self._group, "coordinator": named, "error": error}
+        if not error:
+            who["endpoint"] = f"{named}@{answer.host}:{answer.port}"
         self.recorder.complete("coordinator", op, outcome, invoke_t, t, **who)
 
     def _next_op(self) -> int:

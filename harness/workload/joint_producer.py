@@ -23,7 +23,7 @@ from harness.workload.metadata_reader import metadata_request
 from harness.workload.outcomes import produce_outcome
 from harness.workload.produce_frames import VERSION
 from harness.workload.spec import WorkloadSpec
-from harness.workload.values import MIN_BYTES, encode_value
+from harness.workload.values import MIN_BYTES, encode_key, encode_value, headers_for
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 from nodes.wire.produce_codec import PartitionResult, decode_produce_response
@@ -184,7 +184,8 @@ def _frame(params: Params, records: list[_Record], client_id: str) -> bytes:
     now_ms = time.time_ns() // 1_000_000
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in records:
-        batch = build_batch([(None, encode_value(one.value, params.value_bytes), now_ms)])
+        held = (encode_key(one.value), encode_value(one.value, params.value_bytes), now_ms)
+        batch = build_batch([held], headers=headers_for(params.value_bytes))
         topics.setdefault(one.topic, []).append({"index": one.partition, "records": batch})
     entity = build(
         request_class(ApiKey.PRODUCE, VERSION),

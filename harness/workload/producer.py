@@ -26,7 +26,7 @@ from harness.workload.outcomes import produce_outcome
 from harness.workload.pacing import Clock, is_busy
 from harness.workload.recorder import LiveRecorder
 from harness.workload.spec import WorkloadError, WorkloadSpec
-from harness.workload.values import MIN_BYTES, encode_value
+from harness.workload.values import MIN_BYTES, encode_key, encode_value, headers_for
 
 _CONNECT_S: Final = 20.0
 _FLUSH_S: Final = 10.0
@@ -152,7 +152,9 @@ class Producer:
             client.produce(
                 topic,
                 partition=partition,
+                key=encode_key(value),
                 value=encode_value(value, params.value_bytes),
+                headers=headers_for(params.value_bytes),
                 on_delivery=delivered,
             )
         except (BufferError, confluent_kafka.KafkaException) as error:

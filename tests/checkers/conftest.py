@@ -55,6 +55,8 @@ class Story:
             row = {"type": "ok", "op": self._op, "invoke_t": row["t"] - MS, **row}
         if "topic" in KINDS[kind].columns:
             row = {"topic": "t", "partition": 0, **row}
+        if "whole" in KINDS[kind].columns and row.get("offset") is not None:
+            row = {"whole": True, **row}
         row |= {"arm": self.arm, "trial": self.trial}
         self.rows.setdefault(kind, []).append(row)
         return row

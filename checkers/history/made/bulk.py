@@ -134,6 +134,7 @@ class Records:
             "poll": self.op,
             "offset": self.offset,
             "value": self.value,
+            "whole": True,
             "leader_epoch": self.epoch,
         }
         return table("fetch", self.rows, {**columns, **other})
@@ -150,6 +151,7 @@ class Records:
             "partition": self.partition,
             "offset": self.offset,
             "value": self.value,
+            "whole": True,
             "leader_epoch": self.epoch,
             "append_time_ms": self.append_ms,
             "producer_epoch": -1,

@@ -327,7 +327,7 @@ class Small:
                 "produce", t, "producer-grouped", invoke_t=t - MS, op=offset, error=0, acks=-1,
                 node=leader(0, 0), leader_epoch=0, log_append_time_ms=wall_ms(t), **same,
             )  # fmt: skip
-            fetched = {**same, "poll": op, "op": op, "leader_epoch": 0}
+            fetched = {**same, "poll": op, "op": op, "leader_epoch": 0, "whole": True}
             self.add("fetch", t + 5 * MS, process, invoke_t=t - MS, **fetched)
             op += 1
             if (offset + 1) % GROUP_RECORDS == 0:
@@ -342,7 +342,7 @@ class Small:
                 self.add(
                     "log_read", self.times.final_read + offset * 1_000, "final-read", node=node,
                     offset=offset, value=base + offset, leader_epoch=0, producer_epoch=-1,
-                    append_time_ms=wall_ms(self._grouped_t(offset)), **at,
+                    append_time_ms=wall_ms(self._grouped_t(offset)), whole=True, **at,
                 )  # fmt: skip
 
     def _grouped_t(self, offset: int) -> int:

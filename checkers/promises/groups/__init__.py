@@ -11,6 +11,8 @@ Violations:
   had acknowledged, or none, and nobody can have committed that since;
 - ``committed-never``: asked for an offset, by a member or by whoever asks every broker, one has an
   offset that nobody had asked it to keep by then;
+- ``committed-otherwise``: a position was told with metadata, or a leader epoch, that nobody had
+  committed with it (`noted`);
 - ``shown-offset-lost``: an offset that somebody was told of is not there when a member asks later
   (`shown_offsets`);
 - ``shown-before-kept``: a broker told a position while it was asked to keep it, and then refused to
@@ -61,6 +63,7 @@ from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_grou
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
+from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
@@ -98,6 +101,7 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], COMMITS, row["count"])
     kept_offsets(history, outcome, commits)
     if history.has("committed"):
+        noted(history, outcome)
         told = answers(history).join(F.broadcast(strangers(history)), WHO, "left_semi")
         for finding, n in shown_and_lost(history, outcome, told, members_answers(history)):
             outcome.add(finding, n)
@@ -163,6 +167,7 @@ PROMISE: Final = Promise(
         "group-offset-went-back": "Who is given a partition goes on from the kept offset.",
         "committed-offset-lost": "An acknowledged offset is kept.",
         "committed-never": "The coordinator keeps only what it was asked to keep.",
+        "committed-otherwise": "A position is told with what was committed with it.",
         "shown-offset-lost": "An offset that a coordinator told of is kept.",
         "shown-before-kept": "An offset is told of when it is kept, and not before.",
         "group-skipped": "Together a group's members are given every record.",
@@ -184,6 +189,7 @@ PROMISE: Final = Promise(
         BEGINNINGS: "by assignment",
         COMMITS: "by the coordinator's answer",
         KEPT: "before each commit and at the end, by its members",
+        NOTED: "metadata and leader epoch, by members",
         SHOWN: "by whom it was asked for, member or not",
         SEEN: "of brokers that were asked to keep each once",
         ASKED: "acknowledged, not deleted yet, and not over",
@@ -212,8 +218,8 @@ PROMISE: Final = Promise(
         "groups whose members use no subscription",
         "how long a rebalance takes, if it comes to an end, and whom it waits for but who left",
         "positions in topics that are deleted",
-        "what a description says of members (client, host, assignment); the metadata and leader "
-        "epoch that are kept with a position; what members tell their leader of themselves",
+        "what a description says of members (client, host, assignment); a leader epoch that is not "
+        "kept with a position at all; what members tell their leader of themselves",
     ),
     timed=frozenset(
         {

@@ -39,6 +39,7 @@ Violations:
   and each came to the end of what it had to say;
 - ``refused-for-nothing``: a record was answered with an error that nothing in a run can bring about
   (`refused_writes`);
+- ``altered``: a record was read whose key, value or headers nobody sent so (`altered`);
 - ``read-before-sent``: a consumer was given a record before its producer had offered it;
 - ``read-otherwise``: a record was given to a consumer under another leader epoch than it has in the
   final log.
@@ -64,6 +65,7 @@ from checkers.facts.accounts import DELIVERIES, accounts, leaders_table
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.records.altered import WHOLE, judge_altered
 from checkers.promises.records.append_times import mistimed
 from checkers.promises.records.failed_writes import judge_failed
 from checkers.promises.records.refused_sequences import refused_sequences
@@ -105,6 +107,7 @@ def check(history: History) -> Outcome:
         if row["wrong"]:
             outcome.add(_mistimed(row), row["wrong"])
     judge_untimed(history, outcome)
+    judge_altered(history, outcome)
     return outcome
 
 
@@ -276,6 +279,7 @@ PROMISE: Final = Promise(
         "outlived-topic": "A topic's records go with it, whatever is made of its name.",
         "phantom": "In the log are only records that somebody sent.",
         "refused-for-nothing": "A sound record is not refused as if it were none.",
+        "altered": "A record keeps the key, value and headers that it was sent with.",
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
@@ -285,6 +289,7 @@ PROMISE: Final = Promise(
     evidence={
         OFFERED: "by producers, whatever came of it",
         FOUND: "of the final leaders",
+        WHOLE: "by consumers and at the end: key, value and headers",
         ORDERED: "where there is such a producer",
         DATED: "by who has LogAppendTime, and is no black box",
         TIMED: "of acknowledged records, on topics with LogAppendTime",

@@ -292,7 +292,6 @@ PROMISE: Final = Promise(
     ),
     blind=(
         "what differed and agreed again before the end",
-        "what a record holds but its value",
         "high watermarks with which leader epochs began, of topics that were made again",
         "ends and high watermarks that a broker does not tell as it takes up a role",
     ),

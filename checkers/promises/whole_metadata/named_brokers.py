@@ -8,7 +8,8 @@ the controller last told it (MetadataCache.getAliveBrokerNodes). So
 - ``live-broker-offline``: once all is calm, none that lives among a partition's offline replicas
   (that of a failed disk would be; a broker of one disk does not live on without it);
 - ``named-elsewhere``: at no time at another address than the one at which that broker answers
-  clients who ask by the same listener: that of its own reader. Listeners are told apart by this:
+  clients who ask by the same listener: that of its own reader. Neither where all are listed nor
+  where one is named as a group's coordinator (FindCoordinator). Listeners are told apart by this:
   who is sent to another one talks past what was put in front of his (a proxy, a quota, a plane).
   Black boxes name themselves as they like.
 
@@ -172,10 +173,10 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
         return
     strange = set(black_boxes(history))
     at: dict[tuple[str, int, int], set[str]] = {}
-    for row in _addresses(history, "asked_at"):
+    for row in _addresses(history, "metadata", "asked_at"):
         at.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["address"])
     lied = _lied(history)
-    for row in _addresses(history, "explode(endpoints)"):
+    for row in _named(history):
         arm, trial, node = row["arm"], row["trial"], row["node"]
         if arm in strange:
             outcome.unjudged(arm, "the addresses of brokers")
@@ -197,17 +198,23 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
             arm,
             trial,
             (
-                Pick("metadata", {"node": node, "t": row["first_t"]}, rows=2),
+                Pick(row["kind"], {"node": node, "t": row["first_t"]}, rows=2),
                 Pick("metadata", {"node": int(named), "type": "ok"}, rows=1),
             ),
         )
 
 
-def _addresses(history: History, which: str) -> list[dict[str, Any]]:
+def _named(history: History) -> Iterator[dict[str, Any]]:
+    for kind, which in {"metadata": "explode(endpoints)", "coordinator": "endpoint"}.items():
+        for row in _addresses(history, kind, which) if history.has(kind) else ():
+            yield {**row, "kind": kind}
+
+
+def _addresses(history: History, kind: str, which: str) -> list[dict[str, Any]]:
     """By broker and address, when it was first in an answer, and how often."""
     from pyspark.sql import functions as F
 
-    rows = history.frame("metadata").where("type = 'ok' and node is not null")
+    rows = history.frame(kind).where("type = 'ok' and node is not null")
     rows = rows.select("arm", "trial", "node", "t", F.expr(which).alias("address"))
     found = rows.where("address is not null").groupBy("arm", "trial", "node", "address")
     sums = found.agg(F.min("t").alias("first_t"), F.count("*").alias("n"))

@@ -136,6 +136,17 @@ def test_which_brokers_are_named(calm: Any, how: str, rules: dict[str, int], unk
     assert [e.excuse for e in found.excuses()] == ["forged"] * ("forged" in how)
 
 
+@pytest.mark.parametrize("address", ["h:93", "h:83"])
+@judging(check, calm=calmed)
+def test_members_are_sent_to_where_their_coordinator_answers(calm: Any, address: str) -> Asks:
+    for row in calm.rows["metadata"]:
+        row["asked_at"] = f"h:9{row['node']}"
+    calm.add("coordinator", LATE, node=2, group="g", coordinator=3, endpoint=f"3@{address}")
+    calm.add("coordinator", LATE, node=1, group="g", coordinator=-1, type="fail", error=15)
+    found = yield calm
+    assert found.counts == ({} if address == "h:93" else {"named-elsewhere": 1})
+
+
 @pytest.mark.parametrize("how", ["there", "elsewhere", "forged", "nobody asked it", "black box"])
 @judging(check, calm=calmed)
 def test_clients_are_sent_to_where_brokers_answer_them(calm: Any, spark: Any, how: str) -> Asks:

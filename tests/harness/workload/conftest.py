@@ -182,7 +182,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
             if header.api_key == ApiKey.FIND_COORDINATOR:
                 known = cluster.told.get(node, (cluster.leader, 0))[0]
                 error = 0 if known > 0 else 15
-                return {"error_code": error, "node_id": known, "host": "", "port": 1}
+                return {"error_code": error, "node_id": known, "host": "h", "port": 1}
             if header.api_key == ApiKey.FETCH:
                 return {"responses": [self._read(topic) for topic in request.topics]}
             if header.api_key == ApiKey.DELETE_RECORDS:

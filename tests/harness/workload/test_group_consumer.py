@@ -5,8 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from harness.workload.group_consumer import GroupConsumer, Params
+import pytest
+
+from harness.workload.group_consumer import GroupConsumer, Params, comes_back_whole
 from harness.workload.spec import WorkloadSpec
+from harness.workload.values import Headers, encode_key, encode_value, headers_for
 
 
 class Message(SimpleNamespace):
@@ -22,8 +25,14 @@ class Message(SimpleNamespace):
         offset: int = self.at
         return offset
 
+    def key(self) -> bytes:
+        return encode_key(0)
+
     def value(self) -> bytes:
-        return b"\0" * 8
+        return encode_value(0, 8)
+
+    def headers(self) -> Headers:
+        return headers_for(8)
 
     def leader_epoch(self) -> int:
         return 0
@@ -86,4 +95,22 @@ def test_a_position_of_before_is_not_committed_for_who_has_it_now() -> None:
     assert member._following == {}
     assert [what for what, _ in rows] == ["assignment", "fetch", "assignment", "assignment"]
     member, _ = taken([Message(at=6)])
-    assert member._following == {("t", 0): 7}
+    assert member._following == {("t", 0): (7, 0)}
+
+
+@pytest.mark.parametrize(
+    ("offset", "metadata", "leader_epoch", "whole"),
+    [
+        (7, "7 after 3", 3, True),
+        (7, "7 after 3", None, True),  # of a release that keeps no leader epochs
+        (7, "7 after 3", 2, False),
+        (6, "7 after 3", 3, False),
+        (7, "", 3, False),
+        (7, None, None, False),
+    ],
+)
+def test_a_position_comes_back_with_what_was_committed_with_it(
+    offset: int, metadata: str | None, leader_epoch: int | None, whole: bool
+) -> None:
+    kept = SimpleNamespace(offset=offset, metadata=metadata, leader_epoch=leader_epoch)
+    assert comes_back_whole(kept) is whole

@@ -33,7 +33,14 @@ from harness.workload.producer import Params as ProducerParams
 from harness.workload.producer import Producer
 from harness.workload.roles import role
 from harness.workload.told import told
-from harness.workload.values import MIN_BYTES, decode_value, encode_value
+from harness.workload.values import (
+    MIN_BYTES,
+    decode_value,
+    encode_key,
+    encode_value,
+    headers_for,
+    is_whole,
+)
 from nodes.wire.codec import parse_body, parse_header
 from nodes.wire.records import check_crc, iter_records
 
@@ -288,11 +295,30 @@ def test_values_come_back(value: int, size: int) -> None:
     data = encode_value(value, size)
     assert len(data) == size
     assert decode_value(data) == value
+    assert is_whole(encode_key(value), data, headers_for(size))
 
 
 @pytest.mark.parametrize("data", [None, b"", b"short", b"12345678x"])
 def test_foreign_records_have_no_value(data: bytes | None) -> None:
     assert decode_value(data) is None
+    assert not is_whole(encode_key(7), data, headers_for(8))
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "headers"),
+    [
+        (None, encode_value(7, 64), headers_for(64)),
+        (encode_key(8), encode_value(7, 64), headers_for(64)),
+        (encode_key(7), encode_value(7, 63), headers_for(64)),
+        (encode_key(7), encode_value(7, 64) + b"x", headers_for(65)),
+        (encode_key(7), encode_value(7, 64), None),
+        (encode_key(7), encode_value(7, 64), [*headers_for(64), *headers_for(64)]),
+        (encode_key(7), encode_value(7, 64), [("bytes", None)]),
+    ],
+)
+def test_what_was_altered_is_not_whole(key: Any, data: bytes, headers: Any) -> None:
+    assert is_whole(encode_key(7), encode_value(7, 64), headers_for(64))
+    assert not is_whole(key, data, headers)
 
 
 @given(value=st.integers(0, 2**62), timestamp_ms=st.integers(0, 2**42), size=st.integers(8, 300))
@@ -307,6 +333,7 @@ def test_patched_frames_are_sound_requests(value: int, timestamp_ms: int, size: 
     assert check_crc(partition.records)
     (record,) = iter_records(partition.records)
     assert decode_value(record.value) == value
+    assert is_whole(record.key, record.value, record.headers)
     assert record.timestamp_ms == timestamp_ms
 
 
