@@ -39,6 +39,7 @@ ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
         "epoch_end": (*_PARTITION, *_EPOCH, 5, 9),
         "records_deleted": (*_PARTITION, 1, 5, 9, 44),
         "read_below": (*_PARTITION, 1, 5, 9),
+        "read_at": (*_PARTITION, *_EPOCH, 1, 5, 9, 78),
         "metadata": (3, 5, 9, 17, 72, 100),
         **dict.fromkeys(("probe", "forged", "control_request", "control_response"), _CONTROL),
     }.items()

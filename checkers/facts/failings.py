@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
 _FAILED: Final = (-1, 56)
 _ASKED: Final = (
-    *("produce", "fetch", "metadata", "listed_offset", "epoch_end", "read_below"),
+    *("produce", "fetch", "metadata", "listed_offset", "epoch_end", "read_below", "read_at"),
     *("records_deleted", "commit", "committed", "group_step", "coordinator"),
 )
 

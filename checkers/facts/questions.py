@@ -59,6 +59,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
             kind="listed_offset",
             which=f"{_ANSWERED} and believed_epoch >= 0",
         ),
+        _Sort(says="for what is at the end", kind="read_at", which=_TOLD),
         _Sort(says="where leader epochs end", kind="epoch_end", which=_TOLD, later=True),
     ),
     "group-keeper": (

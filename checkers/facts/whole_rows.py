@@ -67,6 +67,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "group_step": (*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
     "admin_request": (*_OPERATION, _need("node api about error|failure")),
     "coordinator": (*_OPERATION, _need("node group"), _need("coordinator", type=_OK)),
+    "read_at": (
+        *(*_OPERATION, _need("node")),
+        _need(f"{_TP} offset believed_epoch high_watermark found_end", type=_OK),
+    ),
     "read_below": (*_OPERATION, _need("node"), _need(f"{_TP} offset", type=_OK)),
     "records_deleted": (
         *(*_OPERATION, _need("node")),
@@ -160,7 +164,10 @@ _STEPS: Final = (
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
-    **{kind: {"type": _TYPES} for kind in ("records_deleted", "read_below", "coordinator")},
+    **{
+        kind: {"type": _TYPES}
+        for kind in ("records_deleted", "read_at", "read_below", "coordinator")
+    },
     "admin_request": {"type": _TYPES},
     "group_step": {"type": _TYPES, "step": _STEPS},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
@@ -244,7 +251,8 @@ _NODE: Final = "node-"
 _UNHURT: Final = frozenset(
     {
         *("produce", "commit", "committed", "listed_offset", "epoch_end"),
-        *("records_deleted", "read_below", "coordinator", "group_step", "admin_request"),
+        *("records_deleted", "read_at", "read_below", "coordinator", "group_step"),
+        "admin_request",
     }
 )
 """Operations that are `ok` only without an error; others are answered, whatever the answer."""

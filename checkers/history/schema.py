@@ -204,6 +204,21 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "read_at",
+        "What one broker (`node`) answered when it was asked, as by a consumer, for records from "
+        "`offset` on, where somebody had been told that the log ends (Fetch).",
+        {
+            **_OP,
+            **_TP,
+            "offset": "int64",
+            "believed_epoch": "int32",  # the request's current leader epoch; -1: none
+            "high_watermark": "int64",
+            "log_start_offset": "int64",
+            "found_end": "int64",  # after the last record that was given; -1: none was
+            "leader_epoch": "int32",  # of that record's batch; -1: none was given
+        },
+    ),
+    Kind(
         "read_below",
         "What one broker (`node`) answered when it was asked, as by a consumer, for a record at "
         "`offset`, before the beginning that it had told of; `ok`: as if there was one.",

@@ -194,6 +194,11 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"node {e.node} was asked who coordinates group {e.group}: "
         + (f"node {e.coordinator}" if e.type == "ok" else e.came_of)
     ),
+    "read_at": lambda e: (
+        f"node {e.node} was asked for what is at offset {e.offset} of {e.place}, by one who "
+        f"believed in leader epoch {e.believed_epoch}: "
+        + (f"up to offset {e.found_end} was given" if e.type == "ok" else e.came_of)
+    ),
     "read_below": lambda e: (
         f"node {e.node} was asked for offset {e.offset} of {e.place}, before its beginning: "
         f"{e.came_of}"

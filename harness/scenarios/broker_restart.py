@@ -78,6 +78,16 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "first_value": 1_000_000_000,
             },
         ),
+        Role(
+            role="producer",
+            process="producer-none",
+            params={
+                "topics": topics,
+                "acks": 0,
+                "rate_per_s": 50.0,
+                "first_value": 8_000_000_000,
+            },
+        ),
         *idempotent_load(TOPIC, PARTITIONS),
         joint_producer(TOPIC, PARTITIONS),
         Role(role="consumer", process="consumer", params={"topics": topics}),

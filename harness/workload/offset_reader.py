@@ -1,11 +1,12 @@
 """Who says where a partition begins, ends and changed hands: every broker asked, on a clock.
 
-Two questions, in turn. ListOffsets: where is the end, the beginning, the first record at or after a
-time (one of the last seconds; that of a record found before, lately or long ago; one to come, when
-there is none).
+Three questions, in turn. ListOffsets: where is the end, the beginning, the first record at or
+after a time (one of the last seconds; that of a record found before, lately or long ago; one to
+come, when there is none).
 OffsetForLeaderEpoch: where did a leader epoch of the past end, and where does the newest; consumers
-and followers cut and begin again by that. Each goes to each broker by itself over one connection a
-broker; who does not lead says so, and that is a failed operation like any other.
+and followers cut and begin again by that. Fetch: what is there, where the end was told to be. Each
+goes to each broker by itself over one connection a broker; who does not lead says so, and that is a
+failed operation like any other.
 
 Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
 asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
@@ -25,21 +26,29 @@ from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
+from nodes.wire.records import iter_batches
 
 LIST_VERSION: Final = 5  # since Kafka 2.2: with leader epochs, and OFFSET_NOT_AVAILABLE (KIP-207)
 EPOCHS_VERSION: Final = 2  # since Kafka 2.1; what librdkafka asks with
+FETCH_VERSION: Final = 10  # since Kafka 2.1: with the leader epoch that is believed in
 LATEST, EARLIEST = -1, -2
 _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
+_GIVEN_BYTES: Final = 4096
 _APART_MS: Final = 100
 _REMEMBERED: Final = 1_000
 _STRIDE: Final = 17
 """Now a late one, now an early one."""
 _QUESTIONS: Final = (
-    *("latest", "epochs", "time", "again", "earliest"),
-    *("latest", "epochs", "late", "again", "fenced", "ahead", "own"),
+    *("latest", "read", "epochs", "time", "again", "earliest", "read fenced"),
+    *("latest", "read ahead", "epochs", "late", "again", "fenced", "ahead", "own"),
 )
+_KINDS: Final = {
+    **dict.fromkeys(("epochs", "own"), "epoch_end"),
+    **dict.fromkeys(("read", "read fenced", "read ahead"), "read_at"),
+}
+"""By question; of all others: ``listed_offset``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +80,8 @@ class OffsetReader(AskEach):
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._newest: dict[tuple[str, int], int] = {}
         """The newest leader epoch that anybody told."""
+        self._ends: dict[tuple[str, int], int] = {}
+        """The farthest end that anybody told in that leader epoch."""
         self._times: dict[tuple[str, int], list[int]] = {}
         """Times of records that were found, of each tenth of a second one: what a broker knows of
         old ones it may have from its disk by now."""
@@ -86,7 +97,7 @@ class OffsetReader(AskEach):
         asked = Asked(
             self._asked,
             time.monotonic_ns(),
-            "epoch_end" if question in ("epochs", "own") else "listed_offset",
+            _KINDS.get(question, "listed_offset"),
             fields,
         )
         self._asked += 1
@@ -121,6 +132,13 @@ class OffsetReader(AskEach):
                     tp: {"believed_epoch": epoch + 1, "asked_ms": LATEST}
                     for tp, epoch in newest.items()
                 }
+            case "read" | "read fenced" | "read ahead":
+                off = {"read": 0, "read fenced": -1, "read ahead": 1}[question]
+                return {
+                    tp: {"believed_epoch": newest[tp] + off, "offset": end}
+                    for tp, end in self._ends.items()
+                    if newest[tp] + off >= 0
+                }
             case "again":
                 back = self._asked * _STRIDE
                 return {
@@ -139,36 +157,38 @@ class OffsetReader(AskEach):
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         asked: Asked = channel.tag
-        epochs = asked.kind == "epoch_end"
-        key, version = _API[epochs]
         try:
-            _, answer = decode_response(key, version, payload)
+            _, answer = decode_response(*_API[asked.kind], payload)
         except WireError as problem:
             self._end(channel, t, str(problem))
             return
-        told = {}
-        for topic in answer.topics:
-            for one in topic.partitions:
-                if epochs:
-                    told[str(topic.topic), int(one.partition)] = one
-                else:
-                    told[str(topic.name), int(one.partition_index)] = one
+        told = _by_place(asked.kind, answer)
         for tp, fields in asked.fields.items():
             one = told.get(tp)
             if one is None:
                 self._row(channel, asked, tp, "info", t, failure="not told", **fields)
                 continue
-            error, leader_epoch = int(one.error_code), int(one.leader_epoch)
-            found: dict[str, Any] = {"error": error, "leader_epoch": leader_epoch}
-            if epochs:
-                found["offset"] = int(one.end_offset)
+            error = int(one.error_code)
+            found: dict[str, Any] = {"error": error}
+            if asked.kind == "read_at":
+                found |= _given(one)
+            elif asked.kind == "epoch_end":
+                found |= {"leader_epoch": int(one.leader_epoch), "offset": int(one.end_offset)}
             else:
-                found |= {"offset": int(one.offset), "found_ms": int(one.timestamp)}
+                found |= {"leader_epoch": int(one.leader_epoch), "offset": int(one.offset)}
+                found["found_ms"] = int(one.timestamp)
                 if found["found_ms"] >= 0:
                     self._remember(tp, found["found_ms"])
                 if not error and fields["asked_ms"] == LATEST:
-                    self._newest[tp] = max(leader_epoch, self._newest.get(tp, -1))
+                    self._end_told(tp, found["leader_epoch"], found["offset"])
             self._row(channel, asked, tp, "fail" if error else "ok", t, **fields, **found)
+
+    def _end_told(self, tp: tuple[str, int], leader_epoch: int, end: int) -> None:
+        newest = self._newest.get(tp, -1)
+        if leader_epoch > newest:
+            self._newest[tp], self._ends[tp] = leader_epoch, end
+        elif leader_epoch == newest:
+            self._ends[tp] = max(end, self._ends.get(tp, -1))
 
     def _remember(self, tp: tuple[str, int], found_ms: int) -> None:
         times = self._times.setdefault(tp, [])
@@ -202,31 +222,54 @@ class OffsetReader(AskEach):
 
 
 _API: Final = {
-    False: (ApiKey.LIST_OFFSETS, LIST_VERSION),
-    True: (ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCHS_VERSION),
+    "listed_offset": (ApiKey.LIST_OFFSETS, LIST_VERSION),
+    "epoch_end": (ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCHS_VERSION),
+    "read_at": (ApiKey.FETCH, FETCH_VERSION),
 }
+
+
+def _by_place(kind: str, answer: Any) -> dict[tuple[str, int], Any]:
+    """What an answer says of each partition."""
+    if kind == "epoch_end":
+        return {(str(t.topic), int(p.partition)): p for t in answer.topics for p in t.partitions}
+    if kind == "read_at":
+        told = ((t.topic, p.partition_index, p) for t in answer.responses for p in t.partitions)
+    else:
+        told = ((t.name, p.partition_index, p) for t in answer.topics for p in t.partitions)
+    return {(str(topic), int(partition)): one for topic, partition, one in told}
+
+
+def _given(one: Any) -> dict[str, int]:
+    """What a fetch gave. Raises WireError where that is no batch."""
+    given = [batch.header for batch in iter_batches(bytes(one.records or b""))]
+    return {
+        "high_watermark": int(one.high_watermark),
+        "log_start_offset": int(one.log_start_offset),
+        "found_end": given[-1].next_offset if given else -1,
+        "leader_epoch": given[-1].leader_epoch if given else -1,
+    }
 
 
 def _frame(asked: Asked, client_id: str) -> bytes:
     topics: dict[str, list[dict[str, int]]] = {}
-    epochs = asked.kind == "epoch_end"
     for (topic, partition), fields in asked.fields.items():
-        believed = {"current_leader_epoch": fields["believed_epoch"]}
-        if epochs:
-            row = {"partition": partition, "leader_epoch": fields["asked_epoch"], **believed}
+        row = {"current_leader_epoch": fields["believed_epoch"]}
+        if asked.kind == "epoch_end":
+            row |= {"partition": partition, "leader_epoch": fields["asked_epoch"]}
+        elif asked.kind == "read_at":
+            row |= {"partition": partition, "fetch_offset": fields["offset"]}
+            row["partition_max_bytes"] = _GIVEN_BYTES
         else:
-            row = {"partition_index": partition, "timestamp": fields["asked_ms"], **believed}
+            row |= {"partition_index": partition, "timestamp": fields["asked_ms"]}
         topics.setdefault(topic, []).append(row)
-    request = request_class(*_API[epochs])
-    if epochs:
-        entity = build(
-            request, topics=[{"topic": name, "partitions": rows} for name, rows in topics.items()]
-        )
-    else:
-        entity = build(
-            request,
-            replica_id=-1,
-            isolation_level=0,
-            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
-        )
-    return encode_request(entity, 0, client_id)
+    name = "name" if asked.kind == "listed_offset" else "topic"
+    rows = [{name: topic, "partitions": each} for topic, each in topics.items()]
+    more: dict[str, Any] = {}
+    if asked.kind == "listed_offset":
+        more = {"replica_id": -1, "isolation_level": 0}
+    elif asked.kind == "read_at":
+        more = {"replica_id": -1, "isolation_level": 0, "max_wait": 0, "min_bytes": 0}
+        more["max_bytes"] = len(asked.fields) * _GIVEN_BYTES
+    return encode_request(
+        build(request_class(*_API[asked.kind]), topics=rows, **more), 0, client_id
+    )

@@ -31,6 +31,8 @@ from harness.workload.values import MIN_BYTES, encode_key, encode_value, headers
 _CONNECT_S: Final = 20.0
 _FLUSH_S: Final = 10.0
 _LOG_APPEND_TIME: Final = 2
+UNANSWERED: Final = "unanswered"
+"""What becomes of a record that was handed to its connection, and asked for no answer."""
 _REFUSED: Final = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
 """In the words of librdkafka: which partition's records were refused for good."""
 
@@ -187,6 +189,7 @@ class Producer:
                 invoke_t,
                 t,
                 error=0 if self._params.acks != 0 else None,
+                failure=None if self._params.acks != 0 else UNANSWERED,
                 offset=message.offset() if self._params.acks != 0 else -1,
                 log_append_time_ms=append_time_ms if kind == _LOG_APPEND_TIME else -1,
                 **row,

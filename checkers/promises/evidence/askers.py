@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _KINDS: Final = (
     *("metadata", "probe", "listed_offset", "epoch_end", "coordinator"),
-    *("group_step", "records_deleted", "read_below", "commit"),
+    *("group_step", "records_deleted", "read_at", "read_below", "commit"),
 )
 _PACED: Final = ("metadata", "probe")
 IDLE_NS: Final = 2_000_000_000

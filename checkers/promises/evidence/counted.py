@@ -31,6 +31,7 @@ _ASKED: Final = {
     "epoch_end": "OFFSET_FOR_LEADER_EPOCH",
     "coordinator": "FIND_COORDINATOR",
     "records_deleted": "DELETE_RECORDS",
+    "read_at": "FETCH",
     "read_below": "FETCH",
     "probe": None,
     "forged": None,

@@ -30,8 +30,8 @@ _IN_ORDER: Final = {
     **dict.fromkeys(
         (
             *("produce", "fetch", "metadata", "commit", "committed", "forged"),
-            *("listed_offset", "epoch_end", "records_deleted", "read_below", "coordinator"),
-            *("group_step", "admin_request"),
+            *("listed_offset", "epoch_end", "records_deleted", "read_at", "read_below"),
+            *("coordinator", "group_step", "admin_request"),
         ),
         _OPERATION,
     ),

@@ -40,6 +40,8 @@ Violations:
 - ``refused-for-nothing``: a record was answered with an error that nothing in a run can bring about
   (`refused_writes`);
 - ``altered``: a record was read whose key, value or headers nobody sent so (`altered`);
+- ``sent-in-vain``: a record that was sent with acks=0 once all was calm is not in the final log
+  (`unanswered`);
 - ``read-before-sent``: a consumer was given a record before its producer had offered it;
 - ``read-otherwise``: a record was given to a consumer under another leader epoch than it has in the
   final log.
@@ -71,6 +73,7 @@ from checkers.promises.records.failed_writes import judge_failed
 from checkers.promises.records.refused_sequences import refused_sequences
 from checkers.promises.records.refused_writes import judge_refused
 from checkers.promises.records.sent_again import judge_again
+from checkers.promises.records.unanswered import SENT, judge_unanswered
 from checkers.promises.records.untimed import DATED, judge_untimed
 
 if TYPE_CHECKING:
@@ -108,6 +111,7 @@ def check(history: History) -> Outcome:
             outcome.add(_mistimed(row), row["wrong"])
     judge_untimed(history, outcome)
     judge_altered(history, outcome)
+    judge_unanswered(history, outcome)
     return outcome
 
 
@@ -280,6 +284,7 @@ PROMISE: Final = Promise(
         "phantom": "In the log are only records that somebody sent.",
         "refused-for-nothing": "A sound record is not refused as if it were none.",
         "altered": "A record keeps the key, value and headers that it was sent with.",
+        "sent-in-vain": "What is sent with acks=0 is appended, if nothing is in its way.",
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
@@ -291,6 +296,7 @@ PROMISE: Final = Promise(
         FOUND: "of the final leaders",
         WHOLE: "by consumers and at the end: key, value and headers",
         ORDERED: "where there is such a producer",
+        SENT: "by who asks for no answer, on partitions whose leader stayed",
         DATED: "by who has LogAppendTime, and is no black box",
         TIMED: "of acknowledged records, on topics with LogAppendTime",
     },

@@ -55,6 +55,7 @@ def reads(story: Story, t: int, node: int, partition: int) -> None:
     fenced = {"type": "fail", "error": 74, "offset": -1, "leader_epoch": -1, **asked}
     story.add("listed_offset", t, **fenced, asked_ms=-1, believed_epoch=0)
     story.add("epoch_end", t, **told, asked_epoch=0, believed_epoch=1)
+    story.add("read_at", t, **told, believed_epoch=1)
 
 
 def without(kind: str, condition: Callable[[dict[str, Any]], bool]) -> Callable[[Rows], None]:
@@ -77,8 +78,8 @@ def still_in_its_first_epoch(rows: Rows) -> None:
 
 
 def over_at_once(rows: Rows) -> None:
-    kinds = ("listed_offset", "epoch_end", "group_step", "commit", "committed", "coordinator")
-    for kind in (*kinds, "admin_request"):
+    kinds = ("listed_offset", "epoch_end", "read_at", "group_step", "commit", "committed")
+    for kind in (*kinds, "coordinator", "admin_request"):
         rows[kind] = [row for row in rows[kind] if row["t"] < 2_000 * 1_000_000]
     rows["epoch_end"] = []
 
@@ -92,7 +93,7 @@ def gone(rows: Rows) -> None:
 
 def never_ready(rows: Rows) -> None:
     rows["node_event"] = [row for row in rows["node_event"] if row["node"] != 3]
-    for kind in ("listed_offset", "epoch_end", "admin_request"):
+    for kind in ("listed_offset", "epoch_end", "read_at", "admin_request"):
         rows[kind] = [row for row in rows[kind] if row["node"] != 3]
 
 
@@ -100,6 +101,7 @@ def soon_away(rows: Rows) -> None:
     """Before there was a second leader epoch."""
     without("listed_offset", lambda r: r["node"] == 3 and r["t"] > 3_000 * 1_000_000)(rows)
     without("epoch_end", lambda r: r["node"] == 3)(rows)
+    without("read_at", lambda r: r["node"] == 3 and r["t"] > 3_000 * 1_000_000)(rows)
 
 
 EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
@@ -125,6 +127,10 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
     "no epochs": (
         without("epoch_end", lambda r: True),
         "offset-reader (offset-reader): nobody answered it when it asked where leader epochs end",
+    ),
+    "no reads": (
+        without("read_at", lambda r: True),
+        "offset-reader (offset-reader): nobody answered it when it asked for what is at the end",
     ),
     "epochs refused": (
         refused,

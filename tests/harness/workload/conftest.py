@@ -264,12 +264,11 @@ class MiniHandler(socketserver.BaseRequestHandler):
 
     def _read(self, topic: Any) -> dict[str, Any]:
         """Of partition 1 there is nothing before its beginning any more."""
-        error = 6 if self.server.node != self.server.cluster.leader else 0
-        nothing = {"high_watermark": 0, "last_stable_offset": 0, "aborted_transactions": []}
+        nothing = {"high_watermark": 100, "last_stable_offset": 0, "aborted_transactions": []}
         rows = [
             {
                 "partition_index": asked.partition,
-                "error_code": error or int(asked.partition),
+                "error_code": self._error(asked) or int(asked.partition),
                 "records": None,
                 **nothing,
             }
@@ -291,7 +290,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
         return {"topic": topic.topic, "partitions": rows}
 
     def _error(self, asked: Any) -> int:
-        cluster, believed = self.server.cluster, int(asked.current_leader_epoch)
+        cluster, believed = self.server.cluster, int(getattr(asked, "current_leader_epoch", -1))
         if self.server.node != cluster.leader:
             return 6
         if believed > cluster.leader_epoch:

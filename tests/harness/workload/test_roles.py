@@ -236,6 +236,7 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
 
     refusals = {(2, "listed_offset", 6), (2, "epoch_end", 6)}  # who does not lead says so
     refusals |= {(1, "listed_offset", 74), (1, "listed_offset", 75)}
+    refusals |= {(1, "read_at", 74), (1, "read_at", 75), (2, "read_at", 6)}
 
     def refused(found: list[dict[str, Any]]) -> set[tuple[int, str, int]]:
         return {(r["node"], r["f"], r["error"]) for r in found if r["type"] == "fail"}
@@ -261,6 +262,10 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     assert {offset for asked_ms, offset, _ in listed if asked_ms >= 0} == {-1}
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
     assert ends == {(4, 4, 50), (4, 3, 40), (4, 2, 30), (4, 1, 20)}
+    told = ("believed_epoch", "offset", "high_watermark", "found_end", "leader_epoch")
+    assert {tuple(r[name] for name in told) for r in ok if r["f"] == "read_at"} == {
+        (4, 100, 100, -1, -1)
+    }
 
 
 def test_an_offset_reader_whose_broker_is_gone_goes_on_with_the_other(

@@ -26,7 +26,9 @@ Violations:
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320);
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
   broker had begun to lead by then;
-- ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own.
+- ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
+- ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``, ``start-told-otherwise``:
+  the same of who reads there (`reads`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -49,6 +51,7 @@ from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.offsets.reads import READS, reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +62,11 @@ ANSWERS: Final = "offsets told"
 ENDS: Final = "ends of past leader epochs told"
 OWN: Final = "ends of leaders' own leader epochs told"
 _OF_EPOCHS: Final = (ENDS, OWN)
+_KINDS: Final = {
+    **dict.fromkeys(_OF_EPOCHS, "epoch_end"),
+    ANSWERS: "listed_offset",
+    READS: "read_at",
+}
 _APART_NS: Final = 20_000_000
 """So much may a record's time be off against the harness's clock, besides the tie's own error."""
 _TP: Final = ["arm", "trial", "topic", "partition"]
@@ -73,6 +81,8 @@ def check(history: History) -> Outcome:
         found += _listed(history, outcome)
     if history.has("epoch_end"):
         found += [_epoch_ends(history, outcome), *_own_ends(history, outcome)]
+    if history.has("read_at"):
+        found += reads(history, outcome)
     if not found:
         return outcome
     # One row for each rule and partition: its first, and how many there are.
@@ -308,7 +318,7 @@ def _finding(row: Mapping[str, Any]) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     told = f"broker {one['node']} told offset {one['offset']} of {place}"
     says = _SAYS[rule].format(told=told, place=place, **one)
-    kind = "epoch_end" if row["of"] in _OF_EPOCHS else "listed_offset"
+    kind = _KINDS[row["of"]]
     picks = [Pick(kind, {**at, "node": one["node"], "t": one["t"]}, rows=1)]
     shown = one["known"] if rule in _SHOWS_KNOWN else one["offset"]
     if rule == "end-too-early":
@@ -337,6 +347,13 @@ _SAYS: Final = {
     "newest up to that one; the first record of a later one is at {known}",
     "own-epoch-ends-otherwise": "{told} as the end of its own leader epoch {asked}; it is to know "
     "that epoch, and to end behind what acks=all had been promised ({known})",
+    "fetch-fence-ignored": "broker {node} served a read of {place} to one who believed in leader "
+    "epoch {asked}; it had told of epoch {known} before",
+    "fetch-unheard-served": "broker {node} served a read of {place} to one who believed in leader "
+    "epoch {asked}; it told of epoch {known} afterwards",
+    "given-beyond-end": "broker {node} gave a consumer {place} up to offset {offset}; the end that "
+    "it told next, in the same leader epoch, is {known}",
+    "start-told-otherwise": "{told} as its beginning to who read it, which is {known}",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
 
@@ -357,14 +374,18 @@ PROMISE: Final = Promise(
         "fence-ignored": "Who believes in a leader epoch of the past is refused.",
         "end-in-another-epoch": "With the end the leader's own leader epoch is told.",
         "unheard-epoch-served": "Who knows of a later leader epoch than its broker is refused.",
+        "fetch-fence-ignored": "No records for who believes in a leader epoch of the past.",
+        "fetch-unheard-served": "No records for who knows of a later leader epoch.",
+        "given-beyond-end": "Who reads is given what is committed, and no more.",
+        "start-told-otherwise": "Who reads is told where the log begins.",
     },
     evidence={
         ANSWERS: "by leaders: beginnings, ends, and records by time",
         ENDS: "by leaders of whose own leader epoch the final log has a record",
         OWN: "to those who asked in that epoch",
+        READS: "by brokers that served them",
     },
     blind=(
-        "fetches by who knows of a later leader epoch than its broker",
         "the record of the highest timestamp, and the end for followers",
         "ends of leader epochs of logs that retention may shorten",
     ),

@@ -1,0 +1,110 @@
+"""Reads at the end of a log by those who say what they believe, for `checkers.promises.offsets`.
+
+A consumer says in its Fetch in which leader epoch it believes (KIP-320), and is given what is
+committed, by nobody but the leader of just that epoch. Which one that was, the broker says itself,
+with the ends that it tells (ListOffsets). So
+
+- ``fetch-fence-ignored``: it served one who believed in an epoch of the past: older than one in
+  which it had told an end before;
+- ``fetch-unheard-served``: it served one who believed in a later epoch than one in which it told an
+  end afterwards;
+- ``given-beyond-end``: what it gave goes beyond the end that it told afterwards in that epoch: a
+  leader's high watermark does not go back;
+- ``start-told-otherwise``: with it a beginning was told that lies behind the log's.
+
+Lawful, and looks similar: whoever does not lead (any more) refuses, and that is a failed operation;
+who has not heard of its successor serves on, in its own epoch; leader epochs of a topic that is
+deleted begin anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import leaders_table
+from checkers.facts.leadership import TP
+from checkers.judging.outcome import Outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from checkers.history.frames import History
+
+READS: Final = "reads at the end of a log"
+_LATEST: Final = -1
+
+
+def reads(history: History, outcome: Outcome) -> list[DataFrame]:
+    """What is broken, by rule: `TP`, node, t, asked (what was believed), offset, known."""
+    gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
+    given = history.frame("read_at").where("type = 'ok' and topic is not null")
+    if gone:
+        names = [dict(zip(("arm", "trial", "topic"), topic, strict=True)) for topic in sorted(gone)]
+        table = history.table(names, "arm string, trial int, topic string")
+        given = given.join(F.broadcast(table), ["arm", "trial", "topic"], "left_anti")
+    given = history.keep("reads at ends", lambda: given)
+    for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], READS, row["count"])
+    found = [_begins(history, given)]
+    if history.has("listed_offset"):
+        beside = _beside_ends(history, given)
+        past, later = F.col("_before") > F.col("believed_epoch"), F.col("_after.epoch")
+        found += [
+            _broken("fetch-fence-ignored", beside.where(past), F.col("_before")),
+            _broken("fetch-unheard-served", beside.where(later < F.col("believed_epoch")), later),
+            _broken(
+                "given-beyond-end",
+                beside.where((later == F.col("believed_epoch")) & F.expr("found_end > _after.end")),
+                F.col("_after.end"),
+            ),
+        ]
+    return found
+
+
+def _beside_ends(history: History, given: DataFrame) -> DataFrame:
+    """Reads with the newest leader epoch in which their broker had told an end before
+    (``_before``), and with the epoch and end that it told next (``_after``)."""
+    ends = history.frame("listed_offset").where(
+        f"type = 'ok' and topic is not null and asked_ms = {_LATEST} and leader_epoch >= 0"
+    )
+    mine = [*TP, "node", "t", "invoke_t", "believed_epoch", "found_end"]
+    told = F.struct(F.col("leader_epoch").alias("epoch"), F.col("offset").alias("end"))
+    by = Window.partitionBy(*TP, "node")
+    # Before what was invoked stands what had been answered by then; behind an answer what was
+    # invoked after it.
+    asked = given.select(*mine, F.col("invoke_t").alias("_at"), F.lit(0).alias("_end"))
+    known = ends.select(*TP, "node", F.col("t").alias("_at"), told.alias("_told"))
+    rows = asked.unionByName(known, allowMissingColumns=True)
+    so_far = by.orderBy("_at", F.col("_end").isNotNull())
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    rows = rows.withColumn("_before", F.max("_told.epoch").over(so_far)).where("_end = 0")
+    rows = rows.select(*mine, "_before", F.col("t").alias("_at"), F.lit(0).alias("_end"))
+    known = ends.select(*TP, "node", F.col("invoke_t").alias("_at"), told.alias("_told"))
+    rows = rows.unionByName(known, allowMissingColumns=True)
+    from_now = by.orderBy("_at", F.col("_end").isNull())
+    from_now = from_now.rowsBetween(0, Window.unboundedFollowing)
+    rows = rows.withColumn("_after", F.first("_told", ignorenulls=True).over(from_now))
+    return rows.where("_end = 0").select(*mine, "_before", "_after")
+
+
+def _begins(history: History, given: DataFrame) -> DataFrame:
+    starts = leaders_table(history).select(*TP, "log_start")
+    rows = given.join(F.broadcast(starts), TP).where("log_start_offset > log_start")
+    rows = rows.drop("offset").withColumnRenamed("log_start_offset", "found_end")
+    return _broken("start-told-otherwise", rows, F.col("log_start"))
+
+
+def _broken(rule: str, rows: DataFrame, known: Column) -> DataFrame:
+    return rows.select(
+        *TP,
+        "node",
+        "t",
+        F.col("believed_epoch").cast("long").alias("asked"),
+        F.col("found_end").alias("offset"),
+        known.cast("long").alias("known"),
+        F.lit(rule).alias("rule"),
+        F.lit(READS).alias("of"),
+    )

@@ -1,0 +1,75 @@
+"""Reads at the end of a log by those who say what they believe, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.promises.offsets import check
+from checkers.promises.offsets.reads import READS
+from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging
+
+
+def end(story: Story, t: float, epoch: int, offset: int, **more: Any) -> None:
+    """A broker (1) tells an end, in its leader epoch."""
+    asked = {"asked_ms": -1, "believed_epoch": -1, "found_ms": -1, "invoke_t": t - 1}
+    story.add("listed_offset", t, **{"node": 1, "error": 0, **asked, **more},
+              leader_epoch=epoch, offset=offset)  # fmt: skip
+
+
+def read(story: Story, t: float, believed: int, given: int = -1, **more: Any) -> None:
+    told = {"high_watermark": 5, "log_start_offset": 0, "leader_epoch": 0, "error": 0}
+    told |= {"node": 1, "offset": 5, "invoke_t": t - 1, **more}
+    story.add("read_at", t, believed_epoch=believed, found_end=given, **told)
+
+
+REFUSED = {"type": "fail", "error": 74}
+PAST, LATER, BEYOND = "fetch-fence-ignored", "fetch-unheard-served", "given-beyond-end"
+CASES: dict[str, tuple[Any, str | None]] = {
+    "as it should": (lambda s: (end(s, 100, 2, 5), read(s, 200, 2, 7), end(s, 300, 2, 7)), None),
+    "who believes in the past": (lambda s: (end(s, 100, 2, 5), read(s, 200, 1)), PAST),
+    "and is refused": (lambda s: (end(s, 100, 2, 5), read(s, 200, 1, **REFUSED)), None),
+    "before that was the past": (lambda s: (read(s, 200, 1), end(s, 300, 2, 5)), None),
+    "as that became the past": (
+        lambda s: (end(s, 199.5, 2, 5, invoke_t=198), read(s, 200, 1)),
+        None,
+    ),
+    "at another broker": (lambda s: (end(s, 100, 2, 5), read(s, 200, 1, node=2)), None),
+    "who knows of a later one": (lambda s: (read(s, 200, 3), end(s, 300, 2, 5)), LATER),
+    "of which it hears as well": (lambda s: (read(s, 200, 3), end(s, 300, 3, 5)), None),
+    "asked before it was served": (
+        lambda s: (read(s, 200, 3), end(s, 300, 2, 5, invoke_t=199)),
+        None,
+    ),
+    "more than there is": (lambda s: (read(s, 200, 2, 9), end(s, 300, 2, 7)), BEYOND),
+    "more than there was": (lambda s: (end(s, 100, 2, 7), read(s, 200, 2, 9)), None),
+    "of another epoch": (lambda s: (read(s, 200, 2, 9), end(s, 300, 3, 7)), None),
+    "a beginning": (lambda s: read(s, 200, 2, log_start_offset=3), "start-told-otherwise"),
+    "of a topic that is deleted": (
+        lambda s: (
+            end(s, 100, 2, 5),
+            s.add("topic_deletion", 150, step="requested"),
+            read(s, 200, 1),
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@judging(check)
+def test_who_reads_is_served_by_the_leader_that_he_believes_in(name: str) -> Asks:
+    tell, rule = CASES[name]
+    story = Story()
+    story.commit(10, 1, 2)
+    story.final_log({offset: offset for offset in range(20)}, leader_epoch=2)
+    tell(story)
+    found = yield story
+    assert {r: n for r, n in found.counts.items() if r in (PAST, LATER, BEYOND)} == (
+        {rule: 1} if rule in (PAST, LATER, BEYOND) else {}
+    )
+    assert found.counts.get("start-told-otherwise", 0) == (rule == "start-told-otherwise")
+    unjudged = name in ("and is refused", "of a topic that is deleted")
+    assert found.evidence[story.arm, 0, READS] == (0 if unjudged else 1)
