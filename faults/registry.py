@@ -24,6 +24,7 @@ from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
 from faults.forgotten_expansion import ForgottenExpansion
 from faults.frames import FramesFault
+from faults.growth import GrowTopic
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
 from faults.joint_death import JointDeath
@@ -118,6 +119,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DeleteTopic,
         DeleteTopicAway,
         RecreateTopic,
+        GrowTopic,
         LeadershipChurn,
         ControllerChurn,
     )

@@ -41,6 +41,7 @@ NONE: Final = 0
 _UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 _REQUEST_TIMED_OUT: Final = 7
 _TOPIC_ALREADY_EXISTS: Final = 36
+_INVALID_PARTITIONS: Final = 37
 _NOT_CONTROLLER: Final = 41
 _ELECTION_NOT_NEEDED: Final = 84
 _TOPIC_RESOURCE: Final = 2
@@ -99,6 +100,20 @@ class ClusterAdmin:
         self._await(
             f"topic {topic} to have a leader election behind it",
             lambda: len(self._view.partitions(topic)) == len(assignment),
+        )
+
+    def add_partitions(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """Returns once the controller has answered."""
+        rows = [{"broker_ids": list(replicas)} for _, replicas in sorted(assignment.items())]
+        grown = {"name": topic, "count": max(assignment) + 1, "assignments": rows}
+        self._operate(
+            f"adding partitions to topic {topic}",
+            request(
+                ApiKey.CREATE_PARTITIONS, 1, topics=[grown], timeout=10_000, validate_only=False
+            ),
+            lambda answer: [(r.name, r.error_code, r.error_message) for r in answer.results],
+            accept={_REQUEST_TIMED_OUT},
+            accept_again={_INVALID_PARTITIONS},
         )
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:

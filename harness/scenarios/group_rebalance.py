@@ -2,7 +2,8 @@
 
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. A third is gone early and for good, without
-a word, and the coordinator must give what it had to the others when its session is over. At first
+a word, and the coordinator must give what it had to the others when its session is over; another,
+of a group of its own, goes without a word and comes back in time, over and over. At first
 partitions of groups move between brokers that live, as an operator would move them; once from a
 coordinator whose followers get nothing from it: what it was asked to keep last its successor does
 not have, and nobody may be told that it is kept, neither who asked for that nor who looks on. Then
@@ -53,6 +54,8 @@ SLOW_SESSION_MS = 3000
 SLOW_COMMIT_MS = 4500
 """Of the one member of another group, which lives by its heartbeats: it commits more seldom than
 its session lasts."""
+STATIC_MS = 2500
+"""How long a static member stays at a time."""
 KEEP_MS = 2000
 """So long every second position of groups without members is kept. The coordinator looks for what
 is over more often than by default, every ten minutes."""
@@ -147,6 +150,16 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "topics": topics,
                 "session_timeout_ms": SLOW_SESSION_MS,
                 "commit_ms": SLOW_COMMIT_MS,
+            },
+        ),
+        Role(  # it comes back within its session, and has what it had without a rebalance (KIP-345)
+            role="group-consumer",
+            process="member-static",
+            params={
+                "group": f"static-{GROUP}",
+                "topics": topics,
+                "rejoin_ms": STATIC_MS,
+                "client": {"group.instance.id": "member-static", "fetch.min.bytes": "2000"},
             },
         ),
         Role(

@@ -9,7 +9,7 @@ late, so that this one puts its logs aside after all others, and at last one whi
 replicas of it is away, so that the topic can be gone only when that one is back; another controller
 is elected meanwhile, and must go on with it, though no later deletion reminds it. Between them a
 topic that is written to is deleted and made again: its namesake is another topic, and takes
-records.
+records. And under the flood one is given more partitions: they are led, told of and written to.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ LATE, AWAY = "late", "away"
 LATE_MS = 600
 AGAIN = "again"
 AGAIN_PARTITIONS = 2
+GROWN = "grown"
+GROWN_PARTITIONS, GROWN_BY = 2, 2
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -41,6 +43,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         Topic(name=VICTIM_TOPIC, assignment={0: [stage.victim]}),
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.others, 2)),
         Topic(name=AGAIN, assignment=spread(AGAIN_PARTITIONS, stage.nodes, 3)),
+        Topic(name=GROWN, assignment=spread(GROWN_PARTITIONS, stage.nodes, 3)),
     ]
 
 
@@ -52,12 +55,24 @@ def _workloads(stage: Stage) -> Sequence[Role]:
         Role(
             role="metadata-reader",
             process="metadata-reader",
-            params={"topics": [TOPIC, AGAIN, *doomed]},  # who still names them, who never does?
+            # Who still names them, who never does?
+            params={"topics": [TOPIC, AGAIN, GROWN, *doomed]},
         ),
         Role(
             role="producer",
             process="producer",
             params={"topics": {TOPIC: PARTITIONS}, "acks": 1, "rate_per_s": 50.0},
+        ),
+        Role(
+            # To all the partitions that there will be: until then it is told that there are not.
+            role="producer",
+            process="producer-grown",
+            params={
+                "topics": {GROWN: GROWN_PARTITIONS + GROWN_BY},
+                "acks": -1,
+                "rate_per_s": 20.0,
+                "first_value": 2_000_000_000,
+            },
         ),
         Role(
             # Not librdkafka: it takes a namesake's leaders, whose epochs begin anew, for old news.
@@ -98,6 +113,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partitions": 5, "replicas": 3},
             )
         )
+    entries.append(
+        Entry(
+            id=GROWN,
+            fault="grow-topic",
+            at_ms=FIRST_MS + STEP_MS // 2,
+            duration_ms=0,
+            params={"topic": GROWN, "partitions": GROWN_BY},
+        )
+    )
     entries += _patience(flooded_ms + 1000 + rng.randint(0, 300))
     return Plan.of(rng.getrandbits(31), entries)
 

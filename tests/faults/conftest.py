@@ -138,6 +138,10 @@ class FakeCluster:
         self.calls.append(("create_topic", topic))
         self.add_topic(topic, assignment)
 
+    def add_partitions(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        self.calls.append(("add_partitions", topic, dict(assignment)))
+        self.add_topic(topic, assignment)
+
     def delete_topic(self, topic: str) -> None:
         self.calls.append(("delete_topic", topic))
         for key in [key for key in self.states if key[0] == topic]:

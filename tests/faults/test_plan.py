@@ -113,7 +113,7 @@ WITHOUT_DEFAULTS = (
     *("reassign-called-off",),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
-    *("uneven-failover", "lagged-move"),
+    *("uneven-failover", "lagged-move", "grow-topic"),
 )
 
 

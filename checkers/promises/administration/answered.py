@@ -5,8 +5,8 @@
   preferred replica of a partition was elected, and nothing of it was written while it was asked
   (within `NEAR_NS`): all three are written before they are answered (ZkAdminManager.createTopics
   and deleteTopics, KafkaController.processReplicaLeaderElection);
-  The same of a partition that is to be moved: its topic's assignment is written then
-  (KafkaController.onPartitionReassignment);
+  The same of a partition that is to be moved, and of a topic that is to have more: its assignment
+  is written then (KafkaController.onPartitionReassignment, AdminZkClient.addPartitions);
 - ``refused-and-done``: a topic was made, or its deletion begun, and everybody who had asked for
   that was refused: an error by which nothing was done changes nothing.
 
@@ -52,6 +52,9 @@ def answered(history: History, trial: Trial, log: Sequence[Row], outcome: Outcom
         found += _not_done(trial, requests, outcome, partial(_of_topic, done))
         found += _done(trial, requests, done)
     assigned = _assigned(log)
+    written = [r for r in log if r["what"] == "topic" and r["replicas"]]
+    requests = [r for r in asked if r["api"] == "CREATE_PARTITIONS"]
+    found += _not_done(trial, requests, outcome, partial(_of_topic, written))
     requests = [r for r in asked if r["api"] == "ALTER_PARTITION_REASSIGNMENTS" and r["about"]]
     found += _not_done(trial, requests, outcome, lambda r: assigned.get(r["about"], []))
     elected = _elected(log)

@@ -191,6 +191,10 @@ class OwnAdmin(ClusterAdmin):
         self._own.made(topic)
         super().create_topic(topic, assignment, configs)
 
+    def add_partitions(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        self._own.check([topic], "adding partitions")
+        super().add_partitions(topic, assignment)
+
     def delete_topic(self, topic: str) -> None:
         self._own.check([topic], "deleting a topic")
         super().delete_topic(topic)
