@@ -453,7 +453,10 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
         assert {e.fault for e in deaths[1::2]} == {"unanswered-kill"}
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
-    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 4
+    assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 5
+    # One is static, and back within its session.
+    (static,) = [r for r in members if "group.instance.id" in r.params.get("client", {})]
+    assert static.params["rejoin_ms"] < 6_000
     # One lives by its heartbeats alone: it commits more seldom than its session lasts.
     (slow,) = [r for r in members if "commit_ms" in r.params]
     assert slow.params["commit_ms"] > slow.params["session_timeout_ms"]

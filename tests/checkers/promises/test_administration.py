@@ -356,7 +356,7 @@ def led(cluster: _Cluster, t: float, leader: int) -> None:
 
 
 CREATE, DELETE, ELECT = "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS"
-MOVE = "ALTER_PARTITION_REASSIGNMENTS"
+MOVE, GROW = "ALTER_PARTITION_REASSIGNMENTS", "CREATE_PARTITIONS"
 GRANTED, DENIED = ["granted-and-not-done"], ["refused-and-done"]
 KEPT_WORDS: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
     "made": (lambda c: (asks(c, CREATE, 0), c.made(ASKED + 5, state_after=1)), []),
@@ -450,6 +450,15 @@ KEPT_WORDS: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
         lambda c: (c.made(state_after=1), asks(c, MOVE, 41, about="t-0")),
         [],
     ),
+    "grown": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, GROW, 0)),
+            c.wrote(ASKED + 5, "topic", "set", replicas=[2, 3], topic="t", partition=1),
+        ),
+        [],
+    ),
+    "said to be grown": (lambda c: (c.made(state_after=1), asks(c, GROW, 0)), GRANTED),
+    "growth that was refused": (lambda c: (c.made(state_after=1), asks(c, GROW, 37)), []),
     "the request as a whole": (
         lambda c: (c.made(state_after=1), asks(c, ELECT, 0, about="")),
         [],
