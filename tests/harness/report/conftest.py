@@ -290,6 +290,7 @@ class Trial:
                     node=node,
                     offset=offset,
                     value=value,
+                    whole=True,
                     leader_epoch=0 if offset < kept else 1,
                     **at,
                 )
