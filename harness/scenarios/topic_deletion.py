@@ -34,6 +34,8 @@ LATE, AWAY = "late", "away"
 LATE_MS = 600
 AGAIN = "again"
 AGAIN_PARTITIONS = 2
+RAISED_PER_S = 4.0
+"""Not in the moment between a deletion that is asked for and the coordinator's knowing of it."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -58,6 +60,11 @@ def _workloads(stage: Stage) -> Sequence[Role]:
             role="producer",
             process="producer",
             params={"topics": {TOPIC: PARTITIONS}, "acks": 1, "rate_per_s": 50.0},
+        ),
+        Role(
+            role="group-riser",
+            process="group-riser",
+            params={"group": "raised", "topic": AGAIN, "rate_per_s": RAISED_PER_S},
         ),
         Role(
             # Not librdkafka: it takes a namesake's leaders, whose epochs begin anew, for old news.
@@ -151,5 +158,6 @@ TOPIC_DELETION = Scenario(
     plan=_plan,
     checks=("topic-deletion", "truncation-loss", "controller-latency", "stale-metadata", "fencing"),
     leader_changes=False,
+    overrides={"offsets.topic.num.partitions": "1"},
     profiles=BEYOND_SMOKE,
 )
