@@ -6,7 +6,8 @@ whose control requests wait makes the deletion wait as often as there are reques
 
 ``delete-topic-away``: the same while a broker that holds replicas of it is away. The deletion halts
 until that one is back and has answered as well; were the topic gone before, its log would stay. A
-controller that is elected meanwhile must go on with it.
+controller that is elected meanwhile must go on with it. Another topic is made that the broker has
+replicas of, too: those that live are in sync, and it is when it is back.
 
 ``recreate-topic``: a topic under test is deleted, and made again with the same name. It is another
 one, with another id, without records, whose leader epochs begin anew; clients go on with it.
@@ -63,16 +64,16 @@ class DeleteTopic(BaseFault):
             self.prepare(ctx)
         begun = ctx.now_ns()
         ctx.admin.delete_topic(self.topic)
-        self._await_gone(ctx)
+        self._await_gone(ctx, self.topic)
         self.detail |= {"topic": self.topic, "took_ns": ctx.now_ns() - begun}
         self.took_hold = True
 
-    def _await_gone(self, ctx: Context) -> None:
+    def _await_gone(self, ctx: Context, topic: str) -> None:
         wait_for(
             ctx,
-            lambda: not ctx.view.partitions(self.topic),
+            lambda: not ctx.view.partitions(topic),
             timeout_ms=self.timeout_ms,
-            what=f"topic {self.topic} is gone",
+            what=f"topic {topic} is gone",
         )
 
 
@@ -81,8 +82,9 @@ class DeleteTopicAway(DeleteTopic):
     controlled shutdown); away_ms: how long it stays away after that; succeeded: whether another
     controller is elected meanwhile (needs ZooKeeper).
 
-    Took hold: it was away while the topic was to be deleted, and the topic is gone. heal starts it
-    if need be. Whether the topic was gone before that one had answered is for others to judge.
+    Took hold: it was away while the topic was to be deleted and the other one was made, and both
+    are gone. heal starts it if need be. Whether the topic was gone before that one had answered is
+    for others to judge.
     """
 
     name = "delete-topic-away"
@@ -92,6 +94,7 @@ class DeleteTopicAway(DeleteTopic):
         self.targets = read_targets(params)
         self.away_ms = params.integer("away_ms", 1000)
         self.succeeded = params.flag("succeeded", False)
+        self.made = f"made-{self.id}"
 
     def apply(self, ctx: Context) -> None:
         if not self._made:
@@ -108,12 +111,22 @@ class DeleteTopicAway(DeleteTopic):
         )
         ctx.admin.delete_topic(self.topic)
         ctx.sleep(self.away_ms / 1000)
-        self.detail |= {"topic": self.topic, "away": node}
+        self.detail |= {"topic": self.topic, "away": node, "made": self.made}
+        live = sorted(ctx.view.live_brokers())
+        ctx.admin.create_topic(self.made, {0: [node, *live][: self.replicas]}, {})
+        wait_for(
+            ctx,
+            lambda: any(state.leader >= 0 for state in ctx.view.partitions(self.made)),
+            timeout_ms=self.timeout_ms,
+            what=f"topic {self.made} has a leader",
+        )
         if self.succeeded:
             self.detail |= succeed(ctx, timeout_ms=self.timeout_ms)
         self.detail["gone_meanwhile"] = not ctx.view.partitions(self.topic)
         self.start(ctx, node)
-        self._await_gone(ctx)
+        self._await_gone(ctx, self.topic)
+        ctx.admin.delete_topic(self.made)
+        self._await_gone(ctx, self.made)
         self.took_hold = True
 
 

@@ -131,14 +131,16 @@ _KINDS: Final = (
         "position committed for it, asked for, or the group deleted; or somebody asks to join it, "
         "and never comes back; or does join (enter), leaves, and says that it lives (beat); or a "
         "position is raised by one, and looked at meanwhile (see); or a member asks for what it is "
-        "given, and waits (sync).",
+        "given, and waits (sync); or of two members one says that it lives (live), and commits as "
+        "the other one comes (keep), and that one leaves (part), or says for the last time that it "
+        "lives (last).",
         {
             **_OP,
             "group": "string",
             "step": "string",  # commit | ask | delete | join | look (DescribeGroups), enter ...
             "offset": "int64",  # committed, or told; -1: none
-            # Of a commit: to be kept for so long; null: till it is deleted. Of a join or an
-            # enter: its session.
+            # Of a commit: to be kept for so long; null: till it is deleted. Of a join, an enter or
+            # a last: its session.
             "keep_ms": "int64",
             "state": "string",  # of a look: the group's; Dead: there is none
         },

@@ -300,7 +300,7 @@ _KIND_OF: Final = {
     "prober": "probe",
 }
 _ROLES: Final = _KIND_OF.keys() | {
-    *("group-stranger", "group-keeper", "group-riser", "group-couple"),
+    *("group-stranger", "group-keeper", "group-riser", "group-couple", "group-pair"),
     *("offset-reader", "record-deleter", "refused-asker"),
 }
 _LEVELS: Final = {-1: "all", 0: "0", 1: "1"}

@@ -82,15 +82,15 @@ WAITERS = next(
     if offsets_partition(name) == offsets_partition(GROUP)
 )
 """A group of the same coordinators."""
-COUPLE, RAISED = (
+COUPLE, RAISED, PAIR = (
     next(
         name
         for name in map((kind + "-{}").format, count())
         if offsets_partition(name) == offsets_partition(GROUP)
     )
-    for kind in ("couple", "raised")
+    for kind in ("couple", "raised", "pair")
 )
-"""And two more, one without members."""
+"""And more, one of them without members."""
 MOVE_MS = 600
 UNKEPT_MS = 300
 """For so long a coordinator whose followers get nothing is asked what it keeps, before another
@@ -186,6 +186,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             role="group-riser",
             process="group-riser",
             params={"group": RAISED, "topic": TOPIC},
+        ),
+        Role(
+            role="group-pair",
+            process="group-pair",
+            params={"group": PAIR, "topic": TOPIC},
         ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),

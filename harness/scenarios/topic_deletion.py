@@ -36,6 +36,8 @@ AGAIN = "again"
 AGAIN_PARTITIONS = 2
 GROWN = "grown"
 GROWN_PARTITIONS, GROWN_BY = 2, 2
+RAISED_PER_S = 4.0
+"""Not in the moment between a deletion that is asked for and the coordinator's knowing of it."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -73,6 +75,11 @@ def _workloads(stage: Stage) -> Sequence[Role]:
                 "rate_per_s": 20.0,
                 "first_value": 2_000_000_000,
             },
+        ),
+        Role(
+            role="group-riser",
+            process="group-riser",
+            params={"group": "raised", "topic": AGAIN, "rate_per_s": RAISED_PER_S},
         ),
         Role(
             # Not librdkafka: it takes a namesake's leaders, whose epochs begin anew, for old news.
@@ -175,5 +182,6 @@ TOPIC_DELETION = Scenario(
     plan=_plan,
     checks=("topic-deletion", "truncation-loss", "controller-latency", "stale-metadata", "fencing"),
     leader_changes=False,
+    overrides={"offsets.topic.num.partitions": "1"},
     profiles=BEYOND_SMOKE,
 )

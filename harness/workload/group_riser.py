@@ -6,6 +6,9 @@ the other which position is kept (``see``). So one is looked at while it waits t
 as that may take, and one that was refused is not asked for again: members wait for each answer, and
 clients' libraries try again, so that with them nobody sees what a coordinator says of a position
 that is not kept yet and never will be. Each question is a `group_step` row.
+
+Once somebody has to be asked who coordinates the group (FindCoordinator): nobody does, in a cluster
+that has had no group before.
 """
 
 from __future__ import annotations
@@ -21,7 +24,13 @@ from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 RAISE, SEE = "raise", "see"
-_APIS: Final = {RAISE: (ApiKey.OFFSET_COMMIT, 4), SEE: (ApiKey.OFFSET_FETCH, 5)}
+_FIND: Final = ""
+"""Not a step."""
+_APIS: Final = {
+    RAISE: (ApiKey.OFFSET_COMMIT, 4),
+    SEE: (ApiKey.OFFSET_FETCH, 5),
+    _FIND: (ApiKey.FIND_COORDINATOR, 1),
+}
 _ALWAYS: Final = -1
 _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 """It may have been kept all the same."""
@@ -55,10 +64,15 @@ class GroupRiser(AskEach):
         self._group, self._topic = params.group, params.topic
         self._raisers: dict[int, Channel] = {}
         """By node: the connection by which it is asked to keep the position."""
+        self._is_found = False
         self._op = self._offset = 0
 
     def ask(self, channel: Channel) -> None:
         step = RAISE if self._raisers.setdefault(channel.node, channel) is channel else SEE
+        if not self._is_found:
+            asked = _Asked(-1, time.monotonic_ns(), _FIND, -1)
+            self._links.send(channel, self._frame(asked), asked)
+            return
         self._offset += step == RAISE
         asked = _Asked(self._op, time.monotonic_ns(), step, self._offset if step == RAISE else -1)
         self._op += 1
@@ -67,7 +81,9 @@ class GroupRiser(AskEach):
 
     def _frame(self, asked: _Asked) -> bytes:
         request = request_class(*_APIS[asked.step])
-        if asked.step == SEE:
+        if asked.step == _FIND:
+            entity = build(request, key=self._group, key_type=0)
+        elif asked.step == SEE:
             topics: list[Any] = [{"name": self._topic, "partition_indexes": [0]}]
             entity = build(request, group_id=self._group, topics=topics)
         else:
@@ -87,7 +103,10 @@ class GroupRiser(AskEach):
         asked: _Asked = channel.tag
         try:
             _, answer = decode_response(*_APIS[asked.step], payload)
-            error = int(answer.error_code) if asked.step == SEE else 0
+            error = 0 if asked.step == RAISE else int(answer.error_code)
+            if asked.step == _FIND:
+                self._is_found = not error
+                return
             one = None if error else answer.topics[0].partitions[0]
         except (WireError, IndexError) as problem:
             self._done(channel, "info", t, failure=str(problem) or "empty answer")
@@ -105,5 +124,7 @@ class GroupRiser(AskEach):
 
     def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
         asked: _Asked = channel.tag
+        if asked.step == _FIND:
+            return
         about = {**self._about(channel, asked), "offset": asked.offset, **fields}
         self.recorder.complete("group_step", asked.op, outcome, asked.invoke_t, t, **about)

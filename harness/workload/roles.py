@@ -49,6 +49,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_couple
 
         return group_couple.GroupCouple(spec, spec.read_params(group_couple.Params)).run
+    if spec.role == "group-pair":
+        from harness.workload import group_pair
+
+        return group_pair.GroupPair(spec, spec.read_params(group_pair.Params)).run
     if spec.role == "metadata-reader":
         from harness.workload import metadata_reader
 

@@ -1,7 +1,7 @@
 """What one workload process is to do, as data (JSON), and how roles read their parameters.
 
 A workload process plays one role (producer, direct-producer, consumer, group-consumer,
-group-stranger, group-keeper, group-riser, group-couple, metadata-reader, offset-reader,
+group-stranger, group-keeper, group-riser, group-couple, group-pair, metadata-reader, offset-reader,
 record-deleter, refused-asker, prober), appends its own live history file and obeys stop. The spec
 is all it is told.
 """
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 ROLES: Final = (
     *("producer", "direct-producer", "joint-producer"),
     *("consumer", "group-consumer"),
-    *("group-stranger", "group-keeper", "group-riser", "group-couple"),
+    *("group-stranger", "group-keeper", "group-riser", "group-couple", "group-pair"),
     *("metadata-reader", "offset-reader", "record-deleter", "refused-asker", "prober"),
 )
 P = TypeVar("P")

@@ -31,6 +31,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
             record["begins"] = "start"
     elif spec.role == "record-deleter":
         record["topics"] = {topic: [] for topic in params["topics"]}
+    elif spec.role == "group-riser":
+        record["topics"] = {params["topic"]: [0]}
     elif spec.role in ("producer", "joint-producer", "consumer"):
         record["topics"] = {topic: list(range(count)) for topic, count in params["topics"].items()}
         if spec.role == "consumer":

@@ -178,7 +178,7 @@ class PartitionStateMachine:
             replicas = context.partition_replica_assignment(tp)
             live = tuple(r for r in replicas if context.is_replica_online(r, tp))
             if live:
-                first_states[tp] = LeaderAndIsr(live[0], live)
+                first_states[tp] = LeaderAndIsr(live[0], self._rules.first_in_sync(live, replicas))
             else:
                 log.error("No assigned replica of %s is alive: %s", tp, replicas)
         if not first_states:

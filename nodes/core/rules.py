@@ -302,6 +302,29 @@ def lets_go() -> bool:
     return True
 
 
+def tells_of_rebalances() -> bool:
+    """Members hear by their next heartbeats that their group comes together anew (KIP-62)."""
+    return True
+
+
+def commits_until_joined() -> bool:
+    """A member may commit what it has read until it joins anew (GroupCoordinator.doCommitOffsets,
+    PreparingRebalance)."""
+    return True
+
+
+def forgets_with_topics() -> bool:
+    """Positions in a topic go with it: its namesake is another
+    (GroupCoordinator.handleDeletedPartitions)."""
+    return True
+
+
+def first_in_sync(live: tuple[int, ...], _replicas: tuple[int, ...]) -> tuple[int, ...]:
+    """A new partition's first in-sync set is who lives of its replicas
+    (ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions)."""
+    return live
+
+
 def is_under_replicated(in_sync: int, assigned: int) -> bool:
     """A leader counts those of its partitions of which a replica is not in sync: what operators
     are woken by (ReplicaManager's UnderReplicatedPartitions)."""
@@ -383,6 +406,10 @@ class Rules:
     calls_off_moves: Callable[[], bool] = calls_off_moves
     takes_in_what_is_kept: Callable[[], bool] = takes_in_what_is_kept
     lets_go: Callable[[], bool] = lets_go
+    tells_of_rebalances: Callable[[], bool] = tells_of_rebalances
+    commits_until_joined: Callable[[], bool] = commits_until_joined
+    forgets_with_topics: Callable[[], bool] = forgets_with_topics
+    first_in_sync: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = first_in_sync
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead
     forgets_at_resignation: Callable[[], bool] = forgets_at_resignation

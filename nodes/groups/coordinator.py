@@ -389,6 +389,8 @@ class GroupCoordinator:
         if group.state is GroupState.COMPLETING_REBALANCE:
             # Its member waits for a new assignment and should commit no more for the old one.
             return Errors.REBALANCE_IN_PROGRESS
+        if group.state is GroupState.PREPARING_REBALANCE and not self._rules.commits_until_joined():
+            return Errors.REBALANCE_IN_PROGRESS
         if member_id in group.members:
             self._membership.restart_session(group, group.members[member_id])
         return Errors.NONE
@@ -413,7 +415,7 @@ class GroupCoordinator:
         with self._lock:
             for group in self._groups.values():
                 gone = deleted & group.offsets.keys()
-                if not gone:
+                if not gone or not self._rules.forgets_with_topics():
                     continue
                 for tp in gone:
                     del group.offsets[tp]

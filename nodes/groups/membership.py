@@ -386,7 +386,7 @@ class Membership:
             return Errors.UNKNOWN_MEMBER_ID
         if self._rules.heartbeats_count():
             self.restart_session(group, group.members[member_id])
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is GroupState.PREPARING_REBALANCE and self._rules.tells_of_rebalances():
             return Errors.REBALANCE_IN_PROGRESS
         return Errors.NONE
 

@@ -103,6 +103,10 @@ def _last_in_order(
     return RULES.elect_for_offline(state, backwards, live_replicas, unclean_allowed=unclean_allowed)
 
 
+def _all_of_them(_live: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
+    return replicas
+
+
 CONTROL: Final = (
     Mutant(
         name="bypass-control-listener",
@@ -302,5 +306,14 @@ CONTROL: Final = (
         found_by="handing-over",
         rule="left-in-sync",
         breaks={"elect_for_controlled_shutdown": _handed_over_in_sync},
+    ),
+    Mutant(
+        name="make-with-the-dead",
+        says="a new partition's first in-sync set has all of its replicas, dead ones as well",
+        stands_for="KIP-497: who is in sync is alive, and has all that is committed",
+        scenario="topic-deletion",
+        found_by="departures",
+        rule="dead-made-in-sync",
+        breaks={"first_in_sync": _all_of_them},
     ),
 )

@@ -29,6 +29,7 @@ def test_a_deletion_waits_for_a_broker_that_is_away(ctx: Any, entry: Any) -> Non
 
     def come_back(node: int, **how: Any) -> None:
         start(node, **how)
+        ctx.cluster.delete_topic = delete
         delete(deleted[0])
 
     ctx.cluster.start, ctx.cluster.delete_topic = come_back, deleted.append
@@ -36,18 +37,25 @@ def test_a_deletion_waits_for_a_broker_that_is_away(ctx: Any, entry: Any) -> Non
     under_test.prepare(ctx)
     under_test.inject(ctx)
     assert deleted == [under_test.topic]
-    assert [c[0] for c in ctx.cluster.calls] == ["create_topic", "stop", "start", "delete_topic"]
+    assert [c[0] for c in ctx.cluster.calls] == [
+        *("create_topic", "stop", "create_topic", "start", "delete_topic", "delete_topic")
+    ]
+    made = [c[1] for c in ctx.cluster.calls if c[0] == "create_topic"]
+    assert made == [under_test.topic, under_test.made]
     assert (under_test.detail["away"], under_test.detail["gone_meanwhile"]) == (2, False)
     assert under_test.took_hold is True
     under_test.heal(ctx)
-    assert len(ctx.cluster.calls) == 4
+    assert len(ctx.cluster.calls) == 6
 
 
 def test_another_controller_is_elected_while_a_deletion_waits(ctx: Any, entry: Any) -> None:
     under_test = build(entry("delete-topic-away", target="2", away_ms=1, succeeded=True))
     under_test.inject(ctx)
     calls = [c[0] for c in ctx.cluster.calls]
-    assert calls == ["create_topic", "stop", "delete_topic", "remove_controller", "start"]
+    assert calls == [
+        *("create_topic", "stop", "delete_topic", "create_topic", "remove_controller"),
+        *("start", "delete_topic"),
+    ]
     assert (under_test.detail["successor"], under_test.detail["successor_epoch"]) == (2, 6)
 
 

@@ -13,7 +13,8 @@ wrong with that one meanwhile:
 And sooner: ``dead-elected``, a broker was elected whose registration had been gone for `KNOWN_NS`,
 by a controller that was in office all the while; ``dead-named`` and ``dead-not-offline``, a client
 was told of it as if it were there (`still_named`). Who is back leads nothing in a
-leader epoch of before: ``led-on`` (`began_anew`). Who lives and gets nothing is
+leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is away in sync:
+``dead-made-in-sync``, `made_in_sync`. Who lives and gets nothing is
 dropped by its leader: ``lagging-in-sync``, `lagging`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
 `left_waiting`; nor when what it waits for has come about: ``left-unanswered``,
@@ -50,6 +51,7 @@ from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
 from checkers.promises.departures.left_unanswered import TIMED, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
+from checkers.promises.departures.made_in_sync import MADE, made_in_sync
 from checkers.promises.departures.still_named import NAMED, OFFLINE, still_named
 
 if TYPE_CHECKING:
@@ -120,7 +122,8 @@ def check(history: History) -> Outcome:
     )
     anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
     lag = (*lagging(history, outcome), *too_soon(history, outcome))
-    for finding in (*told, *anew, *lag, *kept):
+    made = made_in_sync(history, outcome)
+    for finding in (*told, *anew, *lag, *kept, *made):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
@@ -335,6 +338,7 @@ PROMISE: Final = Promise(
         "dead-leads": "A partition is led by one who lives, if any is in sync.",
         "dead-in-sync": "Who is gone leaves the in-sync sets that others are in.",
         "dead-elected": "Nobody is elected who is known to be gone.",
+        "dead-made-in-sync": "Who is gone is not in the first in-sync set of what is made.",
         "dead-named": "Clients are not sent to who is known to be gone.",
         "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
         "led-on": "Who began anew leads nothing in a leader epoch of before (KIP-380).",
@@ -348,6 +352,7 @@ PROMISE: Final = Promise(
     evidence={
         REPLACED: "by partition: who was gone led it or was in sync, and another lived",
         ELECTED: "by partition, its first one among them",
+        MADE: "by partition, whatever kept its controller from deciding",
         NAMED: "of brokers that no fault named",
         OFFLINE: "of brokers that no fault named, by readers that write that down",
         ANEW: "by partition, of which the controller of before decided again",

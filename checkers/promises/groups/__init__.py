@@ -32,6 +32,7 @@ Violations:
 - ``left-and-member``: who left in order is told that it is a member (`left_members`);
 - ``left-waiting-to-join``: who waits at a coordinator that is deposed is not told so
   (`waiting_members`);
+- ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`thrown_out`);
@@ -77,6 +78,8 @@ from checkers.promises.groups.strangers import (
     strangers,
 )
 from checkers.promises.groups.thrown_out import STAYED, thrown_out
+from checkers.promises.groups.told_members import KEPT as KEPT_BY_TOLD
+from checkers.promises.groups.told_members import TOLD, told_members
 from checkers.promises.groups.two_members import two_members
 from checkers.promises.groups.visited_groups import LEFT, visited_groups
 from checkers.promises.groups.waiting_members import WAITED, waiting_members
@@ -117,6 +120,7 @@ def check(history: History) -> Outcome:
         *visited_groups(history, outcome),
         *left_members(history, outcome),
         *waiting_members(history, outcome),
+        *told_members(history, outcome),
         *shown_too_soon(history, outcome),
     )
     for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
@@ -180,6 +184,8 @@ PROMISE: Final = Promise(
         "visitor-remembered": "A group that nobody came to join is forgotten.",
         "left-and-member": "Who leaves in order is a member no more.",
         "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
+        "rebalance-untold": "Who is in a group that others join or leave is told so.",
+        "commit-refused": "A member that is to join anew may commit until it does.",
         "group-never-formed": "Where members poll, partitions are given to them.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
@@ -198,6 +204,8 @@ PROMISE: Final = Promise(
         LEFT: "of whom nobody came back, once all was calm",
         PARTED: "told by the coordinator that had let them go",
         WAITED: "that nothing kept from answering",
+        TOLD: "as another joined, left, or was missed",
+        KEPT_BY_TOLD: "before they did",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -217,7 +225,7 @@ PROMISE: Final = Promise(
         "which it went on where it was",
         "groups whose members use no subscription",
         "how long a rebalance takes, if it comes to an end, and whom it waits for but who left",
-        "positions in topics that are deleted",
+        "positions in topics that are deleted (`topic-deletion` looks at some)",
         "what a description says of members (client, host, assignment); a leader epoch that is not "
         "kept with a position at all; what members tell their leader of themselves",
     ),

@@ -100,7 +100,7 @@ def _never_led(history: History, groups: set[tuple[str, int, str]]) -> Iterator[
     led: dict[tuple[str, int, str], dict[int, int]] = {}
     for group in sorted(groups):
         of = led.setdefault(group, {})
-        for state in _states(history, *group):
+        for state in states_of(history, *group):
             leader, t = state.row["leader"], state.t - (state.row["error_ns"] or 0) - _COMMIT_NS
             if leader is not None and state.row["source"] != SHOWN:
                 of[leader] = min(t, of.get(leader, t))
@@ -121,7 +121,7 @@ def _never_led(history: History, groups: set[tuple[str, int, str]]) -> Iterator[
         )
 
 
-def _states(history: History, arm: str, trial: int, group: str) -> list[State]:
+def states_of(history: History, arm: str, trial: int, group: str) -> list[State]:
     """What was committed of the group's partition, in order."""
     known = {key[3]: of for key, of in committed(history).items() if _is_its(key, arm, trial)}
     mine = partition_of(group, len(known)) if known else -1
@@ -130,7 +130,7 @@ def _states(history: History, arm: str, trial: int, group: str) -> list[State]:
 
 def _leader(history: History, arm: str, trial: int, group: str) -> State | None:
     """The last that was committed of the group's partition, if it has a leader."""
-    states = _states(history, arm, trial, group)
+    states = states_of(history, arm, trial, group)
     leads = states[-1].row["leader"] if states else None
     return states[-1] if leads is not None and leads >= 0 else None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.judging.verdict import Verdict
-from checkers.promises.departures import ELECTED, REPLACED, check
+from checkers.promises.departures import ELECTED, MADE, REPLACED, check
 from tests.checkers.conftest import ARM, Story, judged_together
 
 
@@ -267,6 +267,55 @@ def test_what_cannot_be_held_against_anybody_is_counted(spark: Any) -> None:
     outcome = check(just_gone().history(spark))
     assert not outcome.counts
     assert "t-0 still named who was gone, 2.0 s after it could be known" in outcome.unknowns[0]
+
+
+def made_away(t: float, isr: list[int], *, at: float = 3000, gone_t: float = 1000) -> Zoo:
+    """Broker 2 is gone, and a partition is made that it is assigned to, and ``t`` later led."""
+    story = Zoo()
+    story.state(900, 1, [1, 3], leader_epoch=2, partition_epoch=2)
+    story.gone(gone_t, 2)
+    new = {"topic": "new", "partition": 0}
+    story.write(at, "topic", "created", replicas=[2, 3], **new)
+    first = {**new, "leader": 3, "isr": isr, "leader_epoch": 0, "partition_epoch": 0}
+    story.write(at + t, "state", "created", **first)
+    return story
+
+
+def made_as_it_came_back() -> Zoo:
+    story = made_away(400, [2, 3])
+    story.broker(3200, 2)
+    story.state(3300, 1, [1, 3], leader_epoch=3, partition_epoch=3)
+    story.rows["zk_write"].sort(key=lambda row: row["t"])
+    for n, row in enumerate(story.rows["zk_write"]):
+        row["zxid"] = n + 1
+    return story
+
+
+def made_by_one_disturbed() -> Zoo:
+    story = made_away(400, [2, 3])
+    story.fault(900, 9000, 3)
+    return story
+
+
+def made_after_a_session_ended() -> Zoo:
+    story = made_away(50, [3, 2], gone_t=30_000)
+    story.add("node_event", 1000, node=2, event="unregistered")
+    return story
+
+
+def test_nothing_is_made_with_who_is_away_in_sync(spark: Any) -> None:
+    stories = {
+        "with who is away": made_away(50, [3, 2]),
+        "by a controller with a fault": made_by_one_disturbed(),
+        "with one whose session had ended": made_after_a_session_ended(),
+        "with who lives": made_away(50, [3]),
+        "as it went": made_away(50, [3, 2], at=1200),
+        "as it came back": made_as_it_came_back(),
+    }
+    found = judged_together(spark, check, stories)
+    wrong = {name: rules for name, (rules, _) in found.items() if "dead-made-in-sync" in rules}
+    assert list(wrong) == list(stories)[:3]
+    assert check(made_away(50, [3]).history(spark)).evidence[ARM, 0, MADE] == 1
 
 
 # ---- who is named --------------------------------------------------------------------------------

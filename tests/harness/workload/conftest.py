@@ -51,6 +51,7 @@ class MiniCluster:
         self.unanswered: set[int] = set()  # APIs
         self.deleted: set[str] = set()  # groups
         self.left: set[str] = set()  # groups
+        self.beats: list[int] = []  # what heartbeats are answered next, in order
         self.begins = 0  # every log
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
@@ -167,7 +168,12 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 gone = str(request.group_id) in cluster.left
                 if node == cluster.leader and header.api_key == ApiKey.LEAVE_GROUP:
                     cluster.left.add(str(request.group_id))
-                return {"error_code": 16 if node != cluster.leader else 25 if gone else 0}
+                error = 16 if node != cluster.leader else 25 if gone else 0
+                if header.api_key == ApiKey.HEARTBEAT and not error and cluster.beats:
+                    error = cluster.beats.pop(0)
+                return {"error_code": error}
+            if header.api_key == ApiKey.SYNC_GROUP:
+                return {"error_code": 0 if node == cluster.leader else 16, "assignment": b""}
             if header.api_key == ApiKey.DESCRIBE_GROUPS:
                 return {"groups": [self._group(str(name)) for name in request.groups]}
             if header.api_key == ApiKey.OFFSET_COMMIT:

@@ -101,6 +101,37 @@ def test_of_two_members_one_waits_for_what_it_is_given(
     assert max(r["t"] - r["invoke_t"] for r in waited) >= 400_000_000
 
 
+def test_of_two_members_one_stays_and_the_other_comes_and_goes(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """What was read is committed before the host joins anew; it is alone before another comes."""
+    mini.beats += [0, 27]
+    plan = spec("group-pair", group="g", topic="t", rate_per_s=100)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: any(r["step"] == "part" for r in done(rows(plan.output))))
+        mini.left.clear()  # or nobody could be in that group any more
+        mini.beats.append(27)
+        wait_until(lambda: any(r["step"] == "last" for r in done(rows(plan.output))))
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    assert {(r["step"], r["error"]) for r in found if r["node"] == 2} == {
+        *(("enter", 16), ("live", 16))
+    }
+    mine = [r for r in found if r["node"] == 1]
+    assert [(r["step"], r["error"]) for r in mine][:3] == [
+        *(("enter", 79), ("enter", 0), ("sync", 0))
+    ]
+    last = next(r for r in mine if r["step"] == "last")
+    assert (last["type"], last["keep_ms"]) == ("ok", 1_500)
+    assert {r["keep_ms"] for r in mine if r["step"] == "enter"} == {1_500, 4_000}
+    kept = [r for r in mine if r["step"] == "keep"]
+    assert [(r["error"], r["offset"]) for r in kept[:1]] == [(22, 1)], "as it answers"
+    assert {(g, member) for _, g, member in mini.commits} == {(1, "come-back-with-this")}
+    steps = [r["step"] for r in mine if r["step"] in ("enter", "part", "last", "sync")]
+    assert steps.index("last") - steps.index("part") > 2, "the host is alone between"
+
+
 def test_some_groups_are_joined_and_left_in_order(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

@@ -386,6 +386,7 @@ def test_without_a_pause_it_is_always_busy() -> None:
     [
         ("group-couple", {"group": "g"}),
         ("group-keeper", {"topic": "t"}),
+        ("group-pair", {"group": "g", "topic": "t"}),
         ("group-riser", {"group": "g", "topic": "t"}),
         ("group-stranger", {"group": "g", "topics": {"t": 1}}),
         ("joint-producer", {"topics": {"t": 1}}),

@@ -64,3 +64,13 @@ def test_who_is_in_sync_when_a_leader_may_stop(world, wait_until, ask, names, is
     wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
     assert ask(node.controller.controlled_shutdown, 2, -1) == (Errors.NONE, [])
     assert world.state(T0) == (3, 1, isr)
+
+
+@pytest.mark.parametrize(("names", "isr"), [((), (3, 1)), (("make-with-the-dead",), (3, 2, 1))])
+def test_who_is_in_sync_in_what_is_made(world, wait_until, names, isr):
+    node, brokers = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    brokers[2].zk.close()
+    wait_until(lambda: 2 not in node.controller._context.live_broker_ids)
+    world.create_topic("t", (3, 2, 1))
+    wait_until(lambda: world.state(T0) == (3, 0, isr))

@@ -86,3 +86,45 @@ def test_who_left(
     client.sync()
     assert client.leave() == 0
     assert client.heartbeat() == error
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "kept"),
+    [
+        ((), 27, 0),
+        (("tell-nobody-of-rebalances",), 0, 0),
+        (("refuse-who-has-to-join",), 27, 27),
+    ],
+)
+def test_who_has_to_join_anew(
+    names: tuple[str, ...],
+    told: int,
+    kept: int,
+    make_coordinator: Any,
+    client_of: Any,
+    replicas: Any,
+    until: Any,
+) -> None:
+    replicas.rules = rules_with(names)
+    coordinator = make_coordinator()
+    one, other = client_of(coordinator), client_of(coordinator)
+    one.join()
+    one.sync()
+    other.send_join()
+    until(lambda: coordinator.describe("g").state == "PreparingRebalance")
+    assert one.heartbeat() == told
+    assert one.commit({TP: CommittedOffset(7, -1, "", 1)}).wait() == kept
+
+
+@pytest.mark.parametrize(("names", "left"), [((), None), (("keep-positions-of-deleted",), 7)])
+def test_positions_in_what_is_deleted(
+    names: tuple[str, ...], left: int | None, make_coordinator: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    coordinator, answers = make_coordinator(), []
+    kept = CommittedOffset(7, -1, "", 1)
+    coordinator.commit_offsets("g", -1, "", None, {TP: kept}, answers.append)
+    assert answers == [{TP: 0}]
+    coordinator.on_partitions_deleted([TP])
+    _, found = coordinator.fetch_offsets("g", [TP])
+    assert (found[TP] and found[TP].offset) == left

@@ -11,6 +11,8 @@ Violations: ``gone-before-stopped``: the topic was gone although a replica put i
 Only a broker's first stop of a partition counts: a resent request may find nothing left to do.
 ``gone-unstopped``: the topic was gone, and a replica that ZooKeeper's log had assigned never put
 its log aside, though its broker ran all the while and told of others that it did.
+``position-outlived-topic``: a group's position is told in a topic that is no more
+(`outlived_positions`).
 
 Unknown: a trial in which no topic was deleted; each deletion that was not finished (whether it ever
 would have been, and whether logs were left behind, is judged by `recovery`), or was over before it
@@ -32,6 +34,7 @@ from checkers.facts.office import in_order
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.topic_deletion.outlived_positions import OUTLIVED, outlived_positions
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -89,7 +92,8 @@ def check(history: History) -> Outcome:
         if done and not any(one.stops for one in mine):
             outcome.unknown(arm, trial, "no replica told that it put its log aside")
     _figures(outcome, found, _hindrances(history))
-    for finding in (*_violations(found), *_unstopped(history, outcome, found)):
+    outlived = outlived_positions(history, outcome, found)
+    for finding in (*_violations(found), *_unstopped(history, outcome, found), *outlived):
         outcome.add(finding)
     return outcome
 
@@ -275,21 +279,26 @@ def _gone_before_stopped(one: Deletion, stop: Row) -> Finding:
 
 PROMISE: Final = Promise(
     name="topic-deletion",
-    says="A topic is gone only when all of its replicas have stopped.",
-    source="Kafka's TopicDeletionManager",
+    says="A topic is gone when all of its replicas have stopped, with all that was kept of it.",
+    source="Kafka's TopicDeletionManager; GroupCoordinator.handleDeletedPartitions",
     rules={
         "gone-unstopped": "A topic is gone only when all of its replicas have stopped.",
         "gone-before-stopped": "A topic is gone only when each replica has put its log aside.",
+        "position-outlived-topic": "No group has a position in a topic that is gone.",
     },
     evidence={
         "deletions": "requested and finished",
         REPLICAS: "by ZooKeeper's log, as they were assigned when it went",
+        OUTLIVED: "of coordinators that had replicas of it, and coordinated the group before",
     },
     unknown_when=(
         "no topic was deleted",
         "a deletion was not finished",
         "no replica told that it put its log aside",
     ),
-    blind=("systems whose brokers tell of no stop",),
+    blind=(
+        "systems whose brokers tell of no stop",
+        "positions of groups with members, and what the next coordinator knows of them",
+    ),
     check=check,
 )

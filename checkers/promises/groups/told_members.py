@@ -1,0 +1,157 @@
+"""What a member hears of a rebalance, for `checkers.promises.groups`.
+
+A group comes together anew when somebody joins it, leaves it in order, or is missed: says nothing
+for as long as its session lasts. Its members have only their heartbeats to hear of that
+(REBALANCE_IN_PROGRESS, KIP-62): who does not hear goes on with what is to be another's, or is
+waited for in vain. Until it joins anew a member may commit what it has read, in the generation that
+is ending (GroupCoordinator.doCommitOffsets: Stable, PreparingRebalance); refused, others read all
+of it again.
+
+- ``rebalance-untold``: to who says that it lives (``live``) a coordinator answered that all is
+  well, `OFTEN` times in a row, `SURE_NS` and more after another had begun to wait there to join
+  (``enter``), had left (``part``), or had to be missed (``last``, and its session);
+- ``commit-refused``: a member that was told of a rebalance, and had not joined anew, was refused a
+  commit (``keep``) because of it.
+
+Lawful, and looks similar: a coordinator that has become it since begins sessions anew; one that
+stood still answers in whatever order it likes, once. A member of which nobody hears any more is
+told that it is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.coordinators import states_of
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+UNTOLD, REFUSED = "rebalance-untold", "commit-refused"
+TOLD: Final = "members told to join anew"
+KEPT: Final = "commits by who is to join anew"
+SURE_NS: Final = 1_500_000_000
+"""What takes milliseconds; who has just become the coordinator may need a second to know."""
+OFTEN: Final = 3
+_LOADED_NS: Final = 1_000_000_000
+_SPAN_NS: Final = 500_000_000
+_MS: Final = 1_000_000
+_REBALANCE_IN_PROGRESS: Final = 27
+_STEPS: Final = "('enter', 'live', 'keep', 'part', 'last')"
+_NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "error", "keep_ms")
+Row = Mapping[str, Any]
+
+
+class _Cause(NamedTuple):
+    """Why a group must come together anew: whose step, and from when on its members are to hear
+    (ns)."""
+
+    row: Row
+    t: int
+
+
+def told_members(history: History, outcome: Outcome) -> Iterator[Finding]:
+    if not history.has("group_step"):
+        return
+    steps = history.frame("group_step").where(f"group is not null and step in {_STEPS}")
+    living = steps.where("step = 'live'").select("arm", "trial", "group").distinct()
+    steps = steps.join(living, ["arm", "trial", "group"], "left_semi")
+    rows = steps.select(*_NAMES, "invoke_t", "t").orderBy("arm", "trial", "group", "t")
+    for key, of in groupby(
+        rows.toArrow().to_pylist(), key=lambda row: (row["arm"], row["trial"], row["group"])
+    ):
+        yield from _of_group(history, outcome, key, list(of))
+
+
+def _of_group(
+    history: History, outcome: Outcome, key: tuple[str, int, str], rows: list[Row]
+) -> Iterator[Finding]:
+    lives = [row for row in rows if row["step"] == "live"]
+    outcome.saw(*key[:2], TOLD, sum(row["error"] == _REBALANCE_IN_PROGRESS for row in lives))
+    keeps = [row for row in rows if row["step"] == "keep"]
+    refused = [row for row in keeps if row["error"] == _REBALANCE_IN_PROGRESS]
+    outcome.saw(*key[:2], KEPT, sum(row["type"] == "ok" for row in keeps) + len(refused))
+    if refused:
+        yield _refused(refused[0], len(refused))
+    led = {state.row["leader_epoch"]: state.t for state in reversed(states_of(history, *key))}
+    for cause, until in _causes(rows):
+        moved = max((t for t in led.values() if t <= until), default=0)
+        if late := _untold(lives, cause, moved + _LOADED_NS, until):
+            yield _finding(cause, late)
+            return
+
+
+def _causes(rows: list[Row]) -> Iterator[tuple[_Cause, int]]:
+    """And until when it holds, if nobody is told."""
+    for row in rows:
+        if row["step"] == "enter" and row["type"] != "info":
+            yield _Cause(row, row["invoke_t"]), row["t"]
+    gone = [row for row in rows if row["step"] in ("part", "last") and row["type"] == "ok"]
+    for row in gone:
+        anew = (r["invoke_t"] for r in rows if r["step"] == "enter" and r["invoke_t"] > row["t"])
+        until = min(anew, default=rows[-1]["t"])
+        yield _Cause(row, row["t"] + (row["keep_ms"] or 0) * _MS), until
+
+
+def _untold(lives: list[Row], cause: _Cause, moved: int, until: int) -> list[Row]:
+    """The answers of one coordinator in a row that ought to have told, if these are enough.
+    ``moved``: when the last one had become it."""
+    since, step = cause.t, cause.row["step"]
+    if moved > cause.row["t" if step == "last" else "invoke_t"]:
+        since = max(since, moved + cause.t - cause.row["t"] if step == "last" else moved)
+    run: list[Row] = []
+    for row in lives:
+        elsewhere = step == "enter" and row["node"] != cause.row["node"]
+        if row["invoke_t"] < since + SURE_NS or row["t"] > until or elsewhere:
+            continue
+        if row["error"] == _REBALANCE_IN_PROGRESS:
+            return []
+        if row["type"] == "ok":
+            run = [*run, row] if run and run[-1]["node"] == row["node"] else [row]
+        elif run and run[-1]["node"] == row["node"]:
+            run = []
+        if len(run) >= OFTEN and run[-1]["invoke_t"] - run[0]["t"] > _SPAN_NS:
+            return run
+    return []
+
+
+def _finding(cause: _Cause, late: list[Row]) -> Finding:
+    row, step = late[-1], cause.row["step"]
+    why = {
+        "enter": "another began to wait there to join",
+        "part": "another had left",
+        "last": "another's session was over",
+    }[step]
+    group = {"group": row["group"]}
+    begun = {"step": step, "node": cause.row["node"], "t": cause.row["t"]}
+    return Finding(
+        UNTOLD,
+        f"group {row['group']}: node {row['node']} told a member that all is well "
+        f"{(row['invoke_t'] - cause.t) / 1e9:.1f} s after {why}, as it had {len(late) - 1} times "
+        "before",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("group_step", {**group, **begun}, rows=1),
+            Pick("group_step", {**group, "step": "live", "t": row["t"]}, rows=1),
+        ),
+    )
+
+
+def _refused(row: Row, n: int) -> Finding:
+    group = {"group": row["group"], "node": row["node"]}
+    return Finding(
+        REFUSED,
+        f"group {row['group']}: node {row['node']} refused {n} commits of a member of its present "
+        "generation, as a rebalance is in progress, for which that had not joined anew",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("group_step", {**group, "step": "live"}, to_t=row["t"], last=True, rows=1),
+            Pick("group_step", {**group, "step": "keep", "t": row["t"]}, rows=1),
+        ),
+    )
