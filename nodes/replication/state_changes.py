@@ -206,7 +206,11 @@ class StateChanges:
             if not self._with_log(partition, state, errors):
                 continue
             previous = partition.leader_id, partition.leader_epoch
-            newly_leader = partition.make_leader(state)
+            try:
+                newly_leader = partition.make_leader(state)
+            except ApiError as error:
+                self._refused(state, error, errors)
+                continue
             self._trace_role(partition, state, "leader", correlation_id, previous)
             if newly_leader:
                 changed.append(partition)
@@ -267,11 +271,7 @@ class StateChanges:
         try:
             self._replicas.ensure_log(partition, state)
         except (OSError, ApiError) as error:
-            self._lines.log.error("Cannot open the log of %s: %s", name_of(state.tp), error)
-            code = error.error if isinstance(error, ApiError) else Errors.KAFKA_STORAGE_ERROR
-            if isinstance(error, ApiError) and code is Errors.KAFKA_STORAGE_ERROR:
-                self._replicas.take_offline(state.tp)
-            errors[state.tp] = int(code)
+            self._refused(state, error, errors)
             return False
         except Exception:
             # The topic's configs could not be read: the ZooKeeper session is over. It stays what it
@@ -282,6 +282,18 @@ class StateChanges:
             errors[state.tp] = int(Errors.UNKNOWN_SERVER_ERROR)
             return False
         return True
+
+    def _refused(
+        self,
+        state: LeaderAndIsrState,
+        error: OSError | ApiError,
+        errors: dict[TopicPartition, int],
+    ) -> None:
+        self._lines.log.error("Cannot use the log of %s: %s", name_of(state.tp), error)
+        code = error.error if isinstance(error, ApiError) else Errors.KAFKA_STORAGE_ERROR
+        if isinstance(error, ApiError) and code is Errors.KAFKA_STORAGE_ERROR:
+            self._replicas.take_offline(state.tp)
+        errors[state.tp] = int(code)
 
     def _trace_role(
         self,
@@ -372,11 +384,11 @@ class StateChanges:
             if self._rules.stop_deletes(state.delete):
                 try:
                     replicas.delete_log(state.tp)
-                except OSError as error:
+                except ApiError as error:
                     self._lines.log.error(
                         "Cannot delete the log of %s: %s", name_of(state.tp), error
                     )
-                    errors[state.tp] = int(Errors.KAFKA_STORAGE_ERROR)
+                    errors[state.tp] = int(error.error)
             replicas.trace_event(
                 "replica_stop",
                 topic=state.tp.topic,
