@@ -23,7 +23,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -46,16 +46,14 @@ from nodes.coordination.producer_ids import ProducerIdManager
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
 from nodes.core.errors import ApiError, Errors
-from nodes.core.types import TopicPartition
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
 from nodes.groups.store import OFFSETS_TOPIC
-from nodes.log.checkpoints import CheckpointError
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
-from nodes.log.manager import LogDirError, LogManager, OnStartMoved
-from nodes.log.upkeep import KeptLog
+from nodes.log.manager import LogDirError, LogManager
+from nodes.logs import open_logs, upkeep
 from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
@@ -73,8 +71,6 @@ SWITCH_INTERVAL_S: Final = 0.0001
 """How long a thread may keep the interpreter while others wait; Python's default is 50 times that,
 which a control request on its way through three threads would pay several times."""
 
-_LONGEST_WAIT_MS: Final = 10**12
-"""Never, in a number that a wait can take."""
 _PLANE_USE_MS: Final = 1_000
 _CHANNEL_METRICS_MS: Final = 250
 _GC_THRESHOLD: Final = 20_000
@@ -103,9 +99,16 @@ class KafkaServer:
         zk = self._connect(config, checks_controller_znode=rules.checks_controller_znode())
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
-        logs = self._open_logs(
-            zk, trace, verify_tail=rules.verifies_log_tail(), cluster_id=cluster_id
+        logs = open_logs(
+            config,
+            trace,
+            self.metrics,
+            zk.get_topic_configs,
+            cluster_id=cluster_id,
+            on_failure=self._disks.failed,
+            verify_tail=rules.verifies_log_tail(),
         )
+        self._on_stop("logs", logs.close)
         sockets = SocketServer(
             config,
             parse,
@@ -154,7 +157,7 @@ class KafkaServer:
         )
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
-        self._disks.take_out = partial(_take_out, replica_manager, zk, config.broker_id)
+        self._disks.start(partial(_take_out, replica_manager, zk, config.broker_id))
         changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller))
         changes.startup()
         self._on_stop("config changes", changes.shutdown)
@@ -185,7 +188,7 @@ class KafkaServer:
             self._on_stop(
                 "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
             )
-        self._serve_metrics()
+        self._serve_metrics(logs.live_log_dirs)
         # What exists by now lives as long as the broker: collections need not look at it again,
         # and requests leave no cycles behind, so that collections can be rare.
         gc.collect()
@@ -193,15 +196,14 @@ class KafkaServer:
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
         log.info("%s started", self._says)
 
-    def _serve_metrics(self) -> None:
-        config = self.config
-        host, port = config.biplane_metrics_host, config.biplane_metrics_port
-        url_file = Path(config.log_dirs[0]) / URL_FILE
+    def _serve_metrics(self, log_dirs: Sequence[Path]) -> None:
+        host, port = self.config.biplane_metrics_host, self.config.biplane_metrics_port
+        for directory in log_dirs:
+            (directory / URL_FILE).unlink(missing_ok=True)  # of a life that was killed
         if port < 0:
-            url_file.unlink(missing_ok=True)  # of a life that was killed
             return
         try:
-            server = MetricsServer(self.metrics, port, host, url_file=url_file)
+            server = MetricsServer(self.metrics, port, host, url_file=log_dirs[0] / URL_FILE)
         except OSError as problem:
             raise ConfigError(
                 "biplane.metrics.port",
@@ -212,7 +214,7 @@ class KafkaServer:
 
     def _start_trace(self) -> Trace:
         config = self.config
-        boot = next_boot(config.log_dirs[0])
+        boot = next_boot(config.log_dirs)
         trace = Trace(config.biplane_trace_path, config.broker_id, boot, self._now_ns)
         self._on_stop("trace", trace.close)
         if trace.enabled:
@@ -232,38 +234,6 @@ class KafkaServer:
         zk.start()
         return zk
 
-    def _open_logs(
-        self, zk: KafkaZkClient, trace: Trace, *, verify_tail: bool, cluster_id: str
-    ) -> LogManager:
-        config = self.config
-        defaults = log_defaults(config)
-        logs = LogManager(
-            config.log_dirs,
-            defaults,
-            now_ms=_wall_ms,
-            broker_id=config.broker_id,
-            verify_tail=verify_tail,
-            on_failure=self._disks.failed,
-            on_start_moved=start_tracer(trace),
-            draw_below=random.Random().randrange,
-        )
-        of_topic: dict[str, LogConfig] = {}
-
-        def config_of(tp: TopicPartition) -> LogConfig:
-            if tp.topic not in of_topic:
-                overrides = zk.get_topic_configs(tp.topic)
-                of_topic[tp.topic] = LogConfig.from_overrides(defaults, overrides)
-            return of_topic[tp.topic]
-
-        logs.load(config_of)
-        logs.claim_cluster(cluster_id)
-        self._on_stop("logs", logs.close)
-        self.metrics.gauge(
-            "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
-            lambda: len(logs.failed_log_dirs),
-        )
-        return logs
-
     def _tell_use(self, sockets: SocketServer, trace: Trace) -> None:
         if not trace.enabled:
             return
@@ -281,39 +251,7 @@ class KafkaServer:
     def _start_replication(self, replica_manager: ReplicaManager, logs: LogManager) -> None:
         replica_manager.startup()
         self._on_stop("replica manager", replica_manager.shutdown)
-        for name, interval_ms, task in (
-            (
-                "kafka-log-retention",
-                self.config.log_retention_check_interval_ms,
-                lambda: logs.cleanup(replica_manager.high_watermark_of),
-            ),
-            (
-                "PeriodicProducerExpirationCheck",
-                self.config.producer_id_expiration_check_interval_ms,
-                lambda: logs.expire_producers(self.config.producer_id_expiration_ms),
-            ),
-            (
-                "kafka-recovery-point-checkpoint",
-                self.config.log_flush_offset_checkpoint_interval_ms,
-                logs.checkpoint_recovery_points,
-            ),
-            (
-                "kafka-log-start-offset-checkpoint",
-                self.config.log_flush_start_offset_checkpoint_interval_ms,
-                logs.checkpoint_log_starts,
-            ),
-            (
-                "kafka-log-cleaner-thread-0",
-                self.config.log_cleaner_backoff_ms if self.config.log_cleaner_enable else 1 << 62,
-                lambda: logs.clean_logs(replica_manager.high_watermark_of),
-            ),
-            (
-                "kafka-log-flusher",
-                self.config.log_flush_scheduler_interval_ms,
-                logs.flush_dirty_logs,
-            ),
-        ):
-            ticker = Ticker(name, min(interval_ms, _LONGEST_WAIT_MS), task)  # type: ignore[arg-type]
+        for name, ticker in upkeep(self.config, logs, replica_manager.high_watermark_of):
             ticker.start()
             self._on_stop(name, ticker.stop)
 
@@ -341,56 +279,6 @@ class KafkaServer:
 
 
 # ---- translations between the parts --------------------------------------------------------------
-
-
-def log_defaults(config: BrokerConfig) -> LogConfig:
-    """A broker's `log.*` configs as the settings of topics that override nothing."""
-    return LogConfig(
-        segment_bytes=config.log_segment_bytes,
-        segment_ms=config.log_roll_ms,
-        segment_jitter_ms=config.log_roll_jitter_ms,
-        retention_bytes=config.log_retention_bytes,
-        retention_ms=config.log_retention_ms,
-        max_message_bytes=config.message_max_bytes,
-        message_timestamp_type=config.log_message_timestamp_type,
-        message_timestamp_before_max_ms=config.log_message_timestamp_before_max_ms,
-        message_timestamp_after_max_ms=config.log_message_timestamp_after_max_ms,
-        message_timestamp_difference_max_ms=config.log_message_timestamp_difference_max_ms,
-        min_insync_replicas=config.min_insync_replicas,
-        unclean_leader_election_enable=config.unclean_leader_election_enable,
-        cleanup_policy=",".join(config.log_cleanup_policy),
-        index_interval_bytes=config.log_index_interval_bytes,
-        segment_index_bytes=config.log_index_size_max_bytes,
-        flush_messages=config.log_flush_interval_messages,
-        flush_ms=config.log_flush_interval_ms,
-        delete_retention_ms=config.log_cleaner_delete_retention_ms,
-        min_cleanable_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
-        min_compaction_lag_ms=config.log_cleaner_min_compaction_lag_ms,
-        max_compaction_lag_ms=config.log_cleaner_max_compaction_lag_ms,
-        file_delete_delay_ms=config.log_segment_delete_delay_ms,
-        compression_type=config.compression_type,
-        compression_gzip_level=config.compression_gzip_level,
-        compression_zstd_level=config.compression_zstd_level,
-        preallocate=config.log_preallocate,
-    )
-
-
-def start_tracer(trace: Trace) -> OnStartMoved:
-    """Traces what a log loses at its start. Who reads histories tells it from a follower's cut by
-    its reason."""
-
-    def moved(of: KeptLog, from_offset: int, reason: str) -> None:
-        trace.event(
-            "truncation",
-            topic=of.tp.topic,
-            partition=of.tp.partition,
-            leader_epoch=-1 if of.latest_epoch is None else of.latest_epoch,
-            from_offset=of.log_start_offset,
-            to_offset=from_offset,
-            reason=f"log start: {reason}",
-        )
-
-    return moved
 
 
 def _halt() -> None:
@@ -497,12 +385,8 @@ def _random_cluster_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 STARTUP_ERRORS: Final = (
     *(ConfigError, ApiError, CoordinationError, KazooException),
-    *(LogDirError, CheckpointError, OSError),
+    *(LogDirError, OSError),
 )
 """What a start can fail with for reasons that an operator can mend: one line says it."""

@@ -6,7 +6,7 @@
 
 Every broker serves them, by default on loopback at a port that the system chooses, so that any
 number of brokers fit on one machine. Where: a line of the log, and the file ``metrics.url`` in the
-first log directory, which is there as long as the server is.
+first log directory that works, which is there as long as the server is.
 
 Exported names are sanitised as the JMX exporter does by default:
 ``kafka_controller_kafkacontroller_activecontrollercount``, other key properties become labels.
@@ -39,12 +39,17 @@ log = logging.getLogger("kafka.metrics")
 URL_FILE: Final = "metrics.url"
 _READ_TIMEOUT_S: Final = 30.0
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_]")
+_PROPERTY: Final = re.compile(r'(?P<key>[^=,]+)=(?:"(?P<quoted>(?:\\.|[^"\\])*)"|(?P<plain>[^,]*))')
+_ESCAPE: Final = re.compile(r"\\(.)")
 
 
 def sanitise(mbean: str, attribute: str = "Value") -> tuple[str, dict[str, str]]:
     """The exported name and labels of an MBean's attribute."""
     domain, _, rest = mbean.partition(":")
-    properties = dict(part.partition("=")[::2] for part in rest.split(","))
+    properties = {
+        found["key"]: found["plain"] or _ESCAPE.sub(r"\1", found["quoted"] or "")
+        for found in _PROPERTY.finditer(rest)
+    }
     parts = [domain, properties.pop("type", ""), properties.pop("name", "")]
     if attribute != "Value":
         parts.append(attribute)

@@ -6,7 +6,7 @@ There is no buffer and so no thread of its own; a handful of control-plane event
 need one. Nothing on the produce path is traced.
 
 Every line carries ``process`` (``node-<id>``), ``node`` and ``boot``: the number of this start of
-the node, from 1, kept in the first log directory (`next_boot`); and ``seq``: its number in this
+the node, from 1, kept in the log directories (`next_boot`); and ``seq``: its number in this
 boot, from 0, so that an event that could not be written leaves a gap for all to see.
 """
 
@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,20 +108,38 @@ class Trace:
             os.close(fd)
 
 
-def next_boot(first_log_dir: str | Path) -> int:
-    """Counts this start: reads, raises and durably stores the boot number of a log directory.
+def next_boot(log_dirs: Iterable[str | Path]) -> int:
+    """Counts this start: reads, raises and durably stores the boot number, in every log directory
+    that takes it: each of them may be lost. Raises OSError when there is none.
 
     A file that cannot be understood counts as absent: boot numbers order the starts of one node
     within a trial, and a trial's directories are fresh.
     """
-    directory = Path(first_log_dir)
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / BOOT_FILE
-    try:
-        boot = int(path.read_text()) + 1
-    except (FileNotFoundError, ValueError):
-        boot = 1
-    scratch = directory / (BOOT_FILE + ".tmp")
-    scratch.write_text(f"{boot}\n")
-    scratch.replace(path)
+    working: list[Path] = []
+    last, refused = 0, None
+    for directory in map(Path, log_dirs):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            last = max(last, int((directory / BOOT_FILE).read_text()))
+        except (FileNotFoundError, ValueError):
+            pass
+        except OSError as error:
+            refused = error
+            continue
+        working.append(directory)
+    boot = last + 1
+    stored = [_store(boot, directory) for directory in working]
+    if True not in stored:
+        raise refused or OSError(f"the number of this start cannot be stored in any of {working}")
     return boot
+
+
+def _store(boot: int, directory: Path) -> bool:
+    scratch = directory / (BOOT_FILE + ".tmp")
+    try:
+        scratch.write_text(f"{boot}\n")
+        scratch.replace(directory / BOOT_FILE)
+    except OSError as error:
+        log.error("%s does not take the number of this start: %s", directory, error)
+        return False
+    return True

@@ -93,6 +93,15 @@ class SyncResult(NamedTuple):
     assignment: bytes = b""
 
 
+class Place(NamedTuple):
+    """A static member, and its group's leader, before its new process came."""
+
+    member_id: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    leader: str | None
+
+
 AnswerJoin = Callable[[JoinResult], None]
 AnswerSync = Callable[[SyncResult], None]
 
@@ -238,6 +247,12 @@ class Group:
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
 
+    def place_of(self, instance_id: str) -> Place:
+        member = self.members[self.static_members[instance_id]]
+        return Place(
+            member.member_id, member.rebalance_timeout_ms, member.session_timeout_ms, self.leader
+        )
+
     def replace_static(self, instance_id: str, new_member_id: str) -> Member:
         """The process behind an instance id came back under a new member id; the old is fenced."""
         old_member_id = self.static_members[instance_id]
@@ -250,6 +265,20 @@ class Group:
         if self.leader == old_member_id:
             self.leader = new_member_id
         return member
+
+    def put_back_static(self, member: Member, before: Place, error: Errors) -> bool:
+        """The new process of a static member is refused, its old id is valid again. What it said
+        that it supports stays, as in Kafka. False when it was answered meanwhile."""
+        answer, member.answer_join = member.answer_join, None
+        if answer is None:
+            return False
+        assert member.instance_id is not None
+        member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        member.session_timeout_ms = before.session_timeout_ms
+        self.replace_static(member.instance_id, before.member_id)
+        leader = before.leader or ""
+        answer(JoinResult(error, "", self.generation, self.protocol_type, self.protocol, leader))
+        return True
 
     def error_of(self, member_id: str, instance_id: str | None) -> Errors:
         """Whether this pair of ids is a current member."""

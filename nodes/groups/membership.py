@@ -24,6 +24,7 @@ from nodes.groups.group import (
     JoinRequest,
     JoinResult,
     Member,
+    Place,
     SyncResult,
 )
 from nodes.groups.pending import PendingIds
@@ -161,7 +162,7 @@ class Membership:
         """A static member's new process takes over its place; a stable group that would choose the
         same protocol anyway does not rebalance for it."""
         assert request.instance_id is not None
-        old_leader = group.leader
+        before = group.place_of(request.instance_id)
         member = group.replace_static(request.instance_id, member_id)
         self.restart_session(group, member)
         member.update(request, answer)
@@ -171,25 +172,30 @@ class Membership:
             if group.select_protocol() != group.protocol:
                 self._maybe_prepare(group, f"Static member {member_id} changed the protocol")
             else:
-                self._keep_generation(group, member, request.may_skip_assignment, old_leader)
+                self._keep_generation(group, member, request.may_skip_assignment, before)
 
     def _keep_generation(
-        self, group: Group, member: Member, may_skip_assignment: bool, old_leader: str | None
+        self, group: Group, member: Member, may_skip_assignment: bool, before: Place
     ) -> None:
         assignment = {m.member_id: m.assignment for m in group.members.values()}
+        member_id = member.member_id
 
         def stored(error: Errors) -> None:
             with self._lock:
+                if group.members.get(member_id) is not member:
+                    return  # yet another process has come
                 if error:
-                    result = JoinResult(error)
-                elif may_skip_assignment:
-                    is_leader = member.member_id == group.leader
-                    result = group.joined(member.member_id)._replace(skip_assignment=is_leader)
+                    if group.put_back_static(member, before, error):
+                        self.restart_session(group, member)
+                    return
+                if may_skip_assignment:
+                    is_leader = member_id == group.leader
+                    result = group.joined(member_id)._replace(skip_assignment=is_leader)
                 else:
                     # Told of its old id as leader, it takes itself for a follower and does not
                     # assign anew.
-                    result = group.joined(member.member_id)
-                    result = result._replace(leader=old_leader or "", members=())
+                    leader = before.leader or ""
+                    result = group.joined(member_id)._replace(leader=leader, members=())
                 group.answer_join(member, result)
 
         self._defer_store(group, assignment, stored)
@@ -426,11 +432,7 @@ class Membership:
         group.remove(member.member_id)
         if group.state is GroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)
-        else:
-            self._maybe_prepare_after_loss(group, reason)
-
-    def _maybe_prepare_after_loss(self, group: Group, reason: str) -> None:
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        elif group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self._prepare(group, reason)
 
     def restart_session(self, group: Group, member: Member) -> None:

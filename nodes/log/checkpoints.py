@@ -36,7 +36,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
-class CheckpointError(Exception):
+class CheckpointError(OSError):
     """A checkpoint file that is not what it should be; the text names file and line."""
 
 

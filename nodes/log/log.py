@@ -311,8 +311,9 @@ class Log(KeptLog):
             self._segments[-1].time_roll(config)
 
     def close(self) -> None:
-        """Trims the active segment, writes indexes and a producer snapshot, flushes."""
-        with self._lock:
+        """Trims the active segment, writes indexes and a producer snapshot, flushes. Raises
+        ApiError KAFKA_STORAGE_ERROR."""
+        with self._lock, self._storage():
             if self._closed:
                 return
             self._closed = True
@@ -324,13 +325,15 @@ class Log(KeptLog):
         """Moves the directory out of the way (`<topic>-<partition>.<32 hex digits>-delete`).
 
         From here on a topic of the same name may come anew, and a crash does not revive this one.
+        Raises ApiError KAFKA_STORAGE_ERROR.
         """
-        with self._lock:
+        with self._lock, self._storage():
             self.dir = removal.rename_for_deletion(self.dir, self.tp)
 
     def delete(self) -> None:
-        """Removes the directory; reads under way may still finish."""
-        with self._lock:
+        """Removes the directory; reads under way may still finish. Raises ApiError
+        KAFKA_STORAGE_ERROR."""
+        with self._lock, self._storage():
             self._closed = True
             self._show(self._segments[-1:], self.log_end_offset)
             removal.delete_directory(self.dir)

@@ -15,13 +15,14 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
 from nodes.log.config import LogConfig
+from nodes.log.failure import NOT_THE_DISK
 from nodes.log.flusher import Flusher
 from nodes.log.log import NEVER_CLEANED, Log
 from nodes.log.paths import OutsideLogDir, inside, partition_dir, partition_of
@@ -85,7 +86,7 @@ class LogManager:
         """Opens every log on disk; `config_of` gives a topic's settings (None: the defaults). A
         directory that cannot be read is done without, unless it is the last.
 
-        Raises `LogDirError`, `checkpoints.CheckpointError` and OSError.
+        Raises `LogDirError` and OSError.
         """
         for directory in self.log_dirs:
             with self._done_without(directory):
@@ -182,10 +183,11 @@ class LogManager:
         try:
             yield
         except OSError as error:
-            if self.live_log_dirs == [directory]:
+            if self.live_log_dirs == [directory] or error.errno in NOT_THE_DISK:
                 raise
-            _logger.error("Failed to load %s during broker startup: %s", directory, error)
+            _logger.error("Error while loading log dir %s: %s", directory, error)
             self.take_out(directory)
+            self._on_failure(directory, error)
 
     def _check_distinct(self) -> None:
         """The same directory by two names would be opened, locked and counted twice."""
@@ -210,16 +212,19 @@ class LogManager:
             )
 
     def claim_cluster(self, cluster_id: str) -> None:
-        """Ties the directories to a cluster; LogDirError when they belong to another one."""
+        """Ties the directories to a cluster; LogDirError when they belong to another one. Raises
+        OSError when the last one cannot be tied."""
         for directory in self.live_log_dirs:
-            path = directory / checkpoints.META_PROPERTIES
-            values = checkpoints.read_properties(path)
-            if values.get("cluster.id", cluster_id) != cluster_id:
-                raise LogDirError(
-                    f"{path}: cluster.id={values['cluster.id']}, but the cluster is {cluster_id}"
-                )
-            if "cluster.id" not in values:
-                checkpoints.write_properties(path, {**values, "cluster.id": cluster_id})
+            with self._done_without(directory):
+                path = directory / checkpoints.META_PROPERTIES
+                values = checkpoints.read_properties(path)
+                known = values.get("cluster.id", cluster_id)
+                if known != cluster_id:
+                    raise LogDirError(
+                        f"{path}: cluster.id={known}, but the cluster is {cluster_id}"
+                    )
+                if "cluster.id" not in values:
+                    checkpoints.write_properties(path, {**values, "cluster.id": cluster_id})
 
     def get(self, tp: TopicPartition) -> Log | None:
         """The log of a partition, None when there is none here."""
@@ -263,8 +268,8 @@ class LogManager:
                     raise ApiError(
                         Errors.INCONSISTENT_TOPIC_ID, f"{tp} has topic id {known}, not {topic_id}"
                     )
-                if not (log.dir / checkpoints.PARTITION_METADATA).exists():
-                    with self._storage(log.dir.parent):
+                with self._storage(log.dir.parent):
+                    if not (log.dir / checkpoints.PARTITION_METADATA).exists():
                         checkpoints.write_partition_metadata(log.dir, topic_id)
             return log
 
@@ -272,9 +277,8 @@ class LogManager:
         counts = dict.fromkeys(self.live_log_dirs, 0)
         for other in self._logs.values():
             counts[other.dir.parent] = counts.get(other.dir.parent, 0) + 1
-        parent = min(self.live_log_dirs, key=lambda d: counts[d])
-        directory = partition_dir(parent, tp)
-        with self._storage(parent):
+        directory = self._make_directory(tp, sorted(self.live_log_dirs, key=lambda d: counts[d]))
+        with self._storage(directory.parent):
             log = self._logs[tp] = Log.open(
                 directory,
                 tp,
@@ -285,6 +289,20 @@ class LogManager:
             )
         log.owner = self
         return log
+
+    def _make_directory(self, tp: TopicPartition, parents: Iterable[Path]) -> Path:
+        """In the first log directory that takes it; raises the last one's OSError."""
+        refused = OSError("No log directories available.")
+        for parent in parents:
+            directory = partition_dir(parent, tp)
+            try:
+                with self._storage(parent):
+                    directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                refused = error
+            else:
+                return directory
+        raise refused
 
     @contextmanager
     def _storage(self, directory: Path) -> Iterator[None]:
@@ -316,10 +334,12 @@ class LogManager:
             self._deleted.append((self._now_ms() + log.config.file_delete_delay_ms, log))
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks of the last checkpoint."""
+        """The high watermarks of the last checkpoint. Raises OSError when the last directory cannot
+        be read."""
         found: dict[TopicPartition, int] = {}
         for directory in self.live_log_dirs:
-            found.update(checkpoints.read_offsets(directory / checkpoints.HIGH_WATERMARKS))
+            with self._done_without(directory):
+                found.update(checkpoints.read_offsets(directory / checkpoints.HIGH_WATERMARKS))
         return found
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
@@ -344,6 +364,7 @@ class LogManager:
         )
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, sync: bool) -> None:
+        """In each directory, whatever becomes of the others."""
         with self._checkpoint_lock:  # also for the order: an older value must not come last
             logs = self.all()
             for directory in self.live_log_dirs:
@@ -352,7 +373,7 @@ class LogManager:
                     for log in logs
                     if log.dir.parent == directory and (offset := offset_of(log)) is not None
                 }
-                with self._storage(directory):
+                with suppress(OSError), self._storage(directory):
                     checkpoints.write_offsets(directory / name, offsets, sync=sync)
 
     def flush_dirty_logs(self) -> None:
@@ -375,13 +396,22 @@ class LogManager:
         for log in self.all():
             high_watermark = high_watermark_of(log.tp)
             if high_watermark is not None:
-                removed += log.delete_old_segments(high_watermark, now_ms)
+                try:
+                    removed += log.delete_old_segments(high_watermark, now_ms)
+                except ApiError as error:
+                    _logger.error("Error while deleting segments for %s: %s", log.tp, error)
         with self._lock:
             due = [log for due_ms, log in self._deleted if due_ms <= now_ms]
             self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
-        for log in due:
-            log.delete()
+        self._delete(due)
         return removed
+
+    def _delete(self, logs: Iterable[Log]) -> None:
+        for log in logs:
+            try:
+                log.delete()
+            except ApiError as error:
+                _logger.error("Exception while deleting %s in %s: %s", log, log.dir.parent, error)
 
     def expire_producers(self, expiration_ms: int) -> None:
         """One tick of `PeriodicProducerExpirationCheck`: forgets producers that wrote nothing for
@@ -411,15 +441,23 @@ class LogManager:
         return count
 
     def close(self) -> None:
-        """Closes all logs, writes their positions, then the marker of a clean stop."""
+        """Closes all logs, writes their positions, then the marker of a clean stop in each
+        directory whose logs were all closed."""
         self._flusher.close()
+        unclean = set()
         for log in self.all():
-            log.close()
+            try:
+                log.close()
+            except ApiError as error:
+                _logger.warning("%s was not closed: %s", log, error)
+                unclean.add(log.dir.parent)
         with self._lock:
             deleted, self._deleted = self._deleted, []
-        for _, log in deleted:
-            log.delete()
+        self._delete(log for _, log in deleted)
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         for directory in self.live_log_dirs:
-            checkpoints.write_atomically(directory / checkpoints.CLEAN_SHUTDOWN, "", sync=True)
+            if directory not in unclean:
+                with suppress(OSError), self._storage(directory):
+                    marker = directory / checkpoints.CLEAN_SHUTDOWN
+                    checkpoints.write_atomically(marker, "", sync=True)

@@ -168,7 +168,8 @@ class ReadableLog:
         return self.offset_for_timestamp(newest) if newest >= 0 else None
 
     def _undisturbed(self, look: Callable[[LogView], T]) -> T:
-        """What `look` finds in a view that no truncation changed under its hands."""
+        """What `look` finds in a view that no truncation changed under its hands. Raises ApiError
+        KAFKA_STORAGE_ERROR when the disk refuses."""
         while True:
             view = self._view
             if view.truncations != self._truncations:
@@ -176,8 +177,10 @@ class ReadableLog:
                     view = self._view
             try:
                 found = look(view)
-            except (OSError, WireError):  # bytes that were cut off under its hands
+            except (OSError, WireError) as error:  # bytes that were cut off under its hands?
                 if view.truncations == self._truncations:
+                    if isinstance(error, OSError):
+                        raise self._failed(error) from error
                     raise
             else:
                 if view.truncations == self._truncations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import uuid
@@ -52,5 +53,7 @@ def is_deleted(name: str) -> bool:
 
 
 def delete_directory(directory: Path) -> None:
-    """Removes a directory, whatever of it is still there."""
-    shutil.rmtree(directory, ignore_errors=True)
+    """Removes a directory, whatever of it is still there. Raises OSError."""
+    while directory.exists():
+        with contextlib.suppress(FileNotFoundError):  # somebody else removed a file of it meanwhile
+            shutil.rmtree(directory)

@@ -138,12 +138,16 @@ class KeptLog(ReadableLog):
             truncations = self._truncations
             cleaned_upto = max(self.cleaned_upto, self.log_start_offset)
         now_ms = self._now_ms()
-        dirty = cleaner.dirty_part(
-            segments, self.config, now_ms, cleaned_upto=cleaned_upto, high_watermark=high_watermark
-        )
-        if dirty is None:
-            return False
         try:
+            dirty = cleaner.dirty_part(
+                segments,
+                self.config,
+                now_ms,
+                cleaned_upto=cleaned_upto,
+                high_watermark=high_watermark,
+            )
+            if dirty is None:
+                return False
             is_clean = cleaner.clean(self, dirty, now_ms)
         except OSError as error:
             with self._lock:

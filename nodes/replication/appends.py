@@ -151,9 +151,6 @@ class Appends:
             append = partition.append_as_leader(data, required_acks)
         except ApiError as refused:
             return _refusal(partition, refused), None
-        except OSError:
-            log.exception("cannot append to %s", tp)
-            return ProduceResult(int(Errors.KAFKA_STORAGE_ERROR)), None
         info = append.info
         self._bytes_in.mark(len(data))
         self._messages_in.mark(info.last_offset - info.first_offset + 1)

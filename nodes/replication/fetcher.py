@@ -175,7 +175,13 @@ class ReplicaFetcherThread:
                     self._fail(tp, "it is not hosted here any more")
                     continue
                 if state.cuts_first:
-                    state.fetch_offset = partition.truncate_to(state.fetch_offset, "high watermark")
+                    try:
+                        state.fetch_offset = partition.truncate_to(
+                            state.fetch_offset, "high watermark"
+                        )
+                    except ApiError as refused:
+                        self._fail(tp, f"it cannot be truncated: {refused}")
+                        continue
                     state.cuts_first = False
                 requests[tp] = FetchPartitionRequest(
                     state.fetch_offset,
@@ -198,6 +204,9 @@ class ReplicaFetcherThread:
                 else:
                     self._append(tp, state, answer)
             except ApiError as refused:
+                if refused.error is Errors.KAFKA_STORAGE_ERROR:
+                    self._fail(tp, str(refused))
+                    return
                 # Corrupt batches may be whole next time; a change of leadership sorts itself out.
                 log.error("[%s] %s at offset %d: %s", self.name, tp, state.fetch_offset, refused)
                 self._rest([tp])

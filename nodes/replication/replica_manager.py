@@ -18,29 +18,24 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.core.errors import ApiError, Errors
 from nodes.core.rules import RULES, Rules
-from nodes.core.truncation import EpochEnd
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig, LogConfigError
-from nodes.log.slices import OffsetPosition
 from nodes.replication.alter_partition import AlterPartitionManager, RemoteController
 from nodes.replication.appends import Appends
-from nodes.replication.delayed_fetch import DelayedFetch, FetchList
+from nodes.replication.delayed_fetch import DelayedFetch
 from nodes.replication.delayed_produce import DelayedProduce
 from nodes.replication.fetcher_manager import EndPoints, ReplicaFetcherManager
+from nodes.replication.fetches import Fetches
 from nodes.replication.gauges import register_gauges
 from nodes.replication.leader_endpoint import RemoteLeader
 from nodes.replication.model import (
     EpochEndResult,
-    FetchParams,
-    FetchPartitionRequest,
-    FetchRespond,
-    FetchResult,
     LeaderAndIsrResult,
     LeaderAndIsrState,
     ListOffsetResult,
@@ -149,6 +144,8 @@ class ReplicaManager:
             now_ns,
             awaits_duplicates=rules.awaits_duplicates(),
         )
+        fetches = Fetches(self._partitions, self._error_for_missing, self._fetches, self, now_ns)
+        self.fetch_messages = fetches.fetch_messages
         register_gauges(metrics, self, self._produces, self._fetches)
 
     def _remote_leader(self, leader_id: int, fetcher_id: int) -> RemoteLeader:
@@ -236,77 +233,6 @@ class ReplicaManager:
         """Appends to each partition and answers when `required_acks` is met everywhere, or soon
         after `is_abandoned` says that nobody waits for it any more."""
         self._appends.append_records(timeout_ms, required_acks, entries, respond, is_abandoned)
-
-    # ---- fetch -----------------------------------------------------------------------------------
-
-    def fetch_messages(
-        self,
-        params: FetchParams,
-        partitions: Sequence[tuple[TopicPartition, FetchPartitionRequest]],
-        respond: FetchRespond,
-        is_abandoned: Callable[[], bool] = nobody_leaves,
-    ) -> None:
-        """Answers at once when there is enough, an error, a divergence, or nothing to wait for."""
-        results = self.read(params, partitions, record_positions=True)
-        available = 0
-        answer_now = params.max_wait_ms <= 0 or not partitions
-        for _tp, result in results:
-            available += len(result.records)
-            if result.error or result.diverging_epoch is not None:
-                answer_now = True
-        if answer_now or available >= params.min_bytes:
-            respond(results)
-            return
-        deadline_ns = self._now_ns() + params.max_wait_ms * 1_000_000
-        operation = DelayedFetch(deadline_ns, params, partitions, self, respond)
-        operation.is_abandoned = is_abandoned
-        self._fetches.try_complete_else_watch(operation, [tp for tp, _request in partitions])
-
-    def read(
-        self, params: FetchParams, partitions: FetchList, *, record_positions: bool
-    ) -> list[tuple[TopicPartition, FetchResult]]:
-        """One pass over the logs within the request's limits: records are found, not read. The
-        first partition with records may exceed them, or a large batch would never get through."""
-        results = []
-        advanced = []
-        remaining = params.max_bytes
-        min_one = not params.hard_max_bytes
-        for tp, request in partitions:
-            partition = self._partitions.get(tp)
-            if partition is None:
-                results.append((tp, FetchResult(int(self._error_for_missing(tp)))))
-                continue
-            if request.topic_id is not None and partition.topic_id not in (None, request.topic_id):
-                results.append((tp, FetchResult(int(Errors.INCONSISTENT_TOPIC_ID))))
-                continue
-            try:
-                result, has_advanced = partition.fetch(
-                    params, request, min(request.max_bytes, remaining), min_one, record_positions
-                )
-            except ApiError as refused:
-                result, has_advanced = FetchResult(int(refused.error)), False
-            except OSError:
-                log.exception("cannot read %s", tp)
-                result, has_advanced = FetchResult(int(Errors.KAFKA_STORAGE_ERROR)), False
-            if result.records:
-                min_one = False
-                remaining = max(0, remaining - len(result.records))
-            if has_advanced:
-                advanced.append(tp)
-            results.append((tp, result))
-        for tp in advanced:
-            self.complete_delayed(tp)
-        return results
-
-    def readable(
-        self, tp: TopicPartition, params: FetchParams, request: FetchPartitionRequest
-    ) -> tuple[int, EpochEnd | None]:
-        """For delayed fetches; raises ApiError."""
-        return self._hosted(tp).readable(params, request)
-
-    def position_of(self, tp: TopicPartition, offset: int) -> OffsetPosition:
-        """For delayed fetches; raises ApiError."""
-        return self._hosted(tp).position_of(offset)
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -397,6 +323,7 @@ class ReplicaManager:
         return len(self._offline)
 
     def delete_log(self, tp: TopicPartition) -> None:
+        """Raises ApiError KAFKA_STORAGE_ERROR."""
         if self._log_manager.get(tp) is not None:
             self._log_manager.async_delete(tp)
 
@@ -407,12 +334,12 @@ class ReplicaManager:
             if partition.topic_id is None and state.topic_id is not None:
                 self.assign_topic_id(partition, state.topic_id)
             return
-        if partition.topic_id is None:
-            partition.topic_id = state.topic_id
         tp = partition.tp
+        topic_id = partition.topic_id or state.topic_id
         new_log = self._log_manager.get_or_create(
-            tp, self._log_config(tp.topic), partition.topic_id, is_new=state.is_new
+            tp, self._log_config(tp.topic), topic_id, is_new=state.is_new
         )
+        partition.topic_id = topic_id
         checkpointed = self._checkpointed.get(tp, 0)
         partition.attach_log(new_log, checkpointed)
 

@@ -12,11 +12,12 @@ from typing import Any, cast
 
 import pytest
 
-from nodes import broker
-from nodes.broker import KafkaServer, log_defaults
+from nodes import broker, logs
+from nodes.broker import KafkaServer
 from nodes.config import BrokerConfig, Endpoint
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
+from nodes.logs import log_defaults
 from nodes.wire.apis import SUPPORTED
 
 
@@ -150,7 +151,7 @@ def tickers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, Callable[
         made[name] = (interval_ms, task)
         return SimpleNamespace(start=lambda: None, stop=lambda: made.pop(name))
 
-    monkeypatch.setattr(broker, "Ticker", ticker)
+    monkeypatch.setattr(logs, "Ticker", ticker)
     return made
 
 
@@ -253,13 +254,29 @@ def test_what_does_not_stop_cleanly_holds_up_nothing(caplog: pytest.LogCaptureFi
     assert len(ended) == 3
 
 
+def test_where_metrics_are_served_says_one_file_in_a_directory_that_works(tmp_path: Path) -> None:
+    """Lives that were killed left some."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+        (directory / "metrics.url").write_text("http://127.0.0.1:1\n")
+    server = KafkaServer(config(log_dirs=str(tmp_path), biplane_metrics_port="0"))
+    server._serve_metrics([second, first])
+    try:
+        assert "127.0.0.1:1\n" not in (second / "metrics.url").read_text()
+        assert not (first / "metrics.url").exists()
+    finally:
+        server.shutdown()
+    assert not (second / "metrics.url").exists()
+
+
 def test_where_metrics_are_not_served_no_file_says_that_they_are(tmp_path: Path) -> None:
     """A life that was killed left one."""
     (tmp_path / "metrics.url").write_text("http://127.0.0.1:1\n")
     (tmp_path / "other").write_text("")
     server = KafkaServer(config(log_dirs=str(tmp_path), biplane_metrics_port="-1"))
     for _ in range(2):
-        server._serve_metrics()
+        server._serve_metrics([tmp_path])
         assert [each.name for each in tmp_path.iterdir()] == ["other"]
 
 
@@ -289,16 +306,17 @@ class Cast:
                 "get_full_replica_assignment_for_topic": {"partition 0": "", "partition 1": ""},
                 "register_broker": 42,
             }),
-            ("LogManager", "logs", {}),
             ("SocketServer", "sockets", {}),
             ("ReplicaManager", "replicas", {}),
             ("GroupCoordinator", "groups", {"on_leadership_change": "heard"}),
             ("KafkaController", "controller", {}),
             ("ConfigChanges", "config changes", {}),
             ("KafkaApis", "apis", {}),
-            ("Ticker", "ticker", {}),
         ):  # fmt: skip
             monkeypatch.setattr(broker, name, self._player(role, answers))
+        monkeypatch.setattr(logs, "LogManager", self._player("logs", {}))
+        for module in (broker, logs):
+            monkeypatch.setattr(module, "Ticker", self._player("ticker", {}))
         for name in ("check_endpoints_are_free", "controlled_shutdown", "register_group_gauges"):
             monkeypatch.setattr(broker, name, lambda *_, name=name: self.said.append(name))
         monkeypatch.setattr(broker, "sys", SimpleNamespace(setswitchinterval=lambda _: None))
@@ -312,6 +330,8 @@ class Cast:
         class Player:
             broker_epoch = 42
             default_config = LogConfig()
+            log_dirs = (Path("/somewhere"),)
+            live_log_dirs = log_dirs
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 self.args, self.kwargs = args, kwargs

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from nodes.logs import mbean_value
 from nodes.metrics import Metrics, Rate, quantiles
 from nodes.metrics_server import MetricsServer, sanitise
 
@@ -49,6 +50,14 @@ def test_names_are_sanitised_like_the_jmx_exporters() -> None:
     name, labels = sanitise(QUEUE)
     assert name == "kafka_controller_controllerchannelmanager_queuesize"
     assert labels == {"broker_id": "3"}
+
+
+def test_quoted_values_of_mbeans_become_labels() -> None:
+    """ObjectName.quote: a path is quoted, and may have anything in it."""
+    for text in ("plain-1.2 %", "/var/kafka,logs=1", 'a "quoted\\" *?'):
+        name, labels = sanitise(f"kafka.log:type=T,name=N,d={mbean_value(text)},e=2")
+        assert (name, labels) == ("kafka_log_t_n", {"d": text, "e": "2"})
+    assert mbean_value("/a*") == '"/a\\*"'
 
 
 def test_the_export_can_be_parsed() -> None:

@@ -118,11 +118,30 @@ def test_without_a_path_nothing_happens() -> None:
 
 
 def test_boots_are_counted(tmp_path: Path) -> None:
-    assert [next_boot(tmp_path / "logs") for _ in range(3)] == [1, 2, 3]
-    (tmp_path / "logs" / "biplane.boot").write_text("garbage")
-    assert next_boot(tmp_path / "logs") == 1
-    assert next_boot(tmp_path / "logs") == 2
-    assert [each.name for each in (tmp_path / "logs").iterdir()] == ["biplane.boot"]
+    logs = [tmp_path / "logs"]
+    assert [next_boot(logs) for _ in range(3)] == [1, 2, 3]
+    (logs[0] / "biplane.boot").write_text("garbage")
+    assert next_boot(logs) == 1
+    assert next_boot(logs) == 2
+    assert [each.name for each in logs[0].iterdir()] == ["biplane.boot"]
+
+
+def test_boots_are_counted_whichever_log_directory_is_lost(tmp_path: Path) -> None:
+    """And the one that comes back does not count anew."""
+    first, second = logs = [tmp_path / "first", tmp_path / "second"]
+    assert next_boot(logs) == 1
+    for lost, boot in ((first, 2), (second, 4)):
+        away = lost.rename(tmp_path / "away")
+        lost.write_text("no directory")
+        assert next_boot(logs) == boot
+        lost.unlink()
+        away.rename(lost)
+        assert next_boot(logs) == boot + 1
+    for directory in logs:
+        directory.rename(tmp_path / f"{directory.name} is away")
+        directory.write_text("no directory")
+    with pytest.raises(OSError, match="exists"):
+        next_boot(logs)
 
 
 def test_a_new_life_writes_behind_the_old_one(tmp_path: Path) -> None:

@@ -278,6 +278,61 @@ def test_a_broker_lives_as_long_as_one_of_its_disks(
     broken.clear()
 
 
+def test_a_disk_that_cannot_be_read_is_lost_as_well(
+    tree: MemoryZooKeeper, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LocalLog.read: the first fetch that it refuses takes it out, and others lead."""
+    broken: list[str] = []
+    pread = os.pread
+
+    def reads(fd: int, size: int, at: int) -> bytes:
+        if broken and os.readlink(f"/proc/self/fd/{fd}").startswith(tuple(broken)):
+            raise OSError(errno.EIO, "planted")
+        return pread(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", reads)
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    broker, other = start(log_dirs=f"{first},{second}"), start(broker_id="2")
+    eventually(lambda: "/brokers/ids/2" in tree.nodes)
+    rows = [{"partition_index": p, "broker_ids": [1, 2]} for p in (0, 1)]
+    row = {"name": "t", "num_partitions": -1, "replication_factor": -1, "assignments": rows}
+    broker.client().ask(request(ApiKey.CREATE_TOPICS, 5, topics=[row], timeout=30_000))
+    for partition in (0, 1):
+        eventually(lambda p=partition: produce(broker, "t", partition=p).error_code == 0)
+    produce(broker, "t")
+    broken.append(first)
+    assert fetch(broker, "t", 0, offset=1) == STORAGE_ERROR
+    eventually(lambda: produce(other, "t").error_code == 0)
+    assert (fetch(broker, "t", 0), fetch(broker, "t", 1)) == (STORAGE_ERROR, 0)
+    broken.clear()
+
+
+def test_a_broker_whose_first_disk_cannot_be_read_starts_on_the_others(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LogManager.createAndValidateLogDirs. It ends with the last one, as if both had been lost."""
+    halted = threading.Event()
+    monkeypatch.setattr("nodes.broker._halt", halted.set)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("no directory")
+    broker = start(log_dirs=f"{first},{second}")
+    assert (second / "metrics.url").read_text().startswith("http://127.0.0.1:")
+    bean = "kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory="
+    offline = [broker.server.metrics.value(f'{bean}"{d}"') for d in (first, second)]
+    assert offline == [1, 0]
+    assert create(broker, "t") == 0
+    eventually(lambda: produce(broker, "t").error_code == 0)
+    assert whole_rows(broker.folder / "trace.jsonl")[0]["boot"] == 1
+
+    def refuses(*_: object) -> None:
+        raise OSError(errno.EIO, "planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", refuses)
+        assert produce(broker, "t").error_code == STORAGE_ERROR
+        assert halted.wait(60)
+
+
 # ---- what clients do -----------------------------------------------------------------------------
 
 
@@ -294,6 +349,20 @@ def produce(broker: RunningBroker, topic: str, value: bytes = b"v", partition: i
     topics = [{"name": topic, "partition_data": data}]
     asked = request(ApiKey.PRODUCE, 7, acks=-1, timeout=30_000, topic_data=topics)
     return broker.client().ask(asked).responses[0].partition_responses[0]
+
+
+def fetch(broker: RunningBroker, topic: str, partition: int, offset: int = 0) -> int:
+    """The error."""
+    row = {
+        "partition": partition, "fetch_offset": offset, "log_start_offset": -1,
+        "partition_max_bytes": 1000, "current_leader_epoch": -1,
+    }  # fmt: skip
+    asked = request(
+        ApiKey.FETCH, 11, replica_id=-1, max_wait=0, min_bytes=1, max_bytes=1000, session_id=0,
+        session_epoch=-1, isolation_level=0, forgotten_topics_data=[], rack_id="",
+        topics=[{"topic": topic, "partitions": [row]}],
+    )  # fmt: skip
+    return int(broker.client().ask(asked).responses[0].partitions[0].error_code)
 
 
 def metadata(broker: RunningBroker, topic: str) -> Any:

@@ -13,6 +13,7 @@ from nodes.core.deadlines import SLACK
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.groups.gauges import GROUP_METADATA, register_gauges
+from nodes.groups.group import JoinResult
 from nodes.groups.membership import GROUP_MAX_SIZE_REACHED
 from nodes.groups.messages import CommittedOffset
 from nodes.metrics import Metrics
@@ -299,6 +300,51 @@ class TestStaticMembers:
         result = leader.join()
         assert not result.skip_assignment
         assert result.leader != result.member_id  # an old client must not assign again
+
+    @pytest.mark.parametrize("leads", [True, False])
+    def test_whose_new_process_cannot_be_stored_are_who_they_were(
+        self, make_client: Any, coordinator: Any, replicas: Any, leads: bool
+    ) -> None:
+        """GroupCoordinator.updateStaticMemberAndRebalance: the old process is fenced no more, its
+        timeouts are its own again, and the group knows no other."""
+        static, other = make_client(instance_id="i"), make_client()
+        stable(*((static, other) if leads else (other, static)))
+        described = coordinator.describe("g")
+        old, generation = static.member_id, static.generation
+        leader = static.member_id if static.is_leader else other.member_id
+        assert static.is_leader is leads
+        static.member_id = ""
+        replicas.error = int(Errors.NOT_ENOUGH_REPLICAS)
+        refused = static.send_join(session_timeout_ms=20_000, rebalance_timeout_ms=20_000).wait()
+        assert refused == JoinResult(
+            Errors.COORDINATOR_NOT_AVAILABLE, "", generation, "consumer", "range", leader
+        )
+        replicas.error = 0
+        static.member_id = old
+        assert (static.heartbeat(), other.heartbeat()) == (0, 0)
+        assert sorted(coordinator.describe("g").members) == sorted(described.members)
+        member = coordinator._groups["g"].members[old]
+        assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 10_000)
+        assert coordinator._groups["g"].leader == leader
+        assert static.sync().assignment == (b"0" if leads else b"1")
+        static.member_id = ""
+        assert static.join().error == 0
+        assert static.member_id != old
+
+    def test_whose_place_was_taken_while_it_was_stored_do_not_get_it_back(
+        self, make_client: Any, replicas: Any
+    ) -> None:
+        static, again = make_client(instance_id="i"), make_client(instance_id="i")
+        stable(static)
+        replicas.error, replicas.is_held = int(Errors.NOT_ENOUGH_REPLICAS), True
+        static.member_id = ""
+        first = static.send_join()
+        replicas.error = 0
+        second = again.send_join()
+        assert first.wait().error == Errors.FENCED_INSTANCE_ID
+        replicas.release()
+        assert again.joined(second).error == 0
+        assert again.heartbeat() == 0
 
     def test_do_not_come_with_an_id_that_was_given_to_a_dynamic_one(
         self, make_client: Any, coordinator: Any

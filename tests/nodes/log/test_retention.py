@@ -11,10 +11,10 @@ from random import Random
 import pytest
 
 from checkers import history
-from nodes.broker import start_tracer
 from nodes.core.errors import ApiError, Errors
 from nodes.log import Log, LogConfig, LogManager
 from nodes.log.retention import SIZE, START_OFFSET, TIME, LogState, expired
+from nodes.logs import start_tracer
 from nodes.trace import Trace
 from tests.jsonl import whole_rows
 from tests.nodes.log.logs import NOW_MS, TP, batch, contents, files, keyed, open_log
