@@ -59,12 +59,14 @@ class Study:
         self, record: Record, judge: Judge, budget: Budget, *, later: bool = False
     ) -> Iterator[tuple[str, Entry]]:
         """Play until nothing is left or the budget is spent; yields (mutant, run), the mutant being
-        "" in the survey. ``later``: what is played waits for its verdict until the next time."""
+        "" in the survey. ``later``: what is played waits for its verdict until the next time.
+
+        The survey's runs are judged when the hunt is over: what they saw is known without a
+        verdict. A budget that the hunt has spent leaves them to the next time, one that is spent
+        from the start is there to judge."""
+        to_judge = budget.is_spent
         watched = Desk(self.watched, record, judge, later=later)
-        for entry in look(
-            self.scenarios, root=self.root, scratch=self.store, desk=watched, budget=budget
-        ):
-            yield "", entry
+        look(self.scenarios, root=self.root, scratch=self.store, desk=watched, budget=budget)
         for entry in power.hunt(
             self.drawn,
             root=self.root,
@@ -79,7 +81,7 @@ class Study:
             spared=pages.reasons(self.reasons),
         ):
             yield entry.play.bug, entry
-        for entry in watched.collect():
+        for entry in watched.collect() if to_judge or not budget.is_spent else ():
             yield "", entry
 
     def attempts(self) -> list[Attempts]:

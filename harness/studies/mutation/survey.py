@@ -11,7 +11,7 @@ Such a run is a sound run of its scenario besides: one that is `invalid` is a fa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -67,22 +67,20 @@ def survey_of(entries: Iterable[Entry], digest: str) -> Survey:
 
 def look(
     scenarios: Sequence[str], *, root: Path, scratch: Path, desk: Desk, budget: Budget
-) -> Iterator[Entry]:
-    """Play what is lacking; yields the runs that were judged. What waits for its verdict then can
-    be judged when there is nothing else to do: where a change makes a difference is known."""
+) -> None:
+    """Play what is lacking; the runs wait at the desk for their verdicts, which nobody needs to
+    know where a change makes a difference."""
     digest = overlay.digest(root)
-    backlog = desk.waiting(WATCHED + digest)
     for scenario in scenarios:
         this = Play(scenario=scenario, seed=SEED, planes="dual", bug=WATCHED + digest)
         if this in desk:
             continue
         if budget.is_spent:
-            break
+            return
         folder = overlay.lay_watched(root, scratch / "watched")
         with overlay.sources(folder):
             sound = dataclasses.replace(this, bug="")
             desk.play(this, as_one=sound, extra=partial(_told, folder))
-        yield from desk.collect(but=1 + backlog)  # nobody waits for what was to be judged later
 
 
 def _told(folder: Path) -> dict[str, list[str]]:

@@ -24,7 +24,8 @@ from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.page import page, reasons
 from harness.studies.mutation.power import Attempts, fate, hunt, order
 from harness.studies.mutation.purity import is_pure, pure_names, read_again
-from harness.studies.mutation.survey import SEED, look, survey_of
+from harness.studies.mutation.study import Study
+from harness.studies.mutation.survey import SEED, survey_of
 from harness.studies.playing import Desk
 
 SOURCE = '''
@@ -520,27 +521,60 @@ def test_what_is_to_be_judged_later_is_judged_by_the_next_hunt(
     assert [e.verdict for e in hunted.entries] == ["invalid", "valid", "valid"]
 
 
-def test_what_was_to_be_judged_later_holds_up_no_survey(
+class Surveyed:
+    """A study of two scenarios and no mutants, on a clock that each run moves by one."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(overlay, "lay_watched", lambda root, folder: folder)
+        monkeypatch.setattr(overlay, "digest", lambda root: "d")
+        monkeypatch.setattr(overlay, "draw", lambda *_: [])
+        self.path, self.did = tmp_path, list[str]()
+
+    def go(self, scenarios: list[str], until: int, *, later: bool = False) -> list[str]:
+        """What it did, in order, and which verdicts came of it."""
+
+        def record(this: Play) -> Recorded:
+            self.did.append(this.scenario)
+            return recorded(self.path / f"run-{this.scenario}")
+
+        def judge(folder: Path) -> Future[tuple[dict[str, Any], float]]:
+            self.did.append(f"judged {folder.name}")
+            done: Future[tuple[dict[str, Any], float]] = Future()
+            done.set_result(({"verdict": "valid", "reasons": []}, 1.0))
+            return done
+
+        study = Study(
+            count=1,
+            seed=1,
+            seeds=[1],
+            tries=1,
+            scenarios=scenarios,
+            store=self.path,
+            reasons=self.path / "none",
+        )
+        self.did.clear()
+        budget = Budget(until, now=lambda: len([one for one in self.did if len(one) == 1]))
+        return [e.play.scenario for _, e in study.go(record, judge, budget, later=later)]
+
+
+def test_a_survey_waits_for_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    surveyed = Surveyed(tmp_path, monkeypatch)
+    assert surveyed.go(["s", "t", "u"], 99) == ["s", "t", "u"]
+    assert surveyed.did == ["s", "t", "u", "judged run-s", "judged run-t", "judged run-u"]
+    assert surveyed.go(["s", "t", "u"], 99) == []
+    assert surveyed.did == []
+
+
+def test_what_a_survey_left_to_be_judged_waits_until_there_is_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Undone(Future[tuple[dict[str, Any], float]]):
-        def result(self, timeout: float | None = None) -> Any:
-            raise AssertionError("its verdict was waited for")
-
-    monkeypatch.setattr(overlay, "lay_watched", lambda root, folder: folder)
-    monkeypatch.setattr(overlay, "digest", lambda root: "d")
-    played: list[str] = []
-
-    def record(this: Play) -> Recorded:
-        played.append(this.scenario)
-        return recorded(tmp_path / f"run-{len(played)}")
-
-    for later, scenarios in ((True, ["s", "t"]), (False, ["s", "t", "u"])):
-        desk = Desk(Ledger(tmp_path / "l.jsonl"), record, lambda folder: Undone(), later=later)
-        budget = Budget(1.0, now=lambda: 0.0)
-        found = look(scenarios, root=Path(), scratch=tmp_path, desk=desk, budget=budget)
-        assert list(found) == []
-    assert played == ["s", "t", "u"]
+    surveyed = Surveyed(tmp_path, monkeypatch)
+    assert surveyed.go(["s", "t", "u"], 2) == []
+    assert surveyed.did == ["s", "t"]
+    assert surveyed.go(["s", "t", "u"], 99, later=True) == []
+    assert surveyed.did == ["u"]
+    assert surveyed.go(["s", "t", "u", "v"], 0) == ["s", "t", "u"]  # nothing but judging
+    assert "v" not in surveyed.did
 
 
 def test_the_scenario_that_has_found_most_comes_first() -> None:
