@@ -171,7 +171,7 @@ class OffsetReader(AskEach):
             error = int(one.error_code)
             found: dict[str, Any] = {"error": error}
             if asked.kind == "read_at":
-                found |= _given(one)
+                found |= {} if error else _given(one)
             elif asked.kind == "epoch_end":
                 found |= {"leader_epoch": int(one.leader_epoch), "offset": int(one.end_offset)}
             else:

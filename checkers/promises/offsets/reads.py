@@ -93,7 +93,7 @@ def _beside_ends(history: History, given: DataFrame) -> DataFrame:
 def _begins(history: History, given: DataFrame) -> DataFrame:
     starts = leaders_table(history).select(*TP, "log_start")
     rows = given.join(F.broadcast(starts), TP).where("log_start_offset > log_start")
-    rows = rows.drop("offset").withColumnRenamed("log_start_offset", "found_end")
+    rows = rows.drop("found_end").withColumnRenamed("log_start_offset", "found_end")
     return _broken("start-told-otherwise", rows, F.col("log_start"))
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from checkers.history import problem_with
+from checkers.facts.whole_rows import lacks
+from checkers.history import KINDS, problem_with
 from harness.workload import WorkloadSpec
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
@@ -271,6 +272,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
     def _read(self, topic: Any) -> dict[str, Any]:
         """Of partition 1 there is nothing before its beginning any more."""
         nothing = {"high_watermark": 100, "last_stable_offset": 0, "aborted_transactions": []}
+        nothing["log_start_offset"] = self.server.cluster.begins
         rows = [
             {
                 "partition_index": asked.partition,
@@ -366,6 +368,9 @@ def spec(mini: Any, tmp_path: Path) -> Any:
 
 def sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     assert [problem_with(row) for row in rows] == [None] * len(rows)
+    for row in done(rows):
+        every = dict.fromkeys(KINDS[row["f"]].all_columns) | row
+        assert list(lacks(row["f"], every)) == [], row
     return rows
 
 
