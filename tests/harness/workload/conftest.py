@@ -295,6 +295,9 @@ class MiniHandler(socketserver.BaseRequestHandler):
             }
             for asked in topic.partitions
         ]
+        for row in rows:
+            if row["error_code"]:
+                row |= {"leader_epoch": -1, "end_offset": -1}
         return {"topic": topic.topic, "partitions": rows}
 
     def _error(self, asked: Any) -> int:
