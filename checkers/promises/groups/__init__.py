@@ -26,7 +26,7 @@ Violations:
 - ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
   than who leads the group's partition (`coordinators`);
 - ``kept-offset-lost``, ``deleted-group-back``, ``expired-offset-kept``: of groups without members
-  (`kept_groups`);
+  (`kept_groups`, `raised_positions`);
 - ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
   comes back (`visited_groups`);
 - ``left-and-member``: who left in order is told that it is a member (`left_members`);
@@ -66,6 +66,7 @@ from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
+from checkers.promises.groups.raised_positions import RAISED, raised_positions
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
 from checkers.promises.groups.skipped import skipped
@@ -117,6 +118,7 @@ def check(history: History) -> Outcome:
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
     groups = (
         *kept_groups(history, outcome),
+        *raised_positions(history, outcome),
         *visited_groups(history, outcome),
         *left_members(history, outcome),
         *waiting_members(history, outcome),
@@ -199,6 +201,7 @@ PROMISE: Final = Promise(
         SHOWN: "by whom it was asked for, member or not",
         SEEN: "of brokers that were asked to keep each once",
         ASKED: "acknowledged, not deleted yet, and not over",
+        RAISED: "of who kept a lower one, or began to lead the group's partition afterwards",
         GONE: "by coordinators that were not replaced as they deleted them",
         EXPIRED: "of groups without members, once all was calm",
         LEFT: "of whom nobody came back, once all was calm",

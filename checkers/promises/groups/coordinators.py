@@ -121,6 +121,11 @@ def _never_led(history: History, groups: set[tuple[str, int, str]]) -> Iterator[
         )
 
 
+def partitions_of_groups(history: History, arm: str, trial: int) -> int:
+    """How many partitions groups are kept in, by what was committed; 1 where nothing was."""
+    return max((key[3] for key in committed(history) if _is_its(key, arm, trial)), default=0) + 1
+
+
 def states_of(history: History, arm: str, trial: int, group: str) -> list[State]:
     """What was committed of the group's partition, in order."""
     known = {key[3]: of for key, of in committed(history).items() if _is_its(key, arm, trial)}

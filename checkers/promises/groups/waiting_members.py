@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.committed import committed
 from checkers.facts.demotions import DEMOTED, demotions
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of, partitions_of_groups
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -50,16 +49,12 @@ def waiting_members(history: History, outcome: Outcome) -> Iterator[Finding]:
     judged = f"least(t, _t + {WAIT_NS}) < _to and invoke_t > _from"
     waiting = waiting.where(f"invoke_t < _t and t > _t and {judged}")
     for row in waiting.orderBy("arm", "trial", "t", "group").toArrow().to_pylist():
-        if partition_of(row["group"], _partitions(history, row)) != row["partition"]:
+        count = partitions_of_groups(history, row["arm"], row["trial"])
+        if partition_of(row["group"], count) != row["partition"]:
             continue
         outcome.saw(row["arm"], row["trial"], WAITED)
         if row["t"] > row["_t"] + WAIT_NS:
             yield _finding(row)
-
-
-def _partitions(history: History, row: Row) -> int:
-    trial = (row["arm"], row["trial"], OFFSETS_TOPIC)
-    return max((key[3] for key in committed(history) if key[:3] == trial), default=0) + 1
 
 
 def _finding(row: Row) -> Finding:

@@ -1,0 +1,109 @@
+"""Positions that are raised by one, and looked at meanwhile, for `checkers.promises.groups`.
+
+Who keeps one position higher each time (role group-riser) is told so by the group's coordinator,
+and whoever looks on is told no less from then on. That holds for the coordinator that said so, for
+as long as it lives, and for whoever takes the partition over afterwards: it is to answer nobody
+(COORDINATOR_LOAD_IN_PROGRESS) before it has read all that was kept.
+
+- ``kept-offset-lost``: a broker told a lower position than it had kept itself, or than had been
+  kept before it began to lead the group's partition; or none.
+
+Lawful, and looks similar: one of the past, that has not heard yet that another coordinates the
+group, knows less than that; a position that was asked for before the higher one was, and was
+answered later, or never, may have been kept after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of, partitions_of_groups
+from checkers.promises.groups.kept_groups import LOST
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RAISED: Final = "raised positions asked for"
+_NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "offset", "invoke_t", "t")
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The highest position that was kept: by anybody, by each broker, and by anybody before each
+    began to lead."""
+
+    last: Row | None = None
+    by: dict[int, Row] = field(default_factory=dict)
+    before: dict[int, Row] = field(default_factory=dict)
+
+    def known_to(self, node: int) -> Row | None:
+        known = [row for row in (self.by.get(node), self.before.get(node)) if row is not None]
+        return max(known, key=lambda row: int(row["offset"]), default=None)
+
+
+def raised_positions(history: History, outcome: Outcome) -> Iterator[Finding]:
+    if not history.has("group_step"):
+        return
+    steps = history.frame("group_step").where("step in ('raise', 'see') and group is not null")
+    rows = steps.select(*_NAMES).orderBy("arm", "trial", "group", "t").toArrow().to_pylist()
+    led = [
+        row
+        for row in history.rows("leader_change")
+        if row["topic"] == OFFSETS_TOPIC and row["role"] == "leader"
+    ]
+    for key, of in groupby(rows, key=lambda row: (row["arm"], row["trial"], row["group"])):
+        arm, trial, group = key
+        where = partition_of(group, partitions_of_groups(history, arm, trial))
+        roles = [r for r in led if (r["arm"], r["trial"], r["partition"]) == (arm, trial, where)]
+        yield from _of_group(outcome, list(of), roles)
+
+
+def _of_group(outcome: Outcome, rows: Sequence[Row], roles: Sequence[Row]) -> Iterator[Finding]:
+    asked = {row["offset"]: row for row in rows if row["step"] == "raise"}
+    events = [(row["t"], 0, row) for row in roles]
+    events += [(r["t"], 1, r) for r in rows if r["step"] == "raise" and r["type"] == "ok"]
+    events += [(r["invoke_t"], 2, r) for r in rows if r["step"] == "see" and r["type"] == "ok"]
+    kept = _Kept()
+    for _, sort, row in sorted(events, key=lambda event: event[:2]):
+        node = row["node"]
+        if sort == 0:
+            if kept.last is not None:
+                kept.before[node] = kept.last
+        elif sort == 1:
+            if kept.last is None or kept.last["offset"] < row["offset"]:
+                kept.last = row
+            if node not in kept.by or kept.by[node]["offset"] < row["offset"]:
+                kept.by[node] = row
+        elif (known := kept.known_to(node)) is not None:
+            outcome.saw(row["arm"], row["trial"], RAISED)
+            if row["offset"] < known["offset"] and _came_before(asked.get(row["offset"]), known):
+                yield _finding(row, known)
+                return
+
+
+def _came_before(told: Row | None, known: Row) -> bool:
+    """Whether what was told was certainly asked for, and answered, before the higher one; None: no
+    position was told, or none that anybody asked for."""
+    return told is None or (told["type"] != "info" and told["t"] < known["invoke_t"])
+
+
+def _finding(row: Row, known: Row) -> Finding:
+    at = {"group": row["group"]}
+    return Finding(
+        LOST,
+        f"node {row['node']} told offset {row['offset']} of group {row['group']}, "
+        f"{(row['invoke_t'] - known['t']) / 1e6:.0f} ms after node {known['node']} had kept "
+        f"{known['offset']}",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("group_step", {**at, "step": "raise", "t": known["t"]}, rows=1),
+            Pick("group_step", {**at, "step": "see", "t": row["t"]}, rows=1),
+        ),
+    )
