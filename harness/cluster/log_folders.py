@@ -3,7 +3,7 @@
 What a broker serves it may have from memory, from an index that misleads or a checkpoint of which
 its next life will know better. So the folder of every replica that was read is looked at by itself,
 in Kafka's own formats, as ``kafka-dump-log`` would (`--index-sanity-check`): batches with their
-checksums, offsets and times (DefaultRecordBatch), ``.index`` and ``.timeindex`` against the batches
+checksums, offsets, times (DefaultRecordBatch) and sequences (ProducerAppendInfo), ``.index`` and ``.timeindex`` against the batches
 that they lead to (OffsetIndex, TimeIndex), producer snapshots against the batches before them
 (ProducerStateManager), leader epochs beside ``leader-epoch-checkpoint`` (LeaderEpochFileCache), the
 topic's id (PartitionMetadataFile). Nothing is written; nobody appends to topics under test any
@@ -47,6 +47,7 @@ _TIME_ENTRY: Final = struct.Struct(">qi")
 _SNAPSHOT_HEAD: Final = struct.Struct(">hIi")
 _PRODUCER: Final = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION: Final = 1
+_SEQUENCES: Final = 2**31 - 1
 _ID: Final = "topic_id: "
 _KEPT: Final = 20
 """So much damage of one folder is told."""
@@ -231,8 +232,23 @@ def _note(segment: Path, header: BatchHeader, until: int | None, reading: _Readi
         own = {"leader_epoch": header.leader_epoch, "first_offset": first, "last_offset": last}
         epochs.append(own)
     if header.producer_id >= 0 and not header.is_control:
+        _check_producer(segment, header, reading)
         written = _Written(header.producer_epoch, header.last_sequence, last)
         reading.producers[header.producer_id] = written
+
+
+def _check_producer(segment: Path, header: BatchHeader, reading: _Reading) -> None:
+    """No leader takes a batch of an older producer epoch, or one that it has already
+    (ProducerAppendInfo). What is missing between two was lost, or compacted."""
+    before = reading.producers.get(header.producer_id)
+    if before is None or header.producer_epoch > before.producer_epoch:
+        return
+    back = header.producer_epoch < before.producer_epoch
+    # Sequences wrap: half of them lie ahead of the last one.
+    if back or (header.base_sequence - before.last_sequence - 1) & _SEQUENCES > _SEQUENCES // 2:
+        at = f"epoch {header.producer_epoch}, sequence {header.base_sequence}"
+        says = f"producer {header.producer_id}: {at} from offset {header.base_offset} on, after"
+        reading.damaged("producer", segment, f"{says} {before}")
 
 
 # -- what lies beside them ------------------------------------------------------------------------

@@ -223,6 +223,49 @@ def test_a_batch_that_was_given_its_time_has_no_other(tmp_path: Path) -> None:
     assert read_folder(tmp_path)["damage"] == []
 
 
+def _followed(tmp_path: Path, *sent: tuple[int, int]) -> Log:
+    """What a leader that refused nothing would have sent: producer epochs and sequences, two
+    records a batch."""
+    log = open_log(tmp_path)
+    for offset, (epoch, sequence) in enumerate(sent):
+        data = batch(
+            b"x",
+            b"y",
+            producer_id=9,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            base_offset=2 * offset,
+        )
+        log.append_as_follower(data)
+    log.close()
+    return log
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [(0, 0), (0, 2), (1, 0), (1, 2)],
+        [(0, 0), (0, 4)],  # what lies between was compacted
+        [(0, 2**31 - 2), (0, 0)],
+    ],
+)
+def test_what_a_producer_may_have_written(tmp_path: Path, sent: list[tuple[int, int]]) -> None:
+    assert damage(_followed(tmp_path, *sent)) == set()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [(0, 0), (1, 0), (0, 2)],
+        [(0, 0), (0, 2), (0, 2)],
+        [(0, 0), (0, 2), (0, 1)],
+        [(0, 0), (0, 2), (0, 0), (0, 4)],
+    ],
+)
+def test_what_no_leader_takes_of_a_producer(tmp_path: Path, sent: list[tuple[int, int]]) -> None:
+    assert damage(_followed(tmp_path, *sent)) == {("producer", ".log")}
+
+
 def test_a_checkpoint_that_is_not_there_yet(log: Log) -> None:
     (log.dir / "leader-epoch-checkpoint").unlink()
     assert read_folder(log.dir)["checkpoint"] == []
