@@ -22,7 +22,8 @@ from harness.runs.machine import machine_facts
 from harness.runtime.protocol import Programs
 from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, unheard, unjudged
 from harness.settings import Settings
-from harness.sut.protocol import ClockTie, RunsAlready, SystemUnderTest, limits_of
+from harness.sut.broker_properties import LAG_MAX_MS
+from harness.sut.protocol import ClockTie, IsDescribed, RunsAlready, SystemUnderTest, limits_of
 from harness.trial_result import Arm, TrialResult
 
 
@@ -68,6 +69,7 @@ def begun_record(
                 "not_judged": not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
                 "strict_min_isr": Capability.STRICT_MIN_ISR in arm.sut.capabilities,
+                "lag_max_ms": _lag_max_ms(scenario, settings, arm.sut),
             }
             for arm in arms
         },
@@ -88,6 +90,14 @@ def begun_record(
             **machine_facts(os.environ, Path.cwd()),
         },
     }
+
+
+def _lag_max_ms(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> int | None:
+    """replica.lag.time.max.ms of its brokers; None where a file says how they are run."""
+    if isinstance(sut, IsDescribed):
+        return None
+    set_to = {**scenario.overrides, **settings.overrides}.get("replica.lag.time.max.ms")
+    return int(set_to) if set_to else LAG_MAX_MS
 
 
 def _overrides(scenario: Scenario, arms: Sequence[Arm]) -> dict[str, str]:

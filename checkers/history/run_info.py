@@ -259,6 +259,8 @@ def _arms(read: _Reader, facts: Any) -> dict[str, Mapping[str, Any]]:
                 read.strings(body[name], f"arms.{arm}.{name}")
         if body.get("not_judged") is not None:
             read.mapping(body["not_judged"], f"arms.{arm}.not_judged")
+        if body.get("lag_max_ms") is not None:
+            read.integer(body["lag_max_ms"], f"arms.{arm}.lag_max_ms")
         found[str(arm)] = body
     return found
 

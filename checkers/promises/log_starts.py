@@ -16,7 +16,8 @@ Violations:
 - ``start-left-behind``: in the end the log of a replica that is in sync begins before a low
   watermark that was answered before the last fault was healed;
 - ``never-deleted``: when all faults were healed and all replicas in sync, no deletion in a
-  partition was answered with success, and several timed out.
+  partition was answered with success, and several timed out, or were refused as if there were no
+  such partition.
 
 What begins too late is another promise's (`checkers.promises.truncation_loss`: log-start-moved;
 `checkers.promises.offsets`: begins-otherwise).
@@ -68,12 +69,13 @@ _BACK: Final = "start-went-back"
 _SERVED: Final = "served-below-start"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
+_NOT_THERE: Final = 3
 _TIMED_OUT: Final = 7
 _REFUSED: Final = 1
 """OFFSET_OUT_OF_RANGE."""
 _SETTLED_NS: Final = 2_000_000_000
 _TRIES: Final = 3
-"""So many that timed out are no accident."""
+"""So many that came to nothing are no accident."""
 _UNTIL: Final = "arm string, trial int, topic string, partition int, _until bigint"
 
 
@@ -331,10 +333,11 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
     late = answered.join(times, ["arm", "trial"]).where("invoke_t >= _since").groupBy(*TP)
     sums = late.agg(
         F.count(F.when(F.col("type") == "ok", 1)).alias("ok"),
-        F.count(F.when(F.col("error") == _TIMED_OUT, 1)).alias("late"),
+        F.count(F.when(F.col("error").isin(_TIMED_OUT, _NOT_THERE), 1)).alias("vain"),
+        F.max(F.when(F.col("error").isin(_TIMED_OUT, _NOT_THERE), F.col("error"))).alias("error"),
         F.min("_since").alias("since"),
     )
-    for row in sums.where(f"ok = 0 and late >= {_TRIES}").orderBy(*TP).toArrow().to_pylist():
+    for row in sums.where(f"ok = 0 and vain >= {_TRIES}").orderBy(*TP).toArrow().to_pylist():
         of = trials[row["arm"], row["trial"]]
         state = of.partitions.get((row["topic"], row["partition"]))
         replicas = set(state["replicas"] or ()) if state is not None else set()
@@ -345,11 +348,12 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
         at = {"topic": row["topic"], "partition": row["partition"]}
         yield Finding(
             "never-deleted",
-            f"{row['late']} deletions of records of {row['topic']}-{row['partition']} timed out "
-            "and none was done after all faults were healed, with all replicas in sync",
+            f"{row['vain']} deletions of records of {row['topic']}-{row['partition']} timed out or "
+            "met no such partition, and none was done after all faults were healed, with all "
+            "replicas in sync",
             *(row["arm"], row["trial"]),
             (
-                Pick("records_deleted", {**at, "error": _TIMED_OUT}, from_t=row["since"], rows=3),
+                Pick("records_deleted", {**at, "error": row["error"]}, from_t=row["since"], rows=3),
                 Pick("log_end", at),
             ),
         )

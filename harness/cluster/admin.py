@@ -266,7 +266,8 @@ class ClusterAdmin:
             controller = self._view.controller()
             if controller is not None:
                 address = self._links.address(controller, Link.CLIENT, direct=True)
-                told = partial(self._tell, controller, entity, self._next_op(), _now_ns())
+                api = ApiKey(entity.__api_key__)
+                told = partial(self._tell, controller, api, self._next_op(), _now_ns())
                 try:
                     answer = ask(address, entity, _TIMEOUT_S)
                 except NoAnswer as e:
@@ -288,10 +289,15 @@ class ClusterAdmin:
             time.sleep(_PAUSE_S)
         raise FaultFailed(f"{what}: {reason}")
 
+    def tell_unformed(self, node: int, since_t: int, told: str) -> None:
+        """Write down that a node was asked for the cluster, again and again since then (monotonic
+        ns), and what it told, or why nothing: not all brokers, or not the controller."""
+        self._tell(node, ApiKey.METADATA, self._next_op(), since_t, "", failure=told)
+
     def _tell(
         self,
         node: int,
-        entity: Any,
+        api: ApiKey,
         op: int,
         invoke_t: int,
         about: str,
@@ -308,7 +314,7 @@ class ClusterAdmin:
             op=op,
             invoke_t=invoke_t,
             node=node,
-            api=ApiKey(entity.__api_key__).name,
+            api=api.name,
             about=about,
             error=error,
             failure=failure,

@@ -424,24 +424,37 @@ class Cluster:
             time.sleep(_POLL_S)
 
     def wait_formed(self, timeout_s: float) -> None:
-        """Until every node tells its clients of all nodes and of the true controller."""
+        """Until every node tells its clients of all nodes and of the true controller. What one that
+        does not says of them in the end is written down (`ClusterAdmin.tell_unformed`)."""
         everyone = frozenset(self._ids)
         for node in self._ids:
             address = self.address(node, Link.CLIENT, direct=True)
+            asked_t, told = 0, ""
 
             def agrees(address: Address = address) -> bool:
+                nonlocal asked_t, told
                 controller = self.view.controller()
                 if controller is None or frozenset(self.view.live_brokers()) != everyone:
+                    asked_t = 0
                     return False
+                asked_t = asked_t or time.monotonic_ns()
                 try:
                     idea = cluster_idea(address, _ASK_TIMEOUT_S)
-                except NoAnswer:
+                except NoAnswer as e:
+                    told = str(e)
                     return False
+                told = f"brokers {sorted(idea.brokers)}, controller {idea.controller}"
                 # Without ZooKeeper clients are told of any broker: it passes requests on.
-                told = idea.controller == controller or self._zookeeper is None
-                return idea.brokers == everyone and told
+                is_true = idea.controller == controller or self._zookeeper is None
+                return idea.brokers == everyone and is_true
 
-            self.wait_until(f"node {node} to know all nodes and the controller", agrees, timeout_s)
+            try:
+                what = f"node {node} to know all nodes and the controller"
+                self.wait_until(what, agrees, timeout_s)
+            except ClusterError:
+                if asked_t and not (self._health and self._health.failed):
+                    self.admin.tell_unformed(node, asked_t, told)
+                raise
 
     def wait_full_isr(self, topics: Sequence[str] | None, timeout_s: float) -> bool:
         """Every node registered, every partition led and its ISR full; False at the deadline."""

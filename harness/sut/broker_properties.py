@@ -20,6 +20,9 @@ LISTENER_NAMES: Final[Mapping[Link, str]] = {
     Link.CLIENT: "CLIENT",
 }
 
+LAG_MAX_MS: Final = 30_000
+"""Kafka's default since 2.5 (KIP-537), in every release."""
+
 
 def broker_properties(layout: NodeLayout, planes: Planes) -> dict[str, str]:
     """Configs for one node, before the system's own additions and the overrides."""
@@ -38,6 +41,7 @@ def broker_properties(layout: NodeLayout, planes: Planes) -> dict[str, str]:
         # Only what a run asks for may exist or move, or a change has no cause in the history.
         "auto.create.topics.enable": "false",
         "auto.leader.rebalance.enable": "false",
+        "replica.lag.time.max.ms": str(LAG_MAX_MS),
         "num.network.threads": "2",
         "num.io.threads": "4",
         "offsets.topic.num.partitions": "3",

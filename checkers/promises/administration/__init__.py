@@ -17,6 +17,9 @@ no fault names; the fourth where there was no fault at all:
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
 - ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
   as the office is vacant (KafkaController.elect);
+- ``never-told``: who asks a broker for the cluster is told less than all brokers and who the
+  controller is, or nothing, `SOON_NS` after all of them had registered and one was in office, and
+  all that time (KafkaController.onBrokerStartup sends everybody UpdateMetadata at once);
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
 - ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
@@ -26,7 +29,8 @@ no fault names; the fourth where there was no fault at all:
 - ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
   (`answered`), whatever goes on.
 
-``never-elected`` and ``never-made`` are read from ZooKeeper's own log. What only asks (`ASKING`)
+``never-elected`` and ``never-made`` are read from ZooKeeper's own log; for ``never-told`` that
+says who had registered. What only asks (`ASKING`)
 is no disturbance.
 
 Lawful, and looks similar: a controller that has just been elected does not know its topics yet and
@@ -62,6 +66,8 @@ TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
 _NOT_CONTROLLER: Final = 41
+_OF_THE_CLUSTER: Final = "METADATA"
+"""What each broker is asked for as the cluster comes up; a row is of one that never told."""
 _NEVER: Final = {
     -1: "UNKNOWN_SERVER_ERROR",
     17: "INVALID_TOPIC_EXCEPTION",
@@ -149,7 +155,7 @@ def check(history: History) -> Outcome:
         trial = _Trial(history, key, rows)
         for finding in (
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
-            *(*_vacancies(trial), *_unmade(trial, outcome)),
+            *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
             *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
         ):
             outcome.add(finding)
@@ -158,7 +164,7 @@ def check(history: History) -> Outcome:
 
 def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     for row in rows_of(trial.history, "admin_request", trial.key):
-        if row["wanted"] is not None:
+        if row["wanted"] is not None or row["api"] == _OF_THE_CLUSTER:
             continue
         outcome.saw(*trial.key, ANSWERED)
         late = row["error"] is None and row["t"] - row["invoke_t"] >= ANSWER_NS
@@ -258,6 +264,29 @@ def _vacant(trial: _Trial, since: Row, able: set[int]) -> Finding:
     )
 
 
+def _untold(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    """The first broker of all that were asked: nobody asks on after it."""
+    for row in rows_of(trial.history, "admin_request", trial.key):
+        if row["api"] != _OF_THE_CLUSTER:
+            continue
+        span = row["t"] - SOON_NS, row["t"]
+        calm = trial.is_spared(*span) and trial.are_there(*span) and trial.all_had_come(*span)
+        if row["invoke_t"] > span[0] or not calm or trial.in_office(*span) is None:
+            outcome.unjudged(trial.key[0], "a broker that did not tell of the cluster, in unrest")
+            continue
+        yield Finding(
+            "never-told",
+            f"node {row['node']} was asked for all brokers and the controller, "
+            f"{SOON_NS / 1e9:.0f} s after every broker had registered and one was controller, and "
+            f"told: {row['failure']}",
+            *trial.key,
+            (
+                Pick("zk_write", {"what": "controller"}, rows=1, last=True),
+                Pick("admin_request", {"node": row["node"], "op": row["op"]}, rows=1),
+            ),
+        )
+
+
 def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     """One finding a topic."""
     stated = {(r["topic"], r["partition"]) for r in trial.rows if r["what"] == "state"}
@@ -301,6 +330,7 @@ PROMISE: Final = Promise(
         "refused-and-done": "What a controller refuses does not come about.",
         "ruler-denies": "Who is controller does not answer that it is none.",
         "never-elected": "Where brokers live, one of them is controller.",
+        "never-told": "Every broker knows all brokers, and who is controller.",
         "never-made": "A partition of a topic that is made gets a leader.",
     },
     evidence={
@@ -316,6 +346,8 @@ PROMISE: Final = Promise(
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),
-    timed=frozenset({"request-unanswered", "never-refused", "never-elected", "never-made"}),
+    timed=frozenset(
+        {"request-unanswered", "never-refused", "never-elected", "never-told", "never-made"}
+    ),
     check=check,
 )

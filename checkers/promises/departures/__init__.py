@@ -15,7 +15,8 @@ by a controller that was in office all the while; ``dead-named`` and ``dead-not-
 was told of it as if it were there (`still_named`). Who is back leads nothing in a
 leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is away in sync:
 ``dead-made-in-sync``, `made_in_sync`. Who lives and gets nothing is
-dropped by its leader: ``lagging-in-sync``, `lagging`; and nobody waits for who is
+dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``,
+`dropped_early`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
 `left_waiting`; nor when what it waits for has come about: ``left-unanswered``,
 `left_unanswered`.
@@ -47,6 +48,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.departures.answered_late import IN_TURN, answered_late
 from checkers.promises.departures.began_anew import ANEW, began_anew
+from checkers.promises.departures.dropped_early import BEGUN, dropped_early
 from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
 from checkers.promises.departures.left_unanswered import TIMED, left_unanswered
@@ -121,7 +123,11 @@ def check(history: History) -> Outcome:
         *answered_late(history, outcome),
     )
     anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
-    lag = (*lagging(history, outcome), *too_soon(history, outcome))
+    lag = (
+        *lagging(history, outcome),
+        *too_soon(history, outcome),
+        *dropped_early(history, outcome),
+    )
     made = made_in_sync(history, outcome)
     for finding in (*told, *anew, *lag, *kept, *made):
         outcome.add(finding)
@@ -357,6 +363,7 @@ PROMISE: Final = Promise(
         OFFLINE: "of brokers that no fault named, by readers that write that down",
         ANEW: "by partition, of which the controller of before decided again",
         HELD: "than replica.lag.time.max.ms, by the harness",
+        BEGUN: "by partition and leader epoch, members that stay for a while",
         SOON: "for however long, by the harness, by stopping them or their links",
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",

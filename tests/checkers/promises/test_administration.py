@@ -12,7 +12,7 @@ from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
 
 REFUSED, UNANSWERED = "request-refused", "request-unanswered"
-VACANT, UNMADE = "never-elected", "never-made"
+VACANT, UNTOLD, UNMADE = "never-elected", "never-told", "never-made"
 ASKED = 40_000
 
 
@@ -59,6 +59,12 @@ class _Cluster:
         fields = {"type": came_of, "error": error, "failure": "timeout" if error is None else None}
         more = {"node": node, "api": "CREATE_TOPICS", "about": "t"}
         self.story.add("admin_request", t + took, invoke_t=t, **more, **fields)
+
+    def untold(self, since: float, until: float, node: int = 1) -> None:
+        """Asked for the cluster all that time, as it came up."""
+        told = {"type": "info", "error": None, "failure": "brokers [], controller -1"}
+        more = {"node": node, "api": "METADATA", "about": "", **told}
+        self.story.add("admin_request", until, invoke_t=since, **more)
 
     def made(self, t: float = 20_000, *, state_after: float | None = None) -> None:
         one = {"topic": "t", "partition": 0}
@@ -246,6 +252,37 @@ _MADE = {"to be deleted", "it was not looked at for long"} | {
     "a replica had gone",
     "the controller had gone",
 }
+
+
+FORMING: dict[str, tuple[Callable[[_Cluster], object], bool]] = {
+    "one never told of the cluster": (lambda c: c.untold(2_100, 62_000), True),
+    "who is controller itself": (lambda c: c.untold(2_100, 62_000, node=2), True),
+    "not looked at for long": (lambda c: c.untold(2_100, 15_000), False),
+    "all had come a moment ago": (lambda c: c.untold(45_000, 62_000), False),
+    "one came late": (
+        lambda c: (c.wrote(50_000, "broker", "created", node=4), c.untold(2_100, 62_000)),
+        False,
+    ),
+    "a controller after the other": (
+        lambda c: (c.elected(50_000, 3, 2), c.untold(2_100, 62_000)),
+        False,
+    ),
+    "one had died meanwhile": (
+        lambda c: (c.event(50_000, 3, "exited"), c.untold(2_100, 62_000)),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMING)
+@judging(check)
+def test_a_cluster_that_comes_up_tells_of_itself(name: str) -> Asks:
+    tell, is_found = FORMING[name]
+    cluster = _Cluster()
+    tell(cluster)
+    outcome = yield cluster.story
+    assert [f.rule for f in outcome.findings] == [UNTOLD] * is_found
+    assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
 
 
 @pytest.mark.parametrize("later", [None, 5_000, 60_000])

@@ -103,6 +103,12 @@ def often(story: Story) -> None:
         told(story, 20_500 + number, 30)
 
 
+def refused(story: Story, error: int) -> None:
+    for number in range(3):
+        at_t, low = HEALED + 5_000 + 2_000 * number, {"type": "fail", "error": error}
+        deleted(story, at_t, 40, 0, invoke_t=at_t - 5, node=1 + number, **low)
+
+
 def tried(story: Story, times: int = 3) -> None:
     for number in range(times):
         timed_out(story, HEALED + 5_000 + 2_000 * number, 40, invoke_t=HEALED + 4_000)
@@ -234,6 +240,13 @@ STORIES = {
     "never-deleted:one was done": (
         shortened,
         lambda s: (tried(s), deleted(s, HEALED + 9_000, 40, invoke_t=HEALED + 8_900)),
+    ),
+    "never-deleted: as if it were not there": (shortened, lambda s: refused(s, 3)),
+    "never-deleted:by who does not lead": (shortened, lambda s: refused(s, 6)),
+    "never-deleted:beyond the end": (shortened, lambda s: refused(s, 1)),
+    "never-deleted:not there, to one who knew no better": (
+        shortened,
+        lambda s: (refused(s, 3), deleted(s, HEALED + 9_000, 40, invoke_t=HEALED + 8_900)),
     ),
     "never-deleted:a replica is out of sync": (lambda: shortened(30, (1,)), tried),
 }
