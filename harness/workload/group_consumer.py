@@ -232,7 +232,7 @@ class GroupConsumer:
                 topic=one.topic,
                 partition=one.partition,
                 offset=max(one.offset, -1),
-                whole=comes_back_whole(one) if one.offset >= 0 else None,
+                whole=one.offset < 0 or comes_back_whole(one),
                 failure=None if one.error is None else one.error.name(),
             )
 
