@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 Trial = tuple[str, int]
 _OPERATION: Final = ("type", "error is null")
 _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "produce": _OPERATION,
+    "produce": (*_OPERATION, "failure = 'unanswered'"),  # acks=0: as it should be, if not ok
     "fetch": (*_OPERATION, "offset is null", "topic is null"),
     "commit": _OPERATION,
     "committed": (*_OPERATION, "topic is null"),
     "listed_offset": (*_OPERATION, "asked_ms < 0", "node"),
     "epoch_end": (*_OPERATION, "node"),
+    "read_at": (*_OPERATION, "node"),
+    "coordinator": (*_OPERATION, "node"),
     "metadata": (
         *(*_OPERATION, "error <> 0", "partition is null", "topic is null", "brokers is null"),
         "node",
