@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.report import units
 
 Event = Mapping[str, Any]
-_OF_OFFSETS: Final = frozenset({"commit", "ask", "raise", "see"})
+_OF_OFFSETS: Final = frozenset({"commit", "ask", "raise", "see", "keep"})
 _COMMON: Final = frozenset({"f", "t", "process", "node", "boot", "seq", "op", "invoke_t", "type"})
 
 

@@ -28,21 +28,22 @@ def test_down_at_inject_and_back_at_heal(
 
 
 @pytest.mark.parametrize("able", [True, False])
-def test_before_a_kill_clients_may_have_waited_for_answers(
-    ctx: Any, entry: Any, able: bool
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_before_it_ends_clients_may_have_waited_for_answers(
+    ctx: Any, entry: Any, able: bool, how: str
 ) -> None:
     if not able:
-        ctx.capabilities = frozenset({Capability.KILL})
+        ctx.capabilities = frozenset({Capability.KILL, Capability.CONTROLLED_STOP})
     slept: list[float] = []
     ctx.sleep = slept.append
-    fault = build(entry("kill", target="2", held_ms=40))
+    fault = build(entry(how, target="2", held_ms=40))
     fault.inject(ctx)
-    held = [call for call in ctx.cluster.calls if call[0] != "kill"]
+    held = [call for call in ctx.cluster.calls if call[0] != how]
     if able:
         first, then, last = ctx.cluster.calls
         assert (first[:3], then, last[:3]) == (
             ("add_toxic", 2, Link.CLIENT),
-            ("kill", 2),
+            (how, 2),
             ("remove_toxic", 2, Link.CLIENT),
         )
         assert slept == [0.04]

@@ -84,10 +84,12 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     writers = {
         t: r.role
         for r in scenario.workloads(stage)
-        for t in r.params["topics"]
         if "acks" in r.params
+        for t in r.params["topics"]
     }
     assert writers == {"kept": "producer", "again": "joint-producer"}
+    (riser,) = [r for r in scenario.workloads(stage) if r.role == "group-riser"]
+    assert riser.params["topic"] == "again"
 
 
 def test_they_are_left_to_longer_profiles() -> None:
