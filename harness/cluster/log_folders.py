@@ -3,11 +3,11 @@
 What a broker serves it may have from memory, from an index that misleads or a checkpoint of which
 its next life will know better. So the folder of every replica that was read is looked at by itself,
 in Kafka's own formats, as ``kafka-dump-log`` would (`--index-sanity-check`): batches with their
-checksums, offsets, times (DefaultRecordBatch) and sequences (ProducerAppendInfo), ``.index`` and ``.timeindex`` against the batches
-that they lead to (OffsetIndex, TimeIndex), producer snapshots against the batches before them
-(ProducerStateManager), leader epochs beside ``leader-epoch-checkpoint`` (LeaderEpochFileCache), the
-topic's id (PartitionMetadataFile). Nothing is written; nobody appends to topics under test any
-more, so that brokers may run on meanwhile.
+checksums, offsets, times (DefaultRecordBatch) and sequences (ProducerAppendInfo), ``.index`` and
+``.timeindex`` against the batches that they lead to (OffsetIndex, TimeIndex), producer snapshots
+against the batches before them (ProducerStateManager), leader epochs beside
+``leader-epoch-checkpoint`` (LeaderEpochFileCache), the topic's id (PartitionMetadataFile). Nothing
+is written; nobody appends to topics under test any more, so that brokers may run on meanwhile.
 
 Rows: ``log_folder`` a replica; `checkers.promises.log_files` judges them.
 """
