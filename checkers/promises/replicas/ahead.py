@@ -51,7 +51,6 @@ def judge_ahead(history: History, outcome: Outcome) -> Iterator[Found]:
         members = [row for node, row in sorted(took.items()) if node in isr]
         ends = [row for row in told.get(key, ()) if row["leader_epoch"] < epoch]
         if ends and members:
-            outcome.saw(*key[:2], TAKEN)
             end = max(ends, key=lambda row: row["offset"])
             shortest = min(members, key=lambda row: row["log_end_offset"])
             if end["offset"] > shortest["log_end_offset"]:
