@@ -13,6 +13,8 @@ Violations:
   is looked for, or there is none amid others: readers would be given too few records, or none;
 - ``times-otherwise``: a batch says that its latest record is of another time than it is: a search
   for a time passes it by, and retention takes it too early or too late;
+- ``producer-went-back``: a batch of an idempotent producer is of an older producer epoch than one
+  before it, or has a sequence that was there already: no leader takes that (KIP-98);
 - ``producers-otherwise``: a producer snapshot lacks the last batch that an idempotent producer had
   in the log up to there: whoever begins with it takes duplicates, or refuses what comes next;
 - ``epochs-otherwise``: leader-epoch-checkpoint gives a record another leader epoch than its batch:
@@ -49,6 +51,7 @@ _BY_SORT: Final = {
     "batch": "batch-damaged",
     "index": "index-misleads",
     "times": "times-otherwise",
+    "producer": "producer-went-back",
     "snapshot": "producers-otherwise",
     "epochs": "epochs-otherwise",
 }
@@ -170,6 +173,7 @@ PROMISE: Final = Promise(
         "batch-damaged": "Files hold whole batches, in the order of their offsets.",
         "index-misleads": "An index leads to the batches that it is asked for, or before them.",
         "times-otherwise": "A batch tells the time of its latest record.",
+        "producer-went-back": "A producer's epoch never goes back along a log, nor its sequence.",
         "producers-otherwise": "A producer snapshot has the last batch of each producer.",
         "producers-differ": "The same log has the same producers' batches on all replicas.",
         "epochs-otherwise": "By its checkpoint each record has its own leader epoch.",

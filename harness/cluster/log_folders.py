@@ -6,9 +6,8 @@ in Kafka's own formats, as ``kafka-dump-log`` would (`--index-sanity-check`): ba
 checksums, offsets, times (DefaultRecordBatch) and sequences (ProducerAppendInfo), ``.index`` and
 ``.timeindex`` against the batches that they lead to (OffsetIndex, TimeIndex), producer snapshots
 against the batches before them (ProducerStateManager), leader epochs beside
-``leader-epoch-checkpoint`` (LeaderEpochFileCache), the
-topic's id (PartitionMetadataFile). Nothing is written; nobody appends to topics under test any
-more, so that brokers may run on meanwhile.
+``leader-epoch-checkpoint`` (LeaderEpochFileCache), the topic's id (PartitionMetadataFile). Nothing
+is written; nobody appends to topics under test any more, so that brokers may run on meanwhile.
 
 Rows: ``log_folder`` a replica; `checkers.promises.log_files` judges them.
 """

@@ -5,7 +5,7 @@ event thread and send threads share a machine and an interpreter or JVM with a f
 it is its own peer: half of its requests to itself wait behind its own queue without a control plane
 of its own. Topics are made and deleted and leaders moved all the while, so that its queues to the
 other brokers fill. KIP-291's metrics for it, QueueSize and RequestRateAndQueueTimeMs, are read
-meanwhile, shown, and held against the requests (checkers/promises/controller_queues.py).
+meanwhile, shown, and held against the requests (checkers/promises/controller_queues).
 """
 
 from __future__ import annotations

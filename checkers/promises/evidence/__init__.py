@@ -67,7 +67,7 @@ from checkers.judging.promise import Promise
 from checkers.promises.evidence.absent import answered_by_nobody
 from checkers.promises.evidence.alike import unlike
 from checkers.promises.evidence.askers import passed_over, unasked, unpolled
-from checkers.promises.evidence.claims import unfounded, unplanned
+from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
 from checkers.promises.evidence.counted import overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
@@ -350,7 +350,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
-    *(out_of_course, overlapping, overlooked, unplanned, unnumbered),
+    *(out_of_course, overlapping, overlooked, unplanned, not_wiped, unnumbered),
     *(answered_by_nobody, unversed),
 )
 

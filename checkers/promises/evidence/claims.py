@@ -2,6 +2,7 @@
 
     topics       each that was made for the trial is in ZooKeeper's own log, where that was read
     faults       what an operator asked for while faults were played is what one of them does
+    wiped        a broker whose log directory was emptied takes up its first roles with empty logs
     nodes        a client that asks brokers one by one was answered by those that are named for it,
                  and by no other: it would be asked for less than it did
 
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.clients import chaos, sums
 from checkers.facts.decisions import from_log
-from checkers.facts.faults import FLOOD, Fault, faults_of
+from checkers.facts.faults import FLOOD, Fault, faults, faults_of
 from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 _OF_TOPICS: Final = ("CREATE_TOPICS", "DELETE_TOPICS")
+WIPE: Final = "wipe-disk"
 Trial = tuple[str, int]
 
 
@@ -72,3 +74,20 @@ def unplanned(history: History) -> Iterator[tuple[Trial, str]]:
         if stray:
             says = f"{len(stray)} requests of an operator while faults were played are of no fault"
             yield key, f"{says}, the first {stray[0]['api']} {stray[0]['about']}".rstrip()
+
+
+def not_wiped(history: History) -> Iterator[tuple[Trial, str]]:
+    """By trial, in words: brokers whose disks a fault says it wiped, and whose logs were there when
+    they came back."""
+    for fault in faults(history):
+        wiped_t = [row["t"] for row in fault.rows if row["took_hold"]]
+        if fault.name != WIPE or not wiped_t:
+            continue
+        first: dict[tuple[int, str, int], Mapping[str, Any]] = {}
+        for row in rows_of(history, "leader_change", fault.trial):
+            if row["node"] in fault.nodes and row["t"] > min(wiped_t):
+                first.setdefault((row["node"], row["topic"], row["partition"]), row)
+        kept = {node for (node, *_), row in first.items() if (row["log_end_offset"] or 0) > 0}
+        for node in sorted(kept):
+            says = f"{fault.id} says that it wiped node {node}'s disk, which came back with logs"
+            yield fault.trial, says

@@ -227,6 +227,8 @@ PROMISE: Final = Promise(
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
         "groups whose members use no subscription",
+        "positions that a member was refused and that are kept all the same: its client's first "
+        "try may have been (a stranger, who tries once, is judged)",
         "how long a rebalance takes, if it comes to an end, and whom it waits for but who left",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "what a description says of members (client, host, assignment); a leader epoch that is not "

@@ -19,7 +19,7 @@ Violations:
   that the broker had told of (BIPLANE-2: a genuine bug of Kafka's);
 - ``epoch-ends-otherwise``: told another end of a leader epoch than the log has: where its first
   record of a later epoch is; or, with the end, another epoch than the newest up to the one that was
-  asked for;
+  asked for of which it has records (a follower would keep what it has of one that nobody else has);
 - ``own-epoch-ends-otherwise``: a leader that is asked where its own leader epoch ends does not know
   it, or tells an end that lies below a record that acks=all had acknowledged before: it has begun
   that epoch before anybody can ask, and it goes on to the end of the log, wherever it is;
@@ -290,8 +290,9 @@ def _epoch_ends(history: History, outcome: Outcome) -> DataFrame:
             F.max(F.when(~after, F.col("_later"))).alias("_newest"),
         )
     )
-    # An epoch in which nothing was kept is known as well (LeaderEpochFileCache.assign).
-    otherwise = "offset != known or leader_epoch > asked_epoch or leader_epoch < _newest"
+    # One in which nothing was kept is forgotten when the next begins where it did, and before all
+    # that it knows a leader answers of the one that it was asked for (LeaderEpochFileCache).
+    otherwise = "offset != known or leader_epoch != coalesce(_newest, asked_epoch)"
     wrong = ends.where(f"known is not null and ({otherwise})")
     return _broken("epoch-ends-otherwise", wrong, F.col("known"), ENDS)
 

@@ -14,8 +14,9 @@ Violations, at the final read, when the cluster has come to rest:
   nothing more is written: its consumers, and its own election, would lack committed records;
 - ``high-watermark-beyond-end``: a broker that took up a role said that its high watermark lay
   beyond its own log's end (UnifiedLog never lets it): what it committed it does not have;
-- ``high-watermark-ahead``: a broker took a high watermark into a leader epoch that lay beyond the
-  log of a member of the in-sync set (`ahead`): it calls committed what is not;
+- ``high-watermark-ahead``: a broker took a high watermark into a leader epoch, or had told an end
+  before it, that lay beyond the log of a member of the in-sync set (`ahead`): it calls committed
+  what is not;
 - ``log-went-back``: a broker's log ended earlier than it had, with no truncation in between
   (`kept_logs`);
 - ``promised-and-cut``: a broker cut, by its own word, what acks=all had promised while it was in
@@ -24,6 +25,7 @@ Violations, at the final read, when the cluster has come to rest:
   (`cut_in_sync`): it was counted in sync with a log that parted from its leader's;
 - ``cut-while-fetching``: a follower cut what the same leader had given it in that leader epoch
   (`cut_while_fetching`);
+- ``cut-while-leading``: a broker cut its log while it led (`cut_while_fetching`);
 - ``cut-below-watermark``: a broker cut what it had said to be committed (`cut_below`);
 - ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
   replicas are in sync and have what it has: what is not committed then never will be;
@@ -273,6 +275,7 @@ PROMISE: Final = Promise(
         "promised-and-cut": "Nobody cuts what acks=all promised while it was in sync.",
         "cut-in-sync": "Who has come into sync cuts nothing in that leader epoch.",
         "cut-while-fetching": "Who has begun to fetch cuts nothing in that leader epoch.",
+        "cut-while-leading": "Who leads cuts nothing.",
         "cut-below-watermark": "Nobody cuts what it called committed.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
         "epoch-never-committed": "Logs have records of committed leader epochs only.",

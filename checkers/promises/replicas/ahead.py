@@ -6,6 +6,10 @@ the in-sync set has: so of the set with which the epoch was begun nobody's log e
 takes up its own role in it, below the high watermark of anybody else. Else a leader serves, as
 committed, what others lack; consumers read it, and it goes when one of the others leads next.
 
+And an end that a leader told (ListOffsets, of what consumers may read) was its high watermark:
+nobody who is in sync as a later leader epoch begins lacks what is before it, whoever told it, and
+when: no leader passes those who are in sync with it, and whoever comes into sync has all of that.
+
 It holds whoever takes up his role first: from then on a follower fetches nothing more in the epoch
 before, where no high watermark can pass the end of its log, as it is in sync there as well. In the
 new epoch high watermarks grow from what they were.
@@ -20,8 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F
+
 from checkers.facts.decisions import lives
-from checkers.facts.leadership import Key, key_of
+from checkers.facts.leadership import TP, Key, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.replicas.agreement import Found, place_of
@@ -31,17 +37,25 @@ if TYPE_CHECKING:
 
 RULE: Final = "high-watermark-ahead"
 TAKEN: Final = "high watermarks held against the logs of all in sync"
+_LATEST: Final = -1
 Row = Mapping[str, Any]
 
 
 def judge_ahead(history: History, outcome: Outcome) -> Iterator[Found]:
     """One finding for each partition and leader epoch: the highest against the shortest."""
-    begun = _sets(history)
+    begun, told = _sets(history), _told(history)
     for (key, epoch), took in sorted(_first_roles(history).items()):
         isr = begun.get((key, epoch))
         if isr is None:
             continue
         members = [row for node, row in sorted(took.items()) if node in isr]
+        ends = [row for row in told.get(key, ()) if row["leader_epoch"] < epoch]
+        if ends and members:
+            end = max(ends, key=lambda row: row["offset"])
+            shortest = min(members, key=lambda row: row["log_end_offset"])
+            if end["offset"] > shortest["log_end_offset"]:
+                yield Found(key, _told_ahead(key, epoch, end, shortest))
+                continue
         claims = [row for row in took.values() if row["high_watermark"] is not None]
         if len(members) < 2 or not claims:
             continue
@@ -72,6 +86,41 @@ def _first_roles(history: History) -> dict[tuple[Key, int], dict[int, Row]]:
         took = found.setdefault((key_of(row), row["leader_epoch"]), {})
         took.setdefault(row["node"], row)
     return found
+
+
+def _told(history: History) -> dict[Key, list[Row]]:
+    """By partition, the highest end that was told in each leader epoch."""
+    if not history.has("listed_offset"):
+        return {}
+    ends = history.frame("listed_offset").where(
+        f"type = 'ok' and topic is not null and asked_ms = {_LATEST} and leader_epoch >= 0"
+    )
+    highest = F.max(F.struct("offset", "node", "t")).alias("end")
+    found: dict[Key, list[Row]] = {}
+    for row in ends.groupBy(*TP, "leader_epoch").agg(highest).toArrow().to_pylist():
+        found.setdefault(key_of(row), []).append(
+            {**row["end"], "leader_epoch": row["leader_epoch"]}
+        )
+    return found
+
+
+def _told_ahead(key: Key, epoch: int, end: Row, shortest: Row) -> Finding:
+    arm, trial, topic, partition = key
+    at = {"topic": topic, "partition": partition}
+    took = {"node": shortest["node"], "t": shortest["t"]}
+    return Finding(
+        RULE,
+        f"node {end['node']} told {end['offset']} as the end of {place_of(key)} in leader epoch "
+        f"{end['leader_epoch']}; the log of node {shortest['node']}, which was in sync as epoch "
+        f"{epoch} began, ended at {shortest['log_end_offset']}",
+        arm,
+        trial,
+        (
+            Pick("listed_offset", {**at, "node": end["node"], "t": end["t"]}, rows=1),
+            Pick("leadership", {**at, "leader_epoch": epoch}, rows=1),
+            Pick("leader_change", {**at, **took}, rows=1),
+        ),
+    )
 
 
 def _finding(key: Key, epoch: int, highest: Row, shortest: Row) -> Finding:

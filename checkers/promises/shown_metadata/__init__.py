@@ -339,7 +339,7 @@ PROMISE: Final = Promise(
         "truth, or lacked leader epoch, leader or in-sync set",
     ),
     blind=(
-        "racks; in which order replicas are shown, and without ZooKeeper which",
+        "racks; without ZooKeeper, which replicas are shown",
         "what was shown in the end of topics that were deleted, their namesakes included",
         "while the load lasts: the cluster's id, whether a topic is internal; what a client may do",
     ),

@@ -6,8 +6,9 @@ For `checkers.promises.shown_metadata`: ``metadata-replicas-never-assigned``,
 the controller tells them of a partition's assignment (UpdateMetadata), which it reads from the
 topic's znode; each set of replicas that a partition had is in ZooKeeper's log, those between two
 steps of a reassignment as well. Old ones are lawful as long as the next word may be under way: up
-to when all was healed and every broker had its time (`checkers.facts.calm`). In which order is not
-asked. What a forger told is the forger's (`checkers.facts.forgeries`).
+to when all was healed and every broker had its time (`checkers.facts.calm`). In their order: the
+first is the preferred leader (TopicPartitionInfo). What a forger told is the forger's
+(`checkers.facts.forgeries`).
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def _owed(history: History, debts: Debts) -> Iterator[dict[str, Any]]:
 
 
 def _shown() -> Column:
-    ids = F.transform(F.array_sort("replicas"), lambda one: one.cast("string"))
+    ids = F.transform("replicas", lambda one: one.cast("string"))
     return F.concat(F.lit("["), F.array_join(ids, ","), F.lit("]"))
 
 
 def _words(replicas: list[int]) -> str:
-    return f"[{','.join(str(node) for node in sorted(replicas))}]"
+    return f"[{','.join(str(node) for node in replicas)}]"

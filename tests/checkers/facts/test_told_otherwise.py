@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.history.frames import History
-from checkers.promises.evidence.claims import unfounded, unplanned
+from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
@@ -433,3 +433,31 @@ def _as_trials(spark: Any, stories: list[Story]) -> History:
         for kind, items in story.rows.items():
             rows.setdefault(kind, []).extend({**row, "trial": number} for row in items)
     return History.of(spark, rows, {**stories[0].run, "trials": trials})
+
+
+def wiped(end: int | None, *more: tuple[float, int], **hold: Any) -> Story:
+    """Node 2 dies, its disk is wiped at 3 s, and it takes up a role at 5 s."""
+    story = Story()
+    for t, phase in ((2_000, "inject"), (3_000, "injected"), (4_000, "heal")):
+        told = {"took_hold": True, **hold} if phase == "injected" else {}
+        fields = {"fault": "wipe-disk", "phase": phase, "nodes": [2], "detail": "{}", **told}
+        story.add("fault", t, id="w", **fields)
+    role = {"node": 2, "role": "follower", "leader": 1, "leader_epoch": 1}
+    for t, offset in ((1_000, 7), (5_000, end), *more):
+        story.add("leader_change", t, **role, log_end_offset=offset)
+    return story
+
+
+WIPED: dict[str, tuple[Story, bool]] = {
+    "empty": (wiped(0), False),
+    "not empty": (wiped(7), True),
+    "empty, and filled": (wiped(0, (6_000, 9)), False),
+    "nobody says": (wiped(None), False),
+    "it did not take hold": (wiped(7, took_hold=False), False),
+}
+
+
+def test_whose_disk_was_wiped_comes_back_with_nothing(spark: Any) -> None:
+    found = list(not_wiped(_as_trials(spark, [story for story, _ in WIPED.values()])))
+    assert [list(WIPED)[key[1]] for key, _ in found] == [n for n, (_, odd) in WIPED.items() if odd]
+    assert found[0][1] == "w says that it wiped node 2's disk, which came back with logs"

@@ -53,6 +53,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "batch-damaged": damaged("batch"),
     "index-misleads": damaged("index"),
     "times-otherwise": damaged("times"),
+    "producer-went-back": damaged("producer"),
     "producers-otherwise": damaged("snapshot"),
     "epochs-otherwise": damaged("epochs"),
     "not-on-disk": {"end_offset": 39},

@@ -29,6 +29,13 @@ def led(story: Story, t: float, epoch: int, *, node: int = 1, role: str = "leade
     story.add("leader_change", t, node=node, role=role, leader=node, leader_epoch=epoch)
 
 
+def leapt(story: Story) -> None:
+    """Nothing was ever written in leader epoch 2."""
+    for row in story.rows["log_read"]:
+        row["leader_epoch"] = {1: 1, 2: 1, 3: 3}[row["leader_epoch"]]
+    story.rows["epoch_end"] = story.rows["epoch_end"][1:]
+
+
 def written() -> Story:
     """Ten records: 0 to 3 of leader epoch 1, 4 to 6 of 2, the rest of 3; one each 100 ms."""
     story = Story()
@@ -122,6 +129,11 @@ STORIES = {
     "epoch-ends-otherwise: of a later epoch": lambda s: end_of(s, 3000, 1, 4, told=2),
     "epoch-ends-otherwise: of an older epoch": lambda s: end_of(s, 3000, 2, 7, told=1),
     "epoch-ends-otherwise:of one that kept nothing": lambda s: end_of(s, 3000, 0, 0, told=0),
+    "epoch-ends-otherwise: of one of which it has nothing": lambda s: (
+        leapt(s),
+        end_of(s, 3000, 2, 7),
+    ),
+    "epoch-ends-otherwise:of the one before": lambda s: (leapt(s), end_of(s, 3000, 2, 7, told=1)),
     "epoch-ends-otherwise:of none before": lambda s: end_of(s, 3000, 0, 0),
     "epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(s, 3000, 2, 6, believed=4),
     "own-epoch-ends-otherwise": lambda s: end_of(s, 3000, 3, -1, told=-1),

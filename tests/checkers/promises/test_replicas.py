@@ -72,6 +72,11 @@ def took_up(story: Any, t: float, node: int, end: int, mark: int | None, epoch: 
     story.add("leader_change", t, node=node, log_end_offset=end, high_watermark=mark, **role)
 
 
+def told(story: Any, epoch: int, offset: int, **more: Any) -> None:
+    fields = {"node": 1, "asked_ms": -1, "believed_epoch": -1, "found_ms": -1, "error": 0, **more}
+    story.add("listed_offset", 2, leader_epoch=epoch, offset=offset, **fields)
+
+
 AHEAD = {
     # Each broken, then what looks alike and is lawful.
     "the leader": lambda s: (took_up(s, 5, 2, 3, 3), took_up(s, 9, 3, 2, 2)),
@@ -80,6 +85,31 @@ AHEAD = {
     "one out of sync": lambda s: (
         *(took_up(s, 5, 2, 2, 2), took_up(s, 5, 3, 2, 2)),
         took_up(s, 9, 1, 3, 3),
+    ),
+    "an end told before": lambda s: (
+        told(s, 0, 3),
+        *(took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 2, 2)),
+    ),
+    "an end told before, one in sync took it up": lambda s: (
+        told(s, 0, 3),
+        took_up(s, 5, 3, 2, 2),
+    ),
+    "lawful: an end told that all have": lambda s: (
+        told(s, 0, 2),
+        *(took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 2, 2)),
+    ),
+    "lawful: an end told in that epoch": lambda s: (
+        told(s, 1, 3, node=2),
+        *(took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 2, 2)),
+    ),
+    "lawful: a time": lambda s: (
+        told(s, 0, 3, asked_ms=7),
+        *(took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 2, 2)),
+    ),
+    "lawful: an end that one out of sync lacks": lambda s: (
+        told(s, 0, 3),
+        *(took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 3, 2)),
+        took_up(s, 11, 1, 1, 1),
     ),
     "lawful: what all have": lambda s: (took_up(s, 5, 2, 3, 2), took_up(s, 9, 3, 2, 2)),
     "lawful: who is short is out of sync": lambda s: (

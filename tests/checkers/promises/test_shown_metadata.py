@@ -302,7 +302,8 @@ def moved(story: Any, *given: list[int]) -> Any:
     ("replicas", "more", "found"),
     [
         ([3, 1, 2], {}, 0),  # of before it moved
-        ([1, 4, 3], {}, 0),  # in which order, nobody asks
+        ([4, 1, 3], {}, 1),  # the preferred leader comes first, and the others in their order
+        ([1, 4, 3], {"type": "fail"}, 0),
         ([4, 3, 1, 2], {}, 0),
         (None, {}, 0),
         ([], {"error": 3}, 0),
@@ -329,7 +330,8 @@ def test_the_replicas_shown_were_given(moved: Any, replicas: Any, more: Any, fou
     [
         (LATE, [3, 1, 2], {}, 1),  # of before it moved
         (LATE, [4, 3, 1, 2], {}, 1),  # as it moved
-        (LATE, [1, 4, 3], {}, 0),
+        (LATE, [4, 3, 1], {}, 0),
+        (LATE, [1, 4, 3], {}, 1),
         (9_000, [3, 1, 2], {}, 0),  # the controller's word may be under way
         (LATE, [3, 1, 2], {"node": 2}, 0),  # who is gone
         (LATE, None, {}, 0),

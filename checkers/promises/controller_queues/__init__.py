@@ -19,6 +19,8 @@ judged. What never left a queue (the controller resigned, the broker went) left 
 have entered after the last that did, so that later looks are judged only by what must at least be
 there (of requests that are yet to be sent the channel certainly was), not by what may be at most. A
 channel is known by the epochs of its controller and of its broker.
+
+That one request is in flight, and none is given up, is judged as well (`one_at_a_time`).
 Figures, by arm: how long the queues were and how long requests stayed, as the metrics told it.
 """
 
@@ -34,6 +36,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.controller_queues.one_at_a_time import BESIDE, GIVEN_UP, one_at_a_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,6 +58,8 @@ Row = Mapping[str, Any]
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
+    for finding, n in one_at_a_time(history):
+        outcome.add(finding, n)
     if not history.has("channel_queue"):
         return outcome
     _figures(history, outcome)
@@ -232,15 +237,17 @@ def _figures(history: History, outcome: Outcome) -> None:
 
 PROMISE: Final = Promise(
     name="controller-queues",
-    says="The controller's metrics of its queues to brokers tell what these queues were like.",
+    says="Requests leave a controller's queue one at a time; its metrics tell what it was like.",
     source=(
-        "KIP-291, motivation and metrics; ControllerChannelManager's QueueSize and "
-        "RequestRateAndQueueTimeMs"
+        "KIP-291, motivation and metrics; ControllerChannelManager's RequestSendThread, QueueSize "
+        "and RequestRateAndQueueTimeMs"
     ),
     rules={
         "queue-size": "QueueSize is the number of requests that wait.",
         "queue-count": "RequestRateAndQueueTimeMs counts what was taken from the queue.",
         "queue-time": "RequestRateAndQueueTimeMs has how long requests stayed.",
+        BESIDE: "A channel has one request in flight.",
+        GIVEN_UP: "What came to nothing is sent again, as long as its channel lasts.",
     },
     evidence={LOOKS: "several a second, of each broker's channel"},
     unknown_when=("nobody read the metrics while requests were sent",),
