@@ -26,7 +26,8 @@ Violations:
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320);
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
   broker had begun to lead by then;
-- ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own.
+- ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
+- ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -49,6 +50,7 @@ from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.offsets.fenced import REFUSED, fenced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,13 +77,15 @@ def check(history: History) -> Outcome:
         found += [_epoch_ends(history, outcome), *_own_ends(history, outcome)]
     if not found:
         return outcome
+    known = excuses(history)
+    for finding, n in fenced(history, outcome, known):
+        outcome.add(finding, n)
     # One row for each rule and partition: its first, and how many there are.
     broken = functools.reduce(lambda one, other: one.unionByName(other), found)
     first = broken.groupBy(*_TP, "rule", "of").agg(
         F.count("*").alias("n"),
         F.min_by(F.struct("node", "t", "asked", "offset", "known"), "t").alias("row"),
     )
-    known = excuses(history)
     for row in first.orderBy("rule", *_TP).toArrow().to_pylist():
         place = (row["arm"], row["trial"], row["topic"], row["partition"])
         excuse = known.of(*place, row["row"]["t"])
@@ -357,11 +361,14 @@ PROMISE: Final = Promise(
         "fence-ignored": "Who believes in a leader epoch of the past is refused.",
         "end-in-another-epoch": "With the end the leader's own leader epoch is told.",
         "unheard-epoch-served": "Who knows of a later leader epoch than its broker is refused.",
+        "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
+        "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },
     evidence={
         ANSWERS: "by leaders: beginnings, ends, and records by time",
         ENDS: "by leaders of whose own leader epoch the final log has a record",
         OWN: "to those who asked in that epoch",
+        REFUSED: "because of that, by brokers asked each by itself",
     },
     blind=(
         "fetches by who knows of a later leader epoch than its broker",
