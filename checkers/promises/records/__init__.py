@@ -39,6 +39,8 @@ Violations:
   and each came to the end of what it had to say;
 - ``refused-for-nothing``: a record was answered with an error that nothing in a run can bring about
   (`refused_writes`);
+- ``cut-off``: who sent a record lost its connection to a broker to which nothing was done
+  (`cut_off`);
 - ``read-before-sent``: a consumer was given a record before its producer had offered it;
 - ``read-otherwise``: a record was given to a consumer under another leader epoch than it has in the
   final log.
@@ -65,6 +67,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.records.append_times import mistimed
+from checkers.promises.records.cut_off import cut_off
 from checkers.promises.records.failed_writes import judge_failed
 from checkers.promises.records.refused_sequences import refused_sequences
 from checkers.promises.records.refused_writes import judge_refused
@@ -98,7 +101,7 @@ def check(history: History) -> Outcome:
         outcome.add(refused)
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
-    for finding, n in _reordered(history, outcome):
+    for finding, n in (*cut_off(history), *_reordered(history, outcome)):
         outcome.add(finding, n)
     for row in mistimed(history):
         outcome.saw(row["arm"], row["trial"], TIMED, row["compared"])
@@ -275,6 +278,7 @@ PROMISE: Final = Promise(
         "past-epoch": "A record has the leader epoch in which it was taken.",
         "outlived-topic": "A topic's records go with it, whatever is made of its name.",
         "phantom": "In the log are only records that somebody sent.",
+        "cut-off": "Who sends a record to a broker that nothing was done to is answered.",
         "refused-for-nothing": "A sound record is not refused as if it were none.",
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
