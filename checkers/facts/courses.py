@@ -214,10 +214,12 @@ def _forged(played: Mapping[str, list[Row]], told: Sequence[Row]) -> Iterator[st
 
 
 def _given(rows: Iterable[Row]) -> Iterator[str]:
-    """A member of a group is given what it does not have, and loses what it has: each member's
-    first row that cannot be."""
+    """A member of a group is given what it does not have, and loses what it has, all of it before
+    it is given anything anew (librdkafka's assignors are eager): each member's first row that
+    cannot be."""
     held: set[tuple[Any, ...]] = set()
     told: set[str] = set()
+    losing: set[tuple[Any, ...]] = set()
     for row in rows:
         place = tuple(row[name] for name in ("process", "group", "topic", "partition"))
         had, who = place in held, row["process"]
@@ -225,10 +227,16 @@ def _given(rows: Iterable[Row]) -> Iterator[str]:
             told.add(who)
             how = "was given, and had" if had else "lost, and did not have"
             yield f"{who} {how}, partition {row['topic']}-{row['partition']} of its group"
-        if row["event"] == "assigned":
-            held.add(place)
-        else:
+        if row["event"] != "assigned":
             held.discard(place)
+            losing.add(place[:2])
+            continue
+        kept = [one for one in held if one[:2] == place[:2]] if place[:2] in losing else []
+        if kept and who not in told:
+            told.add(who)
+            yield f"{who} was given partitions of its group anew, and had {len(kept)} of before"
+        losing.discard(place[:2])
+        held.add(place)
 
 
 def _over(rows: Iterable[Row]) -> int:

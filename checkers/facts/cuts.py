@@ -27,10 +27,10 @@ controller sent, of which only the send before each cut comes to it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -51,6 +51,7 @@ from checkers.facts.spans import error
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+Row = Mapping[str, Any]
 AT_THE_START: Final = "log start"
 """So begins the reason of what was cut off a log's beginning."""
 _ALL: Final = 2**62
@@ -74,6 +75,8 @@ class Cut:
     send_error_ns: int = 0
     by_fault: bool = False
     """The harness took it: its fault ``wipe-disk``."""
+    as_leader: bool = False
+    """It had begun to lead in that leader epoch, with a log beyond that, by its rows' numbers."""
     wrong: str | None = None
     """Why it is not lawful; None: it is, or nothing is known against it."""
 
@@ -91,6 +94,7 @@ def cuts(history: History) -> dict[Key, list[Cut]]:
 
 def _gather(history: History) -> dict[Key, list[Cut]]:
     bare: dict[Key, list[Cut]] = {}
+    begun = _begun(history)
     for row in history.rows("truncation"):
         if (row["reason"] or "").startswith(AT_THE_START):
             continue  # what may go there is told by topics and final logs (`accounts.lawful_start`)
@@ -101,6 +105,7 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
                 to_offset=row["to_offset"],
                 from_offset=row["from_offset"],
                 cut_epoch=row["leader_epoch"],
+                as_leader=_as_leader(row, begun.get((*key_of(row), *_life(row)))),
             )
             bare.setdefault(key_of(row), []).append(cut)
     for row in history.rows("replica_stop"):
@@ -126,6 +131,25 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
     return {key: sorted(of, key=lambda cut: cut.cut_t) for key, of in found.items()}
 
 
+def _life(row: Row) -> tuple[int, int | None, int | None]:
+    return row["node"], row["boot"], row["leader_epoch"]
+
+
+def _begun(history: History) -> dict[tuple[Any, ...], Row]:
+    """How brokers that number what they tell took up each lead."""
+    return {
+        (*key_of(row), *_life(row)): row
+        for row in history.rows("leader_change")
+        if row["role"] == "leader" and row["seq"] is not None
+    }
+
+
+def _as_leader(cut: Row, begun: Row | None) -> bool:
+    if begun is None or cut["seq"] is None or begun["log_end_offset"] is None:
+        return False
+    return bool(begun["seq"] < cut["seq"] and begun["log_end_offset"] > cut["to_offset"])
+
+
 def replicas(history: History) -> dict[Key, set[int]]:
     """Who was a replica in the end: the final read asks ZooKeeper, and every replica."""
     found: dict[Key, set[int]] = {}
@@ -138,7 +162,8 @@ def wrong_truncation(cut: Cut, of: Others | None, watched_until: int) -> str | N
     """What ZooKeeper has against a truncation; None where it has nothing, or was not watched.
 
     Lawful, and similar: a broker that reports its cut only when it was told to lead already; so a
-    cut is not held against a leader of less than a second, if another led before it.
+    cut is not held against a leader of less than a second, if another led before it, unless it had
+    told of a log beyond that as it took up the lead.
     """
     if of is None:
         return None
@@ -154,7 +179,8 @@ def wrong_truncation(cut: Cut, of: Others | None, watched_until: int) -> str | N
     if not own:
         return f"leader epoch {cut.cut_epoch} was committed only later"
     begun = max(e.committed_t for e in own if e.committed_t is not None)
-    if cut.cut_t <= begun + SEEN_WITHIN_NS and of.led_by(cut, below=cut.cut_epoch):
+    late = cut.cut_t <= begun + SEEN_WITHIN_NS and not cut.as_leader
+    if late and of.led_by(cut, below=cut.cut_epoch):
         return None
     return f"it led in leader epoch {cut.cut_epoch} itself"
 

@@ -5,8 +5,9 @@ astray, beside a checkpoint that says otherwise. So in the end the folders thems
 (`log_folder`), as ``kafka-dump-log`` would.
 
 Violations:
-- ``not-on-disk``: a broker told an end that its files do not reach. What is written, a kill of its
-  process cannot take (the page cache is the kernel's), but what it holds back;
+- ``not-on-disk``: a broker told an end that its files do not reach, or served records of idempotent
+  producers, and its files have no batch of any. What is written, a kill of its process cannot take
+  (the page cache is the kernel's), but what it holds back;
 - ``batch-damaged``: a batch without its checksum, offsets that do not rise, bytes that are no
   batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
 - ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
@@ -73,7 +74,7 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], FOLDERS)
         for finding in _findings(row, served.get((*_place(row), row["node"]))):
             outcome.add(finding)
-    for finding in (*_topic_ids(read), *_producers(read)):
+    for finding in (*_topic_ids(read), *_producers(read), *_of_no_producer(history, read)):
         outcome.add(finding)
     for key in sorted(served.keys() - {(*_place(row), row["node"]) for row in told}):
         arm, trial, *_ = key
@@ -154,6 +155,19 @@ def _producers(rows: Sequence[Row]) -> Iterator[Finding]:
         if mine != theirs:
             says = "it has the batches of other producers, or others of theirs, than the same log "
             yield _finding("producers-differ", row, f"{says}on node {other['node']}")
+
+
+def _of_no_producer(history: History, rows: Sequence[Row]) -> Iterator[Finding]:
+    bare = {(*_place(row), row["node"]): row for row in rows if row["producers"] == []}
+    if not bare:
+        return
+    served = history.frame("log_read").where("producer_epoch >= 0")
+    names = ["arm", "trial", "topic", "partition", "node"]
+    for one in served.groupBy(*names).count().orderBy(*names).toArrow().to_pylist():
+        row = bare.get(tuple(one[name] for name in names))
+        if row is not None:
+            says = f"no batch in it is an idempotent producer's; {one['count']} records served were"
+            yield _finding("not-on-disk", row, says)
 
 
 def _finding(rule: str, row: Row, says: str) -> Finding:

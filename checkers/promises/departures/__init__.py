@@ -18,8 +18,8 @@ leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is a
 dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``,
 `dropped_early`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
-`left_waiting`; nor when what it waits for has come about: ``left-unanswered``,
-`left_unanswered`.
+`left_waiting`; nor when what it waits for has come about: ``left-unanswered``; but for as long as
+it allows: ``given-up-too-soon``, `left_unanswered`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
@@ -51,7 +51,7 @@ from checkers.promises.departures.began_anew import ANEW, began_anew
 from checkers.promises.departures.dropped_early import BEGUN, dropped_early
 from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
-from checkers.promises.departures.left_unanswered import TIMED, left_unanswered
+from checkers.promises.departures.left_unanswered import TIMED, given_up_too_soon, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
 from checkers.promises.departures.made_in_sync import MADE, made_in_sync
 from checkers.promises.departures.still_named import NAMED, OFFLINE, still_named
@@ -119,7 +119,8 @@ def check(history: History) -> Outcome:
     kept = (
         *held_up(history, outcome),
         *left_waiting(history, outcome),
-        *left_unanswered(history, outcome),
+        *given_up_too_soon(history, outcome),
+        *left_unanswered(history),
         *answered_late(history, outcome),
     )
     anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
@@ -353,6 +354,7 @@ PROMISE: Final = Promise(
         "held-up": "acks=all does not wait for who is out of sync.",
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
         "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
+        "given-up-too-soon": "acks=all is waited for as long as its sender allows.",
         "answered-late": "Who is told of a later record has been told of the earlier one.",
     },
     evidence={

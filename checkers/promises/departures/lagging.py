@@ -10,6 +10,7 @@ times that, which is how often leaders look; `SLACK_NS` more, and it is a violat
 Until that limit it lags by nothing that counts, and stays (``dropped-too-soon``): each set without
 it costs a commit, and acks=all a replica. It had what its leader has when it was last answered, a
 moment before it was stopped; a quarter of the limit is left for how long ago that may have been.
+That holds for whatever else it followed its leader in, in sync: the same fetches bring that.
 
 Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
 leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
@@ -86,22 +87,32 @@ def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
     """Of who was stopped or cut off at once; who trickles began to lag nobody knows when."""
     rows = in_order(history)
     for one in _all_held(history, ("pause", "cut")):
-        states = [
+        near = [
             row
             for row in rows
             if (row["arm"], row["trial"]) == one.trial
-            and _is_of(one, row)
-            and one.from_t - one.lag_ns < row["t"] < one.due_t
+            and (row["what"] == "state" and row["isr"])
+            and row["t"] < one.due_t
         ]
-        if any(row["leader"] != one.leader for row in states):
-            continue
-        after = [row for row in states if row["t"] > one.from_t]
-        dropped = next((row for row in after if one.nodes - set(row["isr"] or ())), None)
-        if dropped is None:
-            continue
-        outcome.saw(*one.trial, SOON)
-        if dropped["t"] + (dropped["error_ns"] or 0) < one.from_t + one.lag_ns * 3 // 4:
-            yield _soon(one, dropped)
+        for place in sorted({(row["topic"], row["partition"]) for row in near}):
+            states = [row for row in near if (row["topic"], row["partition"]) == place]
+            dropped = _dropped(one, states)
+            if dropped is None:
+                continue
+            outcome.saw(*one.trial, SOON)
+            if dropped["t"] + (dropped["error_ns"] or 0) < one.from_t + one.lag_ns * 3 // 4:
+                yield _soon(one, dropped)
+
+
+def _dropped(one: _Held, states: list[Row]) -> Row | None:
+    """The first of a partition's states, in order, without somebody who was in sync as it was kept
+    from fetching; None also where another led a moment before that, or later."""
+    lately = _since(states, one.from_t - one.lag_ns)
+    members = one.nodes & set(_since(states, one.from_t)[0]["isr"] or ())
+    if any(row["leader"] != one.leader for row in lately):
+        return None
+    after = (row for row in states if row["t"] > one.from_t)
+    return next((row for row in after if members - set(row["isr"] or ())), None)
 
 
 def _held(history: History) -> Iterator[_Held]:
@@ -207,9 +218,9 @@ def _soon(one: _Held, state: Row) -> Finding:
     after_s = (state["t"] - one.from_t) / 1e9
     return Finding(
         "dropped-too-soon",
-        f"leader {one.leader} of {one.topic}-{one.partition} had {list(state['isr'])} in sync, and "
-        f"not all of {sorted(one.nodes)}, {after_s:.2f} s after these were kept from fetching; it "
-        f"is to wait for {one.lag_ns / 1e9:.2f} s",
+        f"leader {one.leader} of {state['topic']}-{state['partition']} had {list(state['isr'])} in "
+        f"sync, and not all of {sorted(one.nodes)}, {after_s:.2f} s after these were kept from "
+        f"fetching; it is to wait for {one.lag_ns / 1e9:.2f} s",
         *one.trial,
         (
             Pick("fault", {"fault": _FAULT}, from_t=one.from_t - SLACK_NS, rows=2),

@@ -7,6 +7,9 @@ that its time was up (REQUEST_TIMED_OUT) although somebody had been given that v
 `SOON_NS` before its time can have been up: the time that it allows, counted from when it sent the
 request, which the broker cannot have had before that.
 
+And it waits for as long as it allows (DelayedOperation's own timeout): who is told so before that
+time, counted likewise, was given up too soon (``given-up-too-soon``), whatever kept it waiting.
+
 Lawful, and looks similar: a request for several partitions, which waits for the last of them (only
 producers that name one are judged); a leader that is cut off or paused while a successor commits
 the record (no later leader epoch may have been committed by then, and nothing may have been done to
@@ -34,6 +37,8 @@ RULE: Final = "left-unanswered"
 TIMED: Final = "records whose time was up at their leader"
 SOON_NS: Final = 500_000_000
 """What takes less than a millisecond, and on a busy machine some."""
+TICK_NS: Final = 20_000_000
+"""Kafka's timers count milliseconds, and cut off what is less; some more, for any other's."""
 _HEARD_NS: Final = 1_000_000_000
 """So long after its commit a leader epoch may be seen by who writes the history."""
 _TIMED_OUT: Final = 7
@@ -42,27 +47,33 @@ _TROUBLES: Final = "arm string, trial int, node int, _from bigint, _to bigint"
 Row = Mapping[str, Any]
 
 
-def left_unanswered(history: History, outcome: Outcome) -> Iterator[Finding]:
-    senders = [
-        {
-            "arm": arm,
-            "trial": trial,
-            "process": one.process,
-            "_allowed": one.ack_timeout_ms * 1_000_000,
-        }
-        for (arm, trial), workloads in history.run.workloads.items()
-        for one in workloads
-        if one.role == "direct-producer" and one.acks == -1 and one.ack_timeout_ms is not None
-    ]
-    if not senders or not history.has("produce") or not history.has("fetch"):
+def given_up_too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
+    sent = _timed_out(history)
+    if sent is None:
         return
-    sent = history.frame("produce").where(f"acks = -1 and error = {_TIMED_OUT}")
-    sent = sent.join(F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"])
-    sent = sent.select(*TP, "process", "node", "value", "invoke_t", "t", "_allowed")
-    counts = sent.groupBy("arm", "trial").count().toArrow().to_pylist()
-    for row in counts:
+    for row in sent.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], TIMED, row["count"])
-    if not counts:
+    waited = (F.col("t") - F.col("invoke_t")).alias("waited")
+    soon = sent.where(F.col("t") - F.col("invoke_t") + TICK_NS < F.col("_allowed"))
+    found = soon.groupBy(*TP, "process", "_allowed").agg(
+        F.count("*").alias("n"), F.min_by(F.struct("value", waited), "t").alias("first")
+    )
+    for row in found.orderBy(*TP, "process").toArrow().to_pylist():
+        at = {"topic": row["topic"], "partition": row["partition"], "process": row["process"]}
+        yield Finding(
+            "given-up-too-soon",
+            f"{row['process']} allowed {row['_allowed'] / 1e9:.2f} s, and was told for "
+            f"{row['n']} records of {row['topic']}-{row['partition']} that its time was up before "
+            f"that; for the first after {row['first']['waited'] / 1e9:.2f} s",
+            row["arm"],
+            row["trial"],
+            (Pick("produce", {**at, "value": row["first"]["value"]}, rows=1),),
+        )
+
+
+def left_unanswered(history: History) -> Iterator[Finding]:
+    sent = _timed_out(history)
+    if sent is None or not history.has("fetch"):
         return
     given = history.frame("fetch").where("type = 'ok' and value is not null")
     given = given.join(sent.select(*TP, "value"), [*TP, "value"], "left_semi")
@@ -87,6 +98,27 @@ def left_unanswered(history: History, outcome: Outcome) -> Iterator[Finding]:
     )
     for row in found.orderBy(*TP, "process").toArrow().to_pylist():
         yield _finding(row)
+
+
+def _timed_out(history: History) -> DataFrame | None:
+    """Records whose time was up, of producers that name one partition, with the time (ns) that they
+    allow; None: there is no such producer."""
+    senders = [
+        {
+            "arm": arm,
+            "trial": trial,
+            "process": one.process,
+            "_allowed": one.ack_timeout_ms * 1_000_000,
+        }
+        for (arm, trial), workloads in history.run.workloads.items()
+        for one in workloads
+        if one.role == "direct-producer" and one.acks == -1 and one.ack_timeout_ms is not None
+    ]
+    if not senders or not history.has("produce"):
+        return None
+    sent = history.frame("produce").where(f"acks = -1 and error = {_TIMED_OUT}")
+    sent = sent.join(F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"])
+    return sent.select(*TP, "process", "node", "value", "invoke_t", "t", "_allowed")
 
 
 def _without(rows: DataFrame, others: DataFrame, keys: Iterable[str], when: Column) -> DataFrame:

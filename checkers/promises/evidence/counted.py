@@ -3,8 +3,9 @@ been answered by them: no less.
 
 A broker counts every request, by API, from one row of a boot to the next. Whoever asked one broker
 by itself and was answered (a reader, a prober, a forger, a keeper of groups) was counted there; so
-was each controller request that the broker itself tells of having handled, on its listener. That it
-counted more is lawful: others ask as well, and who dies does not tell of all that it handled.
+was each controller request that the broker itself tells of having handled, on its listener, and
+each request of a flood that was answered. That it counted more is lawful: others ask as well, and
+who dies does not tell of all that it handled.
 
 Of boots that number their rows, from their first count to their last; what came within `NEAR_NS` of
 either end is counted nowhere for certain.
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+
+from checkers.facts.floods import floods
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,6 +40,13 @@ _ASKED: Final = {
     "forged": None,
 }
 """Kinds of which an operation is one request to one broker, and of which API; None: each says."""
+_FLOODS: Final = {
+    "flood-produce": "PRODUCE",
+    "flood-heavy-produce": "PRODUCE",
+    "flood-fetch": "FETCH",
+    "flood-metadata": "METADATA",
+}
+_OF: Final = {"flood": "requests"}
 Trial = tuple[str, int]
 
 
@@ -44,6 +54,7 @@ def undercounted(history: History) -> list[tuple[Trial, str]]:
     """By trial, in words: of which API a broker counted less than it answered."""
     asked = [_asked(history, kind) for kind in _ASKED if history.has(kind)]
     asked += [_handled(history)] if history.has("control_request") else []
+    asked += [_answered_floods(history)] if history.has("flood") else []
     if not asked or not history.has("plane_use"):
         return []
     use = history.frame("plane_use").where("boot is not null and seq is not null")
@@ -58,14 +69,16 @@ def undercounted(history: History) -> list[tuple[Trial, str]]:
     rows = functools.reduce(lambda one, other: one.unionAll(other), asked)
     rows = rows.join(F.broadcast(spans), [*_BOOT[:3]])
     within = (F.col("begun_t") > F.col("_from_t")) & (F.col("over_t") < F.col("_to_t"))
-    each = rows.where(within).groupBy(*places, "kind").agg(F.count_distinct("one").alias("n"))
+    n = F.coalesce(F.sum("many"), F.count_distinct("one")).alias("n")
+    each = rows.where(within).groupBy(*places, "kind").agg(n)
     each = each.join(F.broadcast(counted), places, "left")
     less = each.where(F.col("n") > F.coalesce("counted", F.lit(0)))
     return sorted(
         (
             (row["arm"], row["trial"]),
             f"node {row['node']} counted {row['counted'] or 0} {row['api']} requests in its boot "
-            f"{row['boot']}, and {row['n']} rows of {row['kind']} tell of its answers to such",
+            f"{row['boot']}, and {row['n']} {_OF.get(row['kind'], 'rows')} of {row['kind']} tell "
+            "of its answers to such",
         )
         for row in less.toArrow().to_pylist()
     )
@@ -94,8 +107,15 @@ def overlapping(history: History) -> list[tuple[Trial, str]]:
 
 
 def _row(
-    kind: str, api: Column, listener: Column, begun: str, over: str, one: Column
+    kind: str,
+    api: Column,
+    listener: Column,
+    begun: str,
+    over: str,
+    one: Column,
+    many: Column | None = None,
 ) -> list[Column]:
+    """``one``: which request it tells of; ``many``: of how many, where it is no single one."""
     return [
         *(F.col(name) for name in _BOOT[:3]),
         F.lit(kind).alias("kind"),
@@ -104,6 +124,7 @@ def _row(
         F.col(begun).alias("begun_t"),
         F.col(over).alias("over_t"),
         one.alias("one"),
+        F.lit(None).cast("long").alias("many") if many is None else many.alias("many"),
     ]
 
 
@@ -113,6 +134,24 @@ def _asked(history: History, kind: str) -> DataFrame:
     api = F.col("api") if _ASKED[kind] is None else F.lit(_ASKED[kind])
     one = F.xxhash64("process", "op")
     return rows.select(*_row(kind, api, F.lit(""), "invoke_t", "t", one))
+
+
+def _answered_floods(history: History) -> DataFrame:
+    """By worker and interval, at whose end the answers were there."""
+    rows = [
+        {"arm": f.arm, "trial": f.trial, "node": f.node, "api": _FLOODS[f.fault], "t": row["t"],
+         "begun_t": row["t"] - (row["interval_ns"] or 0), "completed": row["completed"] or 0}
+        for f in floods(history)
+        if f.fault in _FLOODS
+        for of in f.workers.values()
+        for row in of
+    ]  # fmt: skip
+    told = history.table(
+        rows,
+        "arm string, trial int, node int, api string, t bigint, begun_t bigint, completed bigint",
+    )
+    one, many = F.lit(0).cast("long"), F.col("completed")
+    return told.select(*_row("flood", F.col("api"), F.lit(""), "begun_t", "t", one, many))
 
 
 def _handled(history: History) -> DataFrame:

@@ -29,6 +29,7 @@ Violations:
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
 - ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``, ``start-told-otherwise``:
   the same of who reads there (`reads`).
+- ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -51,6 +52,7 @@ from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.offsets.fenced import REFUSED, fenced
 from checkers.promises.offsets.reads import READS, reads
 
 if TYPE_CHECKING:
@@ -85,13 +87,15 @@ def check(history: History) -> Outcome:
         found += reads(history, outcome)
     if not found:
         return outcome
+    known = excuses(history)
+    for finding, n in fenced(history, outcome, known):
+        outcome.add(finding, n)
     # One row for each rule and partition: its first, and how many there are.
     broken = functools.reduce(lambda one, other: one.unionByName(other), found)
     first = broken.groupBy(*_TP, "rule", "of").agg(
         F.count("*").alias("n"),
         F.min_by(F.struct("node", "t", "asked", "offset", "known"), "t").alias("row"),
     )
-    known = excuses(history)
     for row in first.orderBy("rule", *_TP).toArrow().to_pylist():
         place = (row["arm"], row["trial"], row["topic"], row["partition"])
         excuse = known.of(*place, row["row"]["t"])
@@ -379,12 +383,15 @@ PROMISE: Final = Promise(
         "fetch-unheard-served": "No records for who knows of a later leader epoch.",
         "given-beyond-end": "Who reads is given what is committed, and no more.",
         "start-told-otherwise": "Who reads is told where the log begins.",
+        "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
+        "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },
     evidence={
         ANSWERS: "by leaders: beginnings, ends, and records by time",
         ENDS: "by leaders of whose own leader epoch the final log has a record",
         OWN: "to those who asked in that epoch",
         READS: "by brokers that served them",
+        REFUSED: "because of that, by brokers asked each by itself",
     },
     blind=(
         "the record of the highest timestamp, and the end for followers",

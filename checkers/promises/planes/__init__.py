@@ -50,7 +50,7 @@ from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.planes.behind_data import PROBED, behind_data
+from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -409,6 +409,7 @@ PROMISE: Final = Promise(
         OWN: "requests that a controller sent and a broker handled",
         SEEN: "by the kernel's table of connections",
         PROBED: "that is to fill the data plane's queue",
+        ANSWERED: "beside such a flood, by other brokers that nothing was done to",
     },
     unknown_when=(
         "no request of a controller was handled",

@@ -42,6 +42,8 @@ Violations:
 - ``altered``: a record was read whose key, value or headers nobody sent so (`altered`);
 - ``sent-in-vain``: a record that was sent with acks=0 once all was calm is not in the final log
   (`unanswered`);
+- ``cut-off``: who sent a record lost its connection to a broker to which nothing was done
+  (`cut_off`);
 - ``read-before-sent``: a consumer was given a record before its producer had offered it;
 - ``read-otherwise``: a record was given to a consumer under another leader epoch than it has in the
   final log.
@@ -69,6 +71,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.records.altered import WHOLE, judge_altered
 from checkers.promises.records.append_times import mistimed
+from checkers.promises.records.cut_off import cut_off
 from checkers.promises.records.failed_writes import judge_failed
 from checkers.promises.records.refused_sequences import refused_sequences
 from checkers.promises.records.refused_writes import judge_refused
@@ -103,7 +106,7 @@ def check(history: History) -> Outcome:
         outcome.add(refused)
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
-    for finding, n in _reordered(history, outcome):
+    for finding, n in (*cut_off(history), *_reordered(history, outcome)):
         outcome.add(finding, n)
     for row in mistimed(history):
         outcome.saw(row["arm"], row["trial"], TIMED, row["compared"])
@@ -282,6 +285,7 @@ PROMISE: Final = Promise(
         "past-epoch": "A record has the leader epoch in which it was taken.",
         "outlived-topic": "A topic's records go with it, whatever is made of its name.",
         "phantom": "In the log are only records that somebody sent.",
+        "cut-off": "Who sends a record to a broker that nothing was done to is answered.",
         "refused-for-nothing": "A sound record is not refused as if it were none.",
         "altered": "A record keeps the key, value and headers that it was sent with.",
         "sent-in-vain": "What is sent with acks=0 is appended, if nothing is in its way.",

@@ -43,6 +43,17 @@ def sound() -> Story:
     return story
 
 
+def flood(story: Story, t: float, completed: int, fault: str = "flood-produce") -> None:
+    """It lay there for a second, and was counted ten times."""
+    for phase, at in (("inject", t - 1_000), ("injected", t - 900), ("heal", t + 100)):
+        story.add("fault", at, fault=fault, id="f", phase=phase, nodes=[1], took_hold=True)
+    use = {"node": 1, "boot": 1, "plane": "data", "interval_ns": S, "process": "node-1"}
+    story.add("plane_use", 6_000, seq=90, requests=10, listener="CLIENT", api="PRODUCE", **use)
+    own = {"id": "f", "interval_ns": S // 4, "connections": 5, "sent": completed, "errors": 0}
+    for at in (t - 250, t):
+        story.add("flood", at, node=1, process="flood-f-1-1", completed=completed, **own)
+
+
 def change(kind: str, number: int, **fields: Any) -> Edit:
     return lambda story: story.rows[kind][number].update(fields)
 
@@ -98,6 +109,18 @@ UNCOUNTED: dict[str, tuple[Edit, str]] = {
         lambda s: s.add("metadata", 8_800, node=1, op=99, type="fail", error=3, process="reader"),
         "node 1 counted 20 METADATA requests in its boot 1, and 21 rows of metadata",
     ),
+    "a flood of less": (lambda s: flood(s, 8_000, 5), ""),
+    "a flood of more": (
+        lambda s: flood(s, 8_000, 6),
+        "node 1 counted 10 PRODUCE requests in its boot 1, and 12 requests of flood tell of its",
+    ),
+    "a flood of fetches, and none was counted": (
+        lambda s: flood(s, 8_000, 5, "flood-fetch"),
+        "node 1 counted 0 FETCH requests in its boot 1, and 10 requests of flood tell of its",
+    ),
+    "a flood of connections": (lambda s: flood(s, 8_000, 9, "flood-connections"), ""),
+    "a flood as it counts no more": (lambda s: flood(s, 30_000, 9), ""),
+    "a flood in which nobody was answered": (lambda s: flood(s, 8_000, 0), ""),
     "of a boot that counts no more": (
         lambda s: s.add("metadata", 30_000, node=1, op=99, process="reader"),
         "",

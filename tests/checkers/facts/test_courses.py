@@ -260,6 +260,17 @@ ASSIGNED: dict[str, tuple[list[tuple[str, str, int]], str]] = {
     "in turns": ([("m", "assigned", 0), ("m", "revoked", 0), ("m", "assigned", 0)], ""),
     "thrown out, and back": ([("m", "assigned", 0), ("m", "lost", 0), ("m", "assigned", 0)], ""),
     "two partitions": ([("m", "assigned", 0), ("m", "assigned", 1), ("m", "revoked", 0)], ""),
+    "given anew, and kept one of before": (
+        [("m", "assigned", 0), ("m", "assigned", 1), ("m", "revoked", 0), ("m", "assigned", 2)],
+        "m was given partitions of its group anew, and had 1 of before",
+    ),
+    "given anew when it had lost all": (
+        [
+            *(("m", "assigned", 0), ("m", "assigned", 1), ("m", "revoked", 0), ("m", "revoked", 1)),
+            *(("m", "assigned", 2), ("m", "assigned", 0)),
+        ],
+        "",
+    ),
     "two members": ([("m", "assigned", 0), ("n", "assigned", 0), ("m", "revoked", 0)], ""),
     "given what it has": (
         [("m", "assigned", 0), ("m", "assigned", 0), ("m", "revoked", 0)],

@@ -339,3 +339,22 @@ def test_many_losses_are_judged_where_they_are_and_alike(
     there = check(story.history(spark))
     assert there == here
     assert [f.says for f in there.findings[:2]] == [f.says for f in here.findings[:2]]
+
+
+@pytest.mark.parametrize(
+    ("told", "seq", "wrong"), [(20, 5, True), (11, 5, True), (10, 5, False), (20, 7, False)]
+)
+@judging(check)
+def test_who_told_of_a_longer_log_as_it_took_up_the_lead_has_cut_as_its_leader(
+    story: Any, told: int, seq: int, wrong: bool
+) -> Asks:
+    kept = plenty(story)
+    story.commit(0, 2, 0)
+    story.commit(190, 1, 1)
+    role = {"role": "leader", "leader": 1, "leader_epoch": 1, "log_end_offset": told}
+    story.add("leader_change", 195, node=1, boot=1, seq=seq, **role)
+    cut = {"leader_epoch": 1, "from_offset": 20, "to_offset": 10}
+    story.add("truncation", 200, node=1, boot=1, seq=6, **cut)
+    story.final_log(kept, 1)
+    story.final_log(kept, 2, leader=False)
+    assert (yield story).counts == ({"unexplained-truncation": 1} if wrong else {})

@@ -234,3 +234,23 @@ def test_producers_that_may_be_others(story: Any, why: str) -> Asks:
     kept(story, **ALIKE[why])
     story.rows["log_folder"][0]["producers"] = KNOWN
     assert not (yield story).counts
+
+
+@pytest.mark.parametrize(
+    ("producers", "epoch", "node", "broken"),
+    [
+        ([], 0, 2, True),
+        ([], -1, 2, False),
+        ([], 0, 1, False),
+        (None, 0, 2, False),
+        (KNOWN, 0, 2, False),
+    ],
+)
+@judging(check)
+def test_records_of_idempotent_producers_lie_in_batches_of_theirs(
+    story: Any, producers: Any, epoch: int, node: int, broken: bool
+) -> Asks:
+    kept(story, producers=producers)
+    story.rows["log_folder"][0]["producers"] = None
+    story.add("log_read", 90_500, node=node, offset=5, value=5, producer_epoch=epoch)
+    assert (yield story).counts == ({"not-on-disk": 1} if broken else {})

@@ -36,6 +36,10 @@ def leapt(story: Story) -> None:
     story.rows["epoch_end"] = story.rows["epoch_end"][1:]
 
 
+def refused(story: Story, believed: int, error: int, **more: object) -> None:
+    told(story, 3000, -1, epoch=-1, believed_epoch=believed, type="fail", error=error, **more)
+
+
 def written() -> Story:
     """Ten records: 0 to 3 of leader epoch 1, 4 to 6 of 2, the rest of 3; one each 100 ms."""
     story = Story()
@@ -164,6 +168,70 @@ STORIES = {
     "unheard-epoch-served": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=4),
     "unheard-epoch-served:refused": lambda s: told(
         s, 3000, -1, epoch=-1, believed_epoch=4, type="fail", error=75
+    ),
+    "fenced-for-nothing": lambda s: (s.commit(1000, 1, 3), refused(s, 3, 74)),
+    "fenced-for-nothing: as to where an epoch ends": lambda s: (
+        s.commit(1000, 1, 3),
+        s.add("epoch_end", 3000, node=1, believed_epoch=3, asked_epoch=2, type="fail", error=74),
+    ),
+    "fenced-for-nothing:a later one is seen soon": lambda s: (
+        s.commit(1000, 1, 3),
+        s.commit(3900, 2, 4),
+        refused(s, 3, 74),
+    ),
+    "fenced-for-nothing: a later one is committed long after": lambda s: (
+        s.commit(1000, 1, 3),
+        s.commit(4100, 2, 4),
+        refused(s, 3, 74),
+    ),
+    "fenced-for-nothing:nobody could read what was committed": lambda s: (
+        s.commit(1000, 1, 3, source="shown"),
+        refused(s, 3, 74),
+    ),
+    "called-unknown": lambda s: (s.commit(1000, 1, 3), led(s, 2900, 3), refused(s, 2, 75)),
+    "called-unknown: it followed": lambda s: (
+        s.commit(1000, 2, 3),
+        led(s, 2900, 3, role="follower"),
+        refused(s, 3, 75),
+    ),
+    "called-unknown:it has begun anew since": lambda s: (
+        s.commit(1000, 1, 3),
+        led(s, 2500, 3),
+        s.add("node_event", 2800, node=1, event="kill"),
+        refused(s, 3, 75),
+    ),
+    "called-unknown: it had begun anew before": lambda s: (
+        s.commit(1000, 1, 3),
+        s.add("node_event", 2400, node=1, event="start"),
+        led(s, 2500, 3),
+        refused(s, 3, 75),
+    ),
+    "called-unknown:its replica was put aside": lambda s: (
+        s.commit(1000, 1, 3),
+        led(s, 2500, 3),
+        s.add("replica_stop", 2800, node=1, leader_epoch=3, delete=True),
+        refused(s, 3, 75),
+    ),
+    "called-unknown:another had taken it up": lambda s: (
+        s.commit(1000, 2, 3),
+        led(s, 2900, 3, node=2),
+        refused(s, 3, 75),
+    ),
+    "called-unknown:it took it up later": lambda s: (
+        s.commit(1000, 1, 3),
+        led(s, 3100, 3),
+        refused(s, 3, 75),
+    ),
+    "called-unknown:a later one": lambda s: (
+        s.commit(1000, 1, 3),
+        led(s, 2900, 3),
+        refused(s, 4, 75),
+    ),
+    "called-unknown:of a topic that was deleted": lambda s: (
+        s.commit(1000, 1, 3),
+        led(s, 2900, 3),
+        s.add("topic_deletion", 2950, step="requested"),
+        refused(s, 2, 75),
     ),
     "fence-ignored:the newest": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=3),
     "fence-ignored:refused": lambda s: told(

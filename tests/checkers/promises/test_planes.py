@@ -9,7 +9,7 @@ import pytest
 
 from checkers.judging.verdict import Verdict
 from checkers.promises.planes import OWN, SEEN, check
-from checkers.promises.planes.behind_data import PROBED
+from checkers.promises.planes.behind_data import ANSWERED, PROBED
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.together import Asks, apart, judging
 
@@ -387,9 +387,23 @@ def with_a_toxic(story: Story, node: int, fault: str = "toxic") -> Story:
     return story
 
 
+def controlled(took_ms: float, *, requests: int = 9, sender: int = 1) -> Story:
+    """Its controller's own requests, one a second, each third of which takes a second."""
+    story = beside_a_flood(3)
+    for number in range(requests):
+        sent, own = 10_001 + 1_000 * number, {"node": sender, "boot": 1, "correlation_id": number}
+        late = 900 if number % 3 == 2 else took_ms
+        story.add("control_send", sent, to=2, api="UPDATE_METADATA", attempt=1, **own)
+        story.add("control_response", sent + late, to=2, error=0, send_t=sent * MS, **own)
+    return story
+
+
+KEPT = ("fault", "flood", "probe", "control_send", "control_response")
+
+
 def single(story: Story) -> Story:
     story.run["arms"][story.arm]["planes"] = "single"
-    story.rows = {kind: story.rows[kind] for kind in ("fault", "flood", "probe")}
+    story.rows = {kind: story.rows[kind] for kind in KEPT if kind in story.rows}
     return story
 
 
@@ -410,6 +424,23 @@ def test_a_control_plane_does_not_wait_for_the_data_plane(spark: Any) -> None:
     wrong = {name: rules for name, (rules, _) in found.items() if rules}
     assert wrong == {name: {"waits-behind-data": 1} for name in list(stories)[:4]}
     assert not check(single(beside_a_flood(180)).history(spark)).counts
+
+
+def test_what_a_controller_sends_does_not_wait_for_the_data_plane(spark: Any) -> None:
+    stories = {
+        "as long as data": controlled(180),
+        "as what it led is given away": with_a_toxic(controlled(180), 2, "move-leadership"),
+        "at once": controlled(3),
+        "a slow machine": controlled(90),
+        "too few": controlled(180, requests=4),
+        "with a toxic elsewhere": with_a_toxic(controlled(180), 1),
+        "its own controller": controlled(180, sender=2),
+    }
+    found = judged_together(spark, check, stories)
+    wrong = [name for name, (rules, _) in found.items() if "waits-behind-data" in rules]
+    assert wrong == list(stories)[:2]
+    assert check(controlled(3).history(spark)).evidence[ARM, 0, ANSWERED] == 9
+    assert not check(single(controlled(180)).history(spark)).counts
 
 
 def test_probes_beside_a_flood_count(spark: Any) -> None:

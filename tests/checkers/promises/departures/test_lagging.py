@@ -25,6 +25,20 @@ def held(*, let_go: float = 30_000, **more: object) -> Zoo:
     return story
 
 
+def beside(
+    story: Zoo,
+    t: float,
+    isr: list[int] | None,
+    *,
+    leader: int = 1,
+    before: tuple[int, ...] = (1, 2, 3),
+) -> None:
+    """Of another partition, whose set had been so before; of t-0 it is dropped in time."""
+    story.state(12_500, 1, [1, 3])
+    story.state(1_500, leader, list(before), partition=1)
+    story.state(t, leader, isr, partition=1)
+
+
 def dropped() -> Zoo:
     story = held()
     story.state(12_500, 1, [1, 3])
@@ -110,6 +124,26 @@ SOON = {
     "fetched on": (lambda: (s := held(how="trickle"), s.state(10_900, 1, [1, 3]))[0], 0),
     "another was dropped": (
         lambda: (s := held(), s.state(10_900, 1, [1, 2]), s.state(12_500, 1, [1]))[0],
+        0,
+    ),
+    "of another partition of that leader's, too soon": (
+        lambda: with_(lambda s: beside(s, 10_900, [1, 3])),
+        1,
+    ),
+    "of another partition of that leader's, in time": (
+        lambda: with_(lambda s: beside(s, 11_600, [1, 3])),
+        0,
+    ),
+    "of another partition, in which it had been out of sync": (
+        lambda: with_(lambda s: beside(s, 10_900, [1], before=(1, 3))),
+        0,
+    ),
+    "of another partition, of another leader's": (
+        lambda: with_(lambda s: beside(s, 10_900, [3], leader=3)),
+        0,
+    ),
+    "another partition's topic was deleted": (
+        lambda: with_(lambda s: beside(s, 10_900, None)),
         0,
     ),
     "another leader": (lambda: with_(lambda s: s.state(10_900, 3, [1, 3])), 0),

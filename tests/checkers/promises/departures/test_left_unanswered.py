@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.promises.departures import check
-from checkers.promises.departures.left_unanswered import SOON_NS
+from checkers.promises.departures.left_unanswered import SOON_NS, TICK_NS
 from tests.checkers.conftest import ARM, MS, Story, judged_together
 from tests.checkers.promises.departures.test_left_waiting import fault
 
@@ -95,3 +95,33 @@ def judged(spark: Any) -> Any:
 def test_what_is_committed_is_answered(judged: Any, name: str) -> None:
     rules, _ = judged[name]
     assert rules == ({"left-unanswered": 1} if CASES[name][1] else {})
+
+
+TICK = TICK_NS / MS
+EARLY: dict[str, tuple[Any, bool]] = {
+    "at its time": (lambda s: sent(s, t=UP), False),
+    "a tick before": (lambda s: sent(s, t=UP - TICK + 1), False),
+    "before its time": (lambda s: sent(s, t=UP - TICK - 1), True),
+    "of who is in trouble": (
+        lambda s: (sent(s, t=UP - 500), s.add("node_event", 11_000, node=1, event="pause")),
+        True,
+    ),
+    "too few in sync, at once": (lambda s: sent(s, t=SENT + 5, error=20), False),
+    "acknowledged at once": (lambda s: sent(s, t=SENT + 5, error=None), False),
+    "nobody says how long": (lambda s: sent(s, t=UP - 500, process="silent"), False),
+    "acks=1": (lambda s: sent(s, t=UP - 500, acks=1), False),
+}
+
+
+@pytest.fixture(scope="module")
+def judged_early(spark: Any) -> Any:
+    stories = {name: story() for name in EARLY}
+    for name, (tell, _) in EARLY.items():
+        tell(stories[name])
+    return judged_together(spark, check, stories)
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_who_waits_is_not_given_up_too_soon(judged_early: Any, name: str) -> None:
+    rules, _ = judged_early[name]
+    assert rules == ({"given-up-too-soon": 1} if EARLY[name][1] else {})
