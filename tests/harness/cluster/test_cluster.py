@@ -144,7 +144,6 @@ def test_a_life(tmp_path: Path, planes: str) -> None:
 def test_a_node_that_does_not_tell_of_the_cluster_is_written_down(tmp_path: Path) -> None:
     rows = Rows()
     with make(tmp_path, rows) as cluster:
-        cluster.wait_formed(10)
         assert rows.of("admin_request") == []
         cluster.nodes.pause(2)
         begun = time.monotonic_ns()
