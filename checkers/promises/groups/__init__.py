@@ -31,6 +31,8 @@ Violations:
 - ``left-waiting-to-join``: who waits at a coordinator that is deposed is not told so
   (`waiting_members`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
+- ``kept-out``: once all is calm all members have given up what they had, and none is given
+  anything (`kept_out`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`thrown_out`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
@@ -59,6 +61,7 @@ from checkers.judging.promise import Promise
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
+from checkers.promises.groups.kept_out import ANEW, kept_out
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.quiet_members import quiet_members
@@ -115,7 +118,8 @@ def check(history: History) -> Outcome:
         *waiting_members(history, outcome),
         *shown_too_soon(history, outcome),
     )
-    for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
+    members = (*thrown_out(history, outcome), *kept_out(history, outcome))
+    for finding in (*coordinators(history, outcome), *groups, *members):
         outcome.add(finding)
     two_members(history, outcome, commits)
     for arm, trial in history.trials:
@@ -176,6 +180,7 @@ PROMISE: Final = Promise(
         "left-and-member": "Who leaves in order is a member no more.",
         "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
         "group-never-formed": "Where members poll, partitions are given to them.",
+        "kept-out": "When all have joined anew, partitions are given to them at once.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
@@ -192,6 +197,7 @@ PROMISE: Final = Promise(
         LEFT: "of whom nobody came back, once all was calm",
         PARTED: "told by the coordinator that had let them go",
         WAITED: "that nothing kept from answering",
+        ANEW: "by rebalance, of members that can all have been waited for",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -210,7 +216,8 @@ PROMISE: Final = Promise(
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
         "groups whose members use no subscription",
-        "how long a rebalance takes, if it comes to an end, and whom it waits for but who left",
+        "how long a rebalance takes, if it comes to an end, before all is calm or while a member "
+        "keeps what it had, and whom it waits for but who left",
         "positions in topics that are deleted",
         "what a description says of members (client, host, assignment); the metadata and leader "
         "epoch that are kept with a position; what members tell their leader of themselves",
@@ -218,7 +225,7 @@ PROMISE: Final = Promise(
     timed=frozenset(
         {
             *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
-            *("group-never-formed", "thrown-out", "coordinator-superseded"),
+            *("group-never-formed", "kept-out", "thrown-out", "coordinator-superseded"),
         }
     ),
     check=check,
