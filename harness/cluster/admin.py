@@ -289,10 +289,10 @@ class ClusterAdmin:
             time.sleep(_PAUSE_S)
         raise FaultFailed(f"{what}: {reason}")
 
-    def tell_unformed(self, node: int, since_t: int, told: str) -> None:
-        """Write down that a node was asked for the cluster, again and again since then (monotonic
-        ns), and what it told, or why nothing: not all brokers, or not the controller."""
-        self._tell(node, ApiKey.METADATA, self._next_op(), since_t, "", failure=told)
+    def tell_unformed(self, node: int, asked_t: int, told: str) -> None:
+        """Write down that a node was asked for the cluster at that time (monotonic ns), long after
+        it was started, and what it told, or why nothing: not all brokers, or not the controller."""
+        self._tell(node, ApiKey.METADATA, self._next_op(), asked_t, "", failure=told)
 
     def _tell(
         self,

@@ -288,6 +288,7 @@ class Cluster:
             for node in self._ids:
                 self.nodes.wait_ready(node)
         except FaultFailed as e:
+            self._note_unformed()
             raise ClusterError(str(e)) from e
         self.wait_formed(_FORMED_TIMEOUT_S)
         if self._asked is not None and limits_of(self.sut).leaders == "shown":
@@ -424,37 +425,42 @@ class Cluster:
             time.sleep(_POLL_S)
 
     def wait_formed(self, timeout_s: float) -> None:
-        """Until every node tells its clients of all nodes and of the true controller. What one that
-        does not says of them in the end is written down (`ClusterAdmin.tell_unformed`)."""
-        everyone = frozenset(self._ids)
+        """Until every node tells its clients of all nodes and of the true controller."""
         for node in self._ids:
-            address = self.address(node, Link.CLIENT, direct=True)
-            asked_t, told = 0, ""
 
-            def agrees(address: Address = address) -> bool:
-                nonlocal asked_t, told
-                controller = self.view.controller()
-                if controller is None or frozenset(self.view.live_brokers()) != everyone:
-                    asked_t = 0
-                    return False
-                asked_t = asked_t or time.monotonic_ns()
-                try:
-                    idea = cluster_idea(address, _ASK_TIMEOUT_S)
-                except NoAnswer as e:
-                    told = str(e)
-                    return False
-                told = f"brokers {sorted(idea.brokers)}, controller {idea.controller}"
-                # Without ZooKeeper clients are told of any broker: it passes requests on.
-                is_true = idea.controller == controller or self._zookeeper is None
-                return idea.brokers == everyone and is_true
+            def agrees(node: int = node) -> bool:
+                known = self.view.controller() is not None
+                all_live = set(self.view.live_brokers()) == set(self._ids)
+                return known and all_live and self._tells(node) is None
 
             try:
                 what = f"node {node} to know all nodes and the controller"
                 self.wait_until(what, agrees, timeout_s)
             except ClusterError:
-                if asked_t and not (self._health and self._health.failed):
-                    self.admin.tell_unformed(node, asked_t, told)
+                self._note_unformed()
                 raise
+
+    def _tells(self, node: int) -> str | None:
+        """What else than all nodes and the true controller it tells its clients of; None: that."""
+        try:
+            idea = cluster_idea(self.address(node, Link.CLIENT, direct=True), _ASK_TIMEOUT_S)
+        except NoAnswer as e:
+            return str(e)
+        # Without ZooKeeper clients are told of any broker: it passes requests on.
+        is_true = idea.controller == self.view.controller() or self._zookeeper is None
+        if idea.brokers == set(self._ids) and is_true:
+            return None
+        return f"brokers {sorted(idea.brokers)}, controller {idea.controller}"
+
+    def _note_unformed(self) -> None:
+        """Write down what the first node that does not tell of the whole cluster tells, if all that
+        nodes stand on is well: whether it is to blame is judged by ZooKeeper's log."""
+        for node in self._ids if not (self._health and self._health.failed) else ():
+            asked_t = time.monotonic_ns()
+            told = self._tells(node)
+            if told is not None:
+                self.admin.tell_unformed(node, asked_t, told)
+                return
 
     def wait_full_isr(self, topics: Sequence[str] | None, timeout_s: float) -> bool:
         """Every node registered, every partition led and its ISR full; False at the deadline."""

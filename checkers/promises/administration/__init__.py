@@ -266,12 +266,14 @@ def _vacant(trial: _Trial, since: Row, able: set[int]) -> Finding:
 
 def _untold(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     """The first broker of all that were asked: nobody asks on after it."""
+    started = {r["node"] for r in rows_of(trial.history, "node_event", trial.key)} - {None}
     for row in rows_of(trial.history, "admin_request", trial.key):
         if row["api"] != _OF_THE_CLUSTER:
             continue
-        span = row["t"] - SOON_NS, row["t"]
+        span = row["invoke_t"] - SOON_NS, row["t"]
+        come = {r["node"] for r in trial.rows if (r["what"], r["step"]) == ("broker", "created")}
         calm = trial.is_spared(*span) and trial.are_there(*span) and trial.all_had_come(*span)
-        if row["invoke_t"] > span[0] or not calm or trial.in_office(*span) is None:
+        if not started <= come or not calm or trial.in_office(*span) is None:
             outcome.unjudged(trial.key[0], "a broker that did not tell of the cluster, in unrest")
             continue
         yield Finding(

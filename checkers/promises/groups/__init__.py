@@ -34,6 +34,8 @@ Violations:
   (`waiting_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
+- ``kept-out``: once all is calm all members have given up what they had, and none is given
+  anything (`kept_out`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`thrown_out`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
@@ -62,6 +64,7 @@ from checkers.judging.promise import Promise
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
+from checkers.promises.groups.kept_out import ANEW, kept_out
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
@@ -125,7 +128,8 @@ def check(history: History) -> Outcome:
         *told_members(history, outcome),
         *shown_too_soon(history, outcome),
     )
-    for finding in (*coordinators(history, outcome), *groups, *thrown_out(history, outcome)):
+    members = (*thrown_out(history, outcome), *kept_out(history, outcome))
+    for finding in (*coordinators(history, outcome), *groups, *members):
         outcome.add(finding)
     two_members(history, outcome, commits)
     for arm, trial in history.trials:
@@ -189,6 +193,7 @@ PROMISE: Final = Promise(
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
         "commit-refused": "A member that is to join anew may commit until it does.",
         "group-never-formed": "Where members poll, partitions are given to them.",
+        "kept-out": "When all have joined anew, partitions are given to them at once.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
@@ -209,6 +214,7 @@ PROMISE: Final = Promise(
         WAITED: "that nothing kept from answering",
         TOLD: "as another joined, left, or was missed",
         KEPT_BY_TOLD: "before they did",
+        ANEW: "by rebalance, of members that can all have been waited for",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         REFUSED: "of members that never were, and of generations of the past",
@@ -229,7 +235,8 @@ PROMISE: Final = Promise(
         "groups whose members use no subscription",
         "positions that a member was refused and that are kept all the same: its client's first "
         "try may have been (a stranger, who tries once, is judged)",
-        "how long a rebalance takes, if it comes to an end, and whom it waits for but who left",
+        "how long a rebalance takes, if it comes to an end, before all is calm or while a member "
+        "keeps what it had, and whom it waits for but who left",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "what a description says of members (client, host, assignment); a leader epoch that is not "
         "kept with a position at all; what members tell their leader of themselves",
@@ -237,7 +244,7 @@ PROMISE: Final = Promise(
     timed=frozenset(
         {
             *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
-            *("group-never-formed", "thrown-out", "coordinator-superseded"),
+            *("group-never-formed", "kept-out", "thrown-out", "coordinator-superseded"),
         }
     ),
     check=check,

@@ -27,9 +27,9 @@ Violations:
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
   broker had begun to lead by then;
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
+- ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`);
 - ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``, ``start-told-otherwise``:
   the same of who reads there (`reads`).
-- ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
