@@ -30,7 +30,8 @@ on demand) by its control listener where there is one (MetadataCacheControllerNo
 refuses no API on either listener, so a stranger may bootstrap to the control port (KIP-702); in a
 run nobody is told to. A zombie is a controller too: who once was elected may hold connections.
 A cluster that is given its control plane while it runs (fault ``plane-upgrade``) is lawfully mixed
-until the last broker is back: only what comes after that is judged.
+until the last broker is back: only what comes after that is judged, but for ``past-its-listener``,
+by which of its two listeners a controller speaks to a broker meanwhile (`mixed`).
 Blind: a connection that lived shorter than the second between two looks; planes of a system whose
 controller's requests nobody records.
 """
@@ -51,6 +52,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
+from checkers.promises.planes.mixed import UPGRADE, past_its_listener
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,6 +96,8 @@ def check(history: History) -> Outcome:
     _counted_on_data_plane(history, outcome, dual)
     for finding in behind_data(history, outcome, dual):
         outcome.add(finding)
+    for finding, n in past_its_listener(history):
+        outcome.add(finding, n)
     for trial, why in _silent(history):
         if trial[0] in able:
             outcome.unknown(*trial, why)
@@ -121,9 +125,6 @@ def _handled(history: History) -> list[dict[str, Any]]:
         F.min_by("controller_id", "t").alias("controller_id"),
     )
     return list(found.toArrow().to_pylist())
-
-
-UPGRADE: Final = "plane-upgrade"
 
 
 def _upgraded(history: History, rows: DataFrame) -> DataFrame:
@@ -403,6 +404,7 @@ PROMISE: Final = Promise(
         "controller-past-the-control-listener": "A controller connects to the control listener.",
         "data-on-control-plane": "Nothing but controllers' requests is served by a control plane.",
         "control-plane-unasked": "Where no control plane was asked for, there is none.",
+        "past-its-listener": "While planes are introduced each controller uses its own listener.",
         "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
     },
     evidence={
