@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nodes.api.answers import answer, by_topic, frame_of
+from nodes.api.answers import answer, frame_of
 from nodes.api.topic_names import OFFSETS_TOPIC
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
@@ -193,7 +193,8 @@ class ControlApis:
 def _leader_and_isr_answer(
     request: Request, error: int, errors: Callable[[str, int], int]
 ) -> Mapping[str, Any]:
-    """Partition errors lie under the topic's id from version 5 on, flat with its name before."""
+    """Partition errors lie under the topic's id from version 5 on (those of all that have none
+    together, unless the request is refused), flat with its name before."""
     rows = [
         (topic, {"partition_index": p.partition_index, "error_code": code})
         for topic in request.body.topic_states
@@ -201,15 +202,12 @@ def _leader_and_isr_answer(
         for code in [errors(str(topic.topic_name), int(p.partition_index))]
     ]
     if request.api_version >= 5:
-        grouped = by_topic((str(topic.topic_name), row) for topic, row in rows)
-        ids = {str(topic.topic_name): topic.topic_id for topic in request.body.topic_states}
-        return {
-            "error_code": error,
-            "topics": [
-                {"topic_id": ids[name], "partition_errors": partitions}
-                for name, partitions in grouped.items()
-            ],
-        }
+        grouped: dict[Any, Row] = {}
+        for topic, row in rows:
+            key = topic.topic_name if error else topic.topic_id
+            found = grouped.setdefault(key, {"topic_id": topic.topic_id, "partition_errors": []})
+            found["partition_errors"].append(row)
+        return {"error_code": error, "topics": list(grouped.values())}
     flat = [{"topic_name": topic.topic_name, **row} for topic, row in rows]
     return {"error_code": error, "partition_errors": flat}
 

@@ -60,7 +60,10 @@ class ControlledShutdowns:
         if not parts.is_active():
             raise ApiError(Errors.STALE_CONTROLLER_EPOCH, "Controller moved to another broker")
         if broker_id not in context.broker_epochs:
-            raise ApiError(Errors.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+            # Kafka trips where it has an epoch to compare, and nothing to compare it with.
+            trips = broker_epoch != -1
+            error = Errors.UNKNOWN_SERVER_ERROR if trips else Errors.BROKER_NOT_AVAILABLE
+            raise ApiError(error, f"Broker id {broker_id} does not exist.")
         if broker_epoch != -1 and broker_epoch < context.broker_epochs[broker_id]:
             raise ApiError(
                 Errors.STALE_BROKER_EPOCH,

@@ -7,7 +7,7 @@ writer builds a new snapshot under a lock and swaps it in. Inner maps of topics 
 not name are shared between snapshots, so an update costs what it changes plus one shallow copy.
 
 An update carries *all* live brokers but only the partitions that changed. A partition whose leader
-is -2 (being deleted) is removed; a topic without partitions is forgotten together with its id.
+is -2 (being deleted) is removed; a topic is forgotten with its last one, together with its id.
 
 Which updates are to be believed (broker epoch, controller epoch) is decided above, in nodes.api and
 ReplicaManager: this class takes in what it is given.
@@ -114,8 +114,8 @@ class MetadataCache:
         """Take in an UpdateMetadataRequest (any version); return the partitions it deleted."""
         with self._update_lock:
             old = self.snapshot
-            topics, deleted = _merge_partitions(old.topics, request)
-            topic_ids = _merge_topic_ids(old.topic_ids, topics, request)
+            topic_ids = _merge_topic_ids(old.topic_ids, request)
+            topics, deleted = _merge_partitions(old.topics, topic_ids, request)
             self.snapshot = MetadataSnapshot(
                 version=old.version + 1,
                 topics=topics,
@@ -128,9 +128,10 @@ class MetadataCache:
 
 
 def _merge_partitions(
-    current: Mapping[str, Mapping[int, PartitionState]], request: Any
+    current: Mapping[str, Mapping[int, PartitionState]], topic_ids: dict[str, UUID], request: Any
 ) -> tuple[dict[str, Mapping[int, PartitionState]], list[TopicPartition]]:
-    """The partition states after an update, and what it deleted. Untouched topics are shared."""
+    """The partition states after an update, and what it deleted. Untouched topics are shared. A
+    topic loses its id with its last partition; rows count in their order."""
     topics = dict(current)
     deleted: dict[TopicPartition, None] = {}
     for topic_state in request.topic_states:
@@ -138,12 +139,15 @@ def _merge_partitions(
         partitions = dict(topics.get(name, {}))
         for state in topic_state.partition_states:
             tp = TopicPartition(name, int(state.partition_index))
-            if state.leader == LEADER_DURING_DELETE:
-                partitions.pop(tp.partition, None)
-                deleted[tp] = None
-            else:
+            if state.leader != LEADER_DURING_DELETE:
                 partitions[tp.partition] = _partition_state(state)
                 deleted.pop(tp, None)
+                continue
+            deleted[tp] = None
+            if partitions:
+                partitions.pop(tp.partition, None)
+                if not partitions:
+                    topic_ids.pop(name, None)
         if partitions:
             topics[name] = partitions
         else:
@@ -163,22 +167,14 @@ def _partition_state(state: Any) -> PartitionState:
     )
 
 
-def _merge_topic_ids(
-    current: Mapping[str, UUID], topics: Mapping[str, Any], request: Any
-) -> dict[str, UUID]:
-    """Name -> id after an update: a topic told without an id loses it, a deleted one as well.
+def _merge_topic_ids(current: Mapping[str, UUID], request: Any) -> dict[str, UUID]:
+    """Name -> id as an update tells it, partitions or not; a topic told without an id loses it.
 
     Before version 7 the request carries no ids at all, which Kafka also reads as "no id".
     """
-    ids = dict(current)
-    for topic_state in request.topic_states:
-        name = str(topic_state.topic_name)
-        topic_id: UUID | None = getattr(topic_state, "topic_id", None)
-        if topic_id is None or topic_id.int == 0 or name not in topics:
-            ids.pop(name, None)
-        else:
-            ids[name] = topic_id
-    return ids
+    told = {str(t.topic_name): getattr(t, "topic_id", None) for t in request.topic_states}
+    kept = {name: topic_id for name, topic_id in current.items() if name not in told}
+    return kept | {name: topic_id for name, topic_id in told.items() if topic_id and topic_id.int}
 
 
 def _brokers(request: Any) -> Iterable[AliveBroker]:

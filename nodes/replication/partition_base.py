@@ -62,7 +62,8 @@ class PartitionHost(Protocol):
 
 
 class HostedPartition:
-    """Leader or follower of one partition. -1 stands for an epoch or leader not known yet."""
+    """Leader or follower of one partition. -1 stands for a leader epoch not known yet, and 0 for a
+    partition epoch, as in Kafka."""
 
     def __init__(self, tp: TopicPartition, host: PartitionHost) -> None:
         self.tp = tp
@@ -70,7 +71,7 @@ class HostedPartition:
         self.topic_id: uuid.UUID | None = None
         self.leader_id: int | None = None
         self.leader_epoch = -1
-        self.partition_epoch = -1
+        self.partition_epoch = 0
         self.controller_epoch = -1
         self.high_watermark = 0
         self.isr_state: IsrState = NO_ISR

@@ -334,12 +334,12 @@ class ReplicaManager:
             if partition.topic_id is None and state.topic_id is not None:
                 self.assign_topic_id(partition, state.topic_id)
             return
-        if partition.topic_id is None:
-            partition.topic_id = state.topic_id
         tp = partition.tp
+        topic_id = partition.topic_id or state.topic_id
         new_log = self._log_manager.get_or_create(
-            tp, self._log_config(tp.topic), partition.topic_id, is_new=state.is_new
+            tp, self._log_config(tp.topic), topic_id, is_new=state.is_new
         )
+        partition.topic_id = topic_id
         checkpointed = self._checkpointed.get(tp, 0)
         partition.attach_log(new_log, checkpointed)
 

@@ -113,14 +113,13 @@ class StateChanges:
         leaders: list[LeaderAndIsrState] = []
         followers: list[LeaderAndIsrState] = []
         for state in states:
-            if self._takes_topic_id(state, correlation_id, request) or self._lacks_topic_id(
-                state, correlation_id, request
-            ):
-                errors[state.tp] = int(Errors.NONE)
-                continue
-            error = self._admit(state, correlation_id, request)
+            try:
+                error, applies = self._admit(state, correlation_id, request)
+            except ApiError as refused:
+                code = int(refused.error)
+                return LeaderAndIsrResult(code, [_row(state, code) for state in states])
             errors[state.tp] = int(error)
-            if error is Errors.NONE or self._rules.applies_in_spite_of(error):
+            if applies:
                 (leaders if state.leader == self._replicas.broker_id else followers).append(state)
         now_leading = self._make_leaders(leaders, errors, correlation_id)
         now_following = self._make_followers(followers, errors, correlation_id, request)
@@ -131,14 +130,17 @@ class StateChanges:
             listener(now_leading, now_following)
         return LeaderAndIsrResult(0, [_row(state, errors[state.tp]) for state in states])
 
-    def _admit(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> Errors:
-        """Whether one partition's new state may be applied."""
+    def _admit(
+        self, state: LeaderAndIsrState, correlation_id: int, request: Any
+    ) -> tuple[Errors, bool]:
+        """What one partition is answered, and whether its new state is applied. Raises ApiError
+        for what fails the whole request."""
         if not is_legal_partition(state.tp):
             self._lines.log.error("Ignoring LeaderAndIsr request: there can be no %r", state.tp)
-            return Errors.INVALID_TOPIC_EXCEPTION
+            return Errors.INVALID_TOPIC_EXCEPTION, False
         if self._replicas.is_offline(state.tp):
             self._lines.ignored_offline("LeaderAndIsr request", correlation_id, request, state.tp)
-            return Errors.KAFKA_STORAGE_ERROR
+            return Errors.KAFKA_STORAGE_ERROR, False
         partition = self._replicas.partition(state.tp) or self._replicas.create_partition(state.tp)
         known_id = partition.topic_id
         if known_id is not None and state.topic_id is not None and known_id != state.topic_id:
@@ -148,42 +150,38 @@ class StateChanges:
                 name_of(state.tp),
                 topic_id_text(state.topic_id),
             )
-            return Errors.INCONSISTENT_TOPIC_ID
-        error = self._rules.leader_and_isr_error(state.leader_epoch, partition.leader_epoch)
-        if error is not Errors.NONE:
-            self._lines.ignored_epoch(correlation_id, request, state, partition.leader_epoch)
-            return error
-        if self._replicas.broker_id not in state.replicas:
-            self._lines.ignored_stranger(correlation_id, request, state)
-            return Errors.UNKNOWN_TOPIC_OR_PARTITION
-        return Errors.NONE
+            error = Errors.INCONSISTENT_TOPIC_ID
+        elif self._knows_but_the_id(partition, state, correlation_id, request):
+            return Errors.NONE, False
+        else:
+            error = self._rules.leader_and_isr_error(state.leader_epoch, partition.leader_epoch)
+            if error is not Errors.NONE:
+                self._lines.ignored_epoch(correlation_id, request, state, partition.leader_epoch)
+            elif self._replicas.broker_id not in state.replicas:
+                self._lines.ignored_stranger(correlation_id, request, state)
+                error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return error, error is Errors.NONE or self._rules.applies_in_spite_of(error)
 
-    def _takes_topic_id(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> bool:
-        """A topic that was made without an id is given one by a controller of today, which tells it
-        without raising the leader epoch: the id is taken over, and nothing else."""
-        partition = self._replicas.partition(state.tp)
-        if (
-            partition is None
-            or partition.log is None
-            or partition.topic_id is not None
-            or state.topic_id is None
-            or state.leader_epoch != partition.leader_epoch
-        ):
+    def _knows_but_the_id(
+        self, partition: Partition, state: LeaderAndIsrState, correlation_id: int, request: Any
+    ) -> bool:
+        """A leader epoch that is known, and a topic id that only one of the two has: no error.
+
+        A topic that was made without an id is given one by a controller of today: it is taken over,
+        and nothing else. One that has an id is told to a follower by a controller that knows none
+        (any more). Where there is no log that could take an id over, Kafka fails with the whole
+        request."""
+        if state.leader_epoch != partition.leader_epoch:
             return False
-        self._replicas.assign_topic_id(partition, state.topic_id)
-        self._lines.takes_topic_id(correlation_id, request, state)
-        return True
-
-    def _lacks_topic_id(self, state: LeaderAndIsrState, correlation_id: int, request: Any) -> bool:
-        """A follower is told what it knows by a controller that knows no topic ids (any more): as
-        in Kafka that is no error."""
-        partition = self._replicas.partition(state.tp)
+        if partition.topic_id is None and state.topic_id is not None:
+            partition.local_log()
+            self._replicas.assign_topic_id(partition, state.topic_id)
+            self._lines.takes_topic_id(correlation_id, request, state)
+            return True
         if (
-            partition is None
-            or partition.topic_id is None
+            partition.topic_id is None
             or state.topic_id is not None
             or state.leader == self._replicas.broker_id
-            or state.leader_epoch != partition.leader_epoch
         ):
             return False
         self._lines.lacks_topic_id(correlation_id, request, state, partition.topic_id)
@@ -203,7 +201,7 @@ class StateChanges:
         for state in states:
             partition = replicas.partition(state.tp)
             assert partition is not None
-            if not self._with_log(partition, state, errors):
+            if _is_older(state, partition) or not self._with_log(partition, state, errors):
                 continue
             previous = partition.leader_id, partition.leader_epoch
             try:
@@ -230,11 +228,13 @@ class StateChanges:
         for state in states:
             partition = replicas.partition(state.tp)
             assert partition is not None
-            if not self._with_log(partition, state, errors):
-                continue
             if not replicas.is_alive(state.leader):
-                # As in Kafka the answer is "no error", and the partition stays what it was.
+                # As in Kafka the answer is "no error", and the partition stays what it was; but it
+                # has a log, so that its high watermark is checkpointed (KAFKA-1647).
                 self._lines.unavailable_leader(correlation_id, request, state)
+                self._with_log(partition, state, errors)
+                continue
+            if _is_older(state, partition) or not self._with_log(partition, state, errors):
                 continue
             previous = partition.leader_id, partition.leader_epoch
             restart = partition.make_follower(state)
@@ -455,3 +455,8 @@ def _row(state: LeaderAndIsrState, error: int) -> PartitionErrorRow:
 
 def _stop_row(state: StopState, error: int) -> PartitionErrorRow:
     return PartitionErrorRow(state.tp.topic, None, state.tp.partition, error)
+
+
+def _is_older(state: LeaderAndIsrState, partition: Partition) -> bool:
+    """An older partition epoch: as in Kafka no error, and nothing is done, no log made either."""
+    return state.partition_epoch < partition.partition_epoch

@@ -211,15 +211,19 @@ def orders_of_a_later_controller(d: Desk) -> Iterator[None]:
 
 
 def orders_of_an_older_partition_epoch(d: Desk) -> Iterator[None]:
-    """They are not applied and no error; the same one is.
+    """They are not applied and no error; the same one is. Nor is a log made for them: there is none
+    older than 0.
 
     fetches no more t-0
-    leads t-0 epoch 3.12 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
-    leads t-0 epoch 3.12 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
     checkpoints
     answer NONE, t-0 NONE
+    fetches no more u-0
+    checkpoints
+    answer NONE, u-0 NONE
+    checkpoints
+    answer NONE, u-0 NONE
     follows 2 in t-0 epoch 4.12 hw 0 end 0 by 1
     fetches no more t-0
     wakes t-0
@@ -233,6 +237,8 @@ def orders_of_an_older_partition_epoch(d: Desk) -> Iterator[None]:
     yield
     d.leader_and_isr(lead(4, partition_epoch=11))
     d.leader_and_isr(follow(epoch=4, partition_epoch=11))
+    d.leader_and_isr(lead(tp="u-0", partition_epoch=-1))
+    d.leader_and_isr(follow(tp="u-0", partition_epoch=-1))
     d.leader_and_isr(follow(epoch=4, partition_epoch=12))
 
 

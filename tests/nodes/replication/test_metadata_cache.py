@@ -89,16 +89,20 @@ def test_any_row_of_updates(said: list[Any]) -> None:
         told = {n: (i and ord(n) * 10 + i, r) for n, (i, r) in drawn.items()}  # one topic's alone
         gone = set()
         for name, (number, of) in told.items():
+            ids.pop(name, None)
+            if number:
+                ids[name] = number
             for partition, (leader, leader_epoch) in of.items():
                 tp = TopicPartition(name, partition)
                 if leader == DELETED:
+                    had = any(tp.topic == name for tp in states)
                     states.pop(tp, None)
                     gone.add(tp)
+                    if had and not any(tp.topic == name for tp in states):
+                        ids.pop(name, None)
                 else:
+                    gone.discard(tp)
                     states[tp] = (leader, leader_epoch)
-            ids.pop(name, None)
-            if number and any(tp.topic == name for tp in states):
-                ids[name] = number
         before = cache.snapshot
         request = update(
             [(n, i, [(p, *r) for p, r in of.items()]) for n, (i, of) in told.items()],
