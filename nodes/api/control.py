@@ -201,6 +201,9 @@ def _leader_and_isr_answer(
         for p in topic.partition_states
         for code in [errors(str(topic.topic_name), int(p.partition_index))]
     ]
+    if not error:  # of what is named twice one row
+        named = {(str(t.topic_name), row["partition_index"]): (t, row) for t, row in rows}
+        rows = list(named.values())
     if request.api_version >= 5:
         grouped: dict[Any, Row] = {}
         for topic, row in rows:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -110,19 +110,22 @@ class StateChanges:
             error = int(Errors.STALE_CONTROLLER_EPOCH)
             return LeaderAndIsrResult(error, [_row(state, error) for state in states])
         errors: dict[TopicPartition, int] = {}
-        leaders: list[LeaderAndIsrState] = []
-        followers: list[LeaderAndIsrState] = []
+        # By partition: of one that is named twice the last state counts, as in Kafka.
+        leaders: dict[TopicPartition, LeaderAndIsrState] = {}
+        followers: dict[TopicPartition, LeaderAndIsrState] = {}
         for state in states:
             try:
                 error, applies = self._admit(state, correlation_id, request)
             except ApiError as refused:
                 code = int(refused.error)
                 return LeaderAndIsrResult(code, [_row(state, code) for state in states])
-            errors[state.tp] = int(error)
+            if applies or not (state.tp in leaders or state.tp in followers):
+                errors[state.tp] = int(error)
             if applies:
-                (leaders if state.leader == self._replicas.broker_id else followers).append(state)
-        now_leading = self._make_leaders(leaders, errors, correlation_id)
-        now_following = self._make_followers(followers, errors, correlation_id, request)
+                leads = state.leader == self._replicas.broker_id
+                (leaders if leads else followers)[state.tp] = state
+        now_leading = self._make_leaders(leaders.values(), errors, correlation_id)
+        now_following = self._make_followers(followers.values(), errors, correlation_id, request)
         self._replicas.start_high_watermark_checkpoints()
         self._replicas.fetchers.stop_idle_threads()
         listener = self._replicas.on_leadership_change
@@ -189,7 +192,7 @@ class StateChanges:
 
     def _make_leaders(
         self,
-        states: list[LeaderAndIsrState],
+        states: Collection[LeaderAndIsrState],
         errors: dict[TopicPartition, int],
         correlation_id: int,
     ) -> list[Partition]:
@@ -216,7 +219,7 @@ class StateChanges:
 
     def _make_followers(
         self,
-        states: list[LeaderAndIsrState],
+        states: Collection[LeaderAndIsrState],
         errors: dict[TopicPartition, int],
         correlation_id: int,
         request: Any,
@@ -333,7 +336,7 @@ class StateChanges:
     # ---- StopReplica -----------------------------------------------------------------------------
 
     def stop_replicas(self, correlation_id: int, request: Any) -> StopReplicaResult:
-        states = list(stop_states(request))
+        states = list({state.tp: state for state in stop_states(request)}.values())
         with self._lock:
             self._lines.handling("StopReplica", correlation_id, request, len(states))
             self._lines.received_stop_replica(correlation_id, request)
