@@ -450,10 +450,11 @@ def takes_its_leave_from_a_dying_topic(o: Office) -> Iterator[None]:
 
 
 def shutdowns_that_are_refused(o: Office) -> Iterator[None]:
-    """An unknown broker, an older broker epoch, a broker that is not the controller; a newer broker
-    epoch will do.
+    """An unknown broker (over whose epoch Kafka trips), an older broker epoch, a broker that is not
+    the controller; a newer broker epoch will do.
 
     answer BROKER_NOT_AVAILABLE, none
+    answer UNKNOWN_SERVER_ERROR, none
     answer STALE_BROKER_EPOCH, none
     answer STALE_CONTROLLER_EPOCH, none
     zk + /brokers/topics/u/partitions
@@ -475,6 +476,7 @@ def shutdowns_that_are_refused(o: Office) -> Iterator[None]:
     yield
     epoch = o.zookeeper.nodes["/brokers/ids/2"].czxid
     o.ask(made.controlled_shutdown, 9, -1)
+    o.ask(made.controlled_shutdown, 9, 0)
     o.ask(made.controlled_shutdown, 2, epoch - 1)
     o.ask(o.controllers[3].controlled_shutdown, 2, epoch)
     o.topic("u", (2, 1))

@@ -367,6 +367,64 @@ def an_id_comes_later(d: Desk) -> Iterator[None]:
         d.leader_and_isr(lead(3), follow(epoch=3, tp="t-1"), topic_id=topic_id)
 
 
+def an_epoch_that_is_none(d: Desk) -> Iterator[None]:
+    """A new partition has it, and no log that could take the id over: nothing of the request is
+    done, as in Kafka. Without an id it is as old as any.
+
+    answer NOT_LEADER_OR_FOLLOWER, t-0 NOT_LEADER_OR_FOLLOWER, t-1 NOT_LEADER_OR_FOLLOWER
+    checkpoints
+    answer NONE, t-1 STALE_CONTROLLER_EPOCH
+    fetches no more t-0
+    log + t-0
+    leads t-0 epoch 0.5 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    checkpoints
+    hears leads t-0
+    answer NONE, t-0 NONE
+    """
+    yield
+    d.leader_and_isr(lead(), lead(-1, tp="t-1"))
+    d.leader_and_isr(lead(-1, tp="t-1"), topic_id=None)
+    d.leader_and_isr(lead())
+
+
+def is_named_twice(d: Desk) -> Iterator[None]:
+    """The last one that may be counts; of StopReplica the last.
+
+    fetches no more t-0
+    log + t-0
+    leads t-0 epoch 2.7 from 0 isr 1,2 of 1,2,3 waits for 1,2 hw 0 end 0 by 1
+    checkpoints
+    hears leads t-0
+    answer NONE, t-0 NONE, t-0 NONE, t-0 NONE
+    fetches no more t-0
+    wakes t-0
+    answer NONE, t-0 NONE
+    """
+    yield
+    d.leader_and_isr(lead(1, isr=[1]), lead(2, isr=[1, 2]), lead(-3))
+    d.stop_replica("t-0", "t-0", leader_epoch=2)
+
+
+def a_stale_order_gives_no_id(d: Desk) -> Iterator[None]:
+    """Of an older partition epoch nothing is taken over: the next one may have another.
+
+    fetches no more t-0
+    checkpoints
+    answer NONE, t-0 NONE
+    fetches no more t-0
+    leads t-0 epoch 5.10 from 0 isr 1,2,3 of 1,2,3 waits for 1,2,3 hw 0 end 0 by 1
+    checkpoints
+    answer NONE, t-0 NONE
+    checkpoints
+    answer NONE, t-0 INCONSISTENT_TOPIC_ID
+    """
+    d.leader_and_isr(lead(3), topic_id=None)
+    yield
+    d.leader_and_isr(lead(4, partition_epoch=1), topic_id=uuid.UUID(int=7))
+    d.leader_and_isr(lead(5), topic_id=uuid.UUID(int=8))
+    d.leader_and_isr(lead(6), topic_id=uuid.UUID(int=7))
+
+
 def follows_nobody_while_it_shuts_down(d: Desk) -> Iterator[None]:
     """makeFollowers: the role is taken, so that clients are sent on; only the fetcher is left out.
 

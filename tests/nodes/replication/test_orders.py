@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from nodes.core.errors import Errors
+from nodes.core.errors import ApiError, Errors
+from nodes.core.truncation import EpochEnd
 from nodes.core.types import TopicPartition
-from nodes.replication.model import FetchParams, FetchPartitionRequest
+from nodes.replication.model import FetchParams, FetchPartitionRequest, FetchResult
 from tests.nodes.replication.conftest import (
     TP,
     Broker,
@@ -100,6 +101,68 @@ def test_a_disk_that_refuses_is_told_for_its_partition(
     monkeypatch.setattr(manager, "ensure_log", refuses)
     result = manager.become_leader_or_follower(1, cluster.controller.leader_and_isr(OTHER))
     assert (result.error, result.partition_errors[0].error) == (0, Errors.KAFKA_STORAGE_ERROR)
+
+
+def test_who_cannot_begin_to_lead_is_offline(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """makeLeaders, of a KafkaStorageException."""
+    manager = cluster.brokers[1].manager
+    cluster.controller.elect(TP, 1)
+    led = manager.partition(TP)
+    assert led is not None
+    assert led.log is not None
+
+    def refuses(*_: Any) -> None:
+        raise ApiError(Errors.KAFKA_STORAGE_ERROR, "planted")
+
+    monkeypatch.setattr(led.log, "start_epoch", refuses)
+    result = manager.become_leader_or_follower(1, cluster.controller.leader_and_isr())
+    assert (result.error, result.partition_errors[0].error) == (0, Errors.KAFKA_STORAGE_ERROR)
+    assert manager.is_offline(TP)
+
+
+@pytest.mark.parametrize("when", ["cut at the high watermark", "append", "cut where logs part"])
+def test_a_disk_that_refuses_a_follower_is_asked_no_more(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, wait_until: Any, when: str
+) -> None:
+    """AbstractFetcherThread: such a partition is marked as failed, others are fetched on. (One that
+    only rests would be tried again and again until its directory is gone.)"""
+    for name, state in (("t", 0), ("t", 1)):
+        cluster.controller.states[TopicPartition(name, state)] = State(
+            1, 0, (1, 2, 3), 0, (1, 2, 3)
+        )
+    cluster.controller.tell_all(OTHER)
+    broker = cluster.brokers[2]
+    partition = broker.manager.partition(TP)
+    assert partition is not None
+    method = {
+        "cut at the high watermark": "truncate_to",
+        "append": "append_as_follower",
+        "cut where logs part": "truncate",
+    }[when]
+
+    def refuses(*_: Any, **__: Any) -> None:
+        raise ApiError(Errors.KAFKA_STORAGE_ERROR, "planted")
+
+    monkeypatch.setattr(partition, method, refuses)
+    thread = broker.manager.fetchers._threads[1, 0]
+    state = thread._states[TP]
+    with thread._changed:
+        if when == "cut at the high watermark":
+            state.cuts_first = True
+        elif when == "cut where logs part":
+            state.last_fetched_epoch = 0
+    if when == "cut where logs part":
+        answer = FetchResult(0, 0, 0, 0, b"", -1, EpochEnd(0, 0))
+        with thread._changed:
+            thread._apply(TP, state, answer)
+    else:
+        produced = Waiter()
+        cluster.brokers[1].manager.append_single(TP, batch(1), 1, 1000, produced)
+        assert produced.wait().error == 0
+    wait_until(lambda: thread.failed == {TP})
+    assert followed(broker) == {OTHER: 1}
 
 
 def test_what_lies_in_a_lost_log_directory_is_offline(

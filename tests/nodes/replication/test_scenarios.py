@@ -18,6 +18,8 @@ WARNINGS = {
     "roles: a_leader_that_is_not_alive": 2,
     "roles: stops_of_every_epoch": 1,
     "roles: an_id_comes_later": 2,
+    "roles: is_named_twice": 1,
+    "roles: a_stale_order_gives_no_id": 1,
     "roles: cuts_where_its_leader_says": 1,
     "roles: answers_with_errors": 1,
     "roles: is_out_of_its_leaders_range": 1,
