@@ -303,8 +303,9 @@ class Log(KeptLog):
             self._epochs.assign(leader_epoch, start_offset)
 
     def update_config(self, config: LogConfig) -> None:
-        """New settings take effect with the next append or cleanup."""
-        with self._lock:
+        """New settings take effect with the next append or cleanup. Raises ApiError
+        KAFKA_STORAGE_ERROR."""
+        with self._lock, self._storage():
             self.config = config
             self._stamps_time = config.is_log_append_time
             self._set_recovery_point(self.recovery_point)
@@ -328,6 +329,7 @@ class Log(KeptLog):
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
         with self._lock, self._storage():
+            self._is_leaving = True  # before: others flush meanwhile
             self.dir = removal.rename_for_deletion(self.dir, self.tp)
 
     def delete(self) -> None:

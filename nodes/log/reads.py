@@ -50,6 +50,8 @@ class ReadableLog:
         self._epochs = LeaderEpochCache(directory / LEADER_EPOCHS)
         self._producers = ProducerState()
         self._closed = False
+        self._is_leaving = False
+        """Its directory has another name, or is about to: files that are not there are no loss."""
         self._last_flush_ms = 0
         self._flush_from = 0
         """The last offset from which on an append must flush (flush.messages)."""
@@ -204,7 +206,8 @@ class ReadableLog:
 
     def _failed(self, error: OSError) -> ApiError:
         """The disk refused: somebody has to decide about the whole directory."""
-        self.owner.failed(self.dir.parent, error)
+        if not (self._is_leaving and isinstance(error, FileNotFoundError)):
+            self.owner.failed(self.dir.parent, error)
         return ApiError(Errors.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     @contextmanager

@@ -46,6 +46,8 @@ class KeptLog(ReadableLog):
         """What lies below `upto` is on the disk when it returns (None: everything appended before
         the call), and the recovery point has moved there. Raises ApiError KAFKA_STORAGE_ERROR."""
         with self._lock:
+            if self._is_leaving:
+                return
             end = self.log_end_offset if upto is None else upto
             recovery_point = self.recovery_point
             truncations = self._truncations
@@ -102,6 +104,8 @@ class KeptLog(ReadableLog):
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
         """Lets go what `nodes.log.retention` says; returns how many segments went."""
         with self._lock, self._storage():
+            if self._is_leaving:
+                return 0
             gone: list[Segment] = []
             while True:
                 state = retention.LogState(

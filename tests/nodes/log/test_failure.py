@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -149,6 +150,7 @@ READS: dict[str, Callable[[Log], object]] = {
     "the newest by time": lambda log: log.offset_of_max_timestamp(),
     "a follower's cut": lambda log: log.truncate_to(5),
     "the cleaner": lambda log: log.clean(6),
+    "new settings": lambda log: log.update_config(LogConfig(segment_ms=1)),
 }
 
 
@@ -224,9 +226,39 @@ def test_a_deleted_log_that_cannot_be_removed(
     filled(manager)
     manager.async_delete(TP)
     manager._now_ms = lambda: 1_800_000_000_000
-    refuse(monkeypatch, "unlink", errno.EIO)
+    refuse(monkeypatch, "rmdir", errno.EIO)
     manager.cleanup(lambda _tp: None)
     assert [d for d, _ in failures] == [tmp_path]
+
+
+@pytest.mark.parametrize("first", ["deletion", "flush"])
+def test_a_flush_of_a_log_that_is_deleted_is_no_failure(
+    manager: LogManager, failures: Failures, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """As in KAFKA-15391: whoever deletes a topic while a segment of it is brought to the disk would
+    take the whole directory out, or end the broker. Nor is retention's turn any failure."""
+    log = filled(manager)
+    manager._flusher.close()
+    if first == "flush":
+        fdatasync, own = os.fdatasync, threading.get_ident()
+
+        def meanwhile(fd: int) -> None:
+            fdatasync(fd)
+            if threading.get_ident() == own:
+                manager.async_delete(TP)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", meanwhile)
+            log.append_as_leader(BATCH, 0)
+            with contextlib.suppress(ApiError):
+                log.flush()
+    else:
+        manager.async_delete(TP)
+        log.flush()
+    log.config = DELETED
+    assert log.delete_old_segments(8, 1_800_000_000_000) == 0
+    assert manager.get(TP) is None
+    assert not failures
 
 
 def test_a_log_that_cannot_be_closed_leaves_its_directory_unclean(
