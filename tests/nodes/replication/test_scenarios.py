@@ -7,19 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.replication import scenarios_isr, scenarios_reads, scenarios_roles
+from tests.nodes.replication import (
+    scenarios_isr,
+    scenarios_orders,
+    scenarios_reads,
+    scenarios_roles,
+)
 from tests.nodes.replication.desk import Desk
 from tests.scenarios import expected, play, scenarios_of
 
-ALL = scenarios_of(scenarios_roles, scenarios_isr, scenarios_reads)
+ALL = scenarios_of(scenarios_roles, scenarios_orders, scenarios_isr, scenarios_reads)
 WARNINGS = {
-    "roles: orders_that_are_refused": 7,
-    "roles: orders_of_a_later_controller": 3,
+    "orders: orders_that_are_refused": 7,
+    "orders: orders_of_a_later_controller": 3,
     "roles: a_leader_that_is_not_alive": 2,
-    "roles: stops_of_every_epoch": 1,
-    "roles: an_id_comes_later": 2,
-    "roles: is_named_twice": 1,
-    "roles: a_stale_order_gives_no_id": 1,
+    "orders: stops_of_every_epoch": 1,
+    "orders: an_id_comes_later": 2,
+    "orders: is_named_twice": 1,
+    "orders: a_stale_order_gives_no_id": 1,
     "roles: cuts_where_its_leader_says": 1,
     "roles: answers_with_errors": 1,
     "roles: is_out_of_its_leaders_range": 1,
