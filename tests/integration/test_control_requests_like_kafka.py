@@ -387,6 +387,14 @@ class Story:
         yield ApiKey.DESCRIBE_LOG_DIRS, 4, fields
         for (topic, partition), replica in itertools.product(self.partitions, (-1, -2)):
             known = max(0, self._known[topic, partition][0])
+            for leader_epoch in (0, known, known + 1):
+                row = {
+                    "partition": partition,
+                    "current_leader_epoch": -1,
+                    "leader_epoch": leader_epoch,
+                }
+                topics = [{"topic": topic, "partitions": [row]}]
+                yield ApiKey.OFFSET_FOR_LEADER_EPOCH, 3, {"replica_id": replica, "topics": topics}
             for timestamp, leader_epoch in ((-1, -1), (-2, -1), (-1, known)):
                 row = {
                     "partition_index": partition,
