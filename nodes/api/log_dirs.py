@@ -1,6 +1,7 @@
 """DescribeLogDirs: which partitions lie in which directory of this broker, and how large they are.
 
-A replica's lag is what its log lacks up to the high watermark, 0 for one that has more.
+Every log that there is, also one that no controller has named since the start. A replica's lag is
+what its log lacks up to the high watermark, 0 for one that has more, -1 for one not named yet.
 """
 
 from __future__ import annotations
@@ -32,9 +33,8 @@ class LogDirApi:
             None if asked is None else {(str(t.topic), int(p)) for t in asked for p in t.partitions}
         )
         by_directory: dict[Path, list[Log]] = {d: [] for d in self._replica_manager.log_dirs}
-        for partition in self._replica_manager.partitions():
-            own_log = partition.log
-            if own_log is not None and (wanted is None or partition.tp in wanted):
+        for own_log in self._replica_manager.logs():
+            if wanted is None or own_log.tp in wanted:
                 by_directory.setdefault(own_log.dir.parent, []).append(own_log)
         answer(
             request,
@@ -64,10 +64,13 @@ class LogDirApi:
         }
 
     def _row(self, own_log: Log) -> Row:
-        high_watermark = self._replica_manager.high_watermark_of(own_log.tp) or 0
+        partition = self._replica_manager.partition(own_log.tp)
+        lag = -1
+        if partition is not None and partition.log is not None:
+            lag = max(partition.high_watermark - own_log.log_end_offset, 0)
         return {
             "partition_index": own_log.tp.partition,
             "partition_size": own_log.size_bytes,
-            "offset_lag": max(high_watermark - own_log.log_end_offset, 0),
+            "offset_lag": lag,
             "is_future_key": False,
         }

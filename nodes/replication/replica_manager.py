@@ -54,6 +54,7 @@ from nodes.replication.ticker import Ticker
 
 if TYPE_CHECKING:
     from nodes.config import BrokerConfig
+    from nodes.log.log import Log
     from nodes.log.manager import LogManager
     from nodes.metrics import Metrics
     from nodes.replication.metadata_cache import MetadataCache
@@ -435,6 +436,10 @@ class ReplicaManager:
     def log_dirs(self) -> list[Path]:
         """Where this broker keeps its logs."""
         return self._log_manager.log_dirs
+
+    def logs(self) -> list[Log]:
+        """All that there are, hosted or not."""
+        return self._log_manager.all()
 
     @property
     def failed_log_dirs(self) -> set[Path]:

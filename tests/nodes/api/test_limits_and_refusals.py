@@ -65,6 +65,13 @@ def test_a_replica_lags_by_what_it_lacks(node: Any, high_watermark: int, lag: in
     assert [p.offset_lag for t in directory.topics for p in t.partitions] == [lag]
 
 
+def test_a_log_that_no_controller_has_named_is_shown_as_well(node: Any) -> None:
+    """What another life left, before it is known whose it is (ReplicaManager.describeLogDirs)."""
+    node.log_manager.get_or_create(TopicPartition("old", 0), None, None)
+    (directory,) = node.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None).results
+    assert [(t.name, p.offset_lag) for t in directory.topics for p in t.partitions] == [("old", -1)]
+
+
 @pytest.mark.parametrize(
     ("name", "number", "error"),
     [("t", 0, 0), (None, 5, 0), ("t", 5, Errors.INVALID_REQUEST), ("", 5, Errors.INVALID_REQUEST)],
