@@ -67,6 +67,37 @@ class TestLeaderAndIsr:
         assert [topic.topic_id for topic in answer.topics] == [topic_id]
         assert partition_errors(answer) == [0]
 
+    @pytest.mark.parametrize(
+        ("version", "changes", "answered"),
+        [
+            (7, {}, [[0, 0, 0]]),
+            (4, {}, [0, 0, 0]),
+            (7, {"controller_epoch": 0}, [[11, 11, 11], [11]]),
+            (4, {"controller_epoch": 0}, [11, 11, 11, 11]),
+        ],
+    )
+    def test_each_partition_is_answered_once(
+        self, node: Any, version: int, changes: dict[str, Any], answered: list[Any]
+    ) -> None:
+        """Those of all topics without an id together, and one that is named twice once; a request
+        that is refused row by row (LeaderAndIsrRequest.getErrorResponse)."""
+        node.lead("other")
+        state = {"leader": 1, "leader_epoch": 1, "isr": [1], "replicas": [1]}
+        state |= {"controller_epoch": 1, "partition_epoch": 1}
+        topics = [
+            {
+                "topic_name": name,
+                "partition_states": [{"partition_index": i, **state} for i in indexes],
+            }
+            for name, indexes in (("t", [0, 1, 1]), ("u", [0]))
+        ]
+        answer = node.leader_and_isr("t", [], version=version, topic_states=topics, **changes)
+        if version == 4:
+            assert [int(p.error_code) for p in answer.partition_errors] == answered
+        else:
+            rows = [[int(p.error_code) for p in topic.partition_errors] for topic in answer.topics]
+            assert rows == answered
+
     def test_an_order_for_an_earlier_life_says_which(
         self, node: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
