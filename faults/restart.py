@@ -83,9 +83,25 @@ class _NodesDown(BaseFault):
         return not any(ctx.nodes.is_running(node) for node in self.nodes)
 
 
-class _Ended(_NodesDown):
-    """``held_ms``: its clients are not answered for so long before, so that it ends with what they
-    will send again. Where there is no link to hold it just ends; ``detail`` says which."""
+class Stop(_NodesDown):
+    """A controlled shutdown: the broker moves its leaderships first, then ends."""
+
+    name = "stop"
+    needs = frozenset({Capability.CONTROLLED_STOP})
+
+    def take_down(self, ctx: Context, node: int) -> None:
+        self.stop(ctx, node)
+
+
+class Kill(_NodesDown):
+    """SIGKILL: no goodbye to ZooKeeper, no flush.
+
+    ``held_ms``: its clients are not answered for so long before, so that it dies with what they
+    will send again. Where there is no link to hold it just dies; ``detail`` says which.
+    """
+
+    name = "kill"
+    needs = frozenset({Capability.KILL})
 
     def read(self, params: Params) -> None:
         self.held_ms = params.integer("held_ms", 0)
@@ -95,33 +111,10 @@ class _Ended(_NodesDown):
         if held:
             self.hold_answers(ctx, node, Link.CLIENT)
             ctx.sleep(self.held_ms / 1000)
-        self.end(ctx, node)
+        self.kill(ctx, node)
         self.let_answers(ctx, node, Link.CLIENT)
         if self.held_ms:
             self.detail["held_ms"] = self.held_ms if held else 0
-
-    def end(self, ctx: Context, node: int) -> None:
-        raise NotImplementedError
-
-
-class Stop(_Ended):
-    """A controlled shutdown: the broker moves its leaderships first, then ends."""
-
-    name = "stop"
-    needs = frozenset({Capability.CONTROLLED_STOP})
-
-    def end(self, ctx: Context, node: int) -> None:
-        self.stop(ctx, node)
-
-
-class Kill(_Ended):
-    """SIGKILL: no goodbye to ZooKeeper, no flush."""
-
-    name = "kill"
-    needs = frozenset({Capability.KILL})
-
-    def end(self, ctx: Context, node: int) -> None:
-        self.kill(ctx, node)
 
 
 class Pause(_NodesDown):

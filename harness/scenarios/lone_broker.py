@@ -3,10 +3,10 @@
 The least that can be asked of a broker: no peers, no replicas, one partition leader that is killed,
 stopped and paused in turn, while producers (one of them idempotent), a consumer, a group and
 readers of metadata go on. What it acknowledged had reached its operating system, which outlives it:
-so each record is there afterwards, at its offset, and was given to every consumer once. Before it
-ends nobody is answered for a moment: what idempotent producers send again when it is back it must
-know, from its log after a kill, and after a stop from what it wrote down of it. It needs nothing of
-a system but to be started and ended, and is where an adapter begins.
+so each record is there afterwards, at its offset, and was given to every consumer once. Before a
+kill nobody is answered for a moment: what idempotent producers send again when it is back it must
+know from its log. It needs nothing of a system but to be started and ended, and is where an adapter
+begins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
 HELD_MS = 250
-"""So long nobody is answered before it ends."""
+"""So long nobody is answered before a kill."""
 ONE_BY_ONE = {"max.in.flight.requests.per.connection": "1"}
 """A broker that reads its log anew may know of each producer the last batch alone, as Kafka does
 from a snapshot, and refuse those before it as out of order, although it has them."""
@@ -85,7 +85,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 duration_ms=rng.randint(400, 900),
                 params={
                     "target": f"leader:{TOPIC}-0",
-                    **({"held_ms": HELD_MS} if way != "pause" else {}),
+                    **({"held_ms": HELD_MS} if way == "kill" else {}),
                 },
             )
         )
