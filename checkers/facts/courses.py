@@ -38,8 +38,9 @@ _RUNS: Final = frozenset({"ready", "pause", "stop"})
 _DOINGS: Final = frozenset({"kill", "stop", "pause"})
 """What only a fault does to a node. The last word of faults' names that do nothing else."""
 _COUNTED_NS: Final = 100_000_000
-_FORGES, _FORGER = "forged", "forger-"
-"""So begins the name of such a fault, and of its process, which its id ends."""
+_FORGES: Final = "forged"
+FORGER: Final = "forger-"
+"""So begins the name of such a fault's process, which its id ends."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -199,7 +200,7 @@ def _forged(played: Mapping[str, list[Row]], told: Sequence[Row]) -> Iterator[st
     for name, rows in played.items():
         if not str(rows[0]["fault"]).startswith(_FORGES):
             continue
-        own = [row for row in told if row["process"] == f"{_FORGER}{name}"]
+        own = [row for row in told if row["process"] == f"{FORGER}{name}"]
         asked = {row["node"] for row in own}
         named = {n for row in rows for n in row["nodes"] or ()}
         if named and asked - named:

@@ -40,7 +40,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.clients import Sum, chaos, sums
-from checkers.facts.courses import PHASES
+from checkers.facts.courses import FORGER, PHASES
 from checkers.facts.details import details
 from checkers.facts.failings import failed_clients
 from checkers.facts.faults import FLOOD, faults, faults_of
@@ -323,6 +323,7 @@ def _phases(history: History, outcome: Outcome, trials: list[Trial]) -> None:
 
 def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
     lacking: dict[Trial, list[str]] = {}
+    unheard = _unheard(history)
     for fault in faults(history):
         (arm, trial), entry, name, rows = fault.trial, fault.id, fault.name, fault.rows
         where, phases = f"{arm}, trial {trial}", fault.phases
@@ -335,6 +336,9 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
             lacking.setdefault((arm, trial), []).append(says)
         elif observed == {False}:
             says = f"{where}: fault {entry} ({name}) did not take hold"
+            lacking.setdefault((arm, trial), []).append(says)
+        elif (arm, trial, entry) in unheard:
+            says = f"{where}: fault {entry} ({name}): no broker answered what it forged"
             lacking.setdefault((arm, trial), []).append(says)
         elif "failed" in phases:
             outcome.unknowns.append(f"{where}: fault {entry} ({name}) failed on the way")
@@ -372,6 +376,15 @@ def _faults(history: History, outcome: Outcome, trials: list[Trial]) -> None:
         for name in history.run.faults_of(*key):
             if name not in known.get(key, ()):
                 outcome.unknown(*key, f"fault {name} never came")
+
+
+def _unheard(history: History) -> set[tuple[str, int, str]]:
+    """Forgers (by the id of their fault) that no broker answered: nothing was tried on them."""
+    answered: dict[tuple[str, int, str], bool] = {}
+    for row in history.rows("forged"):
+        key = (row["arm"], row["trial"], str(row["process"]).removeprefix(FORGER))
+        answered[key] = answered.get(key, False) or row["type"] != "info"
+    return {key for key, any_of in answered.items() if not any_of}
 
 
 def _untimely(entry: Planned, rows: Sequence[dict[str, Any]], span: tuple[int, int]) -> str | None:
@@ -447,7 +460,7 @@ PROMISE: Final = Promise(
         "broker or a partition; answers to a reader say nothing of a topic that it asks for",
         "an entry of the plan was never played, not put in place, did not take hold, was never "
         "healed or healed early",
-        "a flood did not last",
+        "a flood did not last, or nobody answered a forger",
         "leaders were to change and did not",
         "something that the run stands on failed, or a node ended by itself",
         "a broker failed a client (UNKNOWN_SERVER_ERROR, KAFKA_STORAGE_ERROR), and no disk was "

@@ -46,6 +46,22 @@ def test_nobody_may_collide_unless_the_run_says_so(story: Any, spark: Any) -> No
     assert len(activity.check(story.history(spark)).unknowns) == 1
 
 
+@pytest.mark.parametrize(
+    ("answers", "tried"), [(("info", "info"), 0), (("info", "ok"), 1), ((), 1)]
+)
+def test_a_forger_that_nobody_answered_tried_nothing(
+    story: Any, spark: Any, answers: tuple[str, ...], tried: int
+) -> None:
+    story.produce(10, 1, 0)
+    for phase in ("injected", "healed"):
+        story.add("fault", 20, phase=phase, took_hold=True, fault="forged-requests", id="forged-0")
+    for answer in answers:
+        story.add("forged", 25, process="forger-forged-0", node=1, type=answer, lie="x")
+    says = [one for one in activity.check(story.history(spark)).unknowns if "forged" in one]
+    assert len(says) == 1 - tried
+    assert all("no broker answered" in one for one in says)
+
+
 # ---- each client, entry, trial and phase for itself ----------------------------------------------
 
 PRODUCER = {"process": "p", "role": "producer", "acks": -1, "topics": {"a": [0], "b": [0]}}
