@@ -69,7 +69,7 @@ def begun_record(
                 "not_judged": not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
                 "strict_min_isr": Capability.STRICT_MIN_ISR in arm.sut.capabilities,
-                "lag_max_ms": _lag_max_ms(scenario, settings, arm.sut),
+                "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),
             }
             for arm in arms
         },
@@ -92,7 +92,7 @@ def begun_record(
     }
 
 
-def _lag_max_ms(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> int | None:
+def lag_max_ms(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> int | None:
     """replica.lag.time.max.ms of its brokers; None where a file says how they are run."""
     if isinstance(sut, IsDescribed):
         return None

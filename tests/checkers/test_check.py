@@ -318,6 +318,7 @@ def test_bad_histories_are_refused_by_name(story: Any, spark: Any, tmp_path: Pat
         ({"arms": {"a": {"checks": "evidence"}}}, "arms.a.checks"),
         ({"arms": {"a": {"traces": [1]}}}, "arms.a.traces"),
         ({"arms": {"a": {"not_judged": ["polls"]}}}, "arms.a.not_judged"),
+        ({"arms": {"a": {"lag_max_ms": "long"}}}, "arms.a.lag_max_ms"),
     ],
 )
 def test_bad_run_files_are_refused_by_name(data: dict[str, Any], field: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from checkers.history import HistoryError
 from faults.protocol import Capability, Link
 from harness.arms import Skipped, arms_of, plan_of
-from harness.run_record import asked, not_judged
+from harness.run_record import asked, lag_max_ms, not_judged
 from harness.runtime.protocol import Address, Programs, SetupError
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import unheard
@@ -274,3 +274,16 @@ def test_a_file_with_a_fault_is_an_unknown_system(tmp_path: Path) -> None:
         get(f"file:{tmp_path}/nowhere.yaml")
     with pytest.raises(UnknownSystem, match=r"file:DESCRIPTION\.yaml"):
         get("moon")
+
+
+@pytest.mark.parametrize("name", ["dualplane", "kafka-zk"])
+def test_the_limit_of_lag_is_known_where_the_harness_sets_it(
+    whole: DescribedSystem, name: str
+) -> None:
+    plain, short = SCENARIOS["mixture"], SCENARIOS["isr-by-lag"]
+    ours, theirs = Settings.of(profile="ci"), {"replica.lag.time.max.ms": "9000"}
+    assert lag_max_ms(plain, ours, get(name)) == 30_000
+    assert lag_max_ms(short, ours, get(name)) == 1_500
+    told = Settings.of(profile="ci", overrides=theirs)
+    assert lag_max_ms(short, told, get(name)) == 9_000
+    assert lag_max_ms(short, ours, whole) is None

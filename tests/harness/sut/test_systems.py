@@ -13,6 +13,7 @@ from checkers.history import HistoryError
 from faults.protocol import Link
 from harness.runtime.protocol import Address, Programs
 from harness.sut import registry
+from harness.sut.broker_properties import LAG_MAX_MS
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE
 from harness.sut.kafka_kraft import KafkaKraft
@@ -89,6 +90,7 @@ def test_planes_differ_by_the_control_listener_alone(name: str, tmp_path: Path) 
         "control.plane.listener.name",
     }
     assert dual["zookeeper.session.timeout.ms"] == "4000"
+    assert dual["replica.lag.time.max.ms"] == str(LAG_MAX_MS)
 
 
 def test_overrides_win_and_an_empty_one_removes(tmp_path: Path) -> None:
