@@ -32,7 +32,7 @@ from harness.scenarios.base import (
     spread,
     tail_reader,
 )
-from harness.scenarios.returning_follower import silent_death
+from harness.scenarios.returning_follower import BUSY_MS, RETURN_MS, silent_death
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
@@ -40,6 +40,7 @@ TOPIC = "kept-by-others"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 9700
+"""Of a round with a death, which takes `BUSY_MS` longer, and of the shorter one after it."""
 AWAY_MS = SESSION_TIMEOUT_MS + 1500
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
@@ -56,11 +57,13 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
     for turn in rounds(profile, ROUND_MS):
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
-        at_ms = turn * ROUND_MS + rng.randint(200, 500)
+        at_ms = turn * ROUND_MS + turn % 2 * BUSY_MS + rng.randint(200, 500)
         role = ("successor", "leader")[turn % 2]
         entries.append(_wipe(turn, at_ms, f"{role}:{partition}"))
         if role == "successor":
-            entries += silent_death(turn, at_ms + AWAY_MS, f"leader:{partition}")
+            entries += silent_death(
+                turn, at_ms + AWAY_MS, f"leader:{partition}", return_ms=RETURN_MS + BUSY_MS
+            )
     return Plan.of(rng.getrandbits(31), entries)
 
 
