@@ -8,6 +8,7 @@ import random
 import pytest
 
 from faults.deletion import DeleteTopic, DeleteTopicAway, RecreateTopic
+from faults.growth import GrowTopic
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage
 from harness.settings import PROFILES, Profile
@@ -76,7 +77,7 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     (kept,) = [t for t in scenario.topics(stage) if t.name == "kept"]
     assert away.params["target"] == "leader:kept-0"
     assert kept.assignment[0][0] not in (stage.victim, stage.controller)
-    assert reader.params["topics"] == ["kept", "again", *doomed]
+    assert reader.params["topics"] == ["kept", "again", "grown", *doomed]
     # One is made again, and written to before and after; no later deletion reminds of who waits.
     assert again.fault == RecreateTopic.name
     assert late.at_ms < again.at_ms < away.at_ms
@@ -87,7 +88,14 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
         if "acks" in r.params
         for t in r.params["topics"]
     }
-    assert writers == {"kept": "producer", "again": "joint-producer"}
+    assert writers == {"kept": "producer", "again": "joint-producer", "grown": "producer"}
+    # One grows under the flood, and is written to as a whole.
+    (growth,) = [e for e in plan.entries if e.fault == GrowTopic.name]
+    flood = plan.entries[0]
+    assert flood.at_ms < growth.at_ms < flood.at_ms + flood.duration_ms
+    (grown,) = [t for t in scenario.topics(stage) if t.name == growth.params["topic"]]
+    writes = [r.params["topics"] for r in scenario.workloads(stage) if "acks" in r.params]
+    assert {"grown": len(grown.assignment) + growth.params["partitions"]} in writes
     (riser,) = [r for r in scenario.workloads(stage) if r.role == "group-riser"]
     assert riser.params["topic"] == "again"
 

@@ -8,9 +8,10 @@ as long as it lives, and for whoever takes the partition over afterwards: it is 
 - ``kept-offset-lost``: a broker told a lower position than it had kept itself, or than had been
   kept before it began to lead the group's partition; or none.
 
-Lawful, and looks similar: one of the past, that has not heard yet that another coordinates the
-group, knows less than that; a position that was asked for before the higher one was, and was
-answered later, or never, may have been kept after it.
+Lawful, and looks similar: one of the past, whether it has not heard yet that another coordinates
+the group, or is just giving it up (an answer of Kafka's that is on its way then tells of no
+position: GroupMetadataManager lets go of the partition and then of its groups); a position that was
+asked for before the higher one was, and was answered later, or never, may have been kept after it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,23 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.committed import State
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of, partitions_of_groups
+from checkers.promises.groups.coordinators import (
+    OFFSETS_TOPIC,
+    partition_of,
+    partitions_of_groups,
+    states_of,
+)
 from checkers.promises.groups.kept_groups import LOST
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RAISED: Final = "raised positions asked for"
+_NEAR_NS: Final = 200_000_000
+"""A broker may hear of its successor before anybody who watches ZooKeeper."""
 _NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "offset", "invoke_t", "t")
 Row = Mapping[str, Any]
 
@@ -61,7 +70,16 @@ def raised_positions(history: History, outcome: Outcome) -> Iterator[Finding]:
         arm, trial, group = key
         where = partition_of(group, partitions_of_groups(history, arm, trial))
         roles = [r for r in led if (r["arm"], r["trial"], r["partition"]) == (arm, trial, where)]
-        yield from _of_group(outcome, list(of), roles)
+        states = states_of(history, *key)
+        seen = [row for row in of if row["step"] != "see" or not _replaced(states, row)]
+        yield from _of_group(outcome, seen, roles)
+
+
+def _replaced(states: Sequence[State], row: Row) -> bool:
+    """Whether another led the group's partition, or nobody, by the time of the answer."""
+    by = row["t"] + _NEAR_NS
+    leaders = [state.row["leader"] for state in states if state.t <= by]
+    return bool(leaders) and leaders[-1] != row["node"]
 
 
 def _of_group(outcome: Outcome, rows: Sequence[Row], roles: Sequence[Row]) -> Iterator[Finding]:

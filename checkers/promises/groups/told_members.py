@@ -13,9 +13,9 @@ of it again.
 - ``commit-refused``: a member that was told of a rebalance, and had not joined anew, was refused a
   commit (``keep``) because of it.
 
-Lawful, and looks similar: a coordinator that has become it since begins sessions anew; one that
-stood still answers in whatever order it likes, once. A member of which nobody hears any more is
-told that it is none.
+Lawful, and looks similar: a coordinator that has become it since begins sessions anew, once it has
+read the group; one that stood still answers in whatever order it likes, once. A member of which
+nobody hears any more is told that it is none.
 """
 
 from __future__ import annotations
@@ -102,7 +102,11 @@ def _untold(lives: list[Row], cause: _Cause, moved: int, until: int) -> list[Row
     ``moved``: when the last one had become it."""
     since, step = cause.t, cause.row["step"]
     if moved > cause.row["t" if step == "last" else "invoke_t"]:
-        since = max(since, moved + cause.t - cause.row["t"] if step == "last" else moved)
+        # It begins sessions anew when it has read the group, which may take it long: at the latest
+        # as it answers as who has.
+        answered = (r["t"] for r in lives if r["t"] > moved and r["type"] == "ok")
+        session_ns = cause.t - cause.row["t"] if step == "last" else 0
+        since = max(since, next(answered, moved) + session_ns)
     run: list[Row] = []
     for row in lives:
         elsewhere = step == "enter" and row["node"] != cause.row["node"]

@@ -84,9 +84,9 @@ def _beside_ends(history: History, given: DataFrame) -> DataFrame:
     rows = rows.select(*mine, "_before", F.col("t").alias("_at"), F.lit(0).alias("_end"))
     known = ends.select(*TP, "node", F.col("invoke_t").alias("_at"), told.alias("_told"))
     rows = rows.unionByName(known, allowMissingColumns=True)
-    from_now = by.orderBy("_at", F.col("_end").isNull())
-    from_now = from_now.rowsBetween(0, Window.unboundedFollowing)
-    rows = rows.withColumn("_after", F.first("_told", ignorenulls=True).over(from_now))
+    from_now = by.orderBy(F.desc("_at"), F.col("_end").isNotNull())  # from the end backwards
+    from_now = from_now.rowsBetween(Window.unboundedPreceding, 0)
+    rows = rows.withColumn("_after", F.last("_told", ignorenulls=True).over(from_now))
     return rows.where("_end = 0").select(*mine, "_before", "_after")
 
 

@@ -36,6 +36,7 @@ def story() -> Story:
     leads(told, 1_000, 1)
     step(told, LED - 1_000, "raise", 6)
     step(told, LED - 900, "raise", 7)
+    told.commit(LED - 20, 2, 1, topic=OFFSETS_TOPIC, partition=WHERE)
     leads(told, LED, 2)
     return told
 
@@ -64,8 +65,9 @@ CASES: dict[str, tuple[Callable[[Story], Any], int, int]] = {
     ),
     "by one that leads no more, and has not heard": (
         lambda s: (step(s, LED + 500, "raise", 9, node=2), step(s, LED + 600, "see", 7)),
-        *(0, 1),
+        *(0, 0),
     ),
+    "none by one that is giving it up": (lambda s: step(s, LED - 30, "see", -1), 0, 0),
     "by one that leads another partition": (
         lambda s: (
             leads(s, LED + 100, 3, (WHERE + 1) % PARTITIONS),

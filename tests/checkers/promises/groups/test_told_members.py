@@ -153,6 +153,22 @@ CASES: dict[str, Case] = {
         ),
         *(UNTOLD, 0, 0),
     ),
+    "who coordinates it now has just read it": (
+        lambda s: (
+            moved(s, BEGUN + 1_000, 2, 1),
+            ends(s, "last"),
+            lives(s, BEGUN + 9_000, BEGUN + 9_000 + SESSION + 1_400, node=2),
+        ),
+        *(None, 0, 0),
+    ),
+    "who read it late misses nobody": (
+        lambda s: (
+            moved(s, BEGUN + 1_000, 2, 1),
+            ends(s, "last"),
+            lives(s, BEGUN + 9_000, BEGUN + 9_000 + SESSION + 3_000, node=2),
+        ),
+        *(UNTOLD, 0, 0),
+    ),
     "said by two in turn": (
         lambda s: [
             ends(s, "last"),
