@@ -24,6 +24,8 @@ from checkers.history.made.layout import (
 )
 
 Row = dict[str, Any]
+FLOODED: Final = 500
+"""So many requests of a flood are answered in half a second."""
 GONE: Final = "gone"
 GROUPED: Final = "grouped"
 GROUP_RECORDS: Final = 6
@@ -254,7 +256,7 @@ class Small:
             if at < begin + 6 * S:
                 self.add(
                     "flood", at, f"flood-{number}-2", node=2, id=f"flood-{number}",
-                    interval_ns=S // 2, connections=640, sent=500, completed=500, errors=0,
+                    interval_ns=S // 2, connections=640, sent=FLOODED, completed=FLOODED, errors=0,
                     bytes=50_000_000, latency_max_ns=400 * MS,
                 )  # fmt: skip
         self._fault(f"move-{number}", "move-leadership", [2, 3], begin + S, begin + S + 300 * MS,
@@ -353,7 +355,7 @@ class Small:
         """No less than was asked in any round."""
         control = (self.plane, self._listener)
         asked = {
-            "PRODUCE": (*("data", "CLIENT"), 100),
+            "PRODUCE": (*("data", "CLIENT"), 100 + FLOODED * ROUND_NS // (S // 2)),
             "METADATA": (*("data", "CLIENT"), READS_A_ROUND + len(NODES)),
             "LEADER_AND_ISR": (*control, 2 + PROBES_A_ROUND),
             "UPDATE_METADATA": (*control, 2 + PROBES_A_ROUND),
