@@ -130,6 +130,16 @@ SOON = {
         lambda: with_(lambda s: beside(s, 10_900, [1, 3])),
         1,
     ),
+    "one of three, too soon": (
+        lambda: with_(
+            lambda s: (
+                beside(s, 10_900, [1, 3]),
+                s.state(1_500, 1, [1, 2, 3], partition=2),
+                s.state(12_000, 1, [1, 3], partition=2),
+            )
+        ),
+        0,
+    ),
     "of another partition of that leader's, in time": (
         lambda: with_(lambda s: beside(s, 11_600, [1, 3])),
         0,
