@@ -105,6 +105,8 @@ LONE_BROKER = Scenario(
     plan=_plan,
     checks=("truncation-loss", "polls", "groups", "stale-metadata"),
     leader_changes=False,
+    # 3 s by default: the load might end while the member that has just come back has nothing.
+    overrides={"group.initial.rebalance.delay.ms": "300"},
     session_timeout_ms=SESSION_TIMEOUT_MS,
     nodes=1,
     replicated=False,
