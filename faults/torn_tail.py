@@ -5,8 +5,8 @@ that no CRC covers. What a broker must do on start: find the last sound batch, c
 
 mode ``torn``: a copy of the last batch, with the next offset, cut in half, is added after the true
 end: nothing that was acknowledged is touched. mode ``garbage``: random bytes are added there. mode
-``scrambled``: the copy is all there, but its last bytes are not those that were meant, as when not
-every page of preallocated space was written: only its checksum tells. mode ``cut``: the last
+``scrambled``: the copy is all there, but the end of its last value is not what was meant, as when
+not every page of preallocated space was written: only its checksum tells. mode ``cut``: the last
 ``cut_bytes`` of the last batch are removed, as when the disk lost what was never flushed: the
 broker itself must then fetch that batch again from its leader. The true end is found by walking the
 batches: segments may be preallocated, so the file's size says nothing.
@@ -23,6 +23,8 @@ from faults.base import BaseFault
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import parse_partition, read_targets, resolve_one
+from nodes.wire.errors import WireError
+from nodes.wire.records import iter_records
 
 _HEADER: Final = struct.Struct(">qi")  # base offset, length of what follows
 _FULL_HEADER: Final = 61
@@ -67,17 +69,25 @@ def tear(segment: Path, mode: str, *, cut_bytes: int, rng: random.Random) -> dic
         if mode == "garbage":
             added = rng.randbytes(max(1, size // 2))
         elif mode == "scrambled":
-            # Inverted, so that the damage is real whatever was there. The last byte (how many
-            # headers the last record has) stays: a reader that trusts the batch can decode it.
-            first = max(_FULL_HEADER, size - 1 - cut_bytes)
-            copy[first:-1] = bytes(byte ^ 0xFF for byte in copy[first:-1])
-            added = bytes(copy)
+            added = _scrambled(bytes(copy), cut_bytes)
         else:
             added = bytes(copy[: max(_FULL_HEADER, size // 2)])
         file.seek(end)
         file.write(added)
         file.truncate(end + len(added))
     return {"mode": mode, "end": end, "added_bytes": len(added), "torn_offset": next_offset}
+
+
+def _scrambled(batch: bytes, cut_bytes: int) -> bytes:
+    """The end of its last record's value is inverted, so that the damage is real whatever was
+    there. All else stays: a reader that trusts the batch can decode it."""
+    try:
+        value = [record.value or b"" for record in iter_records(batch)][-1]
+    except (WireError, IndexError):
+        value = b""
+    end = batch.rfind(value) + len(value) if value else len(batch)
+    first = max(end - cut_bytes, end - len(value) if value else _FULL_HEADER)
+    return batch[:first] + bytes(byte ^ 0xFF for byte in batch[first:end]) + batch[end:]
 
 
 class TornTail(BaseFault):

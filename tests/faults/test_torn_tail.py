@@ -18,7 +18,7 @@ from nodes.wire.records import build_batch, check_crc, iter_batches, iter_record
 def log_of(batch_count: int, *, zeros: int = 0) -> bytes:
     data = bytearray()
     for offset in range(batch_count):
-        batch = bytearray(build_batch([(None, b"v" * 100, 1)]))
+        batch = bytearray(build_batch([(b"k", b"v" * 100, 1)], headers=[("h", b"1234")]))
         rewrite_base(batch, 0, offset, 3)
         data += batch
     return bytes(data) + b"\0" * zeros
@@ -49,7 +49,9 @@ def test_tearing_leaves_the_whole_batches_before_it(tmp_path: Path, mode: str) -
     if mode == "scrambled":  # it is the next batch in all but its checksum
         assert [b[2] for b in found] == [1, 2, 3, 4]
         assert [check_crc(data, b[0], b[1]) for b in found] == [True, True, True, False]
-        assert [r.offset for r in iter_records(data[3 * size :])] == [3]
+        (record,) = iter_records(data[3 * size :])
+        assert (record.offset, record.key, record.headers) == (3, b"k", (("h", b"1234"),))
+        assert record.value == b"v" * 80 + bytes(20 * [ord("v") ^ 0xFF])
 
 
 def test_batches_agree_with_the_brokers_own_reader() -> None:

@@ -8,7 +8,8 @@ sends it again.
 
 Lawful, and looks similar: a broker that ended, was stopped or paused, a moment before or after; a
 fault that names it (or nobody), unless that does nothing to its clients: it asks the controller for
-something, forges controllers' requests, keeps followers from fetching, or hurts other links.
+something, forges controllers' requests, keeps followers from fetching, or hurts other links; what
+the run stands on, the proxies in front of the broker among it, failed (``infra``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 NEAR_NS: Final = 2_000_000_000
 """So long before it is told that a process ended, and after a fault, connections may go."""
+INFRA_NS: Final = 10_000_000_000
+"""What failed is noticed so much later, and stays so."""
 _LOST: Final = "disconnect"
 _ROLES: Final = frozenset({"direct-producer", "joint-producer"})
 _SPARING: Final = ASKING | {"isr-lag", "forged-requests"}
@@ -73,6 +76,8 @@ def _troubled(history: History, row: dict[str, Any]) -> bool:
     trial, node = (row["arm"], row["trial"]), row["node"]
     from_t, to_t = row["invoke_t"] - NEAR_NS, row["t"] + NEAR_NS
     if was_away(runs(history).get((*trial, node), ()), row["t"]):
+        return True
+    if any(failed["t"] - INFRA_NS <= to_t for failed in rows_of(history, "infra", trial)):
         return True
     if any(
         from_t <= event["t"] <= to_t

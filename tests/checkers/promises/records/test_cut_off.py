@@ -43,6 +43,10 @@ def ended(t: float, event: str, node: int = 1) -> Callable[[Story], None]:
     return lambda told: told.add("node_event", t, node=node, event=event)
 
 
+def failed(told: Story, t: float) -> None:
+    told.add("infra", t, component="toxiproxy", reason="it has ended")
+
+
 CASES: dict[str, tuple[Callable[[Story], Any], bool]] = {
     "cut off": (lambda s: None, True),
     "and another record with it": (lambda s: lose(s, 8), True),
@@ -55,6 +59,8 @@ CASES: dict[str, tuple[Callable[[Story], Any], bool]] = {
         False,
     ),
     "while its registration was gone": (ended(LOST, "unregistered"), True),
+    "as the proxies failed": (lambda s: failed(s, LOST + 9_000), False),
+    "long before the proxies failed": (lambda s: failed(s, LOST + NEAR + 10_010), True),
     "flooded": (lambda s: fault(s, "flood-fetch", 1), False),
     "another flooded": (lambda s: fault(s, "flood-fetch", 2), True),
     "a fault that names nobody": (lambda s: fault(s, "isolate"), False),
