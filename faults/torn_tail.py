@@ -23,12 +23,12 @@ from faults.base import BaseFault
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import parse_partition, read_targets, resolve_one
-from nodes.wire.errors import WireError
-from nodes.wire.records import iter_records
 
 _HEADER: Final = struct.Struct(">qi")  # base offset, length of what follows
 _FULL_HEADER: Final = 61
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_ATTRIBUTES_AT: Final = 22
+_COMPRESSION: Final = 7
 _DELTA_AT: Final = 23
 MODES: Final = ("torn", "garbage", "scrambled", "cut")
 
@@ -80,14 +80,37 @@ def tear(segment: Path, mode: str, *, cut_bytes: int, rng: random.Random) -> dic
 
 def _scrambled(batch: bytes, cut_bytes: int) -> bytes:
     """The end of its last record's value is inverted, so that the damage is real whatever was
-    there. All else stays: a reader that trusts the batch can decode it."""
-    try:
-        value = [record.value or b"" for record in iter_records(batch)][-1]
-    except (WireError, IndexError):
-        value = b""
-    end = batch.rfind(value) + len(value) if value else len(batch)
-    first = max(end - cut_bytes, end - len(value) if value else _FULL_HEADER)
+    there. All else stays: a reader that trusts the batch can decode it. One that is compressed is
+    inverted as it is."""
+    begin, end = _FULL_HEADER, len(batch)
+    if not batch[_ATTRIBUTES_AT] & _COMPRESSION:
+        begin, end = _last_value(batch)
+    first = max(begin, end - cut_bytes)
     return batch[:first] + bytes(byte ^ 0xFF for byte in batch[first:end]) + batch[end:]
+
+
+def _last_value(batch: bytes) -> tuple[int, int]:
+    """Where in a batch the value of its last record begins and ends."""
+    record, value = _FULL_HEADER, (_FULL_HEADER, len(batch))
+    while record < len(batch):
+        size, at = _varint(batch, record)
+        record = at + size
+        _, at = _varint(batch, at + 1)  # how much later than the first, after its attributes
+        _, at = _varint(batch, at)  # and where
+        key_size, at = _varint(batch, at)
+        value_size, at = _varint(batch, at + max(key_size, 0))
+        value = at, at + max(value_size, 0)
+    return value
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number there, and where it ends."""
+    number = shift = 0
+    while True:
+        number |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if not data[at - 1] & 0x80:
+            return (number >> 1) ^ -(number & 1), at
 
 
 class TornTail(BaseFault):
