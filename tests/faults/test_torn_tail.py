@@ -54,6 +54,22 @@ def test_tearing_leaves_the_whole_batches_before_it(tmp_path: Path, mode: str) -
         assert record.value == b"v" * 80 + bytes(20 * [ord("v") ^ 0xFF])
 
 
+def test_of_several_records_the_last_is_scrambled_and_what_is_compressed_as_it_is(
+    tmp_path: Path,
+) -> None:
+    several = [(None, b"", 1), (b"key", b"one" * 50, 300), (b"k", b"other", 1_000_000)]
+    for attributes in (0, 1):
+        segment = tmp_path / f"{attributes}.log"
+        segment.write_bytes(build_batch(several, attributes=attributes))
+        end = tear(segment, "scrambled", cut_bytes=20, rng=random.Random(1))["end"]
+        assert isinstance(end, int)
+        added = segment.read_bytes()[end:]
+        assert not check_crc(added)
+        if not attributes:
+            values = [record.value for record in iter_records(added)]
+            assert values == [b"", b"one" * 50, bytes(byte ^ 0xFF for byte in b"other")]
+
+
 def test_batches_agree_with_the_brokers_own_reader() -> None:
     data = log_of(5)
     assert [b[0] for b in batches(data)] == [view.position for view in iter_batches(data)]
