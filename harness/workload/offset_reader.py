@@ -36,6 +36,8 @@ _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
 _GIVEN_BYTES: Final = 4096
+_BATCH_SIZE_END: Final = 12
+"""A batch begins with its offset and its size (from there on)."""
 _APART_MS: Final = 100
 _REMEMBERED: Final = 1_000
 _STRIDE: Final = 17
@@ -171,7 +173,11 @@ class OffsetReader(AskEach):
             error = int(one.error_code)
             found: dict[str, Any] = {"error": error}
             if asked.kind == "read_at":
-                found |= {} if error else _given(one)
+                try:
+                    found |= {} if error else _given(one)
+                except WireError as problem:
+                    self._row(channel, asked, tp, "info", t, failure=str(problem), **fields)
+                    continue
             elif asked.kind == "epoch_end":
                 found |= {"leader_epoch": int(one.leader_epoch), "offset": int(one.end_offset)}
             else:
@@ -241,13 +247,26 @@ def _by_place(kind: str, answer: Any) -> dict[tuple[str, int], Any]:
 
 def _given(one: Any) -> dict[str, int]:
     """What a fetch gave. Raises WireError where that is no batch."""
-    given = [batch.header for batch in iter_batches(bytes(one.records or b""))]
+    given = [batch.header for batch in iter_batches(_whole_batches(bytes(one.records or b"")))]
     return {
         "high_watermark": int(one.high_watermark),
         "log_start_offset": int(one.log_start_offset),
         "found_end": given[-1].next_offset if given else -1,
         "leader_epoch": given[-1].leader_epoch if given else -1,
     }
+
+
+def _whole_batches(data: bytes) -> bytes:
+    """Without the last batch where that is cut off, as Kafka's may be (FileRecords.slice)."""
+    at = 0
+    while at + _BATCH_SIZE_END <= len(data):
+        size = _BATCH_SIZE_END + int.from_bytes(data[at + 8 : at + _BATCH_SIZE_END], signed=True)
+        if size <= _BATCH_SIZE_END:
+            return data  # no batch, which its reader will say
+        if at + size > len(data):
+            break
+        at += size
+    return data[:at]
 
 
 def _frame(asked: Asked, client_id: str) -> bytes:

@@ -13,6 +13,7 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -22,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.history import problem_with
-from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec
+from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec, offset_reader
 from harness.workload.offset_reader import OffsetReader
 from harness.workload.offset_reader import Params as OffsetParams
 from harness.workload.outcomes import produce_outcome
@@ -41,8 +42,8 @@ from harness.workload.values import (
     headers_for,
     is_whole,
 )
-from nodes.wire.codec import parse_body, parse_header
-from nodes.wire.records import check_crc, iter_records
+from nodes.wire.codec import WireError, parse_body, parse_header
+from nodes.wire.records import build_batch, check_crc, iter_records
 
 
 def spec(**fields: Any) -> WorkloadSpec:
@@ -415,6 +416,23 @@ def test_times_of_all_ages_are_asked_for_again() -> None:
         reader._asked = number
         asked.add(reader._fields("again", 0, 0)["t", 0]["asked_ms"])
     assert asked == set(times)
+
+
+def test_of_what_is_given_the_last_batch_may_be_cut_off() -> None:
+    """As Kafka cuts it, at whatever byte; what is no batch is told."""
+    first = build_batch([(None, b"a", 1), (None, b"b", 1)], base_offset=5, leader_epoch=3)
+    second = build_batch([(None, b"c", 1)], base_offset=7, leader_epoch=4)
+    both = {"high_watermark": 9, "log_start_offset": 0}
+
+    def read(records: bytes | None) -> dict[str, int]:
+        return offset_reader._given(SimpleNamespace(records=records, **both))
+
+    assert read(None) == {**both, "found_end": -1, "leader_epoch": -1}
+    assert read(first + second) == {**both, "found_end": 8, "leader_epoch": 4}
+    for size in range(len(second)):
+        assert read(first + second[:size]) == {**both, "found_end": 7, "leader_epoch": 3}
+    with pytest.raises(WireError):
+        read(first + bytes(80))
 
 
 class _GivenUp:
