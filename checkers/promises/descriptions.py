@@ -59,7 +59,8 @@ _RULES: Final = {
     _GAUGES: "gauge-otherwise",
 }
 _NEWEST: Final = "DescribeCluster"
-_OLDER: Final = ("Metadata", _LOGS, "ListPartitionReassignments")
+_MOVES: Final = "ListPartitionReassignments"
+_OLDER: Final = ("Metadata", _LOGS, _MOVES)
 """Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
 _OWN: Final = (_LOGS, _PRODUCERS, _GAUGES)
 """What each broker says of itself."""
@@ -101,9 +102,13 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
     served: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in rows:
         served[row["arm"], row["trial"]].add(row["api"])
+    by_zookeeper = {_whose(row)[:2] for row in rows if row["known"] and row["api"] != _LOGS}
     for (arm, trial), apis in sorted(served.items()):
         known = history.run.arms.get(arm, {}).get("leaders") != SHOWN
         for api in _OLDER if known and _NEWEST in apis else ():
+            # Which moves are under way a broker is asked where somebody else knows it: ZooKeeper.
+            if api == _MOVES and (arm, trial) not in by_zookeeper:
+                continue
             if api not in apis:
                 yield arm, trial, f"nobody tells what any node says by {api}"
     whole: dict[tuple[Any, ...], dict[Any, set[Any]]] = defaultdict(lambda: defaultdict(set))

@@ -193,6 +193,7 @@ def test_a_value_of_which_one_node_says_nothing(story: Any) -> Asks:
         ("DescribeLogDirs", "written", True),
         ("DescribeCluster", "written", False),  # an older release
         ("ListPartitionReassignments", "shown", False),
+        ("ListPartitionReassignments", "in a quorum", False),  # no ZooKeeper to hold it against
         (None, "written", False),
     ],
 )
@@ -200,10 +201,13 @@ def test_a_value_of_which_one_node_says_nothing(story: Any) -> Asks:
 def test_an_api_by_which_nobody_tells_anything(
     story: Any, missing: str | None, leaders: str, unknown: bool
 ) -> Asks:
-    story.run["arms"][story.arm]["leaders"] = leaders
+    known = leaders != "in a quorum"
+    story.run["arms"][story.arm]["leaders"] = leaders if known else "written"
     for api in ("DescribeCluster", "Metadata", "DescribeLogDirs", "ListPartitionReassignments"):
         if api != missing:
-            tell(story, 1, (api, "", "something"), "so", truth="so", known=True)
+            on_disk = api == "DescribeLogDirs"
+            truth = {"truth": "so", "known": True} if known or on_disk else {"truth": None}
+            tell(story, 1, (api, "", "something"), "so", **truth)
     outcome = yield story
     says = f"{story.arm}, trial 0: nobody tells what any node says by {missing}"
     assert outcome.unknowns == ([says] if unknown else [])
