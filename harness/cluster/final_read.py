@@ -30,7 +30,7 @@ from harness.workload.values import is_whole
 from nodes.wire.apis import ApiKey
 from nodes.wire.client import Connection, WireClientError
 from nodes.wire.codec import WireError
-from nodes.wire.records import iter_batches, iter_records
+from nodes.wire.records import iter_batches, iter_records, whole_batches
 
 if TYPE_CHECKING:
     from harness.cluster.cluster import Cluster
@@ -291,7 +291,7 @@ def _fetch(
 
 
 def _take_in(node: int, replica: _Replica, records: Any, record: Record) -> None:
-    data = bytes(records)
+    data = whole_batches(bytes(records))
     for batch in iter_batches(data):
         header = batch.header
         if not header.is_control:

@@ -26,7 +26,7 @@ from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
-from nodes.wire.records import iter_batches
+from nodes.wire.records import iter_batches, whole_batches
 
 LIST_VERSION: Final = 5  # since Kafka 2.2: with leader epochs, and OFFSET_NOT_AVAILABLE (KIP-207)
 EPOCHS_VERSION: Final = 2  # since Kafka 2.1; what librdkafka asks with
@@ -36,8 +36,6 @@ _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
 _GIVEN_BYTES: Final = 4096
-_BATCH_SIZE_END: Final = 12
-"""A batch begins with its offset and its size (from there on)."""
 _APART_MS: Final = 100
 _REMEMBERED: Final = 1_000
 _STRIDE: Final = 17
@@ -247,26 +245,13 @@ def _by_place(kind: str, answer: Any) -> dict[tuple[str, int], Any]:
 
 def _given(one: Any) -> dict[str, int]:
     """What a fetch gave. Raises WireError where that is no batch."""
-    given = [batch.header for batch in iter_batches(_whole_batches(bytes(one.records or b"")))]
+    given = [batch.header for batch in iter_batches(whole_batches(bytes(one.records or b"")))]
     return {
         "high_watermark": int(one.high_watermark),
         "log_start_offset": int(one.log_start_offset),
         "found_end": given[-1].next_offset if given else -1,
         "leader_epoch": given[-1].leader_epoch if given else -1,
     }
-
-
-def _whole_batches(data: bytes) -> bytes:
-    """Without the last batch where that is cut off, as Kafka's may be (FileRecords.slice)."""
-    at = 0
-    while at + _BATCH_SIZE_END <= len(data):
-        size = _BATCH_SIZE_END + int.from_bytes(data[at + 8 : at + _BATCH_SIZE_END], signed=True)
-        if size <= _BATCH_SIZE_END:
-            return data  # no batch, which its reader will say
-        if at + size > len(data):
-            break
-        at += size
-    return data[:at]
 
 
 def _frame(asked: Asked, client_id: str) -> bytes:

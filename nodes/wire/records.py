@@ -149,6 +149,20 @@ def iter_batches(buffer: Buffer) -> Iterator[BatchView]:
         position += size_bytes
 
 
+def whole_batches(data: bytes) -> bytes:
+    """What a fetch gave, without the last batch where that is cut off, as Kafka's may be: its file
+    is sliced at the bytes that were asked for (FileRecords.slice)."""
+    at = 0
+    while at + OVERHEAD <= len(data):
+        size_bytes = OVERHEAD + int.from_bytes(data[at + 8 : at + OVERHEAD], signed=True)
+        if size_bytes < HEADER_SIZE:
+            return data  # no batch, which its reader will say
+        if at + size_bytes > len(data):
+            break
+        at += size_bytes
+    return data[:at]
+
+
 def check_crc(buffer: Buffer, position: int = 0, size_bytes: int | None = None) -> bool:
     """Whether the batch at a position carries the checksum of its content."""
     end = len(buffer) if size_bytes is None else position + size_bytes

@@ -109,7 +109,10 @@ def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
         if 2 * len(early) >= len(drops):
             yield from (_soon(one, row) for one, row in early)
         elif early:
-            outcome.unjudged(trial[0], "followers dropped too soon, fewer than half of them")
+            says = (
+                f"{len(early)} of {len(drops)} followers dropped too soon: fewer than half of them"
+            )
+            outcome.unjudged(trial[0], says)
 
 
 def _is_early(one: _Held, dropped: Row) -> bool:

@@ -17,8 +17,8 @@ RECORDS = 40
 
 
 class Logs:
-    """Answers as a broker of one partition would: one record a fetch, of ``served`` in all, and now
-    and then none. Each takes 25 s."""
+    """Answers as a broker of one partition would: one record a fetch, of ``served`` in all, and the
+    beginning of the next, as Kafka's file is cut; now and then none. Each takes 25 s."""
 
     def __init__(self, served: int) -> None:
         self.served, self.fetches = served, 0
@@ -37,8 +37,11 @@ class Logs:
         batch = b""
         self.fetches += 1
         if at < self.served and self.fetches % 5:
-            value = struct.pack(">q", at)
-            batch = build_batch([(None, value, 1_000)], base_offset=at, leader_epoch=0)
+            one, after = (
+                build_batch([(None, struct.pack(">q", n), 1_000)], base_offset=n, leader_epoch=0)
+                for n in (at, at + 1)
+            )
+            batch = one + after[: at * len(after) // RECORDS]
         part = SimpleNamespace(
             partition_index=0, error_code=0, high_watermark=RECORDS, records=batch
         )
