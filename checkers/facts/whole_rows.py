@@ -9,7 +9,7 @@ have. Not asked for: what some system, version or answer does not tell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -269,52 +269,59 @@ ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def lacking(kind: str) -> Column:
-    """Of a frame of that kind: whether a row lacks what every row of it says."""
+    """Of a frame of that kind: whether a row lacks what every row of it says. Told to Spark as one
+    text: of column by column it would be thousands of calls."""
     from pyspark.sql import functions as F
 
-    found = F.col("t").isNull() | F.col("process").isNull()
+    return F.expr(" or ".join(_lacking(kind)))
+
+
+def _lacking(kind: str) -> Iterator[str]:
+    """In SQL, each way in which a row may lack something."""
+    yield from ("t is null", "process is null")
     for need in NEEDS.get(kind, ()):
-        holds = F.lit(True)
-        for name, words in need.when:
-            column = F.col(name)
-            if words is _THERE:
-                holds = holds & column.isNotNull()
-            elif words is _STAYS:
-                holds = holds & (column != _DELETED)
-            elif words == (None,):
-                holds = holds & column.isNull()
-            else:
-                holds = holds & F.coalesce(column.isin(*words), F.lit(False))
-        void = F.lit(False)
-        for names in need.columns:
-            none = F.lit(True)
-            for name in names.split("|"):
-                none = none & F.col(name).isNull()
-            void = void | none
-        found = found | (holds & void)
+        holds = " and ".join(_when(name, words) for name, words in need.when) or "true"
+        none = (
+            " and ".join(f"`{name}` is null" for name in names.split("|")) for names in need.columns
+        )
+        yield f"({holds} and ({' or '.join(none)}))"
     for name, words in WORDS.get(kind, {}).items():
-        found = found | ~F.coalesce(F.col(name).isin(*words), F.lit(True))
+        yield f"not {_is_one_of(name, words, unless='true')}"
     for name, least in LEAST.get(kind, {}).items():
-        found = found | F.coalesce(F.col(name) < least, F.lit(False))
+        yield f"coalesce(`{name}` < {least}, false)"
     for low, high in RISING.get(kind, ()):
-        found = found | F.coalesce(F.col(high) < F.col(low), F.lit(False))
+        yield f"coalesce(`{high}` < `{low}`, false)"
     for name in ANSWERED.get(kind, ()):
-        told = (F.col("type") != "ok") & (F.col(name) >= 0)
-        found = found | F.coalesce(told, F.lit(False))
+        yield f"coalesce(type <> 'ok' and `{name}` >= 0, false)"
     if kind in _OF_NODES:
-        own = F.concat(F.lit(_NODE), F.coalesce(F.col("node").cast("string"), F.lit("?")))
-        found = found | (F.col("process").rlike(f"^{_NODE}[0-9]+$") & (F.col("process") != own))
+        own = f"concat('{_NODE}', coalesce(string(node), '?'))"
+        yield f"(process rlike '^{_NODE}[0-9]+$' and process <> {own})"
     if kind == "leader_change":
-        leads = F.coalesce(F.col("leader") == F.col("node"), F.col("role") == "leader")
-        found = found | F.coalesce((F.col("role") == "leader") != leads, F.lit(False))
+        leads = "coalesce(leader = node, role = 'leader')"
+        yield f"coalesce((role = 'leader') <> {leads}, false)"
     if kind == "metadata":
-        named = (F.col("leader") >= 0) != F.col("error").isin(*NAMES_LEADER)
-        answered = F.col("partition").isNotNull() & (F.col("type") == "ok")
-        found = found | F.coalesce(answered & named, F.lit(False))
+        named = f"(leader >= 0) <> (error in ({_listed(NAMES_LEADER)}))"
+        yield f"coalesce(`partition` is not null and type = 'ok' and {named}, false)"
     if kind in _UNHURT:
-        hurt = (F.col("type") == "ok") & (F.col("error") != 0)
-        found = found | F.coalesce(hurt, F.lit(False))
-    return found
+        yield "coalesce(type = 'ok' and error <> 0, false)"
+
+
+def _when(name: str, words: Any) -> str:
+    if words is _THERE:
+        return f"`{name}` is not null"
+    if words is _STAYS:
+        return f"`{name}` <> {_DELETED}"
+    return f"`{name}` is null" if words == (None,) else _is_one_of(name, words, unless="false")
+
+
+def _is_one_of(name: str, words: Iterable[Any], *, unless: str) -> str:
+    """``unless``: what holds where nothing is there."""
+    return f"coalesce(`{name}` in ({_listed(words)}), {unless})"
+
+
+def _listed(words: Iterable[Any]) -> str:
+    """Names, which hold no quote, and numbers."""
+    return ", ".join(f"'{word}'" if isinstance(word, str) else str(word) for word in words)
 
 
 def lacks(kind: str, row: Row) -> Iterator[str]:

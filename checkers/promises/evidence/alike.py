@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from checkers.history import KINDS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
@@ -79,6 +79,10 @@ _EITHER: Final = {
     "described": ("told", "truth"),
     "log_folder": ("topic_id",),  # who keeps none is a finding (`checkers.promises.log_files`)
 }
+_WRITER: Final = (
+    "if(seq is not null and process rlike '^node-[0-9]+$', 'brokers', coalesce(process, '?'))"
+)
+"""Who writes alike."""
 _NOT_ASKED: Final = ("error_ns", "process")
 
 
@@ -107,30 +111,14 @@ def _columns(kind: str) -> list[str]:
 
 
 def _rows(history: History, kind: str) -> DataFrame:
-    none = F.lit(0).cast("bigint")
-    there = functools.reduce(
-        lambda one, other: one.bitwiseOR(other),
-        [
-            F.when(F.col(name).isNotNull(), F.lit(1 << i).cast("bigint")).otherwise(none)
-            for i, name in enumerate(_columns(kind))
-        ],
-    )
+    there = (f"if(`{name}` is null, 0L, {1 << i}L)" for i, name in enumerate(_columns(kind)))
+    sort = (f"coalesce(string({one}), '?')" for one in _SORTS[kind])
+    # One text each: column by column it would be hundreds of calls to Spark a kind.
     return history.frame(kind).select(
         "arm",
         "trial",
         F.lit(kind).alias("kind"),
-        _writer().alias("process"),
-        _sort(_SORTS[kind]).alias("sort"),
-        there.alias("there"),
+        F.expr(_WRITER).alias("process"),
+        F.expr(f"concat_ws('|', {', '.join(sort)})" if _SORTS[kind] else "''").alias("sort"),
+        F.expr(" | ".join(there)).alias("there"),
     )
-
-
-def _writer() -> Column:
-    """Who writes alike."""
-    broker = F.col("seq").isNotNull() & F.col("process").rlike("^node-[0-9]+$")
-    return F.when(broker, F.lit("brokers")).otherwise(F.coalesce("process", F.lit("?")))
-
-
-def _sort(of: tuple[str, ...]) -> Column:
-    parts = [F.coalesce(F.expr(one).cast("string"), F.lit("?")) for one in of]
-    return F.concat_ws("|", *parts) if parts else F.lit("")

@@ -21,7 +21,7 @@ from checkers.facts.whole_rows import lacking, lacks
 from checkers.history import KINDS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
@@ -150,39 +150,37 @@ def _of_growing(history: History) -> list[Times]:
 
 
 def _rows(history: History, kind: str) -> DataFrame:
-    numbered = kind in _NUMBERED
-    none = F.lit(None).cast("bigint")
-    on_the_clock = F.when(F.col("error_ns").isNull(), F.col("t"))
+    numbered, in_order = kind in _NUMBERED, _IN_ORDER[kind]
     return history.frame(kind).select(
         "arm",
         "trial",
         F.lit(kind).alias("kind"),
         "process",
-        (F.expr(f"op div {_BLOCK}") if numbered else none).alias("_block"),
-        (F.col("invoke_t") if numbered else none).alias("_begun"),
-        _wrong(_IN_ORDER[kind]).cast("int").alias("_wrong"),
+        F.expr(f"op div {_BLOCK}" if numbered else "bigint(null)").alias("_block"),
+        F.expr("invoke_t" if numbered else "bigint(null)").alias("_begun"),
+        F.expr(f"int({_wrong(in_order)})").alias("_wrong"),
         lacking(kind).cast("int").alias("_lacking"),
-        on_the_clock.alias("_t"),
-        _off(_IN_ORDER[kind]).alias("_off"),
+        F.expr("if(error_ns is null, t, null)").alias("_t"),
+        F.expr(_OFF_OF_OPERATIONS if in_order == _OPERATION else _OFF).alias("_off"),
     )
 
 
-def _off(names: tuple[str, ...]) -> Column:
-    """By how much a row's time may be off. An operation whose completion nobody saw may have ended
-    at any time since it was begun: that it says so makes its time no vaguer."""
-    off = F.abs(F.coalesce("error_ns", F.lit(0)))
-    if names != _OPERATION:
-        return off
-    open_ended = (F.col("type") == "info") & (F.col("error_ns") <= F.col("t") - F.col("invoke_t"))
-    return F.when(F.coalesce(open_ended, F.lit(False)), F.lit(0)).otherwise(off)
+_OFF: Final = "abs(coalesce(error_ns, 0))"
+"""By how much a row's time may be off."""
+_OFF_OF_OPERATIONS: Final = (
+    f"if(coalesce(type = 'info' and error_ns <= t - invoke_t, false), 0, {_OFF})"
+)
+"""An operation whose completion nobody saw may have ended at any time since it was begun: that it
+says so makes its time no vaguer."""
 
 
-def _wrong(names: tuple[str, ...]) -> Column:
+def _wrong(names: tuple[str, ...]) -> str:
     """Whether any time lies before the one before it, by more than both may be off."""
-    slack = 2 * F.coalesce("error_ns", F.lit(0))
-    found: Column = F.lit(False)
-    for number, later in enumerate(names):
-        for earlier in names[:number]:
-            odd = F.col(earlier) - F.col(later) > slack
-            found = found | F.coalesce(odd, F.lit(False))
-    return found
+    return (
+        " or ".join(
+            f"coalesce({earlier} - {later} > 2 * coalesce(error_ns, 0), false)"
+            for number, later in enumerate(names)
+            for earlier in names[:number]
+        )
+        or "false"
+    )
