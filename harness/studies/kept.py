@@ -4,11 +4,12 @@ store goes with its machine.
 Stores' ledgers are merged into it, again and again: an entry is the same when its play, the commit
 that played it and the text that was played (``digest``) are, and the first one stays. The same
 entries make the same bytes, so that what was added is all that a diff shows. What says something of
-a machine is left out: its folders, and reasons, which may name them.
+a machine is left out: its folders, in reasons too; and reasons altogether where rules say it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, astuple
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any, Final
 
 import orjson
 
+from checkers.judging.verdict import Verdict
 from harness.studies.ledger import Entry, read
 
-_OF_A_MACHINE: Final = ("folder", "reasons")
+_FOLDERS: Final = re.compile(r"(?<![\w.])/(?:[^\s/:]+/)+")
 _ORIGIN: Final = ("date", "commit", "digest")
 
 
@@ -44,5 +46,8 @@ def _order(entry: Entry) -> tuple[Any, ...]:
 
 
 def _line(entry: Entry) -> bytes:
-    body = {name: value for name, value in asdict(entry).items() if name not in _OF_A_MACHINE}
+    body = asdict(entry)
+    del body["folder"]
+    told = () if entry.verdict == Verdict.INVALID else entry.reasons
+    body["reasons"] = [_FOLDERS.sub("", reason) for reason in told]
     return orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)

@@ -17,7 +17,7 @@ def entry(seed: int, commit: str = "a", **other: Any) -> Entry:
         play=Play(scenario="KAFKA-1", seed=seed, planes="single", sut="kafka-zk@2.5.0"),
         verdict="valid",
         rules=("recovery: stuck",),
-        reasons=("/somewhere/else: is gone",),
+        reasons=("evidence of node 1: /somewhere/else/server.log: is gone",),
         seconds=1.5,
         found_ms=20.0,
         folder="/somewhere/store/run",
@@ -56,4 +56,12 @@ def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
     merged(path, [entry(1)])
     assert b"somewhere" not in path.read_bytes()
     (kept,) = merged(path, [])
-    assert kept == replace(entry(1), folder="", reasons=())
+    assert kept == replace(
+        entry(1), folder="", reasons=("evidence of node 1: server.log: is gone",)
+    )
+
+
+def test_where_rules_say_it_reasons_do_not(path: Path) -> None:
+    merged(path, [replace(entry(1), verdict="invalid")])
+    (kept,) = merged(path, [])
+    assert (kept.rules, kept.reasons) == (("recovery: stuck",), ())
