@@ -6,6 +6,7 @@ Part of `harness.cli`, which has the others; thin over `harness.studies`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,6 +152,7 @@ def trust(
     from harness.scenarios import SCENARIOS
     from harness.settings import Settings
     from harness.studies import trust as study
+    from harness.studies.kept import merged
     from harness.studies.ledger import Ledger
     from harness.studies.mutants import chosen
     from harness.studies.playing import Desk, judges, recorder
@@ -168,6 +170,7 @@ def trust(
         suts=asked.suts,
     )
     ledger = Ledger(store / study.LEDGER)
+    length = f"--profile {profile}{_options({'--time-limit': time_limit}, {})}"
     options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": limit_s}
     with show_progress(sys.stdout) as progress, judges() as judge:
         ended = study.study(
@@ -175,14 +178,15 @@ def trust(
             Desk(ledger, recorder(progress, **options), judge, later=later),
             cli_options.budget(budget),
             lambda e: progress(f"{e.play.bug or 'sound'}, {e.play.scenario}", e.verdict),
+            {"length": length},
         )
     given = {"--planes": planes, "--sut": sut}
     usual = {"--planes": "single,dual", "--sut": "dualplane"}
     own = {name: text for name, text in given.items() if text != usual[name]}
     lists = {"--bug": bug, "--scenario": scenario}
-    more = _options({**own, "--time-limit": time_limit}, lists)
-    command = f"biplane trust --seeds {seeds} --profile {profile}{more}"
-    typer.echo(str(study.save_page(list(ledger), command, out)))
+    command = f"biplane trust --seeds {seeds} {length}{_options(own, lists)}"
+    kept = [e for e in merged(out.with_suffix(".jsonl"), ledger) if e.extra.get("length") == length]
+    typer.echo(str(study.save_page(kept, command, out)))
     if not ended:
         typer.echo("the budget was spent: the same command goes on from here")
     raise typer.Exit(study.exit_code(list(ledger), ended=ended))
@@ -235,7 +239,7 @@ def releases(
     raise typer.Exit(exit_code(ledger, ended=ended))
 
 
-def _options(single: dict[str, str | None], several: dict[str, list[str] | None]) -> str:
+def _options(single: Mapping[str, str | None], several: dict[str, list[str] | None]) -> str:
     """As they are typed; those that were not given are left out."""
     words = [f" {name} {text}" for name, text in single.items() if text is not None]
     words += [f" {name} {text}" for name, texts in several.items() for text in texts or []]

@@ -25,10 +25,12 @@ _ORIGIN: Final = ("date", "commit", "digest")
 
 
 def merged(path: Path, entries: Iterable[Entry]) -> list[Entry]:
-    """Write what the file holds and these entries, in their order: by play, then by date."""
+    """Write what the file holds and those of these entries that were played, in their order: by
+    play, then by date."""
     every: dict[tuple[Any, ...], Entry] = {}
     for entry in (*read(path), *entries):
-        every.setdefault(_identity(entry), entry)
+        if entry.verdict != "skipped":
+            every.setdefault(_identity(entry), entry)
     ordered = sorted(every.values(), key=_order)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(map(_line, ordered)))

@@ -65,3 +65,7 @@ def test_where_rules_say_it_reasons_do_not(path: Path) -> None:
     merged(path, [replace(entry(1), verdict="invalid")])
     (kept,) = merged(path, [])
     assert (kept.rules, kept.reasons) == (("recovery: stuck",), ())
+
+
+def test_what_was_skipped_was_not_played(path: Path) -> None:
+    assert merged(path, [replace(entry(1), verdict="skipped")]) == []
