@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,7 +82,7 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry], not_shown: str = "")
     """The page: a table, each bug in words, and what could not be shown (bugs/NOT-SHOWN.md). Only
     of what was played by the files as they are."""
     of = {bug.id: [e for e in entries if is_of(bug, e)] for bug in bugs.values()}
-    counted = [entry for some in of.values() for entry in some]
+    counted = sorted(chain(*of.values()), key=lambda entry: str(entry.extra.get("date")))
     yield "# Track record"
     yield ""
     yield (

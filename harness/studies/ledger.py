@@ -38,8 +38,8 @@ class Play:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What came of a play. ``rules``: those that were broken, as "promise: rule"; ``seconds``: from
-    the start of the run to its verdict; ``found_ms``: from the start of chaos to the last event of
-    the first witness, None when there is none."""
+    the start of the run to its verdict (0: not known); ``found_ms``: from the start of chaos to the
+    last event of the first witness, None when there is none."""
 
     play: Play
     verdict: str
