@@ -14,10 +14,7 @@ Needs a partition of three replicas with min.insync.replicas=2, whose leader is 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faults.frames import client_of
-from faults.outdated_expansion import lose_disk
 from faults.params import Params
 from faults.protocol import Capability, Context, FaultFailed, Link
 from faults.staged import Staged
@@ -53,8 +50,7 @@ class LastStanding(Staged):
         )
         self.wait(ctx, "the set is the leader alone", lambda: self.state(ctx).isr == (leader,))
         self.kill(ctx, leader)
-        gone = lose_disk(Path(ctx.nodes.log_dir(leader)))
-        self.detail["removed"] = len(gone)
+        gone = self.lose_disk(ctx, leader)
         self.took_hold = bool(gone)
         self.release(ctx, alone)
         self.detail["another_led"] = self.comes(

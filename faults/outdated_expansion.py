@@ -15,16 +15,10 @@ two replicas whose leader is not the controller, so that nobody else can lead.
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-from typing import Final
-
 from faults.frames import client_of
 from faults.params import Params
 from faults.protocol import Capability, Context, FaultFailed, Link
 from faults.staged import Staged
-
-_METADATA: Final = "__cluster_metadata"
 
 
 class OutdatedExpansion(Staged):
@@ -60,8 +54,7 @@ class OutdatedExpansion(Staged):
         self.start(ctx, follower)
         self.wait(ctx, "the leader asks for it", lambda: ctx.frames.count(late).applied)
         self.kill(ctx, follower)
-        gone = lose_disk(Path(ctx.nodes.log_dir(follower)))
-        self.detail["removed"] = len(gone)
+        gone = self.lose_disk(ctx, follower)
         fetches = client_of(follower)
         self.hold(ctx, "empty", "FETCH", node=leader, link=Link.INTER_BROKER, client=fetches)
         self.start(ctx, follower)
@@ -72,16 +65,3 @@ class OutdatedExpansion(Staged):
         self.kill(ctx, leader)
         led = self.comes(ctx, self.obeyed_ms, lambda: self.state(ctx).leader == follower)
         self.detail["led"] = led
-
-
-def lose_disk(log_dir: Path) -> list[str]:
-    """Remove all that a broker holds of its topics; what it holds of the cluster's metadata lies on
-    another disk (``metadata.log.dir``), and whose the disk is, is known. What went, by name."""
-    gone = []
-    for path in sorted(log_dir.iterdir()):
-        if path.is_dir() and not path.name.startswith(_METADATA):
-            shutil.rmtree(path)
-            gone.append(path.name)
-        elif path.name.endswith("-checkpoint"):
-            path.unlink()
-    return gone

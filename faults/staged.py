@@ -4,7 +4,9 @@ has come about. What is down is started and what is held is let go by heal, wher
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from faults.base import BaseFault, wait_for
@@ -13,6 +15,7 @@ from faults.protocol import Context, Entry, FaultFailed, PartitionState
 from faults.targets import parse_partition, partition_state
 
 _TIMEOUT_MS: Final = 60_000
+_METADATA: Final = "__cluster_metadata"
 
 
 class Staged(BaseFault):
@@ -54,6 +57,13 @@ class Staged(BaseFault):
         super().kill(ctx, node)
         self.wait(ctx, f"broker {node} is gone", lambda: node not in ctx.view.live_brokers())
 
+    def lose_disk(self, ctx: Context, node: int) -> list[str]:
+        """What a broker that is down holds of its topics goes. Its names; and into ``detail``,
+        whose disk it was and when that was over (ns)."""
+        gone = remove_logs(Path(ctx.nodes.log_dir(node)))
+        self.detail |= {"removed": len(gone), "emptied": {"node": node, "t": ctx.now_ns()}}
+        return gone
+
     def hold(self, ctx: Context, name: str, api: str, **which: Any) -> str:
         """Let frames wait (`faults.protocol.Frames.add`) until `release`; the rule's id."""
         return self._add(ctx, name, api=api, action="hold", **which)
@@ -81,3 +91,16 @@ class Staged(BaseFault):
         except FaultFailed:
             return False
         return True
+
+
+def remove_logs(log_dir: Path) -> list[str]:
+    """All of them, by name; what is held of the cluster's metadata lies on another disk
+    (``metadata.log.dir``), and whose the disk is, is known."""
+    gone = []
+    for path in sorted(log_dir.iterdir()):
+        if path.is_dir() and not path.name.startswith(_METADATA):
+            shutil.rmtree(path)
+            gone.append(path.name)
+        elif path.name.endswith("-checkpoint"):
+            path.unlink()
+    return gone

@@ -73,13 +73,16 @@ def reproduce(
 
 def track_record(
     bugs: Annotated[Path, typer.Option(help="Where the bugs' files are")] = Path("bugs"),
-    store: Annotated[Path, typer.Option(help="Where the ledger is")] = Path("store"),
+    store: Annotated[Path, typer.Option(help="Whose plays are added")] = Path("store"),
     out: Annotated[Path, out_file("The page")] = Path("docs/track-record.md"),
 ) -> None:
-    """Write the page of what was found, on which release, how often and how fast."""
+    """Write the page of what was found, on which release, how often and how fast.
+
+    The plays of the store are added to the ledger beside the page, from which it is made."""
     from harness.bugs import play, record
     from harness.bugs.book import load_all, not_shown
+    from harness.studies.kept import merged
     from harness.studies.ledger import Ledger
 
-    entries = list(Ledger(store / play.LEDGER))
+    entries = merged(out.with_suffix(".jsonl"), Ledger(store / play.LEDGER))
     typer.echo(str(record.write(load_all(bugs), entries, out, not_shown(bugs))))

@@ -1,4 +1,4 @@
-"""The commands that play many runs and write a page: `biplane mutants | trust | guarantees`.
+"""The commands that play many runs and write a page: `biplane trust`, `releases` and their like.
 
 Part of `harness.cli`, which has the others; thin over `harness.studies`.
 """
@@ -6,6 +6,7 @@ Part of `harness.cli`, which has the others; thin over `harness.studies`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ Until = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    for command in (guarantees, mutants, mutate, trust):
+    for command in (guarantees, mutants, mutate, trust, releases):
         app.command()(command)
 
 
@@ -151,6 +152,7 @@ def trust(
     from harness.scenarios import SCENARIOS
     from harness.settings import Settings
     from harness.studies import trust as study
+    from harness.studies.kept import merged
     from harness.studies.ledger import Ledger
     from harness.studies.mutants import chosen
     from harness.studies.playing import Desk, judges, recorder
@@ -168,6 +170,7 @@ def trust(
         suts=asked.suts,
     )
     ledger = Ledger(store / study.LEDGER)
+    length = f"--profile {profile}{_options({'--time-limit': time_limit}, {})}"
     options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": limit_s}
     with show_progress(sys.stdout) as progress, judges() as judge:
         ended = study.study(
@@ -175,20 +178,68 @@ def trust(
             Desk(ledger, recorder(progress, **options), judge, later=later),
             cli_options.budget(budget),
             lambda e: progress(f"{e.play.bug or 'sound'}, {e.play.scenario}", e.verdict),
+            {"length": length},
         )
     given = {"--planes": planes, "--sut": sut}
     usual = {"--planes": "single,dual", "--sut": "dualplane"}
     own = {name: text for name, text in given.items() if text != usual[name]}
     lists = {"--bug": bug, "--scenario": scenario}
-    more = _options({**own, "--time-limit": time_limit}, lists)
-    command = f"biplane trust --seeds {seeds} --profile {profile}{more}"
-    typer.echo(str(study.save_page(list(ledger), command, out)))
+    command = f"biplane trust --seeds {seeds} {length}{_options(own, lists)}"
+    kept = [e for e in merged(out.with_suffix(".jsonl"), ledger) if e.extra.get("length") == length]
+    typer.echo(str(study.save_page(kept, command, out)))
     if not ended:
         typer.echo("the budget was spent: the same command goes on from here")
     raise typer.Exit(study.exit_code(list(ledger), ended=ended))
 
 
-def _options(single: dict[str, str | None], several: dict[str, list[str] | None]) -> str:
+def releases(
+    suts: Annotated[
+        list[str] | None, typer.Argument(help="Such as kafka-zk@2.8.2 (default: one of each line)")
+    ] = None,
+    scenario: Annotated[str, typer.Option(help="What is played")] = "broker-restart",
+    seeds: Annotated[int, typer.Option(help="How many of each", min=1)] = 1,
+    profile: Profile = "ci",
+    time_limit: Limit = None,
+    budget: Until = "2h",
+    store: Store = Path("store"),
+    out: Annotated[Path, out_file("The page")] = Path("docs/releases.md"),
+) -> None:
+    """Is there a verdict on each line of Apache Kafka's releases, and are its log lines known?
+
+    The same command goes on where it stopped; what was played is kept beside the page.
+    """
+    from harness.progress import show_progress
+    from harness.settings import Settings
+    from harness.studies import releases as study
+    from harness.studies.kept import merged
+    from harness.studies.ledger import Ledger
+    from harness.studies.playing import Desk, judges, recorder
+    from harness.studies.trust import exit_code
+    from harness.studies.trust import study as play_all
+    from harness.sut.registry import get
+
+    limit_s = cli_options.seconds(time_limit, "--time-limit")
+    Settings.of(profile=profile, time_limit_s=limit_s)  # refused before it is begun
+    wanted = suts or list(study.LINES_OF_RELEASES)
+    for name in wanted:
+        get(name)
+    (chosen,) = cli_options.scenarios([scenario])
+    ledger = Ledger(store / study.LEDGER)
+    options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": limit_s}
+    with show_progress(sys.stdout) as progress, judges() as judge:
+        ended = play_all(
+            study.plays(wanted, chosen, range(1, seeds + 1)),
+            Desk(ledger, recorder(progress, **options), judge),
+            cli_options.budget(budget),
+            lambda e: progress(f"{e.play.sut}, {e.play.scenario}", e.verdict),
+        )
+    kept = merged(out.with_suffix(".jsonl"), map(study.with_lines, ledger))
+    out.write_text(study.page(kept))
+    typer.echo(str(out))
+    raise typer.Exit(exit_code(ledger, ended=ended))
+
+
+def _options(single: Mapping[str, str | None], several: dict[str, list[str] | None]) -> str:
     """As they are typed; those that were not given are left out."""
     words = [f" {name} {text}" for name, text in single.items() if text is not None]
     words += [f" {name} {text}" for name, texts in several.items() for text in texts or []]

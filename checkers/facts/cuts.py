@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from checkers.facts.faults import faults
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
     TP,
@@ -238,24 +239,29 @@ def _assigned(history: History) -> dict[Key, list[tuple[int, frozenset[int]]]]:
 
 def _wiped(history: History, bare: dict[Key, list[Cut]]) -> None:
     """A broker whose log directory was emptied lost what nobody else had, where it had led."""
-    for row in history.rows("fault"):
-        if row["fault"] != "wipe-disk" or row["phase"] != "injected":
-            continue
+    for trial, node, wiped_t in _emptied(history):
         for key, of in leadership(history).items():
-            if key[:2] != (row["arm"], row["trial"]):
-                continue
-            led = {e.leader for e in of.commits if (e.committed_t or 0) <= row["t"]}
-            led.discard(None)
-            for node in set(row["nodes"] or ()) & led:
+            led = {e.leader for e in of.commits if (e.committed_t or 0) <= wiped_t}
+            if key[:2] == trial and node in led:
                 cut = Cut(
                     node=node,
-                    cut_t=row["t"],
+                    cut_t=wiped_t,
                     to_offset=0,
                     from_offset=_ALL,
                     cut_epoch=None,
                     by_fault=True,
                 )
                 bare.setdefault(key, []).append(cut)
+
+
+def _emptied(history: History) -> Iterator[tuple[tuple[str, int], int, int]]:
+    """(arm, trial), node, and when a fault had emptied its disk (ns)."""
+    for fault in faults(history):
+        if fault.emptied is not None:
+            yield fault.trial, *fault.emptied
+        for row in fault.rows if fault.name == "wipe-disk" else ():
+            if row["phase"] == "injected":
+                yield from ((fault.trial, node, row["t"]) for node in row["nodes"] or ())
 
 
 _ByNode = dict[tuple[Key, int], list[tuple[int, int, int]]]

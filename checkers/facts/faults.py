@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.details import all_details
 from checkers.facts.timeline import FOREVER
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ class Fault:
     def to_t(self) -> int:
         """When it was healed, for the last time (ns); FOREVER where nobody says so."""
         return max((row["t"] for row in self.rows if row["phase"] == "healed"), default=FOREVER)
+
+    @property
+    def emptied(self) -> tuple[int, int] | None:
+        """Whose disk it emptied, and when (ns), where it tells of that apart from its steps."""
+        told = all_details(self.rows).get("emptied")
+        return (int(told["node"]), int(told["t"])) if isinstance(told, dict) else None
 
     def meets(self, from_t: int, to_t: int) -> bool:
         """Whether it was in place within a span (ns)."""

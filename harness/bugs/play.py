@@ -2,7 +2,8 @@
 it is mended.
 
 A *try* is one run of the bug's plan, its seed the number of the try. What came of each is kept in a
-ledger (store/reproduce/ledger.jsonl), so that what was stopped goes on, and is never played twice.
+ledger (store/reproduce/ledger.jsonl), so that what was stopped goes on, and is never played twice;
+`biplane track-record` takes it into one that outlives the store (docs/track-record.jsonl).
 Found means: a rule of ``found_by`` was broken. On the mended release anything but valid is a
 failure: a rule that fires there too proves nothing.
 """
@@ -19,7 +20,7 @@ from harness.bugs.book import Bug
 from harness.bugs.scenario import plan_of, profile_of, scenario_of
 from harness.run import Outcome, Progress, run
 from harness.settings import Settings
-from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of
+from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of, origin
 
 LEDGER: Final = Path("reproduce") / "ledger.jsonl"
 BROKEN, MENDED = "broken", "mended"
@@ -88,7 +89,7 @@ def _once(bug: Bug, ledger: Ledger, play: PlayIt, side: str, number: int) -> Try
     known = ledger.get(one)
     if known is not None and is_of(bug, known):
         return Try(bug=bug, entry=known, new=False)
-    entry = entry_of(one, play(bug, one), {"digest": bug.digest})
+    entry = entry_of(one, play(bug, one), {**origin(), "digest": bug.digest})
     ledger.add(entry)
     return Try(bug=bug, entry=entry, new=True)
 

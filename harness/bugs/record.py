@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from checkers.judging.verdict import RESULTS_FILE, Verdict
 from harness.bugs.book import Bug
 from harness.bugs.play import BROKEN, MENDED, Try, is_found, is_of, witness_of
-from harness.studies.ledger import Entry, rate
+from harness.studies.ledger import Entry, commits, rate
 
 _EVENTS: Final = 8
 _LEFT_OUT: Final = ("f", "arm", "trial", "boot", "error_ns", "process")
@@ -78,14 +79,18 @@ def write(
 
 
 def page(bugs: Mapping[str, Bug], entries: Sequence[Entry], not_shown: str = "") -> Iterator[str]:
-    """The page: a table, each bug in words, and what could not be shown (bugs/NOT-SHOWN.md)."""
+    """The page: a table, each bug in words, and what could not be shown (bugs/NOT-SHOWN.md). Only
+    of what was played by the files as they are."""
+    of = {bug.id: [e for e in entries if is_of(bug, e)] for bug in bugs.values()}
+    counted = sorted(chain(*of.values()), key=lambda entry: str(entry.extra.get("date")))
     yield "# Track record"
     yield ""
     yield (
         "Genuine bugs of Apache Kafka, each found on a genuine release that has it and absent from "
         "one in which it is mended, if any is. Rates are of whole runs, with 95% intervals; a "
-        "try is found when the rule was broken. Made by `biplane track-record` from what "
-        "`biplane reproduce ID --tries N` kept."
+        "try is found when the rule was broken. Made by `biplane track-record` from "
+        f"{len(counted)} runs{commits(counted)} ([ledger](track-record.jsonl)), which "
+        "`biplane reproduce ID --tries N` played; runs of a bug's file as it once was do not count."
     )
     yield ""
     yield (
@@ -93,7 +98,7 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry], not_shown: str = "")
         "|---|---|---|---|---|---|---|---|"
     )
     for bug in bugs.values():
-        yield _row(bug, [e for e in entries if is_of(bug, e)])
+        yield _row(bug, of[bug.id])
     for bug in bugs.values():
         yield ""
         yield f"## {bug.id}: {bug.title}"

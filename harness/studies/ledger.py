@@ -2,7 +2,8 @@
 study that was stopped goes on where it was.
 
 A *play* says what is run; its *entry* what came of it. An entry is never written twice: a play that
-is in the ledger is not played again.
+is in the ledger is not played again. A store's ledger goes with its machine; what pages are made
+from is kept beside them (`harness.studies.kept`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -36,8 +38,8 @@ class Play:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What came of a play. ``rules``: those that were broken, as "promise: rule"; ``seconds``: from
-    the start of the run to its verdict; ``found_ms``: from the start of chaos to the last event of
-    the first witness, None when there is none."""
+    the start of the run to its verdict (0: not known); ``found_ms``: from the start of chaos to the
+    last event of the first witness, None when there is none."""
 
     play: Play
     verdict: str
@@ -58,7 +60,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
-        self._entries = {e.play: e for e in _read(path)}
+        self._entries = {e.play: e for e in read(path)}
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -76,7 +78,8 @@ class Ledger:
         self._entries[entry.play] = entry
 
 
-def _read(path: Path) -> Iterator[Entry]:
+def read(path: Path) -> Iterator[Entry]:
+    """The entries of a file, none where it is not there."""
     if not path.exists():
         return
     for line in path.read_bytes().splitlines():
@@ -86,7 +89,7 @@ def _read(path: Path) -> Iterator[Entry]:
             continue  # the last one, torn: its play is played again
         body["play"] = Play(**body["play"])
         for name in ("rules", "reasons"):
-            body[name] = tuple(body[name])
+            body[name] = tuple(body.get(name, ()))
         yield Entry(**body)
 
 
@@ -147,6 +150,12 @@ def commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return said.stdout.strip()
+
+
+def origin() -> dict[str, str]:
+    """By what an entry is known beside others of its play: which sources were played, and when
+    (the day, UTC)."""
+    return {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
 
 
 def commits(entries: Iterable[Entry]) -> str:

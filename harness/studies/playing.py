@@ -25,7 +25,7 @@ from harness.arms import Skipped
 from harness.run import Progress, Recorded, outcome_of, record_run, remove_log_dirs
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
-from harness.studies.ledger import Entry, Ledger, Play, commit, entry_of
+from harness.studies.ledger import Entry, Ledger, Play, entry_of, origin
 
 _NICE: Final = 5
 """How far the judge stands back: a broker that waits for a processor is a broker that is late."""
@@ -85,7 +85,7 @@ class Desk:
         except Skipped as why:
             self.ledger.add(Entry(play=this, verdict="skipped", reasons=(str(why),)))
             return
-        one = _Waiting(this, recorded, {"commit": commit(), **extra()})
+        one = _Waiting(this, recorded, {**origin(), **extra()})
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
             file.write(orjson.dumps(asdict(one), default=str, option=orjson.OPT_APPEND_NEWLINE))

@@ -5,8 +5,10 @@
 
 Plays are drawn in turn (one seed of everything, then the next), so that whatever the budget leaves
 undone is spread evenly. They are kept in a ledger (`harness.studies.ledger`): stopped, or out of
-budget, it goes on with the same command. Unknown runs are counted as what they are: a bug that made
-a run `unknown` was not found, and a sound run that is `unknown` proves nothing.
+budget, it goes on with the same command; the page is made from those of all stores
+(`harness.studies.kept`) that were played with the same profile and time limit. Unknown runs are
+counted as what they are: a bug that made a run `unknown` was not found, and a sound run that is
+`unknown` proves nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -51,10 +53,14 @@ def plays(
 
 
 def study(
-    wanted: Iterable[Play], desk: Desk, budget: Budget, tell: Callable[[Entry], None]
+    wanted: Iterable[Play],
+    desk: Desk,
+    budget: Budget,
+    tell: Callable[[Entry], None],
+    extra: Mapping[str, str] | None = None,
 ) -> bool:
     """Play what was not played yet; False when the budget was spent before the end. One run is
-    played while the one before it is judged."""
+    played while the one before it is judged. ``extra`` is kept with each."""
     ended = True
     for one in wanted:
         if one in desk:
@@ -62,7 +68,7 @@ def study(
         if budget.is_spent:
             ended = False
             break
-        desk.play(one)
+        desk.play(one, extra=lambda: extra or {})
         for entry in desk.collect(but=1):
             tell(entry)
     for entry in desk.collect():
@@ -97,8 +103,9 @@ def page(entries: Sequence[Entry], command: str) -> str:
         "# How far a verdict can be trusted",
         "",
         f"Made by `{command}` from {len(entries)} runs{commits(entries)}; not written by hand. The "
-        "same command with more seeds or a larger budget goes on from the ledger in its store, and "
-        "the page grows. Rates come with their 95% interval (Wilson): of a few runs it is wide.",
+        "same command with more seeds or a larger budget goes on, and the page grows with its "
+        "[ledger](trust.jsonl). Rates come with their 95% interval (Wilson): of a few runs it is "
+        "wide.",
         "",
         *_totals(entries),
         "",
@@ -170,7 +177,8 @@ def _accused(sound: Iterable[Entry]) -> list[str]:
     if not accused:
         return []
     lines = ["## Sound systems that were accused", ""]
-    return [*lines, *(f"- {_name(e.play)}: {'; '.join(e.reasons[:2])}" for e in accused), ""]
+    why = ((e.play, e.reasons[:2] or e.rules) for e in accused)
+    return [*lines, *(f"- {_name(play)}: {'; '.join(said)}" for play, said in why), ""]
 
 
 def _name(play: Play) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from faults import PlanError, build
 from faults.frames import client_of
-from faults.outdated_expansion import lose_disk
 from faults.protocol import FaultFailed
+from faults.staged import remove_logs
 
 AT = ("t", 0)
 
@@ -425,6 +425,6 @@ def test_a_disk_keeps_the_clusters_metadata_and_whose_it_is(tmp_path: Any) -> No
         (tmp_path / name / "0.log").write_bytes(b"x")
     for name in ("meta.properties", "replication-offset-checkpoint", "bootstrap.checkpoint"):
         (tmp_path / name).touch()
-    assert lose_disk(tmp_path) == ["__consumer_offsets-2", "t-0", "t-1"]
+    assert remove_logs(tmp_path) == ["__consumer_offsets-2", "t-0", "t-1"]
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["__cluster_metadata-0", "bootstrap.checkpoint", "meta.properties"]

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import command
+from harness.studies.kept import merged
+from harness.studies.ledger import Entry, Play
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,6 +90,18 @@ def test_a_budget_of_nothing_judges_what_waits_and_plays_nothing(
     assert "the budget was spent" in out
     assert "from 0 runs" in (tmp_path / "trust.md").read_text()
     assert not (tmp_path / "s").exists()
+
+
+def test_pages_are_of_what_was_played_as_long_in_any_store(
+    biplane: Biplane, tmp_path: Path
+) -> None:
+    def entry(seed: int, length: str) -> Entry:
+        play = Play(scenario="request-flood", seed=seed, planes="dual")
+        return Entry(play=play, verdict="valid", extra={"length": length})
+
+    merged(tmp_path / "trust.jsonl", [entry(1, "--profile smoke"), entry(2, "--profile ci")])
+    biplane("trust", "--budget", "0", "--store", "s", "--out", "trust.md")
+    assert "from 1 runs" in (tmp_path / "trust.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,19 @@ def not_wiped(history: History) -> Iterator[tuple[Trial, str]]:
     """By trial, in words: brokers whose disks a fault says it wiped, and whose logs were there when
     they came back."""
     for fault in faults(history):
-        wiped_t = [row["t"] for row in fault.rows if row["took_hold"]]
-        if fault.name != WIPE or not wiped_t:
-            continue
+        wiped = _wiped(fault)
         first: dict[tuple[int, str, int], Mapping[str, Any]] = {}
-        for row in rows_of(history, "leader_change", fault.trial):
-            if row["node"] in fault.nodes and row["t"] > min(wiped_t):
+        for row in rows_of(history, "leader_change", fault.trial) if wiped else ():
+            if row["node"] in wiped and row["t"] > wiped[row["node"]]:
                 first.setdefault((row["node"], row["topic"], row["partition"]), row)
         kept = {node for (node, *_), row in first.items() if (row["log_end_offset"] or 0) > 0}
         for node in sorted(kept):
             says = f"{fault.id} says that it wiped node {node}'s disk, which came back with logs"
             yield fault.trial, says
+
+
+def _wiped(fault: Fault) -> dict[int, int]:
+    """Whose disks it says that it wiped, and since when (ns)."""
+    since = [row["t"] for row in fault.rows if row["took_hold"]]
+    wiped = dict.fromkeys(fault.nodes, min(since)) if fault.name == WIPE and since else {}
+    return wiped | (dict([fault.emptied]) if fault.emptied else {})

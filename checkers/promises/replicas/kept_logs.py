@@ -23,10 +23,10 @@ and no longer at its high watermark), so that nobody makes it cut that. It is fe
 gone for good if its leader dies meanwhile.
 
 Lawful, and similar: a cut whose report comes just after the role that was taken up meanwhile
-(`_REPORTED_NS`). What a fault took from a log (``wipe-disk``; ``torn-tail``, where it cuts) is the
-harness's doing, and counted: as far as it cut, and no further. That it deleted a replica excuses no
-broker by its own word: somebody must have moved it, by ZooKeeper's log, or deleted the topic, or
-forged a request.
+(`_REPORTED_NS`). What a fault took from a log (``wipe-disk``, or a story in which a disk is lost;
+``torn-tail``, where it cuts) is the harness's doing, and counted: as far as it cut, and no further.
+That it deleted a replica excuses no broker by its own word: somebody must have moved it, by
+ZooKeeper's log, or deleted the topic, or forged a request.
 """
 
 from __future__ import annotations
@@ -358,6 +358,9 @@ def _torn(history: History) -> dict[Any, list[tuple[int, int]]]:
     found: dict[Any, list[tuple[int, int]]] = {}
     for fault in faults(history):
         told = all_details(fault.rows)
+        if fault.emptied is not None:
+            node, emptied_t = fault.emptied
+            found.setdefault((*fault.trial, node), []).append((emptied_t, 0))
         if fault.name not in _TAKERS or told.get("mode", "cut") != "cut":
             continue  # or it only added to the log
         topic, _, partition = str(told.get("partition", "")).rpartition("-")

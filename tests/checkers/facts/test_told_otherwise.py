@@ -3,6 +3,7 @@ what is not."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
 from checkers.promises.evidence.orders import unordered, unretried, unsent
-from tests.checkers.conftest import Story
+from tests.checkers.conftest import MS, Story
 
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
 ORDERED_BY = {
@@ -448,16 +449,27 @@ def wiped(end: int | None, *more: tuple[float, int], **hold: Any) -> Story:
     return story
 
 
+def lost(end: int) -> Story:
+    """The same, by a story that ends much later and names another broker, too."""
+    story = wiped(end, took_hold=False)
+    told = {"emptied": {"node": 2, "t": 3_000 * MS}}
+    story.add("fault", 7_000, id="l", fault="last-standing", nodes=[1, 2], detail=json.dumps(told))
+    return story
+
+
 WIPED: dict[str, tuple[Story, bool]] = {
     "empty": (wiped(0), False),
     "not empty": (wiped(7), True),
     "empty, and filled": (wiped(0, (6_000, 9)), False),
     "nobody says": (wiped(None), False),
     "it did not take hold": (wiped(7, took_hold=False), False),
+    "empty, by a story": (lost(0), False),
+    "not empty, by a story": (lost(7), True),
 }
 
 
 def test_whose_disk_was_wiped_comes_back_with_nothing(spark: Any) -> None:
     found = list(not_wiped(_as_trials(spark, [story for story, _ in WIPED.values()])))
     assert [list(WIPED)[key[1]] for key, _ in found] == [n for n, (_, odd) in WIPED.items() if odd]
+    assert found[-1][1].startswith("l says")
     assert found[0][1] == "w says that it wiped node 2's disk, which came back with logs"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from checkers.judging.witness import attach
 from checkers.promises.truncation_loss import check
+from tests.checkers.conftest import MS
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -193,17 +195,35 @@ def test_an_acknowledgement_without_an_offset_is_one_all_the_same(
     assert (yield story).counts == {"acked-all-lost": 1}
 
 
-@pytest.mark.parametrize(("wiped", "broken"), [(1, 0), (3, 1)])
+def _wiped(story: Any, node: int) -> None:
+    story.add("fault", 150, fault="wipe-disk", id="w", phase="inject", nodes=[])
+    story.add("fault", 300, fault="wipe-disk", id="w", phase="injected", nodes=[node])
+
+
+def _emptied_on_its_way(story: Any, node: int) -> None:
+    told = json.dumps({"emptied": {"node": node, "t": 150 * MS}})
+    fields = {"phase": "injected", "nodes": [1, 3], "detail": told}
+    story.add("fault", 300, fault="last-standing", id="l", **fields)
+
+
+@pytest.mark.parametrize("lose", [_wiped, _emptied_on_its_way])
+@pytest.mark.parametrize(
+    ("wiped", "acks", "broken"),
+    [(1, 1, {}), (3, 1, {"unexplained-loss": 1}), (1, -1, {"acked-all-lost": 1})],
+)
 @judging(check)
-def test_a_wiped_leader_takes_what_only_it_had(story: Any, wiped: int, broken: int) -> Asks:
-    """Another's lost disk explains nothing."""
+def test_a_wiped_leader_takes_what_only_it_had(
+    story: Any, lose: Any, wiped: int, acks: int, broken: dict[str, int]
+) -> Asks:
+    """Another's lost disk explains nothing, and no disk what acks=all promised."""
     story.commit(0, 1, 0)
     story.add("leader_change", 1, node=1, role="leader", leader_epoch=0, leader=1)
-    story.produce(90, 7, 5, node=1)
+    story.produce(90, 7, 5, acks, node=1)
     story.commit(200, 2, 1)
     story.add("leader_change", 201, node=2, role="leader", leader_epoch=1, leader=2)
-    story.add("fault", 150, fault="wipe-disk", id="w", phase="inject", nodes=[])
-    story.add("fault", 300, fault="wipe-disk", id="w", phase="injected", nodes=[wiped])
+    lose(story, wiped)
     for node in (2, 1):
         story.final_log({v: v + 100 for v in range(4)}, node=node, leader=node == 2)
-    assert (yield story).counts.get("unexplained-loss", 0) == broken
+    counts = (yield story).counts
+    lost = {rule: n for rule, n in counts.items() if rule in ("unexplained-loss", "acked-all-lost")}
+    assert lost == broken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_what_was_kept_makes_the_page(command: Any, tmp_path: Path) -> None:
     (tmp_path / "bugs" / NOT_SHOWN).write_text("## Not shown\n\nKAFKA-3: in vain.\n")
     command("track-record", "--out", str(page))
     assert page.read_text().endswith("\n\n## Not shown\n\nKAFKA-3: in vain.\n")
+
+
+def test_the_page_outlives_the_store(command: Any, tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "track-record.md"
+    command("reproduce", "KAFKA-1", "--tries", "2", played=Played({1}))
+    command("track-record", "--out", str(page))
+    said = page.read_text()
+    assert "from 4 runs on commit" in said
+    shutil.rmtree(tmp_path / "store")
+    command("track-record", "--out", str(page))
+    assert page.read_text() == said
+    written(tmp_path / "bugs", GOOD.replace("at_ms = 1", "at_ms = 2"))  # another plan
+    command("track-record", "--out", str(page))
+    assert "from 0 runs (" in page.read_text()
+    assert "| KAFKA-1 | kafka-zk 2.5.0 | recovery: never-in-sync | - |" in page.read_text()
 
 
 @pytest.mark.parametrize(

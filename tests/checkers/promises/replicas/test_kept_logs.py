@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
 from checkers.promises import replicas
 from checkers.promises.replicas.kept_logs import kept_logs
-from tests.checkers.conftest import Story
+from tests.checkers.conftest import MS, Story
 from tests.checkers.together import Asks, judging
 
 
@@ -65,12 +66,19 @@ def test_a_cut_that_did_not_go_so_far() -> Asks:
     assert shrunk((yield story)) == [(2, 10, 0)]
 
 
+def story_of(node: int, t_ms: float) -> dict[str, Any]:
+    """A fault that ends later than it empties a disk, and names another broker, too."""
+    told = {"emptied": {"node": node, "t": int(t_ms * MS)}}
+    return {"fault": "outdated-expansion", "nodes": [2, 3], "detail": json.dumps(told)}
+
+
 LAWFUL: dict[str, Callable[[Any], None]] = {
     "it was cut": lambda s: cut(s, 5000, 0),
     "its cut was told a little later": lambda s: cut(s, 9100, 0),
     "it was deleted": lambda s: s.add("replica_stop", 5000, node=2, delete=True),
     "its topic was deleted": lambda s: s.add("topic_deletion", 5000, topic="t", step="gone"),
     "its disk was lost": lambda s: s.add("fault", 5000, fault="wipe-disk", nodes=[2]),
+    "a story emptied its disk": lambda s: s.add("fault", 9500, **story_of(2, 5000)),
     "its tail was torn": lambda s: s.add("fault", 5000, fault="torn-tail", nodes=[2]),
 }
 NOT_ENOUGH: dict[str, Callable[[Any], None]] = {
@@ -79,6 +87,8 @@ NOT_ENOUGH: dict[str, Callable[[Any], None]] = {
     "it was cut before": lambda s: cut(s, 500, 0),
     "it was cut much later": lambda s: cut(s, 19_000, 0),
     "another's disk was lost": lambda s: s.add("fault", 5000, fault="wipe-disk", nodes=[3]),
+    "a story emptied another's disk": lambda s: s.add("fault", 5000, **story_of(3, 5000)),
+    "a story emptied its disk later": lambda s: s.add("fault", 5000, **story_of(2, 9500)),
     "it was stopped": lambda s: s.add("replica_stop", 5000, node=2, delete=False),
 }
 

@@ -1,0 +1,109 @@
+"""`biplane releases`: does each line of Apache Kafka's releases get a verdict, and is what its
+brokers say known?
+
+A scenario is played once on each release. Of its verdict the page tells; and of the lines of its
+brokers' logs how many a parser should have known and did not: a line that is not known is evidence
+that nobody saw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from checkers.judging.verdict import Verdict
+from harness.runs.rows import RUN_FILE
+from harness.studies.ledger import Entry, Play, by, commits
+
+LEDGER: Final = "releases.jsonl"
+LINES_OF_RELEASES: Final = (
+    "kafka-zk@2.1.1",
+    "kafka-zk@2.4.1",
+    "kafka-zk@2.8.2",
+    "kafka-kraft@3.3.2",
+    "kafka-zk@3.6.2",
+    "kafka-zk@3.9.2",
+    "kafka-kraft@4.3.1",
+)
+"""From the first that can be judged on (`harness.sut.kafka_versions`)."""
+LINES: Final = ("known", "ignored", "unknown")
+"""What became of a line that was whole (`harness.sut.kafka_evidence.lines`)."""
+
+
+def plays(suts: Sequence[str], scenario: str, seeds: Iterable[int]) -> Iterator[Play]:
+    """In planes that every release has: single, where they mean anything."""
+    for seed in seeds:
+        for sut in suts:
+            planes = "dual" if sut.startswith("kafka-kraft") else "single"
+            yield Play(scenario=scenario, seed=seed, planes=planes, sut=sut)
+
+
+def with_lines(entry: Entry) -> Entry:
+    """With the lines of all brokers' logs counted, as long as the run's folder is there."""
+    path = Path(entry.folder) / RUN_FILE
+    if not entry.folder or not path.is_file():
+        return entry
+    return replace(entry, extra={**entry.extra, "lines": lines_of(orjson.loads(path.read_bytes()))})
+
+
+def lines_of(run: dict[str, Any]) -> dict[str, int]:
+    """From run.json: what its trials' summaries of evidence say."""
+    counted: Counter[str] = Counter()
+    for trial in run.get("trials") or ():
+        for summary in (trial.get("evidence") or {}).values():
+            for counts in summary["lines"].values():
+                counted.update(counts)
+    return {name: counted[name] for name in LINES}
+
+
+def page(entries: Sequence[Entry]) -> str:
+    """Markdown."""
+    played = [entry for entry in entries if entry.verdict != "skipped"]
+    lines = [
+        "# Releases of Apache Kafka",
+        "",
+        f"Made by `biplane releases` from {len(played)} runs{commits(played)} "
+        "([ledger](releases.jsonl)); not written by hand. *Lines*: of all brokers' logs; *not "
+        "known*: those that a parser should have known.",
+        "",
+        "| release | scenario | valid | unknown | invalid | lines | not known |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    groups = sorted(by(played, "sut", "scenario").items(), key=lambda group: _order(group[0]))
+    lines += [_row(key, of) for key, of in groups]
+    unknown = [entry for entry in played if entry.verdict == Verdict.UNKNOWN]
+    lines += ["", *_unknown(unknown)] if unknown else []
+    return "\n".join(lines) + "\n"
+
+
+def _unknown(of: Iterable[Entry]) -> Iterator[str]:
+    yield "Why runs were unknown:"
+    yield ""
+    for entry in of:
+        play = entry.play
+        yield f"- {play.sut}, {play.scenario}, seed {play.seed}: {'; '.join(entry.reasons[:2])}"
+
+
+def _row(key: tuple[str, ...], of: Sequence[Entry]) -> str:
+    sut, scenario = key
+    verdicts = Counter(entry.verdict for entry in of)
+    counted: Counter[str] = Counter()
+    for entry in of:
+        counted.update(entry.extra.get("lines") or {})
+    every = sum(counted.values())
+    share = f"{counted['unknown'] / every:.2%}" if every else "-"
+    rules = ", ".join(sorted({rule for entry in of for rule in entry.rules}))
+    invalid = f"{verdicts['invalid']}{f' ({rules})' if rules else ''}"
+    cells = (sut.replace("@", " "), scenario, verdicts["valid"], verdicts["unknown"], invalid)
+    return f"| {' | '.join(map(str, (*cells, every or '-', share)))} |"
+
+
+def _order(key: tuple[str, ...]) -> tuple[list[int], tuple[str, ...]]:
+    """By release, the oldest first."""
+    return [int(number) for number in re.findall(r"\d+", key[0])], key

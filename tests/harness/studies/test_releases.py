@@ -1,0 +1,52 @@
+"""`biplane releases`: what is played, which lines are counted, what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from harness.studies.ledger import Entry, Play
+from harness.studies.releases import LINES_OF_RELEASES, page, plays, with_lines
+from harness.sut.registry import get
+
+
+def entry(sut: str, verdict: str = "valid", **other: Any) -> Entry:
+    play = Play(scenario="broker-restart", seed=1, planes="single", sut=sut)
+    return Entry(play=play, verdict=verdict, **other)
+
+
+def test_every_line_is_a_system_in_planes_that_it_has() -> None:
+    for play in plays(LINES_OF_RELEASES, "broker-restart", [1]):
+        assert play.planes in get(play.sut).plane_modes
+
+
+def test_lines_of_all_brokers_and_trials_are_counted(tmp_path: Path) -> None:
+    server = {"known": 90, "ignored": 7, "unknown": 1, "torn": 5, "continuation": 400}
+    evidence = {"1": {"lines": {"server.log": server, "state-change.log": {"known": 2}}}}
+    evidence["2"] = {"lines": {"server.log": {"unknown": 1}}}
+    run = {"trials": [{"evidence": evidence}, {"evidence": None}]}
+    (tmp_path / "run.json").write_bytes(orjson.dumps(run))
+    counted = with_lines(entry("kafka-zk@2.8.2", folder=str(tmp_path)))
+    assert counted.extra["lines"] == {"known": 92, "ignored": 7, "unknown": 2}
+    assert with_lines(entry("kafka-zk@2.8.2", folder=str(tmp_path / "gone"))).extra == {}
+
+
+def test_the_page_goes_from_old_to_new_and_says_why() -> None:
+    known = {"lines": {"known": 990, "ignored": 0, "unknown": 10}}
+    text = page(
+        [
+            entry("kafka-zk@3.9.2", "invalid", rules=("epochs: went-back",)),
+            entry("kafka-zk@2.8.2", extra=known),
+            entry("kafka-kraft@3.3.2", "unknown", reasons=("nothing happened",)),
+            entry("kafka-zk@1.1.1", "skipped"),
+        ]
+    )
+    rows = [line for line in text.splitlines() if line.startswith("| kafka")]
+    assert rows == [
+        "| kafka-zk 2.8.2 | broker-restart | 1 | 0 | 0 | 1000 | 1.00% |",
+        "| kafka-kraft 3.3.2 | broker-restart | 0 | 1 | 0 | - | - |",
+        "| kafka-zk 3.9.2 | broker-restart | 0 | 0 | 1 (epochs: went-back) | - | - |",
+    ]
+    assert "- kafka-kraft@3.3.2, broker-restart, seed 1: nothing happened" in text
