@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import answer, millis
 from nodes.api.config_entries import topic_entries
-from nodes.api.configs import created_topic_rows
+from nodes.api.configs import created_topic_rows, entries_of_broker
 from nodes.api.topic_names import METADATA_TOPIC
 from nodes.coordination.admin import NewTopic, TopicResult
 from nodes.core.errors import ApiError, Errors
@@ -82,7 +82,9 @@ class TopicApis:
             "error_message": None,
             "num_partitions": len(result.assignment),
             "replication_factor": len(next(iter(result.assignment.values()), ())),
-            "configs": created_topic_rows(topic_entries(self._services.config, result.configs)),
+            "configs": created_topic_rows(
+                topic_entries(entries_of_broker(self._services), result.configs)
+            ),
         }
 
     # ---- CreatePartitions ------------------------------------------------------------------------

@@ -273,6 +273,18 @@ class LogManager:
                         checkpoints.write_partition_metadata(log.dir, topic_id)
             return log
 
+    def reconfigure(
+        self, defaults: LogConfig, overrides_of: Callable[[str], Mapping[str, str]]
+    ) -> None:
+        """New defaults, for the logs that there are as well; `overrides_of` gives a topic's own."""
+        self.default_config = defaults
+        of_topic: dict[str, LogConfig] = {}
+        for tp, log in list(self._logs.items()):
+            if tp.topic not in of_topic:
+                own = overrides_of(tp.topic)
+                of_topic[tp.topic] = LogConfig.from_overrides(defaults, own)
+            log.update_config(of_topic[tp.topic])
+
     def _create(self, tp: TopicPartition, config: LogConfig | None) -> Log:
         counts = dict.fromkeys(self.live_log_dirs, 0)
         for other in self._logs.values():
