@@ -154,10 +154,12 @@ def default_of(name: str) -> str | None:
 
 
 def dynamic_entries(configs: Mapping[str, str], source: Source) -> Iterator[Entry]:
-    """Broker configs that were set while it runs. What no file can have is a LONG (throttles)."""
+    """Broker configs that were set while it runs. What no file can have is a LONG (throttles); what
+    only a file can set, and somebody wrote into ZooKeeper, has no effect and is not told."""
     for name, value in configs.items():
         kind = _KINDS.get(name, _L)
-        yield Entry(name, value, source, kind, False, ((name, value, source),))
+        if name in DYNAMIC_LOG_CONFIGS or name not in _KINDS:
+            yield Entry(name, value, source, kind, False, ((name, value, source),))
 
 
 def broker_entries(
