@@ -32,6 +32,7 @@ from typing import Any, Final
 from kazoo.exceptions import KazooException
 
 from nodes.api.apis import KafkaApis
+from nodes.api.config_entries import DYNAMIC_LOG_CONFIGS
 from nodes.api.parse import parse
 from nodes.api.services import Services
 from nodes.channel_metrics import ChannelMetrics
@@ -46,6 +47,7 @@ from nodes.coordination.producer_ids import ProducerIdManager
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
 from nodes.core.errors import ApiError, Errors
+from nodes.dynamic_configs import ENTITY_TYPE, current
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
@@ -53,7 +55,7 @@ from nodes.groups.store import OFFSETS_TOPIC
 from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import LogDirFailureHandler
 from nodes.log.manager import LogDirError, LogManager
-from nodes.logs import open_logs, upkeep
+from nodes.logs import log_defaults, open_logs, upkeep
 from nodes.metrics import Metrics
 from nodes.metrics_server import URL_FILE, MetricsServer
 from nodes.mutants import UnknownMutant, rules_with
@@ -99,8 +101,9 @@ class KafkaServer:
         zk = self._connect(config, checks_controller_znode=rules.checks_controller_znode())
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
+        settings = current(config, zk.get_entity_configs, DYNAMIC_LOG_CONFIGS)
         logs = open_logs(
-            config,
+            settings,
             trace,
             self.metrics,
             zk.get_topic_configs,
@@ -153,12 +156,16 @@ class KafkaServer:
         # A life that was killed a moment ago is still registered until its session expires.
         epoch = zk.register_broker(broker, wait_ms=2 * config.zookeeper_session_timeout_ms)
         controller = KafkaController(
-            config, zk, broker, trace, self.metrics, rules, broker_epoch=epoch, now_ns=self._now_ns
+            config.replace(unclean_leader_election_enable=settings.unclean_leader_election_enable),
+            *(zk, broker, trace, self.metrics, rules),
+            broker_epoch=epoch,
+            now_ns=self._now_ns,
         )
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
         self._disks.start(partial(_take_out, replica_manager, zk, config.broker_id))
-        changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller))
+        of_broker = partial(_change_settings, config, zk, logs, controller)
+        changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller, of_broker))
         changes.startup()
         self._on_stop("config changes", changes.shutdown)
         apis = KafkaApis(
@@ -168,7 +175,7 @@ class KafkaServer:
                 replica_manager=replica_manager,
                 metadata_cache=metadata_cache,
                 controller=controller,
-                admin=_admin(config, zk, metadata_cache, logs.default_config),
+                admin=_admin(config, zk, metadata_cache, logs),
                 zk=zk,
                 producer_ids=ProducerIdManager(config.broker_id, zk),
                 groups=groups,
@@ -301,16 +308,26 @@ def _take_out(
 def _reconfigure(
     replica_manager: ReplicaManager,
     controller: KafkaController,
+    of_broker: Callable[[], None],
     entity_type: str,
     name: str,
     configs: Mapping[str, str],
 ) -> None:
-    """Configs of an entity changed in ZooKeeper. Of brokers' there are none that act here."""
-    if entity_type != "topics":
-        return
-    replica_manager.update_topic_config(name, configs)
-    if configs.get(UNCLEAN_CONFIG, "").lower() == "true":
-        controller.enable_topic_unclean_leader_election(name)
+    """Configs of an entity changed in ZooKeeper; `of_broker` takes in what brokers' are now."""
+    if entity_type == ENTITY_TYPE:
+        of_broker()
+    elif entity_type == "topics":
+        replica_manager.update_topic_config(name, configs)
+        if configs.get(UNCLEAN_CONFIG, "").lower() == "true":
+            controller.enable_topic_unclean_leader_election(name)
+
+
+def _change_settings(
+    config: BrokerConfig, zk: KafkaZkClient, logs: LogManager, controller: KafkaController
+) -> None:
+    settings = current(config, zk.get_entity_configs, DYNAMIC_LOG_CONFIGS)
+    logs.reconfigure(log_defaults(settings), zk.get_topic_configs)
+    controller.set_unclean_leader_election(settings.unclean_leader_election_enable)
 
 
 def _rules(config: BrokerConfig) -> Any:
@@ -345,11 +362,11 @@ def _broker(config: BrokerConfig) -> Broker:
 
 
 def _admin(
-    config: BrokerConfig, zk: KafkaZkClient, metadata_cache: MetadataCache, defaults: LogConfig
+    config: BrokerConfig, zk: KafkaZkClient, metadata_cache: MetadataCache, logs: LogManager
 ) -> AdminManager:
     def validate(configs: Mapping[str, str]) -> None:
         try:
-            LogConfig.from_overrides(defaults, configs)
+            LogConfig.from_overrides(logs.default_config, configs)
         except LogConfigError as problem:
             raise ApiError(Errors.INVALID_CONFIG, str(problem)) from None
 

@@ -75,20 +75,27 @@ def normalised(config: str, name: str) -> str:
 
 def parse_protocol_map(value: str) -> dict[str, str]:
     """``listener.security.protocol.map``; each entry splits at its last colon. An empty entry is no
-    entry at the end only."""
+    entry at the end only. Of a name that comes again the last entry counts, and what the earlier
+    ones say is not looked at (Kafka's Csv.parseCsvMap). A name in two spellings with two protocols
+    is refused: which of them Kafka takes is up to the order of a hash table."""
     config = "listener.security.protocol.map"
-    protocols: dict[str, str] = {}
+    spelled: dict[str, str] = {}
     for entry in split(value):
         name, colon, protocol = entry.rpartition(":")
-        protocol = trim(protocol).upper()
         if not colon:
             raise ConfigError(config, f"entry {entry!r} is not NAME:PROTOCOL")
-        name = normalised(config, trim(name))
+        spelled[trim(name)] = trim(protocol).upper()
+    protocols: dict[str, str] = {}
+    for spelling, protocol in spelled.items():
+        name = normalised(config, spelling)
         if protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(
                 config, f"unknown security protocol {protocol!r}", ", ".join(SECURITY_PROTOCOLS)
             )
-        protocols[name] = protocol
+        if protocols.setdefault(name, protocol) != protocol:
+            raise ConfigError(
+                config, f"{name} is {protocols[name]} and {protocol}", "one entry for each listener"
+            )
     return protocols
 
 

@@ -42,6 +42,16 @@ def registered_epochs(history: History) -> dict[Node, dict[int, int]]:
     return found
 
 
+def log_begins(history: History) -> dict[tuple[str, int], int]:
+    """By (arm, trial), the id of the oldest write that ZooKeeper's log has: from it on nothing is
+    missing."""
+    found: dict[tuple[str, int], int] = {}
+    for row in history.rows("zk_write"):
+        trial = row["arm"], row["trial"]
+        found[trial] = min(row["zxid"], found.get(trial, row["zxid"]))
+    return found
+
+
 def was_absent(of: Sequence[Absence], at_t: int, heard_ns: int) -> bool:
     """Whether somebody may take the broker for gone at ``at_t`` who hears of its coming back
     ``heard_ns`` later."""

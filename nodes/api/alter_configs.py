@@ -1,12 +1,12 @@
-"""IncrementalAlterConfigs and AlterConfigs: configs of topics, and throttles of brokers.
+"""IncrementalAlterConfigs and AlterConfigs: configs of topics, and what of a broker's may change.
 
 Any broker takes them: the overrides are written to ZooKeeper as a whole and every broker is told by
 a notification (nodes.coordination.config_changes), itself included. So an answer says that a change
 was accepted; it takes effect everywhere a moment later, as in Kafka.
 
-Of a broker's own configs only the throttles of reassignments can be set while it runs; they are
-kept and shown, but nothing is throttled here. Any other is refused, in Kafka's words for configs
-that cannot be updated dynamically.
+Of a broker's own configs those can be set while it runs that are the defaults of its topics, and
+the throttles of reassignments, which are kept and shown, but nothing is throttled here. Any other
+is refused, in Kafka's words for configs that cannot be updated dynamically.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import answer
-from nodes.api.config_entries import DEFAULT_ENTITY, default_of, is_list
+from nodes.api.config_entries import DYNAMIC_LOG_CONFIGS, default_of, is_list
 from nodes.api.configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from nodes.api.topic_names import is_legal
+from nodes.config import ConfigError
 from nodes.core.config_alterations import Alteration, altered
 from nodes.core.errors import ApiError, Errors
+from nodes.dynamic_configs import DEFAULT_ENTITY, overridden
 
 if TYPE_CHECKING:
     from nodes.api.services import Services
     from nodes.coordination.admin import TopicResult
     from nodes.network.request_channel import Request
 
-DYNAMIC_BROKER_CONFIGS: Final = frozenset(
+_THROTTLES: Final = frozenset(
     {
         "leader.replication.throttled.rate",
         "follower.replication.throttled.rate",
@@ -106,7 +108,7 @@ class AlterConfigsApi:
         elif resource_type == BROKER_RESOURCE:
             entity = self._broker_entity(name)
             wanted = change(admin.broker_configs(entity))
-            _check_dynamic(wanted)
+            self._check_dynamic(wanted)
             result = admin.alter_broker_configs(entity, wanted, validate_only=validate_only)
         else:
             raise ApiError(Errors.INVALID_REQUEST, f"Unknown resource type {resource_type}")
@@ -125,13 +127,19 @@ class AlterConfigsApi:
             raise ApiError(Errors.INVALID_REQUEST, text)
         return str(own)
 
-
-def _check_dynamic(configs: Mapping[str, str]) -> None:
-    fixed = sorted(configs.keys() - DYNAMIC_BROKER_CONFIGS)
-    if fixed:
-        text = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
-        raise ApiError(Errors.INVALID_REQUEST, text)
-    for name, value in configs.items():
-        if not _NATURAL.fullmatch(value) or int(value) >= 2**63:
-            text = f"Invalid value {value} for configuration {name}: not a number of bytes a second"
+    def _check_dynamic(self, configs: Mapping[str, str]) -> None:
+        fixed = sorted(configs.keys() - _THROTTLES - DYNAMIC_LOG_CONFIGS)
+        if fixed:
+            text = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
             raise ApiError(Errors.INVALID_REQUEST, text)
+        for name in configs.keys() & _THROTTLES:
+            value = configs[name]
+            if not _NATURAL.fullmatch(value) or int(value) >= 2**63:
+                problem = "not a number of bytes a second"
+                text = f"Invalid value {value} for configuration {name}: {problem}"
+                raise ApiError(Errors.INVALID_REQUEST, text)
+        of_logs = {name: configs[name] for name in configs.keys() & DYNAMIC_LOG_CONFIGS}
+        try:
+            overridden(self._services.config, of_logs)
+        except ConfigError as refused:
+            raise ApiError(Errors.INVALID_REQUEST, str(refused)) from None

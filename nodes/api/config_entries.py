@@ -10,13 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from nodes.config import BrokerConfig
-
-DEFAULT_ENTITY: Final = "<default>"
-"""Under this name ZooKeeper keeps what was set for all brokers at once."""
+from nodes.config import BrokerConfig
 
 _LONG_MAX: Final = str(2**63 - 1)
 
@@ -66,6 +62,12 @@ _B, _S, _I, _L, _D, _LIST = (
     ValueType.LIST,
 )
 
+_KINDS: Final = {
+    key.name: ValueType[key.kind]
+    for spec in dataclasses.fields(BrokerConfig)
+    if (key := spec.metadata.get("key")) is not None
+}
+
 _TOPIC_CONFIGS: Final[Mapping[str, _TopicConfig]] = {
     "cleanup.policy": _TopicConfig(_LIST, "log.cleanup.policy", "delete"),
     "compression.gzip.level": _TopicConfig(_I, "compression.gzip.level", "-1"),
@@ -105,16 +107,29 @@ _TOPIC_CONFIGS: Final[Mapping[str, _TopicConfig]] = {
 }
 
 
-def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
-    """Every topic config of a topic with these overrides."""
-    broker = {entry.name: entry for entry in broker_entries(config)}
+DYNAMIC_LOG_CONFIGS: Final = frozenset(
+    known.broker_name for known in _TOPIC_CONFIGS.values() if known.broker_name is not None
+)
+"""Configs of a broker that are defaults of its topics: they may change while it runs (Kafka's
+DynamicLogConfig)."""
+
+_LISTS: Final = frozenset(
+    name
+    for topic_name, known in _TOPIC_CONFIGS.items()
+    if known.value_type is ValueType.LIST
+    for name in (topic_name, known.broker_name)
+)
+
+
+def topic_entries(broker: Mapping[str, Entry], overrides: Mapping[str, str]) -> Iterator[Entry]:
+    """Every topic config of a topic with these overrides; `broker`: of `broker_entries`."""
     for name, topic_config in _TOPIC_CONFIGS.items():
         synonyms: list[tuple[str, str | None, Source]] = []
         if name in overrides:
             synonyms.append((name, overrides[name], Source.TOPIC))
         entry = broker.get(topic_config.broker_name or "")
         if entry is not None:
-            synonyms.append((entry.name, entry.value, entry.source))
+            synonyms += entry.synonyms
         elif topic_config.broker_name is not None:
             synonyms.append((topic_config.broker_name, topic_config.default, Source.DEFAULT))
         _, value, source = synonyms[0] if synonyms else ("", topic_config.default, Source.DEFAULT)
@@ -124,29 +139,50 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterato
         yield Entry(name, value, Source.TOPIC, _S, False, ((name, value, Source.TOPIC),))
 
 
-def is_list(topic_config: str) -> bool:
-    """Whether a topic config is a list, which may be grown and shrunk item by item."""
-    known = _TOPIC_CONFIGS.get(topic_config)
-    return known is not None and known.value_type is ValueType.LIST
+def is_list(name: str) -> bool:
+    """Whether a topic's or a broker's config is a list, which may be grown and shrunk item by
+    item."""
+    return name in _LISTS
 
 
-def default_of(topic_config: str) -> str | None:
-    """Kafka's own default of a topic config."""
-    known = _TOPIC_CONFIGS.get(topic_config)
-    return None if known is None else known.default
+def default_of(name: str) -> str | None:
+    """Kafka's own default of a topic config, or of the broker's that stands for it."""
+    for topic_name, known in _TOPIC_CONFIGS.items():
+        if name in (topic_name, known.broker_name):
+            return known.default
+    return None
 
 
 def dynamic_entries(configs: Mapping[str, str], source: Source) -> Iterator[Entry]:
-    """Broker configs that were set while it runs; all that there can be are LONG."""
+    """Broker configs that were set while it runs. What no file can have is a LONG (throttles); what
+    only a file can set, and somebody wrote into ZooKeeper, has no effect and is not told."""
     for name, value in configs.items():
-        yield Entry(name, value, source, _L, False, ((name, value, source),))
+        kind = _KINDS.get(name, _L)
+        if name in DYNAMIC_LOG_CONFIGS or name not in _KINDS:
+            yield Entry(name, value, source, kind, False, ((name, value, source),))
 
 
-def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
-    """Every config of this broker that it was started with. None of them can be changed.
+def broker_entries(
+    config: BrokerConfig, of_all: Mapping[str, str], of_own: Mapping[str, str]
+) -> dict[str, Entry]:
+    """Every config of this broker by name: as it was started with, and over that what was set for
+    all brokers and for this one while they run.
 
     A text is shown as it was given, in its own case: the name of the control plane's listener, too.
     """
+    entries = {entry.name: entry for entry in _static_entries(config)}
+    nearer = (
+        *dynamic_entries(of_all, Source.DYNAMIC_DEFAULT_BROKER),
+        *dynamic_entries(of_own, Source.DYNAMIC_BROKER),
+    )
+    for entry in nearer:
+        farther = entries.get(entry.name)
+        below = () if farther is None else farther.synonyms
+        entries[entry.name] = entry._replace(synonyms=entry.synonyms + below)
+    return entries
+
+
+def _static_entries(config: BrokerConfig) -> Iterator[Entry]:
     for spec in dataclasses.fields(config):
         key = spec.metadata.get("key")
         if key is None:
@@ -157,7 +193,8 @@ def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
         is_default = given is None and raw == spec.default
         source = Source.DEFAULT if is_default else Source.STATIC_BROKER
         synonyms = ((key.name, value, source),)
-        yield Entry(key.name, value, source, ValueType[key.kind], True, synonyms)
+        fixed = key.name not in DYNAMIC_LOG_CONFIGS
+        yield Entry(key.name, value, source, ValueType[key.kind], fixed, synonyms)
 
 
 def _text(value: Any) -> str | None:

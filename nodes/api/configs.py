@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import answer
 from nodes.api.config_entries import (
-    DEFAULT_ENTITY,
     Entry,
     Source,
     broker_entries,
@@ -16,6 +15,7 @@ from nodes.api.config_entries import (
 )
 from nodes.api.topic_names import is_legal
 from nodes.core.errors import ApiError, Errors
+from nodes.dynamic_configs import DEFAULT_ENTITY
 
 if TYPE_CHECKING:
     from nodes.api.services import Services
@@ -62,23 +62,27 @@ class ConfigApi:
             if not self._services.metadata_cache.contains(name):
                 raise ApiError(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} is not known")
             overrides = self._services.admin.topic_configs(name)
-            return topic_entries(self._services.config, overrides)
+            return topic_entries(self._of_broker(), overrides)
         if resource_type == BROKER_RESOURCE:
             own = str(self._services.config.broker_id)
             if name not in ("", own):
                 text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
                 raise ApiError(Errors.INVALID_REQUEST, text)
-            admin = self._services.admin
-            of_all = dynamic_entries(
-                admin.broker_configs(DEFAULT_ENTITY), Source.DYNAMIC_DEFAULT_BROKER
-            )
             if name == "":
-                return of_all
-            of_own = dynamic_entries(admin.broker_configs(own), Source.DYNAMIC_BROKER)
-            # By name, the nearer source over the farther.
-            entries = [*broker_entries(self._services.config), *of_all, *of_own]
-            return {entry.name: entry for entry in entries}.values()
+                of_all = self._services.admin.broker_configs(DEFAULT_ENTITY)
+                return dynamic_entries(of_all, Source.DYNAMIC_DEFAULT_BROKER)
+            return self._of_broker().values()
         raise ApiError(Errors.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+
+    def _of_broker(self) -> dict[str, Entry]:
+        return entries_of_broker(self._services)
+
+
+def entries_of_broker(services: Services) -> dict[str, Entry]:
+    """This broker's configs as they are now."""
+    admin, config = services.admin, services.config
+    of_own = admin.broker_configs(str(config.broker_id))
+    return broker_entries(config, admin.broker_configs(DEFAULT_ENTITY), of_own)
 
 
 def _config_row(entry: Entry, synonyms: bool) -> Row:

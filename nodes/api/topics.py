@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from nodes.api.answers import answer, millis
-from nodes.api.config_entries import topic_entries
-from nodes.api.configs import created_topic_rows
+from nodes.api.config_entries import Entry, topic_entries
+from nodes.api.configs import created_topic_rows, entries_of_broker
 from nodes.api.topic_names import METADATA_TOPIC
 from nodes.coordination.admin import NewTopic, TopicResult
 from nodes.core.errors import ApiError, Errors
@@ -59,10 +59,12 @@ class TopicApis:
         validate_only = bool(body.validate_only)
         made = self._services.admin.create_topics(new, validate_only=validate_only) if new else {}
         results = {**refused, **made}
+        # Read now: whoever tells of the leaders finishes this, and may be the control plane.
+        of_broker = entries_of_broker(self._services)
 
         def finish() -> None:
             rows = [
-                self._created_row(name, self._timed_out(name, result, validate_only))
+                _created_row(name, self._timed_out(name, result, validate_only), of_broker)
                 for name, result in results.items()
             ]
             answer(request, topics=rows)
@@ -71,19 +73,6 @@ class TopicApis:
             finish()
         else:
             self._wait_for_leaders(made, millis(body.timeout), finish)
-
-    def _created_row(self, name: str, result: TopicResult) -> Row:
-        if result.error:
-            return _failed(name, result.error, result.message)
-        return {
-            "name": name,
-            "topic_id": result.topic_id,
-            "error_code": Errors.NONE,
-            "error_message": None,
-            "num_partitions": len(result.assignment),
-            "replication_factor": len(next(iter(result.assignment.values()), ())),
-            "configs": created_topic_rows(topic_entries(self._services.config, result.configs)),
-        }
 
     # ---- CreatePartitions ------------------------------------------------------------------------
 
@@ -223,6 +212,20 @@ def _new_topic(topic: Any) -> NewTopic:
         },
         configs={str(c.name): c.value for c in topic.configs},
     )
+
+
+def _created_row(name: str, result: TopicResult, of_broker: Mapping[str, Entry]) -> Row:
+    if result.error:
+        return _failed(name, result.error, result.message)
+    return {
+        "name": name,
+        "topic_id": result.topic_id,
+        "error_code": Errors.NONE,
+        "error_message": None,
+        "num_partitions": len(result.assignment),
+        "replication_factor": len(next(iter(result.assignment.values()), ())),
+        "configs": created_topic_rows(topic_entries(of_broker, result.configs)),
+    }
 
 
 def _failed(name: str, error: int, message: str | None = None) -> Row:

@@ -238,6 +238,18 @@ class KafkaController:
         state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
         self._events.put(Event("TopicUncleanLeaderElectionEnable", state, elect))
 
+    def set_unclean_leader_election(self, is_allowed: bool) -> None:
+        """Of topics whose own configurations do not say."""
+
+        def change() -> None:
+            was_allowed = self._parts.partitions.unclean_by_default
+            self._parts.partitions.unclean_by_default = is_allowed
+            if is_allowed and not was_allowed and self.is_active:
+                self._parts.partitions.trigger_online_state_change()
+
+        state = ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
+        self._events.put(Event("UncleanLeaderElectionEnable", state, change))
+
     # ---- life ------------------------------------------------------------------------------------
 
     def startup(self) -> None:

@@ -84,7 +84,7 @@ class PartitionStateMachine:
         batch: ControllerRequestBatch,
         rules: Rules = RULES,
     ) -> None:
-        self._config = config
+        self.unclean_by_default = config.unclean_leader_election_enable
         self._context = context
         self._zk = zk
         self._states = states
@@ -281,5 +281,5 @@ class PartitionStateMachine:
     def _unclean_allowed(self, topic: str) -> bool:
         configured = self._zk.get_topic_configs(topic).get(UNCLEAN_CONFIG)
         if configured is None:
-            return self._config.unclean_leader_election_enable
+            return self.unclean_by_default
         return configured.lower() == "true"

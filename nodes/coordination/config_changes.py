@@ -21,7 +21,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from kazoo.exceptions import KazooException
+
 from nodes.coordination import znodes
+from nodes.coordination.errors import CoordinationError
 from nodes.coordination.session import ChildChangeHandler, StateHandler
 from nodes.coordination.zk import KafkaZkClient
 
@@ -50,6 +53,8 @@ class ConfigChanges:
         self._changed = changed
         self._now_ms = now_ms
         self._last = -1
+        self._due: dict[tuple[str, str], None] = {}
+        """Entities whose change is known and not yet taken in: a session may end in between."""
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(
@@ -96,22 +101,24 @@ class ConfigChanges:
             for name in self._zk.watch_config_changes()
             if (found := _NUMBERED.fullmatch(name))
         )
-        entities: dict[tuple[str, str], None] = {}
         for number, name in numbered:
             if number <= self._last:
                 continue
             entity = self._zk.get_config_change(name)
             if entity is not None:
-                entities[entity] = None
+                self._due[entity] = None
             self._last = number
-        for entity_type, entity_name in entities:
+        for entity_type, entity_name in list(self._due):
             configs = self._zk.get_entity_configs(entity_type, entity_name)
             log.info("Processing override for entityPath: %s/%s", entity_type, entity_name)
             try:
                 self._changed(entity_type, entity_name, configs)
+            except (CoordinationError, KazooException):
+                raise  # what it had to read could not be read: it is due still
             except Exception:
                 # Somebody wrote nonsense past our validation: that entity alone keeps what it had.
                 log.exception("Configs of %s/%s are ignored", entity_type, entity_name)
+            del self._due[entity_type, entity_name]
         self._zk.delete_old_config_changes(
             [name for _, name in numbered], self._now_ms() - EXPIRATION_MS
         )

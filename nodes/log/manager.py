@@ -21,7 +21,7 @@ from pathlib import Path
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log import checkpoints
-from nodes.log.config import LogConfig
+from nodes.log.config import LogConfig, LogConfigError
 from nodes.log.failure import NOT_THE_DISK
 from nodes.log.flusher import Flusher
 from nodes.log.log import NEVER_CLEANED, Log
@@ -272,6 +272,24 @@ class LogManager:
                     if not (log.dir / checkpoints.PARTITION_METADATA).exists():
                         checkpoints.write_partition_metadata(log.dir, topic_id)
             return log
+
+    def reconfigure(
+        self, defaults: LogConfig, overrides_of: Callable[[str], Mapping[str, str]]
+    ) -> None:
+        """New defaults, for the logs that there are as well; `overrides_of` gives a topic's own. A
+        topic whose own do not go with them keeps what it had."""
+        self.default_config = defaults
+        of_topic: dict[str, list[Log]] = {}
+        for tp, each in list(self._logs.items()):
+            of_topic.setdefault(tp.topic, []).append(each)
+        for topic, logs in of_topic.items():
+            try:
+                config = LogConfig.from_overrides(defaults, overrides_of(topic))
+            except LogConfigError as problem:
+                _logger.error("Topic %s keeps its configs: %s", topic, problem)
+                continue
+            for each in logs:
+                each.update_config(config)
 
     def _create(self, tp: TopicPartition, config: LogConfig | None) -> Log:
         counts = dict.fromkeys(self.live_log_dirs, 0)

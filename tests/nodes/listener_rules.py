@@ -58,6 +58,9 @@ _ODD_MAPS = (
     "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:SASL_SSL",
     "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT,SS:SSL",
     "PLAINTEXT:SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT",
+    "CONTROLLER:TELNET,PLAINTEXT:PLAINTEXT, CONTROLLER :PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:SSL,"
+    "CLIENT:PLAINTEXT",
+    "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT,CLIENT:TELNET",
 )
 _PROTOCOL_VALUES = ("PLAINTEXT", "PLAINTEXT", "plaintext", "SSL", "", " PLAINTEXT ", "TELNET")
 
@@ -213,16 +216,15 @@ def _split(text: str) -> list[str]:
 
 
 def _protocol_map(text: str) -> dict[str, str]:
-    protocols = {}
+    as_spelled = {}
     for entry in _split(text) if text else []:
         if ":" not in entry:
             raise Refused("an entry of the map without a colon")
         at = entry.rindex(":")
-        name, protocol = _normalised(_trim(entry[:at])), _trim(entry[at + 1 :]).upper()
-        if protocol not in PROTOCOLS:
-            raise Refused("a security protocol that there is not")
-        protocols[name] = protocol
-    return protocols
+        as_spelled[_trim(entry[:at])] = _trim(entry[at + 1 :]).upper()
+    if not set(as_spelled.values()) <= set(PROTOCOLS):
+        raise Refused("a security protocol that there is not")
+    return {_normalised(name): protocol for name, protocol in as_spelled.items()}
 
 
 def _rows(text: str, protocols: Mapping[str, str]) -> list[Row]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -226,10 +227,14 @@ def test_a_topic_that_may_elect_uncleanly_now_is_told_to_the_controller(
     replicas: Any = SimpleNamespace(update_topic_config=lambda *change: updated.append(change))
     controller: Any = SimpleNamespace(enable_topic_unclean_leader_election=elected.append)
     configs = {} if value is None else {"unclean.leader.election.enable": value}
-    broker._reconfigure(replicas, controller, "topics", "t", configs)
-    assert (elected, updated) == (asked, [("t", configs)])
-    broker._reconfigure(replicas, controller, "brokers", "1", configs)
-    assert len(updated) == 1
+    of_brokers: list[bool] = []
+    changed = partial(broker._reconfigure, replicas, controller, lambda: of_brokers.append(True))
+    changed("topics", "t", configs)
+    assert (elected, updated, of_brokers) == (asked, [("t", configs)], [])
+    changed("brokers", "1", configs)
+    assert (len(updated), of_brokers) == (1, [True])
+    changed("clients", "c", configs)
+    assert (len(updated), of_brokers) == (1, [True])
 
 
 # ---- the end -------------------------------------------------------------------------------------
@@ -295,6 +300,7 @@ class Cast:
         self.made: dict[str, Any] = {}
         self.quiet = {
             "get_topic_configs",
+            "get_entity_configs",
             "get_all_broker_and_epochs_in_cluster",
             "get_full_replica_assignment_for_topic",
         }
@@ -302,6 +308,7 @@ class Cast:
             ("KafkaZkClient", "zookeeper", {
                 "create_or_get_cluster_id": "the-cluster",
                 "get_topic_configs": {"segment.bytes": "777"},
+                "get_entity_configs": {"unclean.leader.election.enable": "true"},
                 "get_all_broker_and_epochs_in_cluster": {},
                 "get_full_replica_assignment_for_topic": {"partition 0": "", "partition 1": ""},
                 "register_broker": 42,
@@ -400,6 +407,7 @@ def test_the_order_in_which_a_broker_begins_and_ends(
     made = cast_.made
     assert made["sockets"].kwargs["apis"] is SUPPORTED
     assert made["controller"].kwargs["broker_epoch"] == 42
+    assert made["controller"].args[0].unclean_leader_election_enable, "as it was set while it ran"
     assert made["replicas"].kwargs["broker_epoch"]() == 42
     assert made["replicas"].on_leadership_change() == "heard", "groups keep what they have by it"
     assert server.config.listeners[0].port == 7

@@ -101,6 +101,10 @@ KNOWN = [
     {**THREE, "listeners": "CLIENT://127.0.0.1:1,REPLICATION://127.0.0.2:1"},
     {**THREE, "listeners": "CLIENT://:1,REPLICATION://[::1]:1"},
     {**THREE, "listener.security.protocol.map": THREE_MAP + ",X:Y:PLAINTEXT"},
+    {**THREE, "listener.security.protocol.map": f"CLIENT:TELNET,{THREE_MAP}"},
+    {**THREE, "listener.security.protocol.map": f"{THREE_MAP},CLIENT:TELNET"},
+    {**THREE, "listener.security.protocol.map": f"client:TELNET,{THREE_MAP}"},
+    {**THREE, "listener.security.protocol.map": f"client:PLAINTEXT,{THREE_MAP}"},
     {**THREE, "listener.security.protocol.map": ""},
     {**THREE, "listener.security.protocol.map": THREE_MAP + ", ,"},
     {**THREE, "listener.security.protocol.map": THREE_MAP.replace(",", ",,", 1)},
@@ -274,6 +278,32 @@ def planes(properties: Properties, said: Mapping[str, Any]) -> str:
         return "same planes"
     assert sorted([*own, str(name)]) == sorted(data)
     return "case trap"
+
+
+SPELLINGS = [("CLIENT:PLAINTEXT", "client:SSL"), ("CLIENT:SSL", "client:PLAINTEXT")]
+
+
+def spelled_twice(first: str, second: str) -> Properties:
+    of_others = THREE_MAP.removesuffix(",CLIENT:PLAINTEXT")
+    return {**THREE, "listener.security.protocol.map": f"{of_others},{first},{second}"}
+
+
+@pytest.mark.parametrize("entries", SPELLINGS)
+def test_a_name_with_two_protocols_is_refused(entries: tuple[str, str]) -> None:
+    """In two spellings, that is, and whichever comes last."""
+    for properties in (spelled_twice(*entries), spelled_twice(*reversed(entries))):
+        with pytest.raises(ConfigError, match=r"CLIENT is \w+ and \w+"):
+            ours(properties)
+
+
+@pytest.mark.slow
+def test_of_two_spellings_kafka_takes_what_its_table_comes_to_last(
+    kafka_says: Callable[[list[Properties]], list[dict[str, Any]]],
+) -> None:
+    """Why it is refused here: the order of the entries does not matter to Kafka."""
+    asked = [spelled_twice(*order) for each in SPELLINGS for order in (each, each[::-1])]
+    taken = [from_kafka(said).listeners[2][1] for said in kafka_says(asked)]
+    assert taken == ["PLAINTEXT", "PLAINTEXT", "SSL", "SSL"]
 
 
 def test_lists() -> None:

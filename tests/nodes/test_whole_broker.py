@@ -413,3 +413,53 @@ def test_what_is_configured_is_what_clients_meet(
     """From the properties file to an answer, past every hand that a value goes through."""
     given = {**GROUPS, "auto_create_topics_enable": "true", name.replace(".", "_"): value}
     assert ask(start(**given)) == expected
+
+
+# ---- configs that change while it runs -----------------------------------------------------------
+
+MESSAGE_TOO_LARGE = 10
+LARGE = b"x" * 2000
+
+
+def alter(broker: RunningBroker, kind: int, entity: str, name: str, value: str | None) -> int:
+    """The error; None takes the config away."""
+    row = {"name": name, "config_operation": 0 if value else 1, "value": value}
+    resource = {"resource_type": kind, "resource_name": entity, "configs": [row]}
+    asked = request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    return int(broker.client().ask(asked).responses[0].error_code)
+
+
+def too_large(broker: RunningBroker, topic: str) -> bool:
+    error = int(produce(broker, topic, LARGE).error_code)
+    assert error in (0, MESSAGE_TOO_LARGE)
+    return error == MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("entity", ["", "1"])
+def test_defaults_of_topics_change_while_it_runs(start: Start, entity: str) -> None:
+    """Those of the topics that are there and of those that come; not what a topic says itself."""
+    broker = start()
+    for topic in ("t", "own"):
+        assert create(broker, topic) == 0
+        eventually(lambda topic=topic: not metadata(broker, topic).error_code)
+    assert alter(broker, 2, "own", "max.message.bytes", "9000") == 0
+    assert not too_large(broker, "t")
+    assert alter(broker, 4, entity, "message.max.bytes", "1000") == 0
+    eventually(lambda: too_large(broker, "t"))
+    assert create(broker, "later") == 0
+    eventually(lambda: not metadata(broker, "later").error_code)
+    assert too_large(broker, "later")
+    assert not too_large(broker, "own")
+    assert alter(broker, 4, entity, "message.max.bytes", None) == 0
+    eventually(lambda: not too_large(broker, "t"))
+    eventually(lambda: not too_large(broker, "later"))
+
+
+def test_they_are_there_when_it_comes_back(start: Start) -> None:
+    broker = start()
+    assert create(broker, "t") == 0
+    assert alter(broker, 4, "1", "message.max.bytes", "1000") == 0
+    broker.stop()
+    again = start()
+    eventually(lambda: not metadata(again, "t").error_code)
+    assert too_large(again, "t")

@@ -7,7 +7,8 @@ epoch of -1 passes that fence, and so would one that was made up. ZooKeeper's lo
 registrations there were: the epoch is the transaction that made it.
 
 Lawful, and looks similar: an epoch of the past (its sender has not heard of the new registration,
-and is refused); an epoch older than all that the log tells of, where the log begins late.
+and is refused); an epoch older than all that the log tells of, where the log begins late. An epoch
+of another broker is none of this one's, though it be older than this one's first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.registrations import registered_epochs
+from checkers.facts.registrations import log_begins, registered_epochs
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -33,6 +34,7 @@ def addressed(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not lives or not history.has("control_send"):
         return
     sent = history.frame("control_send").where("`to` is not null and broker_epoch is not null")
+    begins = log_begins(history)
     by = sent.groupBy("arm", "trial", "node", "to", "broker_epoch")
     each = by.agg(F.count("*").alias("n"), F.min("t").alias("t"))
     for row in each.orderBy("arm", "trial", "t", "node", "to").toArrow().to_pylist():
@@ -42,7 +44,7 @@ def addressed(history: History, outcome: Outcome) -> Iterator[Finding]:
             continue
         outcome.saw(row["arm"], row["trial"], SENT)
         epoch = row["broker_epoch"]
-        if epoch in known or 0 <= epoch < min(known):
+        if epoch in known or 0 <= epoch < begins[row["arm"], row["trial"]]:
             continue
         own = {"node": row["node"], "to": row["to"], "broker_epoch": epoch}
         yield Finding(

@@ -157,6 +157,9 @@ def test_times_with_an_error_must_be_apart_by_more_than_it(
         (70, (50, 90), 1),
         (91, (50, 90), 1),
         (40, (50, 90), 0),  # of a life before the log begins
+        (69, (80, 90), 0),
+        (75, (80, 90), 1),  # before its first, and the log has begun
+        (91, (95,), 1),  # another broker's
         (None, (50,), 0),  # nobody tells of it
         (-1, (), 0),
     ],

@@ -174,11 +174,15 @@ def test_a_new_topic_is_told_with_its_configs(node: Any, version: int) -> None:
 RECORDED = Path(__file__).parents[1] / "kafka_configs.tsv"
 
 
-def test_a_brokers_configs_have_kafkas_types_and_are_read_only(node: Any) -> None:
+OF_TOPICS = {broker for _, _, broker, _ in TOPICS.values() if broker}
+"""Those that are a broker's defaults of its topics (DynamicLogConfig)."""
+
+
+def test_a_brokers_configs_have_kafkas_types_and_few_may_change(node: Any) -> None:
     found = shown(described(node, BROKER, "1", include_synonyms=True))
     rows = [line.split("\t") for line in RECORDED.read_text().splitlines()]
     assert {n: found[n][2] for n, *_ in rows} == {n: KINDS[kind] for n, _, kind, _ in rows}
-    assert {row[3] for row in found.values()} == {True}
+    assert {name for name, row in found.items() if not row[3]} == OF_TOPICS
     assert [n for n, row in found.items() if row[4] != [(n, row[0], row[1])]] == []
     assert "control.plane.listener.name" in found
 
@@ -229,18 +233,39 @@ RATE = "leader.replication.throttled.rate"
 
 def test_what_was_set_while_it_ran(node: Any) -> None:
     """The nearer source over the farther: of this broker, of all brokers, of its file."""
-    node.admin.configs["broker <default>"] = {RATE: "1", "num.io.threads": "3"}
+    node.admin.configs["broker <default>"] = {RATE: "1", "min.insync.replicas": "3"}
     found = shown(described(node, BROKER, "", include_synonyms=True))
     assert found == {
-        name: (value, OF_ALL_BROKERS, KINDS["LONG"], False, [(name, value, OF_ALL_BROKERS)])
-        for name, value in ((RATE, "1"), ("num.io.threads", "3"))
+        name: (value, OF_ALL_BROKERS, KINDS[kind], False, [(name, value, OF_ALL_BROKERS)])
+        for name, value, kind in ((RATE, "1", "LONG"), ("min.insync.replicas", "3", "INT"))
     }
     assert shown(described(node, BROKER, "1"))[RATE][:2] == ("1", OF_ALL_BROKERS)
-    node.admin.configs["broker 1"] = {RATE: "2"}
+    node.admin.configs["broker 1"] = {RATE: "2", "num.network.threads": "9"}
     found = shown(described(node, BROKER, "1"))
     assert found[RATE][:4] == ("2", OF_BROKER, KINDS["LONG"], False)
-    assert found["num.io.threads"][:2] == ("3", OF_ALL_BROKERS)
-    assert found["num.network.threads"][:2] == ("3", DEFAULT)
+    assert found["min.insync.replicas"][:2] == ("3", OF_ALL_BROKERS)
+    assert found["num.network.threads"][:2] == ("3", DEFAULT), "it has no effect"
+
+
+def test_a_topics_default_is_what_its_brokers_say_now(make_node: Callable[..., Any]) -> None:
+    """From the nearest to the farthest: of the topic, of this broker, of all, of its file."""
+    name = "retention.ms", "log.retention.ms"
+    node = make_node(**{name[1]: "4"})
+    node.lead("a")
+
+    def told(kind: int, of: str, which: str) -> Any:
+        row = shown(described(node, kind, of, [which], include_synonyms=True))[which]
+        return row[0], row[1], [(value, source) for _, value, source in row[4]]
+
+    below: list[tuple[str, int]] = [("4", OF_FILE)]
+    for entity, value, source in (
+        ("broker <default>", "3", OF_ALL_BROKERS), ("broker 1", "2", OF_BROKER),
+    ):  # fmt: skip
+        node.admin.configs[entity] = {name[1]: value}
+        below.insert(0, (value, source))
+        assert told(BROKER, "1", name[1]) == told(TOPIC, "a", name[0]) == (value, source, below)
+    node.admin.configs["a"] = {name[0]: "1"}
+    assert told(TOPIC, "a", name[0]) == ("1", 1, [("1", 1), *below])
 
 
 # ---- refusals ------------------------------------------------------------------------------------
@@ -303,7 +328,7 @@ def alter(
 class TestAltering:
     @pytest.mark.parametrize("name", ["", "1"])
     @pytest.mark.parametrize("only", [True, False])
-    def test_of_a_broker_throttles_and_nothing_else(
+    def test_of_a_broker_throttles_and_defaults_of_topics_and_nothing_else(
         self, node: Any, api: ApiKey, name: str, only: bool
     ) -> None:
         """Who only asks whether it would do (`validate_only`) is told the same."""
@@ -311,6 +336,11 @@ class TestAltering:
             assert alter(node, api, BROKER, (name, {config: "7"}), validate_only=only) == [
                 (0, None)
             ]
+        for _, _, config, value in TOPICS.values():
+            if config and value:
+                given = {config: value, RATES[-1]: "7"}
+                found = alter(node, api, BROKER, (name, given), validate_only=only)
+                assert found == [(0, None)], config
         for config in FIXED:
             text = f"Cannot update these configs dynamically: Set({config})"
             found = alter(node, api, BROKER, (name, {config: "7"}), validate_only=only)
@@ -322,7 +352,7 @@ class TestAltering:
             assert not any(node.admin.configs.values())
             return
         kept = node.admin.configs[f"broker {name or '<default>'}"]
-        assert not kept.keys() - set(RATES), "a refusal keeps nothing of it"
+        assert not kept.keys() - set(RATES) - OF_TOPICS, "a refusal keeps nothing of it"
         assert kept[RATES[-1]] == "7"
 
     @pytest.mark.parametrize(

@@ -89,3 +89,21 @@ def test_at_the_brokers_end_nobody_is_left_waiting(node: Any, ask: Callable[[Any
     assert not reply.is_done
     node.apis.shutdown()
     assert reply.wait()
+
+
+def test_who_tells_of_it_reads_nothing_of_zookeeper(
+    node: Any, topic_state: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an UpdateMetadata's handler, with dual planes the control plane's only one: what an
+    answer says of brokers' configs was read when it was asked for."""
+    read, reads = node.admin.broker_configs, []
+    monkeypatch.setattr(
+        node.admin, "broker_configs", lambda entity: reads.append(entity) or read(entity)
+    )
+    reply = create(node)
+    assert not reply.is_done
+    before = list(reads)
+    assert before, "or there would be nothing to it"
+    node.update_metadata([topic_state("t", [(0, ME, 0), (1, ME, 0)])])
+    assert reply.wait()
+    assert reads == before

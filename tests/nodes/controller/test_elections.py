@@ -119,6 +119,28 @@ def test_unclean_elections_are_allowed_by_topic_or_broker(
     assert world.state(T0) == ((3, 3, (3,)) if allowed else (-1, 2, (2,)))
 
 
+def test_brokers_that_allow_it_now_concern_every_topic_that_does_not_say(
+    world: Any, wait_until: Any, trio: Any
+) -> None:
+    """UncleanLeaderElectionEnable; who allowed it before is not asked to elect again."""
+    node, brokers = trio
+    leaderless(world, wait_until, brokers)
+    refused = {"unclean.leader.election.enable": "false"}
+    world.admin.set_or_create_entity_configs("topics", "t", refused)
+    node.controller.set_unclean_leader_election(True)
+    (marker,) = world.create_topic("marker", (1,))
+    wait_until(lambda: world.state(marker))
+    assert world.state(T0) == (-1, 2, (2,))
+    world.admin.set_or_create_entity_configs("topics", "t", {})
+    node.controller.set_unclean_leader_election(True)
+    node.controller.set_unclean_leader_election(False)
+    (second,) = world.create_topic("second", (1,))
+    wait_until(lambda: world.state(second))
+    assert world.state(T0) == (-1, 2, (2,))
+    node.controller.set_unclean_leader_election(True)
+    wait_until(lambda: world.state(T0) == (3, 3, (3,)))
+
+
 def test_a_topic_that_allows_it_now_concerns_no_other(
     world: Any, wait_until: Any, trio: Any
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nodes.coordination.config_changes import EXPIRATION_MS, ConfigChanges
+from nodes.coordination.errors import SessionExpired
 from nodes.coordination.requests import Create
 from nodes.coordination.zk import KafkaZkClient
 from nodes.coordination.znodes import CONFIG_CHANGES
@@ -125,3 +126,45 @@ def test_what_was_changed_between_two_sessions(
     heard.until(*rows)
     rows.append(change(zk, "t", a="3"))
     heard.until(*rows)
+
+
+@pytest.mark.parametrize("when", ["read", "taken in"])
+def test_a_session_that_ends_meanwhile_costs_no_change(
+    connect: Callable[..., KafkaZkClient],
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+) -> None:
+    """Its configs could not be read, or not what taking them in had to read: it is tried again,
+    though its notification has been seen; what was told is not told again."""
+    zk, ours = connect(), connect()
+    monkeypatch.setattr("nodes.coordination.config_changes._RETRY_S", 0.01)
+    rows = [change(zk, "t", a="1"), change(zk, "u", a="2"), change(zk, "v", a="3")]
+    failures, told = [True], []
+    heard = threading.Event()
+    read = ours.get_entity_configs
+
+    def fail(name: str) -> None:
+        if name == "u" and failures:
+            failures.pop()
+            raise SessionExpired("planted")
+
+    def reads(entity_type: str, name: str) -> dict[str, str]:
+        if when == "read":
+            fail(name)
+        return read(entity_type, name)
+
+    def takes_in(entity_type: str, name: str, configs: Mapping[str, str]) -> None:
+        if when == "taken in":
+            fail(name)
+        told.append((entity_type, name, dict(configs)))
+        if name == "v":
+            heard.set()
+
+    monkeypatch.setattr(ours, "get_entity_configs", reads)
+    changes = ConfigChanges(ours, takes_in)
+    changes.startup()
+    try:
+        assert heard.wait(60)
+    finally:
+        changes.shutdown()
+    assert (told, failures) == (rows, [])

@@ -58,7 +58,7 @@ def test_a_batch_is_what_was_said_last(seed: int) -> None:
     stops: dict[int, dict[TopicPartition, tuple[int, bool]]] = {}
     told_brokers: set[int] = set()
     told: set[TopicPartition] = set()
-    for number in range(rng.randint(1, 12)):
+    for number in range(rng.randint(1, 60)):
         brokers = rng.sample([-2, -1, 0, 1, 2, 7], rng.randint(0, 4))
         tp = rng.choice(PARTITIONS)
         flag = rng.random() < 0.5

@@ -239,3 +239,21 @@ def test_config_overrides() -> None:
         LogConfig.from_overrides(LogConfig(), lags)
     for throttled in ("", "*", "0:1", "0:1,1:2", "0:1, 1:2"):
         LogConfig.from_overrides(LogConfig(), {"leader.replication.throttled.replicas": throttled})
+
+
+def test_new_defaults_are_of_every_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And of those that are made later; what a topic says itself stays, and one whose own do not go
+    with them stays as it was."""
+    logs = manager(tmp_path)
+    own = {"a": {"retention.ms": "5"}, "odd": {"min.compaction.lag.ms": "100"}}
+    for tp in (A, B, TopicPartition("odd", 0)):
+        config = LogConfig.from_overrides(LogConfig(), own.get(tp.topic, {}))
+        logs.get_or_create(tp, config, None)
+    defaults = LogConfig(retention_ms=7, max_compaction_lag_ms=50, max_message_bytes=9)
+    logs.reconfigure(defaults, lambda topic: own.get(topic, {}))
+    later = logs.get_or_create(TopicPartition("later", 0), None, None)
+    found = {each.tp.topic: each.config for each in logs.all()}
+    assert (found["a"].retention_ms, found["a"].max_message_bytes) == (5, 9)
+    assert found["b-c"] == later.config == logs.default_config == defaults
+    assert found["odd"] == LogConfig(min_compaction_lag_ms=100)
+    assert "Topic odd keeps its configs: min.compaction.lag.ms" in caplog.text

@@ -233,6 +233,29 @@ def test_only_the_inter_broker_listener_is_let_in_above_the_limit(start: Any, wi
     assert waiting.answer() == (2).to_bytes(4, "big")
 
 
+@pytest.mark.parametrize("first", ["CONTROL", "CLIENT"])
+def test_a_connection_of_either_plane_takes_a_place_from_both(
+    start: Any, wire: Any, first: str
+) -> None:
+    """``max.connections`` is the broker's, so a controller's connection counts as a client's does
+    (ConnectionQuotas.inc); once it has gone whoever waited is let in."""
+    running = start(max_connections="1", **DUAL)
+    holder = running.client(first)
+    holder.send(wire.request(0, 1))
+    holder.answer()
+    assert running.server.quotas.total == 1
+    waiting = running.client("CLIENT" if first == "CONTROL" else "CONTROL")
+    waiting.send(wire.request(0, 2))
+    above = running.client("DATA")  # the inter-broker listener's is let in, and counts
+    above.send(wire.request(0, 3))
+    above.answer()
+    assert running.server.quotas.total == 2
+    above.close()
+    holder.close()
+    assert waiting.answer() == (2).to_bytes(4, "big")
+    assert running.server.quotas.total == 1
+
+
 @pytest.mark.parametrize("other", ["CLIENT", "CONTROL"])
 def test_one_more_listener_of_either_plane_protects_the_inter_broker_one(
     start: Any, wire: Any, other: str
