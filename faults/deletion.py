@@ -2,12 +2,14 @@
 
 The costliest order that a controller gives: UpdateMetadata, StopReplica without and with deletion,
 one after the other to every replica, and only when all have answered is the topic gone. A broker
-whose control requests wait makes the deletion wait as often as there are requests.
+whose control requests wait makes the deletion wait as often as there are requests. Another
+controller may be elected meanwhile: it must go on with the deletion, although nobody tells it to
+and no broker comes or goes.
 
 ``delete-topic-away``: the same while a broker that holds replicas of it is away. The deletion halts
-until that one is back and has answered as well; were the topic gone before, its log would stay. A
-controller that is elected meanwhile must go on with it. Another topic is made that the broker has
-replicas of, too: those that live are in sync, and it is when it is back.
+until that one is back and has answered as well; were the topic gone before, its log would stay.
+Another topic is made that the broker has replicas of, too: those that live are in sync, and it is
+when it is back.
 
 ``recreate-topic``: a topic under test is deleted, and made again with the same name. It is another
 one, with another id, without records, whose leader epochs begin anew; clients go on with it.
@@ -23,10 +25,11 @@ from faults.targets import aim, read_targets
 
 
 class DeleteTopic(BaseFault):
-    """Parameters: partitions; replicas of each (at most as many as brokers live); timeout_ms.
+    """Parameters: partitions; replicas of each (at most as many as brokers live); timeout_ms;
+    succeeded: whether another controller is elected meanwhile (needs ZooKeeper).
 
-    The topic is made before the clock starts. inject returns once it is gone, and took hold then.
-    Nothing to heal.
+    The topic is made before the clock starts. inject returns once it is gone, and took hold then,
+    if it was there still when the successor was in office. Nothing to heal.
     """
 
     name = "delete-topic"
@@ -37,6 +40,7 @@ class DeleteTopic(BaseFault):
         self.partitions = params.integer("partitions", 5, low=1, high=1000)
         self.replicas = params.integer("replicas", 3, low=1, high=100)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
+        self.succeeded = params.flag("succeeded", False)
         self.read(params)
         params.done()
         self.topic = f"churn-{self.id}"
@@ -62,11 +66,22 @@ class DeleteTopic(BaseFault):
     def apply(self, ctx: Context) -> None:
         if not self._made:
             self.prepare(ctx)
+        if self.succeeded:
+            wait_for(
+                ctx,
+                lambda: set(self.nodes) <= set(ctx.view.live_brokers()),
+                timeout_ms=self.timeout_ms,
+                what=f"every broker with replicas of {self.topic} is there",
+            )
         begun = ctx.now_ns()
         ctx.admin.delete_topic(self.topic)
+        self.detail["topic"] = self.topic
+        if self.succeeded:
+            self.detail |= succeed(ctx, timeout_ms=self.timeout_ms)
+            self.detail["gone_meanwhile"] = not ctx.view.partitions(self.topic)
         self._await_gone(ctx, self.topic)
-        self.detail |= {"topic": self.topic, "took_ns": ctx.now_ns() - begun}
-        self.took_hold = True
+        self.detail["took_ns"] = ctx.now_ns() - begun
+        self.took_hold = not self.detail.get("gone_meanwhile", False)
 
     def _await_gone(self, ctx: Context, topic: str) -> None:
         wait_for(
@@ -79,8 +94,7 @@ class DeleteTopic(BaseFault):
 
 class DeleteTopicAway(DeleteTopic):
     """Parameters beyond: target, the broker that is stopped before the topic is deleted (a
-    controlled shutdown); away_ms: how long it stays away after that; succeeded: whether another
-    controller is elected meanwhile (needs ZooKeeper).
+    controlled shutdown); away_ms: how long it stays away after that.
 
     Took hold: it was away while the topic was to be deleted and the other one was made, and both
     are gone. heal starts it if need be. Whether the topic was gone before that one had answered is
@@ -93,7 +107,6 @@ class DeleteTopicAway(DeleteTopic):
     def read(self, params: Params) -> None:
         self.targets = read_targets(params)
         self.away_ms = params.integer("away_ms", 1000)
-        self.succeeded = params.flag("succeeded", False)
         self.made = f"made-{self.id}"
 
     def apply(self, ctx: Context) -> None:

@@ -301,6 +301,7 @@ _KIND_OF: Final = {
 }
 _ROLES: Final = _KIND_OF.keys() | {
     *("group-stranger", "group-keeper", "group-riser", "group-couple", "group-pair"),
+    "group-absent",
     *("offset-reader", "record-deleter", "refused-asker"),
 }
 _LEVELS: Final = {-1: "all", 0: "0", 1: "1"}

@@ -3,9 +3,11 @@
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. A third is gone early and for good, without
 a word, and the coordinator must give what it had to the others when its session is over; another,
-of a group of its own, goes without a word and comes back in time, over and over. At first
-partitions of groups move between brokers that live, as an operator would move them; once from a
-coordinator whose followers get nothing from it: what it was asked to keep last its successor does
+of a group of its own, goes without a word and comes back in time, over and over. Two more groups
+have one member after the other, each of which says nothing once it is let in: the next one waits
+until its session is over, or until it would have had to join anew, whoever coordinates by then. At
+first partitions of groups move between brokers that live, as an operator would move them; once from
+a coordinator whose followers get nothing from it: what it was asked to keep last its successor does
 not have, and nobody may be told that it is kept, neither who asked for that nor who looks on. Then
 brokers are killed and stopped, the group's coordinator (the leader of the partition of
 __consumer_offsets that the group's id falls into) in every other step, and by a kill when its
@@ -82,15 +84,19 @@ WAITERS = next(
     if offsets_partition(name) == offsets_partition(GROUP)
 )
 """A group of the same coordinators."""
-COUPLE, RAISED, PAIR = (
+COUPLE, RAISED, PAIR, SILENT, LATE = (
     next(
         name
         for name in map((kind + "-{}").format, count())
         if offsets_partition(name) == offsets_partition(GROUP)
     )
-    for kind in ("couple", "raised", "pair")
+    for kind in ("couple", "raised", "pair", "silent", "late")
 )
 """And more, one of them without members."""
+ABSENT_MS = 2500
+"""How long a member that says nothing is waited for: as its session is over, or as it does not
+join anew in time. The other of the two is `NEVER_MS`."""
+NEVER_MS = 60_000
 MOVE_MS = 600
 UNKEPT_MS = 300
 """For so long a coordinator whose followers get nothing is asked what it keeps, before another
@@ -191,6 +197,20 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             role="group-pair",
             process="group-pair",
             params={"group": PAIR, "topic": TOPIC},
+        ),
+        *(
+            Role(
+                role="group-absent",
+                process=f"group-{group}",
+                params={
+                    **{"group": group, "session_ms": session_ms, "rebalance_ms": rebalance_ms},
+                    "leaves": group == LATE,
+                },
+            )
+            for group, session_ms, rebalance_ms in (
+                (SILENT, ABSENT_MS, NEVER_MS),
+                (LATE, NEVER_MS, ABSENT_MS),
+            )
         ),
         Role(role="metadata-reader", process="metadata-reader", params={"topics": [TOPIC]}),
         offset_reader(TOPIC, PARTITIONS),

@@ -4,12 +4,13 @@ A deletion is a row of control requests, one answered before the next is sent: U
 StopReplica without and with deletion, to every broker; only then is the topic gone. A flooded
 broker without a control plane of its own makes it wait behind its request queue each time. Topics
 with replicas on every broker are made before the flood and deleted under it, one after the other.
-Two more, when the flood is over, try its patience: one while controllers' requests reach a broker
-late, so that this one puts its logs aside after all others, and at last one while a broker with
-replicas of it is away, so that the topic can be gone only when that one is back; another controller
-is elected meanwhile, and must go on with it, though no later deletion reminds it. Between them a
-topic that is written to is deleted and made again: its namesake is another topic, and takes
-records. And under the flood one is given more partitions: they are led, told of and written to.
+Two more, when the flood is over, try its patience: one while a broker with replicas of it is away,
+so that the topic can be gone only when that one is back, and at last one while controllers'
+requests reach a broker late, so that this one puts its logs aside after all others. Another
+controller is elected in the middle of each, and must go on with it, though no later deletion
+reminds it, nor (of the last) a broker that comes or goes. Before them a topic that is written to is
+deleted and made again: its namesake is another topic, and takes records. And under the flood one is
+given more partitions: they are led, told of and written to.
 """
 
 from __future__ import annotations
@@ -29,9 +30,15 @@ PARTITIONS = 4
 FIRST_MS = 1500
 STEP_MS = 3300
 """More than one deletion takes behind a full queue, so that each is measured alone."""
-LATE, AWAY = "late", "away"
+AWAY, LATE = "away", "late"
 """The deletions that have to wait for a broker."""
-LATE_MS = 600
+LATE_MS = 400
+AGAIN_MS, AWAY_MS, SLOW_MS = 2000, 6000, 3000
+"""What it takes, about, to make a topic anew; to delete one while a broker is stopped in order, is
+away, and starts; to delete one that has to wait for the late broker."""
+PATIENT_MS = AGAIN_MS + AWAY_MS + SLOW_MS + 1000
+GIVEN_UP_MS = 10_000
+"""So long the plan waits for the last deletion, which takes less than three seconds."""
 AGAIN = "again"
 AGAIN_PARTITIONS = 2
 GROWN = "grown"
@@ -51,7 +58,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 
 def _workloads(stage: Stage) -> Sequence[Role]:
     doomed = [f"churn-{entry_id}" for entry_id, _ in _deletions(stage.profile)]
-    doomed += [f"churn-{LATE}", f"churn-{AWAY}"]
+    doomed += [f"churn-{AWAY}", f"churn-{LATE}"]
     return [
         Role(role="prober", process="prober", params=probes(stage)),
         Role(
@@ -97,7 +104,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
 
 def _flooded_ms(profile: Profile) -> int:
     """When the flood is over; the rest of the plan takes about as long as is left, or more."""
-    return max(6000, int(profile.chaos_s * 1000) - 9000)
+    return max(6000, int(profile.chaos_s * 1000) - PATIENT_MS)
 
 
 def _deletions(profile: Profile) -> list[tuple[str, int]]:
@@ -134,15 +141,32 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 
 
 def _patience(at_ms: int) -> list[Entry]:
-    """It is neither the flooded broker nor the controller that is late, and at last away."""
+    """It is neither the flooded broker nor the controller that is away, and then late. What is
+    deleted in the end nothing but its controller takes up again."""
     slow = f"leader:{TOPIC}-0"
-    size = {"partitions": 5, "replicas": 3}
+    size = {"partitions": 5, "replicas": 3, "succeeded": True}
+    away_ms = at_ms + AGAIN_MS
+    late_ms = away_ms + AWAY_MS
     return [
+        Entry(
+            id=AGAIN,
+            fault="recreate-topic",
+            at_ms=at_ms,
+            duration_ms=0,
+            params={"topic": AGAIN},
+        ),
+        Entry(
+            id=AWAY,
+            fault="delete-topic-away",
+            at_ms=away_ms,
+            duration_ms=0,
+            params={**size, "target": slow},
+        ),
         Entry(
             id="slow",
             fault="toxic",
-            at_ms=at_ms - 1000,
-            duration_ms=STEP_MS + 500,
+            at_ms=late_ms - 500,
+            duration_ms=SLOW_MS,
             params={
                 "target": slow,
                 "link": "control",
@@ -151,20 +175,12 @@ def _patience(at_ms: int) -> list[Entry]:
                 "attributes": {"latency": LATE_MS},
             },
         ),
-        Entry(id=LATE, fault="delete-topic", at_ms=at_ms, duration_ms=0, params=size),
         Entry(
-            id=AGAIN,
-            fault="recreate-topic",
-            at_ms=at_ms + STEP_MS,
+            id=LATE,
+            fault="delete-topic",
+            at_ms=late_ms,
             duration_ms=0,
-            params={"topic": AGAIN},
-        ),
-        Entry(
-            id=AWAY,
-            fault="delete-topic-away",
-            at_ms=at_ms + 2 * STEP_MS,
-            duration_ms=0,
-            params={**size, "target": slow, "succeeded": True},
+            params={**size, "timeout_ms": GIVEN_UP_MS},
         ),
     ]
 

@@ -3,7 +3,8 @@
 
 Each broker is asked by itself, in turn: where its logs end and begin (ListOffsets, `listed_offset`
 rows), and to delete all but the newest ``kept`` records before the end that any broker has told
-(`records_deleted` rows). Who leads a partition does it, and answers when every live replica has
+(`records_deleted` rows), unless nobody tells where the log begins: what came back with a broker is
+to be seen before it goes. Who leads a partition does it, and answers when every live replica has
 done it too; who does not lead it says so, and that is a failed operation like any other. Now and
 then a broker is told to delete far beyond the end, what nobody has written: it must refuse. And
 when it told the same end twice, as one does whose followers get nothing, a record more than that:
@@ -83,6 +84,8 @@ class RecordDeleter(AskEach):
         """By broker: of which partitions it told the same end again."""
         self._begins: dict[int, dict[Place, int]] = {}
         """By broker: the beginnings that it told last."""
+        self._heard: dict[int, set[Place]] = {}
+        """By broker: of which partitions it told a beginning, and refused nothing since."""
         self._ops = 0
         self._turn: dict[int, int] = {}
 
@@ -112,8 +115,8 @@ class RecordDeleter(AskEach):
         elif question == "beyond":
             ends = {place: end + BEYOND for place, end in self._ends.items()}
         else:
-            kept = self._params.kept
-            ends = {place: end - kept for place, end in self._ends.items() if end > kept}
+            kept, heard = self._params.kept, set().union(*self._heard.values())
+            ends = {p: end - kept for p, end in self._ends.items() if end > kept and p in heard}
         return "records_deleted", {place: {"offset": end} for place, end in ends.items()}
 
     def _frame(self, asked: Asked, wait_ms: int) -> bytes:
@@ -183,6 +186,8 @@ class RecordDeleter(AskEach):
             else:
                 outcome = "fail" if error else "ok"
                 found = self._listed(channel.node, place, fields, one, error)
+            if outcome != "ok" and fields.get("offset", -1) <= self._ends.get(place, -1):
+                self._heard.get(channel.node, set()).discard(place)
             self._row(channel, asked, place, outcome, t, error=error, **fields, **found)
 
     def _read(self, channel: Channel, asked: Asked, answer: Any, t: int) -> None:
@@ -201,6 +206,7 @@ class RecordDeleter(AskEach):
             self._note_end(node, place, -1 if error else offset)
         elif not error:
             self._begins.setdefault(node, {})[place] = offset
+            self._heard.setdefault(node, set()).add(place)
         return {
             "offset": offset,
             "found_ms": int(one.timestamp),
@@ -230,6 +236,7 @@ class RecordDeleter(AskEach):
         """What nobody answered: one row, or of a deletion one a partition, for it may have been
         done."""
         asked: Asked = channel.tag
+        self._heard.pop(channel.node, None)
         if asked.kind == "records_deleted":
             for place, fields in asked.fields.items():
                 self._row(channel, asked, place, "info", t, failure=failure, **fields)

@@ -49,6 +49,10 @@ def role(spec: WorkloadSpec) -> Run:
         from harness.workload import group_couple
 
         return group_couple.GroupCouple(spec, spec.read_params(group_couple.Params)).run
+    if spec.role == "group-absent":
+        from harness.workload import group_absent
+
+        return group_absent.GroupAbsent(spec, spec.read_params(group_absent.Params)).run
     if spec.role == "group-pair":
         from harness.workload import group_pair
 

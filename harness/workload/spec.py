@@ -1,9 +1,9 @@
 """What one workload process is to do, as data (JSON), and how roles read their parameters.
 
-A workload process plays one role (producer, direct-producer, consumer, group-consumer,
-group-stranger, group-keeper, group-riser, group-couple, group-pair, metadata-reader, offset-reader,
-record-deleter, refused-asker, prober), appends its own live history file and obeys stop. The spec
-is all it is told.
+A workload process plays one role (producer, direct-producer, joint-producer, consumer,
+group-consumer, group-stranger, group-keeper, group-riser, group-couple, group-pair, group-absent,
+metadata-reader, offset-reader, record-deleter, refused-asker, prober), appends its own live history
+file and obeys stop. The spec is all it is told.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ ROLES: Final = (
     *("producer", "direct-producer", "joint-producer"),
     *("consumer", "group-consumer"),
     *("group-stranger", "group-keeper", "group-riser", "group-couple", "group-pair"),
+    "group-absent",
     *("metadata-reader", "offset-reader", "record-deleter", "refused-asker", "prober"),
 )
 P = TypeVar("P")

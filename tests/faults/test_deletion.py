@@ -59,6 +59,25 @@ def test_another_controller_is_elected_while_a_deletion_waits(ctx: Any, entry: A
     assert (under_test.detail["successor"], under_test.detail["successor_epoch"]) == (2, 6)
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_another_controller_is_elected_in_the_middle_of_a_deletion(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
+    """Who takes over goes on with it; one that was done before is no such deletion."""
+    delete = ctx.cluster.delete_topic
+    under_test = build(entry("delete-topic", succeeded=True))
+    if goes_on:
+        monkeypatch.setattr(ctx.cluster, "delete_topic", lambda topic: None)
+        monkeypatch.setattr(under_test, "_await_gone", lambda _ctx, topic: delete(topic))
+    under_test.inject(ctx)
+    detail = under_test.detail
+    assert (detail["successor"], detail["successor_epoch"]) == (2, 6)
+    assert (under_test.took_hold, detail["gone_meanwhile"]) == (goes_on, not goes_on)
+    calls = [c[0] for c in ctx.cluster.calls]
+    order = ["remove_controller", "delete_topic"]
+    assert calls == ["create_topic", *(order if goes_on else reversed(order))]
+
+
 def test_without_a_successor_who_is_away_comes_back(
     ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

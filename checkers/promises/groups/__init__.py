@@ -32,6 +32,9 @@ Violations:
 - ``left-and-member``: who left in order is told that it is a member (`left_members`);
 - ``left-waiting-to-join``: who waits at a coordinator that is deposed is not told so
   (`waiting_members`);
+- ``kept-waiting``, ``put-out-too-soon``: of members that say nothing, and of who comes after them
+  (`absent_members`);
+- ``member-denied``: of members whose group another coordinates now (`known_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
 - ``kept-out``: once all is calm all members have given up what they had, and none is given
@@ -61,10 +64,12 @@ from pyspark.sql import functions as F
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
+from checkers.promises.groups.absent_members import AWAITED, absent_members
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.kept_out import ANEW, kept_out
+from checkers.promises.groups.known_members import KNOWN, known_members
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
@@ -125,6 +130,8 @@ def check(history: History) -> Outcome:
         *visited_groups(history, outcome),
         *left_members(history, outcome),
         *waiting_members(history, outcome),
+        *absent_members(history, outcome),
+        *known_members(history, outcome),
         *told_members(history, outcome),
         *shown_too_soon(history, outcome),
     )
@@ -190,6 +197,9 @@ PROMISE: Final = Promise(
         "visitor-remembered": "A group that nobody came to join is forgotten.",
         "left-and-member": "Who leaves in order is a member no more.",
         "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
+        "kept-waiting": "A member that says nothing is waited for until its time is over.",
+        "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
+        "put-out-too-soon": "A member may be silent until its time is over.",
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
         "commit-refused": "A member that is to join anew may commit until it does.",
         "group-never-formed": "Where members poll, partitions are given to them.",
@@ -212,6 +222,8 @@ PROMISE: Final = Promise(
         LEFT: "of whom nobody came back, once all was calm",
         PARTED: "told by the coordinator that had let them go",
         WAITED: "that nothing kept from answering",
+        KNOWN: "told so by their heartbeats, without having joined anew",
+        AWAITED: "at coordinators that stayed, and that nothing kept from answering",
         TOLD: "as another joined, left, or was missed",
         KEPT_BY_TOLD: "before they did",
         ANEW: "by rebalance, of members that can all have been waited for",
@@ -236,7 +248,8 @@ PROMISE: Final = Promise(
         "positions that a member was refused and that are kept all the same: its client's first "
         "try may have been (a stranger, who tries once, is judged)",
         "how long a rebalance takes, if it comes to an end, before all is calm or while a member "
-        "keeps what it had, and whom it waits for but who left",
+        "keeps what it had, and whom it waits for but who left, or came and was never heard of "
+        "again",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "what a description says of members (client, host, assignment); a leader epoch that is not "
         "kept with a position at all; what members tell their leader of themselves",
@@ -245,6 +258,7 @@ PROMISE: Final = Promise(
         {
             *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
             *("group-never-formed", "kept-out", "thrown-out", "coordinator-superseded"),
+            "kept-waiting",
         }
     ),
     check=check,

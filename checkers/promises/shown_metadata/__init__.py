@@ -11,6 +11,9 @@ At any time, for nothing lawful brings it about:
 - ``metadata-isr-never-committed``: an in-sync set that was never committed in that leader epoch.
   Brokers tell it whole, dead members as well (Metadata 1 and up), in any order. One that was
   committed and is old is lawful: shrinking and growing reach brokers by the controller's next word;
+- ``metadata-error-otherwise``: an error that does not fit the leader beside it. Who names no leader
+  says so with an error, whether it thinks the leader dead or none was committed, or clients take -1
+  for a broker; who names one has nothing to excuse (MetadataCache.getPartitionMetadata);
 - ``metadata-replicas-never-assigned``: replicas that the partition was never given
   (`shown_replicas`);
 - ``metadata-not-taken-in``: an older state than one that the broker had acknowledged to have been
@@ -58,6 +61,8 @@ UNJUDGED_SHARE: Final = 0.25
 """Of the (broker, partition) pairs of a trial: where more were asked for the last time before they
 owed anything, too little was judged."""
 NO_LEADER: Final = -1
+_NO_LEADER_ERRORS: Final = (5, 72)
+"""LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND."""
 _MS: Final = 1_000_000
 _ANSWERS: Final = "answers about a partition"
 _PAIRS: Final = "last answers"
@@ -135,7 +140,13 @@ def _at_any_time(outcome: Outcome, rows: DataFrame) -> None:
     own = F.concat(F.lit("["), F.concat_ws(",", F.col("isr").cast("array<string>")), F.lit("]"))
     never = F.col("isr").isNotNull() & (F.coalesce("isrs", F.lit("")) != "")
     never = never & ~F.coalesce(F.col("isrs").contains(own), F.lit(False))
-    odd = by_rule(rows, {"metadata-wrong-leader": wrong, "metadata-isr-never-committed": never})
+    names_none, says_so = F.col("leader") == NO_LEADER, F.col("error").isin(*_NO_LEADER_ERRORS)
+    rules = {
+        "metadata-wrong-leader": wrong,
+        "metadata-isr-never-committed": never,
+        "metadata-error-otherwise": F.coalesce(names_none != says_so, F.lit(False)),
+    }
+    odd = by_rule(rows, rules)
     add(outcome, tally(odd, None, _sort), _at_any_time_finding)
 
 
@@ -149,6 +160,9 @@ def _at_any_time_finding(rule: str, row: Row) -> Finding:
     if rule == "metadata-wrong-leader":
         says = f"leader {row['leader']} in leader epoch {epoch}, in which {_or(row['leaders'])} "
         return _finding(rule, says + "was committed", row)
+    if rule == "metadata-error-otherwise":
+        says = f"leader {row['leader']} in leader epoch {epoch}, and error {row['error']} beside it"
+        return _finding(rule, says, row)
     isrs = row["isrs"].split("]")[:-1][:5]
     were = ", ".join(f"{one.replace(',', ', ')}]" for one in isrs)
     says = f"in-sync set {row['isr']} in leader epoch {epoch}; committed were only {were}"
@@ -323,6 +337,7 @@ PROMISE: Final = Promise(
     rules={
         "metadata-wrong-leader": "The leader shown is the one committed in that leader epoch.",
         "metadata-isr-never-committed": "An in-sync set shown was committed in that leader epoch.",
+        "metadata-error-otherwise": "Who names no leader says why, and nobody else does.",
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-replicas-behind": "The last replicas reach every live broker.",

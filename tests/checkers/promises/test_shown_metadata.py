@@ -55,7 +55,10 @@ def test_the_wrong_leader_is_found_at_any_time(calm: Any, spark: Any) -> Asks:
     assert ("metadata", 1) in [(e["f"], e["leader"]) for e in violation.events]
 
 
-@pytest.mark.parametrize(("error", "rules"), [(5, {}), (72, {}), (0, {"metadata-wrong-leader": 1})])
+@pytest.mark.parametrize(
+    ("error", "rules"),
+    [(5, {}), (72, {}), (0, {"metadata-wrong-leader": 1, "metadata-error-otherwise": 1})],
+)
 @judging(check, calm=calmed)
 def test_no_leader_is_said_with_an_error(calm: Any, error: int, rules: Any) -> Asks:
     """A broker that thinks the leader dead says so: a controlled shutdown's moment."""
@@ -72,6 +75,27 @@ def test_a_leader_shown_where_none_was_committed(calm: Any) -> Asks:
     shown(calm, 3_600, 2, 2, isr=[2])
     shown(calm, LATE, 2, 3, isr=[2])
     assert (yield calm).counts == {"metadata-wrong-leader": 1}
+
+
+@pytest.mark.parametrize(
+    ("leader", "error", "rules"),
+    [
+        (-1, 5, {}),
+        (-1, 0, {"metadata-error-otherwise": 1}),  # clients would take it for broker -1
+        (2, 0, {}),
+        (2, 5, {"metadata-error-otherwise": 1}),  # clients would not ask it
+    ],
+)
+@judging(check, calm=calmed)
+def test_an_error_that_does_not_fit_the_leader(
+    calm: Any, leader: int, error: int, rules: Any
+) -> Asks:
+    """Where none was committed, and where one is."""
+    calm.commit(3_000, -1, 2, partition_epoch=3, isr=[2])
+    calm.commit(4_000, 2, 3, partition_epoch=4, isr=[2])
+    shown(calm, 4_500, leader, 2 if leader < 0 else 3, isr=[2], error=error)
+    shown(calm, LATE, 2, 3, isr=[2])
+    assert (yield calm).counts == rules
 
 
 @judging(check, calm=calmed)

@@ -101,6 +101,41 @@ def test_of_two_members_one_waits_for_what_it_is_given(
     assert max(r["t"] - r["invoke_t"] for r in waited) >= 400_000_000
 
 
+def test_who_was_let_in_is_never_heard_of_again_and_the_next_one_comes(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-absent", group="g", rate_per_s=100, session_ms=400, rebalance_ms=9_000)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: sum(r["step"] == "sync" for r in done(rows(plan.output))) > 2)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    assert {(r["step"], r["error"]) for r in found if r["node"] == 2} == {("enter", 16)}
+    mine = [(r["step"], r["error"]) for r in found if r["node"] == 1]
+    assert mine[:6] == [("enter", 79), ("enter", 0), ("sync", 0)] * 2
+    assert {r["keep_ms"] for r in found if r["step"] == "enter"} == {400}
+
+
+def test_every_other_one_leaves_while_the_next_one_waits(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    waits = {"session_ms": 9_000, "rebalance_ms": 4_000, "leaves": True}
+    plan = spec("group-absent", group="g", rate_per_s=5, **waits)
+
+    def parts() -> list[dict[str, Any]]:
+        return [r for r in done(rows(plan.output)) if r["step"] == "part"]
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: any(r["step"] == "sync" for r in done(rows(plan.output))))
+        mini.unanswered.add(ApiKey.JOIN_GROUP)
+        wait_until(parts)
+        workload.stop()
+    (part,) = parts()
+    assert (part["node"], part["type"], part["error"]) == (1, "ok", 0)
+    sound(rows(plan.output))
+
+
 def test_of_two_members_one_stays_and_the_other_comes_and_goes(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

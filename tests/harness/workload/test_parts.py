@@ -385,6 +385,7 @@ def test_without_a_pause_it_is_always_busy() -> None:
 @pytest.mark.parametrize(
     ("asks", "params"),
     [
+        ("group-absent", {"group": "g", "session_ms": 100, "rebalance_ms": 1_000}),
         ("group-couple", {"group": "g"}),
         ("group-keeper", {"topic": "t"}),
         ("group-pair", {"group": "g", "topic": "t"}),

@@ -343,6 +343,39 @@ def test_who_told_where_a_log_begins_is_asked_for_the_record_before(
     sound(rows(plan.output))
 
 
+def test_who_has_just_come_back_tells_where_a_log_begins_before_it_deletes(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """What came back with it would be gone before anybody saw it. It is away again and again: the
+    next question is another one each time."""
+    plan = spec("record-deleter", topics={"t": 1}, rate_per_s=100, kept=30, timeout_ms=60)
+    deleted, begun = ("records_deleted", None, "ok"), ("listed_offset", -2, "ok")
+
+    def asked() -> list[tuple[Any, ...]]:
+        found = [r for r in done(rows(plan.output)) if r["node"] == 1]
+        return [(r["f"], r.get("asked_ms"), r["type"]) for r in found]
+
+    def lost() -> int:
+        return sum(kind == "info" for *_, kind in asked())
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        for times in range(1, 13):
+            wait_until(lambda: deleted in asked()[-8:])
+            more = len(asked()) + times
+            wait_until(lambda more=more: len(asked()) >= more)
+            mini.silent.add(1)
+            wait_until(lambda times=times: lost() >= times)
+            mini.silent.clear()
+        wait_until(lambda: deleted in asked()[-8:])
+        workload.stop()
+    sound(rows(plan.output))
+    heard = False
+    for row in asked():
+        assert heard or row != deleted
+        heard = row == begun or (heard and row[2] != "info")
+
+
 def test_a_deletion_that_nobody_answers_may_have_been_done(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

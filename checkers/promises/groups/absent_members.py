@@ -1,0 +1,140 @@
+"""Members that say nothing any more, and how long the next one waits for them, for
+`checkers.promises.groups`.
+
+Who joins a group waits until the members that there are have joined anew. One that says nothing is
+waited for until its session is over, or until the time is up in which it would have had to join
+(rebalance timeout, KIP-62): whatever comes first, and no less (GroupCoordinator.onExpireHeartbeat
+and onCompleteJoin). A coordinator that takes a group over knows nothing of how long its members
+have been silent, and lets each of them have its session anew from the moment that it has read the
+group (GroupCoordinator.onGroupLoaded).
+
+Asked is by clients (role group-absent) that come one after the other and are silent once they have
+what they are given; `keep_ms` of their joining is how long each may be waited for.
+
+- ``kept-waiting``: who joins was not let in `SLACK_NS` after that time, since it asked: whoever it
+  waits for was silent by then already;
+- ``put-out-too-soon``: who joins was let in before that time was over, since the one before asked
+  for what it is given. That one was a member still, had not left (``part``), and would have come
+  back in time; the time of an earlier rebalance, which ended before it was over, is nothing to it.
+
+Lawful, and looks similar: an answer that is late because its broker is paused, flooded, ended or
+cut off from its clients, or loses the group's partition; a group that the present coordinator never
+knew. Judged is what a broker said that led the partition all along, and that nothing kept from
+answering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.demotions import troubles
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.coordinators import states_of
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+LONG: Final = "kept-waiting"
+SOON: Final = "put-out-too-soon"
+AWAITED: Final = "members that waited for one who said nothing"
+SLACK_NS: Final = 2_000_000_000
+"""What takes milliseconds, and on a busy machine a second."""
+MOVED_NS: Final = 1_000_000_000
+"""A watch may see a commit so late."""
+_EARLY_NS: Final = 50_000_000
+"""How far timers may be off."""
+_ROLE: Final = "group-absent"
+_MS: Final = 1_000_000
+Row = Mapping[str, Any]
+
+
+def absent_members(history: History, outcome: Outcome) -> Iterator[Finding]:
+    asking = [
+        {"arm": arm, "trial": trial, "process": one.process}
+        for (arm, trial), workloads in history.run.workloads.items()
+        for one in workloads
+        if one.role == _ROLE
+    ]
+    if not asking or not history.has("group_step"):
+        return
+    table = history.table(asking, "arm string, trial int, process string")
+    steps = history.frame("group_step").where("node is not null")
+    steps = steps.where("step in ('enter', 'sync', 'part')")
+    steps = steps.join(F.broadcast(table), ["arm", "trial", "process"])
+    steps = steps.select(
+        *("arm", "trial", "process", "group", "node", "step", "type", "error", "keep_ms"),
+        *("invoke_t", "t"),
+    )
+    given: dict[tuple[Any, ...], Row] = {}
+    """By arm, trial and process: the last member that was given something, if nobody else came."""
+    for row in sorted(steps.toArrow().to_pylist(), key=_when):
+        of = (row["arm"], row["trial"], row["process"])
+        if row["step"] == "part":
+            given.pop(of, None)
+        elif row["step"] == "sync":
+            if row["type"] == "ok":
+                given[of] = row
+            else:
+                given.pop(of, None)
+        elif row["type"] != "fail":
+            yield from _judged(history, outcome, row, given.pop(of, None))
+
+
+def _when(row: Row) -> tuple[Any, ...]:
+    """In order of time; who leaves may have left as soon as it said so."""
+    t = row["invoke_t"] if row["step"] == "part" else row["t"]
+    return (row["arm"], row["trial"], row["process"], t)
+
+
+def _judged(history: History, outcome: Outcome, row: Row, before: Row | None) -> Iterator[Finding]:
+    keep_ns = row["keep_ms"] * _MS
+    until_t = row["invoke_t"] + keep_ns + SLACK_NS
+    is_long = row["t"] > until_t
+    if not is_long and row["type"] != "ok":
+        return
+    if not _answerable(history, row, row["invoke_t"], min(row["t"], until_t)):
+        return
+    if is_long:
+        outcome.saw(row["arm"], row["trial"], AWAITED)
+        yield _finding(LONG, row, None)
+    elif before is not None and before["node"] == row["node"]:
+        if not _answerable(history, row, before["invoke_t"], row["t"]):
+            return
+        outcome.saw(row["arm"], row["trial"], AWAITED)
+        if row["t"] < before["invoke_t"] + keep_ns - _EARLY_NS:
+            yield _finding(SOON, row, before)
+
+
+def _answerable(history: History, row: Row, from_t: int, to_t: int) -> bool:
+    """Whether the row's broker led the group's partition all along, and nothing kept it from
+    answering."""
+    trial = (row["arm"], row["trial"])
+    states = states_of(history, *trial, row["group"])
+    before = [state for state in states if state.t < from_t - MOVED_NS]
+    during = [s for s in states if from_t - MOVED_NS <= s.t <= to_t + MOVED_NS]
+    if not before or any(s.row["leader"] != row["node"] for s in (before[-1], *during)):
+        return False
+    return not any(
+        begin <= to_t and end >= from_t for begin, end in troubles(history, trial, row["node"])
+    )
+
+
+def _finding(rule: str, row: Row, before: Row | None) -> Finding:
+    waited_ms = (row["t"] - row["invoke_t"]) / _MS
+    if before is None:
+        how = "was not let in" if row["type"] != "ok" else "was let in late"
+        says = f"who joined group {row['group']} at node {row['node']} {how}: it waited "
+        says += f"{waited_ms:.0f} ms for members that may be waited for {row['keep_ms']} ms"
+    else:
+        silent_ms = (row["t"] - before["invoke_t"]) / _MS
+        says = f"group {row['group']}: node {row['node']} let somebody in {silent_ms:.0f} ms after "
+        says += f"a member was given its part, which had {row['keep_ms']} ms to be heard of again"
+    at = {"group": row["group"], "node": row["node"]}
+    picks = [Pick("group_step", {**at, "step": row["step"], "t": row["t"]}, rows=1)]
+    if before is not None:
+        picks.insert(0, Pick("group_step", {**at, "step": "sync", "t": before["t"]}, rows=1))
+    return Finding(rule, says, row["arm"], row["trial"], tuple(picks))

@@ -1,0 +1,132 @@
+"""Members that say nothing any more: waited for as long as they may be, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.groups.absent_members import AWAITED, absent_members
+from checkers.promises.groups.coordinators import OFFSETS_TOPIC
+from tests.checkers.conftest import ARM, Story
+
+GROUP, KEEP = "silent", 2_500
+GIVEN, ASKED = 20_000, 20_400
+"""One was given its part; the next one asked to be let in."""
+
+
+def step(told: Story, t: float, name: str, error: int | None = 0, **more: Any) -> None:
+    kind = "info" if error is None else "fail" if error else "ok"
+    fields = {"node": 1, "process": "absent", "group": GROUP, "step": name, "error": error}
+    if name == "enter":
+        fields["keep_ms"] = KEEP
+    told.add("group_step", t, **{**fields, "invoke_t": t - 10, "type": kind, **more})
+
+
+def let_in(told: Story, t: float, error: int | None = 0, **more: Any) -> None:
+    step(told, t, "enter", error, **{"invoke_t": ASKED, **more})
+
+
+def story() -> Story:
+    """Node 1 leads the group's partition all along, but for what a case adds."""
+    told = Story()
+    workloads = [{"process": "absent", "role": "group-absent"}]
+    told.run["trials"] = [{"arm": ARM, "trial": 0, "workloads": workloads}]
+    told.commit(1_000, 1, 0, topic=OFFSETS_TOPIC, partition=0)
+    step(told, GIVEN, "sync")
+    step(told, GIVEN + 200, "enter", 79)
+    return told
+
+
+def moved(told: Story, t: float, leader: int = 2) -> None:
+    told.commit(t, leader, 1, topic=OFFSETS_TOPIC, partition=0)
+
+
+def paused(told: Story, t: float) -> None:
+    for at, phase in ((t, "inject"), (t + 1, "injected"), (t + 1_000, "healed")):
+        more = {"phase": phase, "detail": "{}", "nodes": [1]}
+        told.add("fault", at, id="p", fault="pause", took_hold=True, **more)
+
+
+LATE = ASKED + KEEP + 2_100
+CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
+    "let in as the other's session is over": (lambda s: let_in(s, GIVEN + KEEP), None, 1),
+    "let in as the time to join anew is up": (lambda s: let_in(s, ASKED + KEEP + 20), None, 1),
+    "let in by a busy coordinator": (lambda s: let_in(s, ASKED + KEEP + 1_900), None, 1),
+    "let in late": (lambda s: let_in(s, LATE), "kept-waiting", 1),
+    "never let in": (lambda s: let_in(s, ASKED + 6_000, None), "kept-waiting", 1),
+    "gave up in time": (lambda s: let_in(s, ASKED + 1_000, None), None, 0),
+    "refused": (lambda s: let_in(s, ASKED + 20, 25), None, 0),
+    "let in at once": (lambda s: let_in(s, ASKED + 20), "put-out-too-soon", 1),
+    "let in at once as the other leaves": (
+        lambda s: (let_in(s, ASKED + 520), step(s, ASKED + 530, "part", invoke_t=ASKED + 510)),
+        None,
+        0,
+    ),
+    "let in before the other leaves": (
+        lambda s: (let_in(s, ASKED + 520), step(s, ASKED + 900, "part", invoke_t=ASKED + 800)),
+        "put-out-too-soon",
+        1,
+    ),
+    "let in at half the time": (lambda s: let_in(s, GIVEN + KEEP / 2), "put-out-too-soon", 1),
+    "let in at once by the next coordinator": (
+        lambda s: (moved(s, GIVEN + 100), let_in(s, ASKED + 20, node=2)),
+        None,
+        0,
+    ),
+    "let in at once by who leads again": (
+        lambda s: (moved(s, GIVEN + 50), moved(s, GIVEN + 90, 1), let_in(s, ASKED + 20)),
+        None,
+        0,
+    ),
+    "never let in by the next coordinator": (
+        lambda s: (
+            moved(s, GIVEN + 1_000),
+            let_in(s, ASKED + 9_000, None, node=2, invoke_t=ASKED + 3_000),
+        ),
+        "kept-waiting",
+        1,
+    ),
+    "never answered by who is deposed": (
+        lambda s: (moved(s, ASKED + 3_000), let_in(s, ASKED + 6_000, None)),
+        None,
+        0,
+    ),
+    "deposed when it was late": (
+        lambda s: (moved(s, LATE + 1_500), let_in(s, ASKED + 6_000, None)),
+        "kept-waiting",
+        1,
+    ),
+    "never answered by who was paused": (
+        lambda s: (paused(s, ASKED + 1_000), let_in(s, ASKED + 6_000, None)),
+        None,
+        0,
+    ),
+    "another had come between": (
+        lambda s: (step(s, ASKED - 50, "enter", None), let_in(s, ASKED + 20)),
+        None,
+        0,
+    ),
+    "what was given was lost": (
+        lambda s: (step(s, ASKED - 50, "sync", None), let_in(s, ASKED + 20)),
+        None,
+        0,
+    ),
+    "of a client that says that it lives": (
+        lambda s: let_in(s, LATE, process="somebody"),
+        None,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_who_comes_after_one_that_says_nothing(spark: object, name: str) -> None:
+    tell, rule, awaited = CASES[name]
+    told, outcome = story(), Outcome()
+    tell(told)
+    found = list(absent_members(told.history(spark), outcome))
+    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    assert outcome.evidence[told.arm, 0, AWAITED] == awaited

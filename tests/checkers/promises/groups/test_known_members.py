@@ -1,0 +1,88 @@
+"""Members whose group another broker coordinates now: known to it, or denied; both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.groups.coordinators import OFFSETS_TOPIC
+from checkers.promises.groups.known_members import KNOWN, known_members
+from tests.checkers.conftest import Story
+
+GROUP, SESSION = "pair", 4_000
+MOVED = 20_000
+"""From node 1 to node 2."""
+ILLEGAL, UNKNOWN, REBALANCE, ELSEWHERE = 22, 25, 27, 16
+
+
+def step(told: Story, t: float, name: str, error: int | None = 0, **more: Any) -> None:
+    kind = "info" if error is None else "fail" if error else "ok"
+    fields = {"node": 1, "group": GROUP, "step": name, "error": error, "invoke_t": t - 10}
+    if name == "enter":
+        fields["keep_ms"] = SESSION
+    told.add("group_step", t, **{**fields, "type": kind, **more})
+
+
+def story() -> Story:
+    told = Story()
+    told.commit(1_000, 1, 0, topic=OFFSETS_TOPIC, partition=0)
+    told.commit(MOVED, 2, 1, topic=OFFSETS_TOPIC, partition=0)
+    step(told, 10_000, "enter")
+    step(told, MOVED - 100, "live")
+    step(told, MOVED - 50, "live", ELSEWHERE, node=2)
+    return told
+
+
+def denied(told: Story, t: float = MOVED + 200, error: int = ILLEGAL, **more: Any) -> None:
+    step(told, t, "live", error, **{"node": 2, **more})
+
+
+def paused(told: Story, node: int) -> None:
+    for at, phase in ((MOVED - 900, "inject"), (MOVED - 890, "injected"), (MOVED - 500, "healed")):
+        more = {"phase": phase, "detail": "{}", "nodes": [node]}
+        told.add("fault", at, id="p", fault="pause", took_hold=True, **more)
+
+
+CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
+    "goes on": (lambda s: step(s, MOVED + 200, "live", node=2), None, 1),
+    "of another generation": (denied, "member-denied", 0),
+    "no member": (lambda s: denied(s, error=UNKNOWN), "member-denied", 0),
+    "just within its session": (
+        lambda s: denied(s, MOVED + SESSION - 150),
+        "member-denied",
+        0,
+    ),
+    "not heard of for a session": (lambda s: denied(s, MOVED + SESSION), None, 0),
+    "told to join anew": (
+        lambda s: (step(s, MOVED - 20, "live", REBALANCE), denied(s)),
+        None,
+        0,
+    ),
+    "has joined anew": (lambda s: (step(s, MOVED - 20, "enter", None), denied(s)), None, 0),
+    "another asks to join meanwhile": (
+        lambda s: (denied(s), step(s, MOVED + 900, "enter", invoke_t=MOVED + 100)),
+        None,
+        0,
+    ),
+    "told by who coordinates it no more": (lambda s: denied(s, node=1), None, 0),
+    "told by who had stood still": (lambda s: (paused(s, 2), denied(s)), None, 0),
+    "told after the other had stood still": (
+        lambda s: (paused(s, 1), denied(s)),
+        "member-denied",
+        0,
+    ),
+    "still being read": (lambda s: denied(s, error=14), None, 0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_who_is_a_member_of_a_group_that_moved(spark: object, name: str) -> None:
+    tell, rule, known = CASES[name]
+    told, outcome = story(), Outcome()
+    tell(told)
+    found = list(known_members(told.history(spark), outcome))
+    assert [f.rule for f in found] == ([] if rule is None else [rule])
+    assert outcome.evidence[told.arm, 0, KNOWN] == known
