@@ -129,6 +129,36 @@ def finish(run: WrittenRun) -> None:
 
 
 @history.command()
+def watch(
+    where: Annotated[list[str], typer.Argument(help="Runs that were judged, or whole stores")],
+) -> None:
+    """Watch stored runs again (docs/live.md), and hold what is told against their verdicts."""
+    from checkers.history import HistoryError
+    from checkers.history.runs import runs_at
+    from checkers.live.replay import replay, unconfirmed, untold
+    from checkers.spark import session, tuned
+    from harness.report.run_folder import RunFolder
+
+    spark = tuned(session("local[1]", small=True), 0)
+    runs = [Path(run) for place in where for run in runs_at(place, None)]
+    apart = 0
+    for run in runs:
+        results = RunFolder.open(run).results
+        if not results:
+            raise HistoryError(f"{run}: it was not judged: run `biplane check` on it")
+        seen = replay(spark, run)
+        rules = ", ".join(sorted({one.rule for one in seen.told})) or "nothing"
+        typer.echo(f"{run}: {seen.rows:,} rows in {seen.looks} looks; told of {rules}")
+        wrong = [f"not confirmed: {one.says}" for one in unconfirmed(seen.told, results)]
+        wrong += [f"not told of: {rule}" for rule in untold(seen.told, results)]
+        for line in wrong:
+            typer.echo(f"  {line}")
+        apart += bool(wrong)
+    typer.echo(f"{len(runs)} runs, {apart} of them told otherwise than judged")
+    raise typer.Exit(bool(apart))
+
+
+@history.command()
 def info(run: Run) -> None:
     """What is in a run's history: rows, files, bytes and times of each kind."""
     from checkers.history import forms

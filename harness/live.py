@@ -148,12 +148,11 @@ def unconfirmed(folder: Path, results: Mapping[str, Any]) -> list[str]:
     found = [entry for entry in read(folder) if entry["what"] == "finding"]
     if not found:
         return []
-    from checkers.live.offsets import JUDGED_BY
+    from checkers.live.replay import broken_rules, is_confirmed
 
-    checks = results["checks"].values()
-    broken = {rule for check in checks for rule in check.get("violation_counts") or ()}
-    lines = []
-    for entry in found:
-        if not JUDGED_BY.get(entry["rule"], frozenset({entry["rule"]})) & broken:
-            lines.append(f"live: not confirmed by the whole history: {entry['says']}")
-    return lines
+    broken = broken_rules(results)
+    return [
+        f"live: not confirmed by the whole history: {entry['says']}"
+        for entry in found
+        if not is_confirmed(entry["rule"], broken)
+    ]

@@ -7,6 +7,7 @@
     decided.py   what was committed and who acts on it: the promise `epochs`, as it stands
     figures.py   control latency and staleness of the last half minute (Spark)
     watch.py     one look after another; `live.jsonl`
+    replay.py    a stored run, watched again and held against its verdict
     __main__.py  ``python -m checkers.live RUN``
 
 A finding here is one that judging the whole history comes to as well, for it follows from rows that

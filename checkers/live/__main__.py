@@ -20,7 +20,7 @@ import orjson
 from checkers.history.run_info import RunInfo
 from checkers.live import LIVE_FILE
 from checkers.live.tail import live_trials
-from checkers.live.watch import Watch, exercise
+from checkers.live.watch import UNCLEAN, Watch, exercise
 from checkers.spark import end, session, tuned
 
 _NICE: Final = 5
@@ -28,7 +28,6 @@ _NICE: Final = 5
 _MEMORY: Final = "512m"
 _LAST_LOOKS: Final = 20
 """So often it goes on, where a look leaves something unread."""
-_UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 def main() -> int:
@@ -51,7 +50,7 @@ def watch(run: Path, every_s: float, out: Any) -> None:
     told = (run / "run.json").read_text()
     info = RunInfo.parse(told, str(run / "run.json"))
     overrides = (orjson.loads(told).get("settings") or {}).get("overrides") or {}
-    one = Watch(spark, info, time.monotonic_ns, unclean=_UNCLEAN in overrides)
+    one = Watch(spark, info, time.monotonic_ns, unclean=UNCLEAN in overrides)
     began, looks = time.monotonic(), 0
     _write(out, "began", t=time.monotonic_ns(), cpu_s=_cpu_s())
     over, ended = False, 0

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 FENCING: Final = "fencing"
 SHOWN: Final = "metadata"
+_WENT_BACK: Final = "metadata-went-back"
+_ACCEPTED: Final = "stale-{}-epoch-accepted"
+RULES: Final = frozenset({_WENT_BACK, *map(_ACCEPTED.format, ("controller", "broker", "leader"))})
 TOLD_BY: Final = frozenset({"control_request", "forged", "leader_change", "metadata"})
 _REQUESTS: Final = TOLD_BY - {"metadata"}
 _GIVEN_NS: Final = 5_000_000_000
@@ -104,7 +107,7 @@ def _stopped(row: Row, intake: Intake) -> bool:
 def _went_back(row: Row) -> Accusation:
     return Accusation(
         promise="stale-metadata",
-        rule="metadata-went-back",
+        rule=_WENT_BACK,
         arm=row["arm"],
         trial=row["trial"],
         says=f"node {row['node']} showed leader epoch {row['epoch']} of "
@@ -118,7 +121,7 @@ def _obeyed(row: Row) -> Accusation:
     at = f" of {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
     return Accusation(
         promise=FENCING,
-        rule=f"stale-{row['rule']}-epoch-accepted",
+        rule=_ACCEPTED.format(row["rule"]),
         arm=row["arm"],
         trial=row["trial"],
         says=f"node {row['node']} obeyed {row['rule']} epoch {row['epoch']}{at} after it had "

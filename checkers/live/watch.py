@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Rows = Mapping[str, list[dict[str, Any]]]
 _EXERCISES: Final = 3
+UNCLEAN: Final = "unclean.leader.election.enable"
+"""Where a run sets it, brokers were told to allow unclean elections."""
 
 
 @dataclass(slots=True)

@@ -45,6 +45,8 @@ _PARTITION_BYTES: Final = 4 << 20
 _REQUEST_BYTES: Final = 16 << 20
 _TIMEOUT_S: Final = 30.0
 _NO_PROGRESS_PAUSE_S: Final = 0.05
+_CONSUMER_WAIT_MS: Final = 500
+"""``fetch.max.wait.ms``, as Kafka's consumers have it."""
 _CATCH_UP_S: Final = 10.0
 """Twenty times what a follower's fetch may wait (``replica.fetch.wait.max.ms``)."""
 _STALL_S: Final = 20.0
@@ -58,6 +60,12 @@ class _Reader:
 
     fetch_version: int = _FETCH_VERSION
     replica_id: int = _DEBUGGING_REPLICA
+
+    @property
+    def max_wait_ms(self) -> int:
+        """A consumer waits: there are brokers (Tansu) that give nothing to one that does not,
+        although it is there. Nobody waits for a follower's log, read past its high watermark."""
+        return _CONSUMER_WAIT_MS if self.replica_id == _CONSUMER else 0
 
     @classmethod
     def of(cls, sut: SystemUnderTest) -> _Reader:
@@ -261,8 +269,8 @@ def _fetch(
             ApiKey.FETCH,
             reader.fetch_version,
             replica_id=reader.replica_id,
-            max_wait=0,
-            min_bytes=0,
+            max_wait=reader.max_wait_ms,
+            min_bytes=min(reader.max_wait_ms, 1),
             max_bytes=_REQUEST_BYTES,
             topics=_grouped(
                 pending,

@@ -208,14 +208,16 @@ class QuorumView:
         return prompt if 2 * len(prompt) > len(self._addresses) else list(self._addresses)
 
     def _moving(self, topics: Mapping[str, Any]) -> set[str]:
-        """Topics with a reassignment under way."""
+        """Topics with a reassignment under way: replicas that are added or removed. Kafka lists no
+        others; who lists all partitions, as Tansu does, has none under way by that."""
         entity = request(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=3000)
 
         def answer(address: tuple[str, int]) -> set[str] | None:
             try:
-                return {str(t.name) for t in ask(address, entity, _TIMEOUT_S).topics}
+                listed = ask(address, entity, _TIMEOUT_S).topics
             except NoAnswer:
                 return None
+            return {str(topic.name) for topic in listed if any(map(_is_moving, topic.partitions))}
 
         return set().union(*self._each(self._addresses, answer).values()) & set(topics)
 
@@ -224,6 +226,10 @@ class QuorumView:
         answers = self._each(self._controllers, lambda at: describe_quorum(at, _TIMEOUT_S))
         newest = max(answers.values(), key=lambda answer: answer[1], default=_NOBODY)
         return None if newest == _NOBODY else newest
+
+
+def _is_moving(partition: Any) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def describe_quorum(address: tuple[str, int], timeout_s: float) -> tuple[int, int] | None:

@@ -15,8 +15,12 @@ def command(run: Mapping[str, Any]) -> list[str] | None:
     settings = run.get("settings")
     if not run.get("scenario") or not isinstance(settings, Mapping):
         return None
+    profile = settings.get("profile")
+    if isinstance(profile, Mapping) and profile.get("name") == "bug":  # the seed numbers its tries
+        name, tries = str(run["scenario"]).upper(), str(run.get("seed", 0))
+        return [shlex.quote(word) for word in ("biplane", "reproduce", name, "--tries", tries)]
     words = ["biplane", "run", str(run["scenario"]), "--seed", str(run.get("seed", 0))]
-    words += _profile(settings.get("profile"))
+    words += _profile(profile)
     if settings.get("runtime", "process") != "process":
         words += ["--runtime", str(settings["runtime"])]
     suts = [str(name) for name in settings.get("suts") or ()]

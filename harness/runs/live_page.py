@@ -1,8 +1,14 @@
-"""The run that is being watched now (`harness.live`), as a page without a script that loads itself
-again: what was found so far, and the figures of the last half minute."""
+"""The run that is being watched now (`harness.live`), as a page that keeps itself up to date: what
+was found so far, and the figures of the last half minute.
+
+Its script asks for the page anew and puts in place what has changed, so that whoever reads it, by
+ear or at 400%, stays where they were; a page that loads itself again would begin from the top.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -19,8 +25,11 @@ AGAIN_S: Final = 2
 _GONE_S: Final = 30.0
 """A watch that has written nothing for so long is no more."""
 _STYLE: Final = Path(script.__file__).with_name("assets") / "page.css"
+_SCRIPT: Final = (Path(__file__).with_name("assets") / "live.js").read_text(encoding="utf-8")
+_HASH: Final = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 _POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    f"default-src 'none'; script-src 'sha256-{_HASH}'; connect-src 'self'; "
+    "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -44,11 +53,12 @@ def render(store: Path, now_s: float | None = None) -> str:
         "body",
         _header(run, store, findings, goes_on=goes_on),
         tag("main", _found(findings), _figures(entries)),
+        Html(f"<script>{_SCRIPT}</script>"),
+        data_again_ms=AGAIN_S * 1000,
     )
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="refresh", content=str(AGAIN_S)),
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name_="color-scheme", content="light dark"),
@@ -71,6 +81,7 @@ def _header(
         tag("h1", says),
         tag("p", f"{state} What is left to the end, the verdict tells.", class_="means"),
         class_=f"verdict {'invalid' if findings else 'unknown'}",
+        aria_live="polite",
     )
 
 

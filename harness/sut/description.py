@@ -187,7 +187,7 @@ class Description(Part):
     nodes: Annotated[int, Field(ge=1, le=9)] = Field(
         default=3, description="How many nodes make a cluster"
     )
-    first_node: Literal[0, 1] = Field(
+    first_node: Annotated[int, Field(ge=0)] = Field(
         default=1, description="The id of its first node; the others follow it"
     )
     members: Literal["live", "fixed"] = Field(

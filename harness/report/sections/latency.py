@@ -124,20 +124,24 @@ def plot(element_id: str, label: str, *caption: Content) -> Html:
 def _stages(story: Story) -> Html | None:
     rows, longest = [], _longest(story)
     for stage, says in {**_WHOLE, **STAGES}.items():
-        for place, arm in enumerate(story.arms):
-            found = figures(story.results, CHECK, arm).get(stage)
-            if isinstance(found, Mapping) and found.get("count"):
-                first = tag("th", says, scope="row") if place == 0 else tag("th", scope="row")
-                rows.append(
-                    tag(
-                        "tr",
-                        first,
-                        tag("td", story.badge(arm)),
-                        _quantiles(found),
-                        tag("td", _bar(found, longest, story.colour(arm)), class_="bar"),
-                        class_="first" if place == 0 else None,
-                    )
+        measured = [
+            (arm, found)
+            for arm in story.arms
+            if isinstance(found := figures(story.results, CHECK, arm).get(stage), Mapping)
+            and found.get("count")
+        ]
+        for place, (arm, found) in enumerate(measured):
+            first = tag("th", says, scope="rowgroup", rowspan=len(measured))
+            rows.append(
+                tag(
+                    "tr",
+                    None if place else first,
+                    tag("td", story.badge(arm)),
+                    _quantiles(found),
+                    tag("td", _bar(found, longest, story.colour(arm)), class_="bar"),
+                    class_=None if place else "first",
                 )
+            )
     if not rows:
         return None
     head = ["", "arm", "requests", *_QUANTILES, "p50 to p99, log scale"]

@@ -159,7 +159,7 @@ def _travel_row(story: Story, arm: str, says: str, broker: str, entry: Mapping[s
     ]
     return tag(
         "tr",
-        tag("th", says, scope="row"),
+        tag("th", says, scope="row") if says else tag("td"),
         tag("td", story.badge(arm)),
         tag("td", broker),
         [tag("td", cell, class_="num") for cell in cells],

@@ -130,6 +130,7 @@ def _broker(node: int, address: Address) -> BrokerSeen:
     try:
         with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
             _ask(connection, seen)
+            _ask_configs(connection, seen)
     except (WireClientError, WireError, OSError) as error:
         seen.failure = str(error)
     return seen
@@ -159,21 +160,25 @@ def _ask(connection: Connection, seen: BrokerSeen) -> None:
         for topic in metadata.topics
         for p in topic.partitions
     ]
-    if seen.has(ApiKey.DESCRIBE_CONFIGS, 1):
-        _ask_configs(connection, seen)
-    else:
-        seen.configs_failure = "it has no DescribeConfigs 1"
 
 
 def _ask_configs(connection: Connection, seen: BrokerSeen) -> None:
+    """It has said who is in its cluster by then: one that hangs up on this question (Tansu does, on
+    a broker's configs) tells no configs, and is not silent."""
+    if not seen.has(ApiKey.DESCRIBE_CONFIGS, 1):
+        seen.configs_failure = "it has no DescribeConfigs 1"
+        return
     resource = {
         "resource_type": _BROKER_RESOURCE,
         "resource_name": str(seen.node),
         "configuration_keys": list(CONFIGS),
     }
-    answer = connection.request(
-        request(ApiKey.DESCRIBE_CONFIGS, 1, resources=[resource], include_synonyms=False)
-    )
+    asked = request(ApiKey.DESCRIBE_CONFIGS, 1, resources=[resource], include_synonyms=False)
+    try:
+        answer = connection.request(asked)
+    except (WireClientError, WireError, OSError) as error:
+        seen.configs_failure = f"it does not answer DescribeConfigs: {error}"
+        return
     for result in answer.results:
         if int(result.error_code) == ErrorCode.invalid_request:
             # Kafka: "Unexpected broker id, expected 2, but received 1".

@@ -65,16 +65,17 @@ def test_as_long_as_something_comes(monkeypatch: pytest.MonkeyPatch, served: int
 
 
 class Listening(Logs):
-    """Remembers who asked, and with which Fetch."""
+    """Remembers who asked, and with which Fetch, and how long it was to wait."""
 
     def __init__(self) -> None:
         super().__init__(RECORDS)
-        self.asked: set[tuple[int, int | None]] = set()
+        self.asked: set[tuple[int, int | None, float | None]] = set()
 
     def request(self, entity: Any) -> Any:
         fetch = hasattr(entity.topics[0].partitions[0], "fetch_offset")
         version = int(type(entity).__version__) if fetch else None
-        self.asked.add((int(entity.replica_id), version))
+        wait_s = entity.max_wait.total_seconds() if fetch else None
+        self.asked.add((int(entity.replica_id), version, wait_s))
         return super().request(entity)
 
 
@@ -96,6 +97,6 @@ def test_a_system_is_read_as_it_can_be(
     assert (reader.reads(leader), reader.reads(follower)) == (True, as_replica)
     logs: Any = Listening()
     _read_node(logs, 1, [leader], lambda _, **row: None, 60.0, now_s=logs.now_s, reader=reader)
-    role = -2 if as_replica else -1
-    assert logs.asked == {(role, None), (role, fetch_version)}
+    role, wait_s = (-2, 0.0) if as_replica else (-1, 0.5)
+    assert logs.asked == {(role, None, None), (role, fetch_version, wait_s)}
     assert leader.error is None

@@ -10,6 +10,8 @@ import pytest
 from harness.cluster import quorum_view
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.quorum_view import QuorumView
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.codec import build
 
 NOBODY = quorum_view._NOBODY
 ADDRESSES = {node: ("127.0.0.1", node) for node in (1, 2, 3)}
@@ -91,3 +93,21 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.broker_epoch(1) is None
     with pytest.raises(StateUnreadable, match="no broker answered"):
         view.live_brokers()
+
+
+@pytest.mark.parametrize(
+    ("adding", "removing", "moving"), [([], [], []), ([4], [], ["t"]), ([], [1], ["t"])]
+)
+def test_a_topic_that_is_listed_moves_when_replicas_are_added_or_removed(
+    monkeypatch: pytest.MonkeyPatch, adding: list[int], removing: list[int], moving: list[str]
+) -> None:
+    """Tansu lists every partition."""
+    partition = {"partition_index": 0, "replicas": [1], "adding_replicas": adding,
+                 "removing_replicas": removing}  # fmt: skip
+    answer = build(
+        response_class(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0),
+        topics=[{"name": "t", "partitions": [partition]}],
+    )
+    monkeypatch.setattr(quorum_view, "ask", lambda *_: answer)
+    view = QuorumView(ADDRESSES, ADDRESSES)
+    assert sorted(view._moving({"t": None})) == moving

@@ -58,6 +58,7 @@ class Reader(HTMLParser):
 
 
 def read(page: str) -> Reader:
+    assert re.search(r"<th[^>]*></th>", page) is None, "a header that says nothing, to the ear"
     reader = Reader()
     reader.feed(page)
     reader.close()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from harness.bugs.book import load_all
+from harness.bugs.scenario import profile_of, scenario_of
 from harness.report.command import command
 from harness.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run_of(settings: Settings) -> dict[str, Any]:
@@ -44,6 +50,14 @@ def test_a_round_of_a_soak_is_played_once() -> None:
     words = command(run_of(Settings.of(profile="soak", seed=7)))
     assert words is not None
     assert words[5:] == ["--profile", "soak", "--rounds", "1"]
+
+
+def test_a_try_of_a_bug_is_reproduced() -> None:
+    """It is no scenario that `biplane run` knows."""
+    bug = load_all(ROOT / "bugs")["KIP-966"]
+    settings = replace(Settings.of(seed=2), profile=profile_of(bug))
+    run = {"scenario": scenario_of(bug, {}).name, "seed": 2, "settings": settings.to_dict()}
+    assert command(run) == ["biplane", "reproduce", bug.id, "--tries", "2"]
 
 
 def test_a_run_that_says_nothing() -> None:

@@ -10,11 +10,14 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.report import write as write_report
+from harness.runs import live_page, serve
 from harness.runs.index import refresh
 from harness.runs.page import write
 from tests.harness.report.conftest import finished_run
@@ -39,24 +42,27 @@ MEASURE = """<script>addEventListener("load", () => setTimeout(() => {
 }, 300))</script></body>"""
 
 
+def dump(address: str, *options: str) -> str:
+    """What became of the page, as markup; fails when anything was said in the console."""
+    done = subprocess.run(
+        [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--virtual-time-budget=5000", "--enable-logging=stderr", "--v=0", *options,
+            "--dump-dom", address,
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    return done.stdout
+
+
 def look(page: Path, width: int = 1280, scheme: str = "light", at: str = "", act: str = "") -> str:
-    """What became of the page, as markup; fails when anything was said in the console. ``act``:
-    script that does what a reader would."""
+    """A page's file in a window. ``act``: script that does what a reader would."""
     measured = page.with_name(f"measured-{page.name}")
     acted = f"<script>{act}</script>{MEASURE}"
     measured.write_text(page.read_text().replace("</body>", acted))
     dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    done = subprocess.run(
-        [
-            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            f"--window-size={width},900", "--virtual-time-budget=5000", "--enable-logging=stderr",
-            "--v=0", *dark, "--dump-dom", f"{measured.as_uri()}{at}",
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    assert said == []
-    return done.stdout
+    return dump(f"{measured.as_uri()}{at}", f"--window-size={width},900", *dark)
 
 
 def value(dom: str, name: str) -> str:
@@ -159,3 +165,35 @@ def test_a_report_alone_says_what_it_lacks(red: Path, tmp_path: Path) -> None:
     dom = look(write_report(red.parent, standalone=True))
     is_sound(dom, 1280, "light", pictures=3)
     write_report(red.parent)
+
+
+def test_a_live_page_keeps_itself_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found after it was opened is there without the page being loaded again."""
+    run = a_run(tmp_path, 1)
+    lines = [{"what": "began", "t": 1, "cpu_s": 6.0}]
+    found = {"what": "finding", "promise": "fencing", "rule": "stale", "arm": "a", "trial": 0,
+             "t": 1, "says": "node 1 obeyed", "lag_ms": 2400}  # fmt: skip
+    asked = []
+
+    def render(store: Path) -> str:
+        asked.append(store)
+        known = lines if len(asked) == 1 else [*lines, found]
+        (run / "live.jsonl").write_text("".join(json.dumps(line) + "\n" for line in known))
+        return live_page.render(store)
+
+    monkeypatch.setattr(serve, "live_page", SimpleNamespace(render=render))
+    looking = serve.server(tmp_path, 0)
+    thread = threading.Thread(target=looking.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        dom = dump(f"http://127.0.0.1:{looking.server_address[1]}{serve.LIVE}")
+    finally:
+        looking.shutdown()
+        thread.join()
+        looking.server_close()
+    assert len(asked) > 1
+    assert "<h1>1 rule broken</h1>" in dom
+    assert 'class="verdict invalid"' in dom
+    assert "node 1 obeyed" in dom

@@ -66,7 +66,7 @@ def test_a_run_that_is_watched_is_shown(store: Path, get: Any) -> None:
         "node 1 &lt;obeyed&gt;",
         "2.4",
         "It goes on.",
-        'http-equiv="ref',
+        'data-again-ms="2000"',
     ):
         assert part in page
     ended = {"what": "ended", "looks": 3, "cpu_s": 7.0, "left_out": {}}

@@ -74,6 +74,7 @@ def test_the_least_that_there_may_be() -> None:
         ("nods: 3\n", 5, "nods", "no such field; allowed: adapter, name, says"),
         ("nodes: many\n", 5, "nodes", "'many': input should be a valid integer"),
         ("nodes: 10\n", 5, "nodes", "less than or equal to 9"),
+        ("first_node: -1\n", 5, "first_node", "greater than or equal to 0"),
         ("links: [client, moon]\n", 5, "links[1]", "allowed: 'client', 'inter-broker', 'control'"),
         ("links: [inter-broker]\n", 5, "links", "'client' must be among them"),
         ("planes: [dual]\n", 5, "planes", "'dual' needs 'control'"),
