@@ -109,7 +109,7 @@ _TOPICS: Final[Sequence[tuple[str, str, int]]] = (
     ),
     ("--describe --under-replicated-partitions", r"^\s*$", 0),
 )
-_DYNAMIC: Final = "configs of a broker, other than throttles, that change while it runs"
+_THREADS: Final = "numbers of threads and of connections that change while a broker runs"
 _QUOTAS: Final = "quotas of clients"
 _CONFIGS: Final[Sequence[tuple[Any, ...]]] = (
     (
@@ -144,13 +144,27 @@ _CONFIGS: Final[Sequence[tuple[Any, ...]]] = (
         "--alter --entity-type brokers --entity-name 1 --add-config log.retention.ms=200000000",
         r"Completed updating config for broker 1\.",
         0,
-        _DYNAMIC,
     ),
     (
         "--describe --entity-type brokers --entity-name 1",
         r"log\.retention\.ms=200000000 sensitive=false",
         0,
-        _DYNAMIC,
+    ),
+    (
+        "--alter --entity-type brokers --entity-name 1 --delete-config log.retention.ms",
+        r"Completed updating config for broker 1\.",
+        0,
+    ),
+    (
+        "--alter --entity-type brokers --entity-name 1 --add-config message.max.bytes=x",
+        "InvalidRequestException|InvalidConfigurationException",
+        1,
+    ),
+    (
+        "--alter --entity-type brokers --entity-default --add-config max.connections.per.ip=100000",
+        "Completed updating default config for brokers in the cluster",
+        0,
+        _THREADS,
     ),
     (
         "--alter --entity-type brokers --entity-name 1 --add-config"

@@ -86,6 +86,8 @@ def test_an_endpoint_that_changes_is_told_to_all(world: Any, wait_until: Any, tr
     wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
     late = world.broker(4)
     wait_until(lambda: {1, 2, 3, 4} in told_alive(brokers[3]))
+    channels = dict(node.controller._parts.channels._threads)
+    assert channels.keys() == {1, 2, 3, 4}
 
     def ports(told: Any, of: int) -> set[int]:
         newest = told.of(ApiKey.UPDATE_METADATA)[-1]
@@ -103,6 +105,7 @@ def test_an_endpoint_that_changes_is_told_to_all(world: Any, wait_until: Any, tr
                 expected = {changed.port, port}
                 wait_until(lambda t=told, c=changed.id, e=expected: ports(t, c) == e)
     assert world.state(T0) == (2, 0, (2, 3))
+    assert node.controller._parts.channels._threads == channels
     assert node.controller.is_active
 
 

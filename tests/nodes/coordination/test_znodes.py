@@ -68,6 +68,16 @@ def test_a_broker_of_before_listener_names():
         znodes.decode_broker(1, b'{"endpoints":["nonsense"]}')
 
 
+@pytest.mark.parametrize("names", [("CONTROLLER", "CLIENT"), ("CLIENT", "CONTROLLER")])
+def test_who_knows_one_address_is_told_the_first_plaintext_one(names):
+    """BrokerIdZNode.encode: whichever listener it is of, the control listener's as well; one of
+    another protocol before it does not count."""
+    plaintext = [EndPoint(name, "PLAINTEXT", name, 9 + i) for i, name in enumerate(names)]
+    broker = Broker(1, (EndPoint("FIRST", "SSL", "ssl", 8), *plaintext))
+    registration = json.loads(znodes.encode_broker(broker, jmx_port=-1, now_ms=7))
+    assert (registration["host"], registration["port"]) == (names[0], 9)
+
+
 def test_topic_by_kafka():
     data = (
         b'{"removing_replicas":{"0":[3]},"partitions":{"0":[1,2,3]},"adding_replicas":{"0":[1]},'
