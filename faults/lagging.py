@@ -84,15 +84,21 @@ class _HeldKill(BaseFault):
         raise NotImplementedError
 
     def apply(self, ctx: Context) -> None:
+        leader, followers = -1, list[int]()
+
+        def has_followers() -> bool:  # as they are seen now: a moment later there may be none
+            nonlocal leader, followers
+            state = self._state(ctx)
+            leader, followers = state.leader, self._followers(ctx, state)
+            return bool(followers)
+
         wait_for(
             ctx,
-            lambda: bool(self._followers(ctx, self._state(ctx))),
+            has_followers,
             timeout_ms=self.in_sync_ms,
             what=f"the leader of {self.topic}-{self.partition} has a live follower in sync",
             poll_s=_LOOK_S,
         )
-        state = self._state(ctx)
-        leader, followers = state.leader, self._followers(ctx, state)
         self.nodes = [leader]
         self.detail["controller"] = ctx.view.controller()
         self.hold_answers(ctx, leader, self.link)
@@ -164,7 +170,8 @@ class LaggedMove(LaggedKill):
     _behind = 0
 
     def end_of_office(self, ctx: Context, leader: int) -> bool:
-        self._behind = super().come_about(ctx, leader, self._followers(ctx, self._state(ctx)), 0)
+        followers = self._followers(ctx, self._state(ctx))
+        self._behind = super().come_about(ctx, leader, followers, 0) if followers else 0
         moves = move(ctx, [self._state(ctx)], "next", ctx.rng, _MOVE_MS, "rotate")
         self.nodes = [leader, *(one["to"] for one in moves)]
         self.detail["moves"] = moves
