@@ -117,9 +117,7 @@ def test_a_follower_that_is_dead_or_out_of_sync_lags_anyhow(
         build(entry("lagged-kill", partition="t-0", in_sync_ms=20)).inject(ctx)
 
 
-def test_who_lags_is_who_was_in_sync_when_it_was_looked_at(
-    ctx: Any, entry: Any, logs: Any
-) -> None:
+def test_who_lags_is_who_was_in_sync_when_it_was_looked_at(ctx: Any, entry: Any, logs: Any) -> None:
     """Its brokers may be gone the moment after, as ZooKeeper sees it."""
     logs(1, "t-0", 30)
     looks = iter([[1, 2, 3]])
