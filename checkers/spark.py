@@ -233,6 +233,9 @@ def end() -> None:
     if jvm is None:  # none, or spark-submit's
         return
     logging.getLogger().addFilter(_in_vain)  # the same again is no second one
+    listener: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if listener is not None:  # it reads from the JVM, and tells of its end with a traceback
+        listener.handle_error = lambda *_: None
     with contextlib.suppress(OSError):
         jvm.stdin.close()  # it ends when nobody speaks to it any more
     try:

@@ -50,7 +50,8 @@ import logging, os, sys
 from checkers import spark
 spark.start_ahead()
 if sys.argv[1] == "asked for":
-    assert spark.session().range(3).count() == 3
+    context = spark.session().sparkContext
+    assert context.parallelize(range(3)).mapPartitions(list).count() == 3  # by Python workers
 spark.end()
 from pyspark import SparkContext
 print(SparkContext._gateway.proc.returncode is not None)
@@ -61,7 +62,8 @@ print(len(logging.getLogger().filters))
 
 @pytest.mark.parametrize("then", ["asked for", "not asked for"])
 def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
-    """Whatever it is at. What cannot be told it any more is not logged, by one filter."""
+    """Whatever it is at. What cannot be told it any more is not logged, by one filter, and who
+    listened to its workers says nothing of its end."""
     done = subprocess.run(
         [sys.executable, "-c", AHEAD, then],
         cwd=ROOT,
