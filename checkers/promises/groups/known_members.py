@@ -19,15 +19,20 @@ its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from checkers.facts.committed import State
 from checkers.facts.demotions import troubles
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.groups.coordinators import states_of
+from checkers.promises.groups.living_groups import (
+    REBALANCE_IN_PROGRESS,
+    Group,
+    Row,
+    living_groups,
+)
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -38,34 +43,21 @@ _STOOD_NS: Final = 5_000_000_000
 """How long after a trouble of its own a broker may still say what it knew before."""
 _DENIALS: Final = frozenset({22, 25})
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID."""
-_REBALANCE_IN_PROGRESS: Final = 27
 _MS: Final = 1_000_000
-_NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "error", "keep_ms")
-Row = Mapping[str, Any]
 
 
 def known_members(history: History, outcome: Outcome) -> Iterator[Finding]:
-    if not history.has("group_step"):
-        return
-    steps = history.frame("group_step").where("group is not null and step in ('enter', 'live')")
-    living = steps.where("step = 'live'").select("arm", "trial", "group").distinct()
-    steps = steps.join(living, ["arm", "trial", "group"], "left_semi")
-    rows = steps.select(*_NAMES, "invoke_t", "t").orderBy("arm", "trial", "group", "t")
-    for key, of in groupby(
-        rows.toArrow().to_pylist(), key=lambda row: (row["arm"], row["trial"], row["group"])
-    ):
-        yield from _of_group(history, outcome, key, list(of))
+    for key, rows in living_groups(history, "enter", "live"):
+        yield from _of_group(history, outcome, key, rows)
 
 
-def _of_group(
-    history: History, outcome: Outcome, key: tuple[str, int, str], rows: list[Row]
-) -> Iterator[Finding]:
+def _of_group(history: History, outcome: Outcome, key: Group, rows: list[Row]) -> Iterator[Finding]:
     states = states_of(history, *key)
     enters = [row for row in rows if row["step"] == "enter"]
     session_ns = max((row["keep_ms"] or 0 for row in enters), default=0) * _MS
     last: Row | None = None
     for row in rows:
-        if row["step"] == "enter" or row["error"] == _REBALANCE_IN_PROGRESS:
+        if row["step"] == "enter" or row["error"] == REBALANCE_IN_PROGRESS:
             last = None
         elif row["type"] == "ok":
             if last is not None and last["node"] != row["node"]:

@@ -20,13 +20,18 @@ nobody hears any more is told that it is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.groups.coordinators import states_of
+from checkers.promises.groups.living_groups import (
+    REBALANCE_IN_PROGRESS,
+    Group,
+    Row,
+    living_groups,
+)
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -40,10 +45,6 @@ OFTEN: Final = 3
 _LOADED_NS: Final = 1_000_000_000
 _SPAN_NS: Final = 500_000_000
 _MS: Final = 1_000_000
-_REBALANCE_IN_PROGRESS: Final = 27
-_STEPS: Final = "('enter', 'live', 'keep', 'part', 'last')"
-_NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "error", "keep_ms")
-Row = Mapping[str, Any]
 
 
 class _Cause(NamedTuple):
@@ -55,25 +56,15 @@ class _Cause(NamedTuple):
 
 
 def told_members(history: History, outcome: Outcome) -> Iterator[Finding]:
-    if not history.has("group_step"):
-        return
-    steps = history.frame("group_step").where(f"group is not null and step in {_STEPS}")
-    living = steps.where("step = 'live'").select("arm", "trial", "group").distinct()
-    steps = steps.join(living, ["arm", "trial", "group"], "left_semi")
-    rows = steps.select(*_NAMES, "invoke_t", "t").orderBy("arm", "trial", "group", "t")
-    for key, of in groupby(
-        rows.toArrow().to_pylist(), key=lambda row: (row["arm"], row["trial"], row["group"])
-    ):
-        yield from _of_group(history, outcome, key, list(of))
+    for key, rows in living_groups(history, "enter", "live", "keep", "part", "last"):
+        yield from _of_group(history, outcome, key, rows)
 
 
-def _of_group(
-    history: History, outcome: Outcome, key: tuple[str, int, str], rows: list[Row]
-) -> Iterator[Finding]:
+def _of_group(history: History, outcome: Outcome, key: Group, rows: list[Row]) -> Iterator[Finding]:
     lives = [row for row in rows if row["step"] == "live"]
-    outcome.saw(*key[:2], TOLD, sum(row["error"] == _REBALANCE_IN_PROGRESS for row in lives))
+    outcome.saw(*key[:2], TOLD, sum(row["error"] == REBALANCE_IN_PROGRESS for row in lives))
     keeps = [row for row in rows if row["step"] == "keep"]
-    refused = [row for row in keeps if row["error"] == _REBALANCE_IN_PROGRESS]
+    refused = [row for row in keeps if row["error"] == REBALANCE_IN_PROGRESS]
     outcome.saw(*key[:2], KEPT, sum(row["type"] == "ok" for row in keeps) + len(refused))
     if refused:
         yield _refused(refused[0], len(refused))
@@ -112,7 +103,7 @@ def _untold(lives: list[Row], cause: _Cause, moved: int, until: int) -> list[Row
         elsewhere = step == "enter" and row["node"] != cause.row["node"]
         if row["invoke_t"] < since + SURE_NS or row["t"] > until or elsewhere:
             continue
-        if row["error"] == _REBALANCE_IN_PROGRESS:
+        if row["error"] == REBALANCE_IN_PROGRESS:
             return []
         if row["type"] == "ok":
             run = [*run, row] if run and run[-1]["node"] == row["node"] else [row]
