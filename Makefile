@@ -8,7 +8,7 @@ PROFILE ?= smoke
 BIN     := .venv/bin
 ARGS    ?=
 # Of tests: 2 share them (tests/workers.py says how), 0 is one process without pytest-xdist. Whoever
-# dies takes the run along: what it had to play nobody would.
+# dies takes the run along: what it had to play nobody would. A test that hangs fails after 15 minutes.
 WORKERS ?= 2
 # Compiled Python is kept, whatever the caller's shell has to say: every process would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +28,7 @@ chaos: setup ## the main job: flood, restart and lie to a real cluster; verdict 
 	@$(BIN)/pytest harness/ --profile=$(PROFILE) --runtime=$(RUNTIME) --sut=$(SUT) $(if $(SEED),--seed=$(SEED)) $(ARGS)
 
 test: setup ## the project's own tests, a short run on a real cluster among them
-	@$(BIN)/python -m pytest tests -n $(WORKERS) --max-worker-restart=0 $(ARGS)
+	@$(BIN)/python -m pytest tests -n $(WORKERS) --max-worker-restart=0 --timeout=900 $(ARGS)
 
 unit: setup ## for the inner loop: the tests without clusters, Spark, ZooKeeper, containers and what takes seconds; within a minute
 	@$(BIN)/python -m pytest tests -q -n $(WORKERS) -m "not cluster and not spark and not docker and not zookeeper and not slow" $(ARGS)

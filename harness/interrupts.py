@@ -5,6 +5,11 @@ started something ends it on the way out. Every later one changes nothing: the r
 and a second exception would only cut off what ends it. (`kill -9` remains; then the kernel and
 closed pipes end what runs, see `harness.runtime.process`.)
 
+Python raises between any two steps of a program, also between those of `threading.Condition` in
+which a lock is held that no ``finally`` gives back yet: whoever needs it next (an executor's
+thread, a queue, an event) then waits for ever. A signal that meets such a frame is obeyed a moment
+later.
+
 What must not be done by half (a process is started and its handle kept; a history is finished) is
 `uninterrupted`: a signal that comes meanwhile is obeyed at its end. What has something to undo at
 its own end is `uninterrupted` as a whole, and `interruptible` within: then there is no moment
@@ -24,6 +29,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -31,6 +37,13 @@ from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
+_BETWEEN: Final = frozenset(
+    {"__enter__", "__exit__", "_release_save", "_acquire_restore", "__del__"}
+)
+"""Functions that hold what they do not guard, or whose exceptions Python drops."""
+_AGAIN_S: Final = 0.001
+_PATIENCE_S: Final = 1.0
+"""After which a frame that does not end is not waited for: it may wait for what never comes."""
 
 
 class _State:
@@ -42,6 +55,8 @@ class _State:
         """Of nested `uninterrupted` blocks of the main thread."""
         self.came: int | None = None
         """The first signal."""
+        self.came_s = 0.0
+        """When it came; monotonic, seconds."""
         self.obeyed = False
 
 
@@ -55,6 +70,7 @@ def install() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _on_signal)
+    signal.signal(signal.SIGALRM, _on_alarm)
     if not _state.installed:
         _state.installed, _state.depth, _state.came, _state.obeyed = True, 0, None, False
 
@@ -78,18 +94,20 @@ def pending() -> bool:
 def check() -> None:
     """Raise again what may have been lost: Python drops exceptions that come in a destructor."""
     if pending() and _state.depth == 0:
+        _state.obeyed = True
         raise KeyboardInterrupt
 
 
 def settle() -> None:
     """The outcome is known and being told: signals that come from now on change nothing, to the
     very end of the process (Python gives handlers of its own up before that)."""
-    for number in SIGNALS:
+    for number in (*SIGNALS, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
 
 
 def forget() -> None:
     """What came. For tests, which go on living."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
     _state.__init__()  # type: ignore[misc]
 
 
@@ -122,16 +140,24 @@ def interruptible() -> Iterator[None]:
         _state.depth = depth
 
 
-def _on_signal(number: int, _frame: FrameType | None) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     if _state.came is None:
-        _state.came = number
+        _state.came, _state.came_s = number, time.monotonic()
         name = signal.Signals(number).name
         text = f"\nbiplane: {name}: healing, ending what runs, keeping what was recorded\n"
         if number == signal.SIGHUP:
             _let_go_of_terminals()
         with suppress(OSError):
             os.write(2, text.encode())  # no lock is taken: the frame below may hold it
-    _obey()
+    _on_alarm(number, frame)
+
+
+def _on_alarm(_number: int, frame: FrameType | None) -> None:
+    between = frame is not None and frame.f_code.co_name in _BETWEEN
+    if between and time.monotonic() - _state.came_s < _PATIENCE_S:
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        _obey()
 
 
 def _let_go_of_terminals() -> None:

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,8 @@ NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 @pytest.fixture(autouse=True)
 def installed() -> Iterator[None]:
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in NUMBERS}
+    taken = [*NUMBERS, signal.SIGALRM]
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in taken}
     interrupts.install()
     yield
     interrupts.forget()
@@ -127,18 +130,85 @@ def test_it_is_obeyed_although_what_was_being_done_failed() -> None:
 
 
 def test_one_that_a_destructor_swallowed_is_raised_again() -> None:
-    class Swallows:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
+    class Held:
+        pass
+
+    def swallows(_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
 
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
-        held = Swallows()
+        held = Held()
+        told = weakref.ref(held, swallows)
         del held
+        assert told() is None
     finally:
         sys.unraisablehook = hook
     with pytest.raises(KeyboardInterrupt):
         interrupts.check()
+
+
+class Holds:
+    """What `threading.Condition` is: a lock that Python code takes and gives back."""
+
+    def __init__(self, meet: str) -> None:
+        self.lock = threading.Lock()
+        self._meet = meet
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self._signal("__enter__")
+
+    def __exit__(self, *_: object) -> None:
+        self._signal("__exit__")
+        self.lock.release()
+
+    def __del__(self) -> None:
+        self._signal("__del__")
+
+    def _signal(self, where: str) -> None:
+        if self._meet == where:
+            self._meet = ""
+            interrupts._on_signal(signal.SIGTERM, sys._getframe(1))
+
+
+@pytest.mark.parametrize("meet", ["__enter__", "__exit__", "__del__"])
+def test_one_that_comes_between_two_steps_is_obeyed_a_moment_later(meet: str) -> None:
+    """Else the lock is never given back, or Python drops the exception."""
+    held = Holds(meet)
+    lock = held.lock
+
+    def run() -> None:
+        nonlocal held
+        with held:
+            if meet == "__enter__":
+                time.sleep(30)
+        del held
+        time.sleep(30)
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert not lock.locked()
+    assert time.monotonic() - started < 20
+
+
+def test_who_never_gets_what_it_waits_for_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interrupts, "_PATIENCE_S", 0.05)
+
+    class Waits:
+        def __enter__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(30)
+
+        def __exit__(self, *_: object) -> None: ...
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Waits():
+        pass
+    assert 0.05 <= time.monotonic() - started < 20
 
 
 def test_once_the_outcome_is_told_none_changes_it() -> None:

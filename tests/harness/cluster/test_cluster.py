@@ -166,9 +166,12 @@ def test_a_node_that_refuses_its_configuration(tmp_path: Path) -> None:
 
 
 _HARNESS = """
-import random, signal, sys, time
+import faulthandler, random, signal, sys, time
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests ignores it
+from harness import interrupts
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started the tests ignores it
+interrupts.install()
+faulthandler.register(signal.SIGUSR1, all_threads=True)
 from harness.cluster.cluster import Cluster
 from harness.runtime.process import ProcessRuntime
 from harness.sut.dualplane import DualPlaneServer
@@ -197,14 +200,24 @@ def test_nothing_outlives_an_interrupted_start(tmp_path: Path, how: signal.Signa
     (tmp_path / "home" / "bin").mkdir(parents=True)
     (tmp_path / "home" / "bin" / "toxiproxy-server").symlink_to(own)
     command = [sys.executable, "-c", _HARNESS, str(tmp_path / "cluster")]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
-    ) as harness:
+    said = tmp_path / "said"
+    with (
+        said.open("wb") as stderr,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=stderr, env=env, bufsize=0
+        ) as harness,
+    ):
         assert harness.stdout is not None
         pids = [int(harness.stdout.readline()) for _ in range(4)]  # services, two nodes
         harness.send_signal(how)
-        pids += [int(line) for line in harness.stdout]
-        harness.wait(60)
+        try:
+            rest, _ = harness.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            harness.send_signal(signal.SIGUSR1)  # all stacks
+            time.sleep(1)
+            harness.kill()
+            pytest.fail(f"it does not end:\n{said.read_text()}")
+    pids += [int(line) for line in rest.splitlines()]
     wait_for(lambda: all(start_ticks(pid) is None for pid in pids))
 
 
