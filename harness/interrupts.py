@@ -8,7 +8,7 @@ closed pipes end what runs, see `harness.runtime.process`.)
 Python raises between any two steps of a program, also between those of `threading.Condition` in
 which a lock is held that no ``finally`` gives back yet: whoever needs it next (an executor's
 thread, a queue, an event) then waits for ever. A signal that meets such a frame is obeyed a moment
-later.
+later: once it is past it, or is seen to wait there.
 
 What must not be done by half (a process is started and its handle kept; a history is finished) is
 `uninterrupted`: a signal that comes meanwhile is obeyed at its end. What has something to undo at
@@ -29,7 +29,6 @@ import os
 import select
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -37,13 +36,9 @@ from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
-_BETWEEN: Final = frozenset(
-    {"__enter__", "__exit__", "_release_save", "_acquire_restore", "__del__"}
-)
+_BETWEEN: Final = ("__enter__", "__exit__", "__del__")
 """Functions that hold what they do not guard, or whose exceptions Python drops."""
 _AGAIN_S: Final = 0.001
-_PATIENCE_S: Final = 1.0
-"""After which a frame that does not end is not waited for: it may wait for what never comes."""
 
 
 class _State:
@@ -55,8 +50,9 @@ class _State:
         """Of nested `uninterrupted` blocks of the main thread."""
         self.came: int | None = None
         """The first signal."""
-        self.came_s = 0.0
-        """When it came; monotonic, seconds."""
+        self.met: tuple[FrameType, int] | None = None
+        """Where it was put off: the frame (kept, so that no other takes its place) and the
+        instruction."""
         self.obeyed = False
 
 
@@ -142,7 +138,7 @@ def interruptible() -> Iterator[None]:
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
     if _state.came is None:
-        _state.came, _state.came_s = number, time.monotonic()
+        _state.came = number
         name = signal.Signals(number).name
         text = f"\nbiplane: {name}: healing, ending what runs, keeping what was recorded\n"
         if number == signal.SIGHUP:
@@ -153,11 +149,16 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def _on_alarm(_number: int, frame: FrameType | None) -> None:
-    between = frame is not None and frame.f_code.co_name in _BETWEEN
-    if between and time.monotonic() - _state.came_s < _PATIENCE_S:
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-    else:
-        _obey()
+    if frame is not None and _is_between(frame):
+        met, _state.met = _state.met, (frame, frame.f_lasti)
+        if met != _state.met:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            return
+    _obey()
+
+
+def _is_between(frame: FrameType) -> bool:
+    return frame.f_code.co_name in _BETWEEN or frame.f_globals.get("__name__") == threading.__name__
 
 
 def _let_go_of_terminals() -> None:
