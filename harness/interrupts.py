@@ -38,7 +38,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
 _BETWEEN: Final = ("__enter__", "__exit__", "__del__")
 """Functions that hold what they do not guard, or whose exceptions Python drops."""
+_MODULES: Final = (threading.__name__, __name__)
 _AGAIN_S: Final = 0.001
+_WAITS: Final = 50
+"""Met so often at one instruction, a frame waits there. Once or twice proves nothing: on a busy
+machine the next look comes before the thread has gone on from the last one."""
 
 
 class _State:
@@ -53,6 +57,8 @@ class _State:
         self.met: tuple[FrameType, int] | None = None
         """Where it was put off: the frame (kept, so that no other takes its place) and the
         instruction."""
+        self.times = 0
+        """How often there."""
         self.obeyed = False
 
 
@@ -150,15 +156,18 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 def _on_alarm(_number: int, frame: FrameType | None) -> None:
     if frame is not None and _is_between(frame):
-        met, _state.met = _state.met, (frame, frame.f_lasti)
-        if met != _state.met:
+        met = (frame, frame.f_lasti)
+        _state.times = _state.times + 1 if met == _state.met else 1
+        _state.met = met
+        if _state.times < _WAITS:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             return
     _obey()
 
 
 def _is_between(frame: FrameType) -> bool:
-    return frame.f_code.co_name in _BETWEEN or frame.f_globals.get("__name__") == threading.__name__
+    """This module's frames are on the way: what is raised in one comes out where it was met."""
+    return frame.f_code.co_name in _BETWEEN or frame.f_globals.get("__name__") in _MODULES
 
 
 def _let_go_of_terminals() -> None:
