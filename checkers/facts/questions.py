@@ -72,6 +72,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
             which=f"{_ANSWERED} and error <> {_NO_COORDINATOR} and step = 'join'",
         ),
         _Sort(says="who is in a group", kind="group_step", which=f"{_TOLD} and step = 'look'"),
+        _Sort(says="to delete a position", kind="group_step", which=f"{_TOLD} and step = 'clear'"),
     ),
     "group-riser": (
         _Sort(says="to raise a position", kind="group_step", which=f"{_TOLD} and step = 'raise'"),

@@ -133,7 +133,7 @@ _KINDS: Final = (
         "position is raised by one, and looked at meanwhile (see); or a member asks for what it is "
         "given, and waits (sync); or of two members one says that it lives (live), and commits as "
         "the other one comes (keep), and that one leaves (part), or says for the last time that it "
-        "lives (last).",
+        "lives (last); or a position is deleted without its group (clear), or none is (spare).",
         {
             **_OP,
             "group": "string",
@@ -637,7 +637,7 @@ _KINDS: Final = (
         "`error` when the broker gave no answer.",
         {
             "api": "string",  # DescribeCluster, DescribeConfigs, ...; MBeans: its metrics
-            # a topic, or topic-partition; of the cluster: ""; or the fault that asked
+            # a topic, topic-partition or group; of the cluster: ""; or the fault that asked
             "name": "string",
             "key": "string",
             "told": "string",

@@ -49,6 +49,8 @@ TOLD: Final = "values told to an operator"
 _LOGS: Final = "DescribeLogDirs"
 _PRODUCERS: Final = "DescribeProducers"
 _GAUGES: Final = "MBeans"
+_GROUPS: Final = "ListGroups"
+"""Judged with the groups (`checkers.promises.groups.listed_groups`)."""
 _RULES: Final = {
     "Metadata": "topic-otherwise",  # of the cluster: cluster-otherwise
     "DescribeCluster": "cluster-otherwise",
@@ -60,9 +62,9 @@ _RULES: Final = {
 }
 _NEWEST: Final = "DescribeCluster"
 _MOVES: Final = "ListPartitionReassignments"
-_OLDER: Final = ("Metadata", _LOGS, _MOVES)
+_OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 """Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
-_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES)
+_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES, _GROUPS)
 """What each broker says of itself."""
 _CONTROLLER: Final = "controller"
 
@@ -203,7 +205,7 @@ PROMISE: Final = Promise(
     blind=(
         "what is said while the load lasts, but gauges of a leader whose followers lag on purpose",
         "metrics of systems other than the bundled one; those that count no partitions",
-        "settings of brokers, defaults and synonyms; groups; access control lists",
+        "settings of brokers, defaults and synonyms; access control lists",
         "APIs that a node does not serve",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",
     ),

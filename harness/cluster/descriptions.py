@@ -1,10 +1,12 @@
 """What brokers describe to an operator, once the load has ended, beside what is so.
 
 What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitions --list``,
-``kafka-transactions describe-producers`` and any tool's list of brokers and topics show comes from
-answers that no producer or consumer asks for. So each running node is asked for all of them, past
-its proxy, and each value is written down beside what ZooKeeper, or its own folders, held before and
-after: a truth that changed meanwhile is none. Their metrics go with it (`harness.cluster.gauges`).
+``kafka-transactions describe-producers``, ``kafka-consumer-groups --list`` and any tool's list of
+brokers and topics show comes from answers that no producer or consumer asks for. So each running
+node is asked for all of them, past its proxy, and each value is written down beside what ZooKeeper,
+or its own folders, held before and after: a truth that changed meanwhile is none. Of groups nobody
+holds one but who coordinates them (`checkers.promises.groups.listed_groups`). Their metrics go with
+it (`harness.cluster.gauges`).
 
 Rows: ``described``, one a value (`checkers.promises.descriptions` judges them).
 """
@@ -40,6 +42,7 @@ _VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.DESCRIBE_LOG_DIRS: 1,
     ApiKey.DESCRIBE_PRODUCERS: 0,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.LIST_GROUPS: 0,
 }
 """The oldest version that says what is needed. Who does not serve it is not asked."""
 
@@ -242,6 +245,8 @@ def _ask(
         case ApiKey.DESCRIBE_PRODUCERS:
             asked = [{"name": topic, "partition_indexes": each} for topic, each in led.items()]
             fields, read = {"topics": asked}, _producers
+        case ApiKey.LIST_GROUPS:
+            fields, read = {}, _groups
         case _:
             fields, read = {"timeout": _TIMEOUT_MS, "topics": None}, _reassignments
     for key, value in read(ask(address, request(api, _VERSIONS[api], **fields), _TIMEOUT_S)):
@@ -308,6 +313,14 @@ def _producers(answer: Any) -> Told:
                 name = f"{topic.name}-{int(p.partition_index)}"
                 says = f"epoch {int(one.producer_epoch)}, sequence {int(one.last_sequence)}"
                 yield (name, f"producer {int(one.producer_id)}"), says
+
+
+def _groups(answer: Any) -> Told:
+    """How many first: who lists none was asked all the same."""
+    _sound(answer.error_code)
+    yield ("", "groups"), str(len(answer.groups))
+    for group in answer.groups:
+        yield (str(group.group_id), "protocol type"), str(group.protocol_type)
 
 
 def _reassignments(answer: Any) -> Told:

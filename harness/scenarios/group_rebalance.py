@@ -176,12 +176,18 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(
             role="group-keeper",
             process="group-keeper",
-            params={"topic": TOPIC, "keep_ms": KEEP_MS, "visits": True, "leaves": True},
+            params={
+                **{"topic": TOPIC, "keep_ms": KEEP_MS, "visits": True, "leaves": True},
+                "clears": True,
+            },
         ),
         Role(  # a process of its own: who waits for an answer asks that broker nothing else
             role="group-keeper",
             process="group-waiter",
-            params={"topic": TOPIC, "prefix": "waited", "visits": True, "waits": WAITERS},
+            params={
+                **{"topic": TOPIC, "prefix": "waited", "visits": True, "waits": WAITERS},
+                "clears": True,
+            },
         ),
         Role(
             role="group-couple",

@@ -12,7 +12,9 @@ forgotten when the id's session is over: from then on brokers are asked what the
 ``leaves`` some groups are joined for good, by one member, which leaves at once and in order
 (LeaveGroup), and then says that it lives (Heartbeat): it is to hear that it is no member. With
 ``waits`` one more group is joined again and again, each time by somebody who never comes back: the
-next has to wait until that one's session is over, or its coordinator is one no more.
+next has to wait until that one's session is over, or its coordinator is one no more. With
+``clears`` some groups are not deleted but their position is (OffsetDelete, KIP-496), and a position
+before that which they never had.
 
 Every broker is asked by itself, in turn; who does not coordinate the group says so, and that is a
 failed operation like any other. Each question is a `group_step` row.
@@ -37,6 +39,7 @@ from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 COMMIT, ASK, DELETE, JOIN, LOOK = "commit", "ask", "delete", "join", "look"
 ENTER, LEAVE, BEAT = "enter", "leave", "beat"
+SPARE, CLEAR = "spare", "clear"
 WAIT = "wait"
 """Not a step: a group of whose members each waits for the one before."""
 _APIS: Final = {
@@ -48,8 +51,12 @@ _APIS: Final = {
     ENTER: (ApiKey.JOIN_GROUP, 4),
     LEAVE: (ApiKey.LEAVE_GROUP, 1),
     BEAT: (ApiKey.HEARTBEAT, 1),
+    SPARE: (ApiKey.OFFSET_DELETE, 0),
+    CLEAR: (ApiKey.OFFSET_DELETE, 0),
 }
 _OFFSET: Final = 7
+_SPARE: Final = 1
+"""The partition in which no group has a position."""
 _ALWAYS_MS: Final = -1
 _SESSION_MS: Final = 1_000
 """Of who asks to join and never comes back."""
@@ -67,11 +74,13 @@ _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``topic``: in whose partition 0 the positions are; ``rate_per_s``: questions a second to each
+    """``topic``: in whose partition 0 the positions are (with ``clears`` there is to be a partition
+    1, in which none is); ``rate_per_s``: questions a second to each
     broker; ``asks``: how often a group is asked for before it is deleted. Groups are of several
     kinds, in turn: deleted ones; with ``keep_ms`` those whose positions are kept for so long; with
-    ``visits`` those that are visited, with ``leaves`` those that a member leaves; ``waits``: the
-    id of the one whose members wait for each other."""
+    ``visits`` those that are visited, with ``leaves`` those that a member leaves, with ``clears``
+    those whose position is deleted; ``waits``: the id of the one whose members wait for each
+    other."""
 
     topic: str
     prefix: str = "kept"
@@ -80,6 +89,7 @@ class Params:
     keep_ms: int | None = None
     visits: bool = False
     leaves: bool = False
+    clears: bool = False
     waits: str | None = None
     timeout_ms: int = 5_000
 
@@ -107,6 +117,8 @@ class GroupKeeper(AskEach):
         self._params = params
         self._number = 0
         self._is_kept = False
+        self._is_spared = False
+        """Whether a position that the present group never had was deleted."""
         self._answers = 0
         """How often the present group's position was told."""
         self._over: list[tuple[str, str]] = []
@@ -115,7 +127,8 @@ class GroupKeeper(AskEach):
         visited = [JOIN] if params.visits else []
         left = [LEAVE] if params.leaves else []
         waited = [] if params.waits is None else [WAIT]
-        self._kinds = [*waited, DELETE, *brief, *visited, *left]
+        cleared = [CLEAR] if params.clears else []
+        self._kinds = [*waited, DELETE, *brief, *visited, *left, *cleared]
         """By the step that ends what is done to such a group."""
         self._first = {JOIN: JOIN, LEAVE: ENTER, WAIT: ENTER}
         """The step that a group begins with; others with a commit."""
@@ -149,7 +162,7 @@ class GroupKeeper(AskEach):
         elif self._generation >= 0:
             step = LEAVE
         elif self._is_kept:
-            step = ASK if self._answers < self._params.asks else DELETE
+            step = self._step_of_kept()
         stays_ms = _WAITS_MS if self._kind == WAIT else _STAYS_MS
         keep_ms = {JOIN: _SESSION_MS, ENTER: stays_ms}.get(step)
         if step == self._kind == COMMIT:
@@ -158,6 +171,13 @@ class GroupKeeper(AskEach):
         self._ops += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
+
+    def _step_of_kept(self) -> str:
+        if self._kind == CLEAR and not self._is_spared:
+            return SPARE
+        if self._answers < self._params.asks:
+            return ASK
+        return CLEAR if self._kind == CLEAR else DELETE
 
     def _next_over(self, node: int) -> tuple[str, str]:
         """One after the other, and then from the first on: there are ever more of them."""
@@ -197,6 +217,10 @@ class GroupKeeper(AskEach):
             entity = build(request, group_id=asked.group, member_id=self._member, **beat)
         elif asked.step == LOOK:
             entity = build(request, groups=[asked.group])
+        elif asked.step in (SPARE, CLEAR):
+            where = [{"partition_index": _SPARE if asked.step == SPARE else 0}]
+            topics = [{"name": name, "partitions": where}]
+            entity = build(request, group_id=asked.group, topics=topics)
         else:
             entity = build(request, groups_names=[asked.group])
         return encode_request(entity, 0, self._spec.process)
@@ -229,10 +253,12 @@ class GroupKeeper(AskEach):
             return int(answer.error_code), {"offset": -1}
         if step == DELETE:
             return int(answer.results[0].error_code), {"offset": -1}
-        if step == ASK and answer.error_code:
+        if step in (ASK, SPARE, CLEAR) and answer.error_code:
             return int(answer.error_code), {"offset": -1}
         one = answer.topics[0].partitions[0]
         error = int(one.error_code)
+        if step in (SPARE, CLEAR):
+            return error, {"offset": -1}
         if step == COMMIT:
             return error, {"offset": _OFFSET}
         return error, {"offset": -1 if error else int(one.committed_offset)}
@@ -243,7 +269,9 @@ class GroupKeeper(AskEach):
         if outcome != "ok" and error not in (_NOT_FOUND, _MEMBER_ID_REQUIRED):
             return
         if step == COMMIT:
-            self._is_kept, self._answers = True, 0
+            self._is_kept, self._is_spared, self._answers = True, False, 0
+        elif step == SPARE:
+            self._is_spared = True
         elif step == ASK:
             self._answers += 1
             if self._kind == COMMIT and self._answers >= self._params.asks:

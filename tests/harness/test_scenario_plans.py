@@ -595,4 +595,4 @@ def test_whoever_keeps_groups_asks_all_that_it_is_held_to() -> None:
         if role.role == "group-keeper"
     ]
     assert {role.process for role in keepers} >= {"group-keeper", "group-waiter"}
-    assert all(role.params.get("visits") for role in keepers)
+    assert all(role.params.get("visits") and role.params.get("clears") for role in keepers)

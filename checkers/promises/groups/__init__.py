@@ -25,8 +25,9 @@ Violations:
 - ``coordinator-never-led``: a broker names one who had not led the group's partition by then;
 - ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
   than who leads the group's partition (`coordinators`);
-- ``kept-offset-lost``, ``deleted-group-back``, ``expired-offset-kept``: of groups without members
-  (`kept_groups`, `raised_positions`);
+- ``kept-offset-lost``, ``deleted-group-back``, ``deleted-position-back``,
+  ``expired-offset-kept``: of groups without members (`kept_groups`, `raised_positions`);
+- ``listed-otherwise``: of the groups that a coordinator lists to an operator (`listed_groups`);
 - ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
   comes back (`visited_groups`);
 - ``left-and-member``: who left in order is told that it is a member (`left_members`);
@@ -71,6 +72,7 @@ from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.kept_out import ANEW, kept_out
 from checkers.promises.groups.known_members import KNOWN, known_members
 from checkers.promises.groups.left_members import PARTED, left_members
+from checkers.promises.groups.listed_groups import LISTED, listed_groups
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
@@ -128,6 +130,7 @@ def check(history: History) -> Outcome:
         *kept_groups(history, outcome),
         *raised_positions(history, outcome),
         *visited_groups(history, outcome),
+        *listed_groups(history, outcome),
         *left_members(history, outcome),
         *waiting_members(history, outcome),
         *absent_members(history, outcome),
@@ -192,7 +195,9 @@ PROMISE: Final = Promise(
         "committed-by-two": "A partition is one member's at a time.",
         "kept-offset-lost": "A group without members keeps its positions.",
         "deleted-group-back": "A group that is deleted stays deleted.",
+        "deleted-position-back": "A position that is deleted stays deleted.",
         "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
+        "listed-otherwise": "A coordinator lists its groups, and no others.",
         "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
         "visitor-remembered": "A group that nobody came to join is forgotten.",
         "left-and-member": "Who leaves in order is a member no more.",
@@ -219,6 +224,7 @@ PROMISE: Final = Promise(
         RAISED: "of who kept a lower one, or began to lead the group's partition afterwards",
         GONE: "by coordinators that were not replaced as they deleted them",
         EXPIRED: "of groups without members, once all was calm",
+        LISTED: "once all was calm, by each broker",
         LEFT: "of whom nobody came back, once all was calm",
         PARTED: "told by the coordinator that had let them go",
         WAITED: "that nothing kept from answering",

@@ -60,7 +60,7 @@ def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
     leaders: dict[tuple[str, int, str], State] = {}
     for row in asked:
         group = (row["arm"], row["trial"], row["group"])
-        state = _leader(history, *group)
+        state = leader_of(history, *group)
         if state is None:
             continue
         leaders[group] = state
@@ -133,7 +133,7 @@ def states_of(history: History, arm: str, trial: int, group: str) -> list[State]
     return list(known[mine].states) if mine in known else []
 
 
-def _leader(history: History, arm: str, trial: int, group: str) -> State | None:
+def leader_of(history: History, arm: str, trial: int, group: str) -> State | None:
     """The last that was committed of the group's partition, if it has a leader."""
     states = states_of(history, arm, trial, group)
     leads = states[-1].row["leader"] if states else None

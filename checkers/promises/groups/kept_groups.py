@@ -9,6 +9,8 @@ afterwards may know them any more.
   to delete and whose time was not over, the coordinator has another, or none;
 - ``deleted-group-back``: the coordinator tells of a position of a group whose deletion was
   acknowledged `SURE_NS` before, or longer;
+- ``deleted-position-back``: the same of a position that was deleted without its group
+  (OffsetDelete, KIP-496); a group's other positions stay (``kept-offset-lost``);
 - ``expired-offset-kept``: once all is calm (`checkers.facts.calm`) the coordinator tells of a
   position whose time, which its commit had named, was over before coordinators last looked for such
   (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``).
@@ -40,9 +42,10 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 ASKED: Final = "positions of groups without members asked for"
-GONE: Final = "deleted groups asked for"
+GONE: Final = "deleted groups and positions asked for"
 EXPIRED: Final = "positions asked for after their time"
 LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
+CLEARED: Final = "deleted-position-back"
 CHECK_INTERVAL: Final = "offsets.retention.check.interval.ms"
 _CHECK_INTERVAL_MS: Final = 600_000
 """Kafka's default."""
@@ -63,7 +66,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         return
     steps = history.frame("group_step").where("group is not null and step is not null")
     ok = F.col("type") == "ok"
-    commits, deletes = F.col("step") == "commit", F.col("step") == "delete"
+    commits, deletes = F.col("step") == "commit", F.col("step").isin("delete", "clear")
     lives = steps.groupBy(*_BY).agg(
         F.min(F.when(commits & ok, F.col("t"))).alias("kept_t"),
         F.max(F.when(commits & ok, F.col("offset"))).alias("kept"),
@@ -73,6 +76,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         F.min(F.when(deletes, F.col("invoke_t"))).alias("tried_t"),
         F.min(F.when(deletes & ok, F.col("t"))).alias("gone_t"),
         F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
+        F.min_by("step", F.when(deletes & ok, F.col("t"))).alias("how"),
     )
     told = steps.where("type = 'ok' and step = 'ask'").join(F.broadcast(lives), _BY)
     told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
@@ -88,7 +92,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
     def first(wrong: Column) -> Column:
         return F.min(F.when(wrong, F.struct("t", "node", "offset")))
 
-    found = told.groupBy(*_BY, "kept", "gone_t", "by").agg(
+    found = told.groupBy(*_BY, "kept", "gone_t", "by", "how").agg(
         F.count(F.when(is_kept, 1)).alias("kept_n"),
         F.count(F.when(is_gone, 1)).alias("gone_n"),
         F.count(F.when(is_over, 1)).alias("over_n"),
@@ -101,7 +105,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         if row["gone_n"] and not was_replaced(history, row, row["by"], row["gone_t"]):
             outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
             if row[BACK] is not None:
-                yield _finding(BACK, row)
+                yield _finding(CLEARED if row["how"] == "clear" else BACK, row)
         outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
         for rule in (LOST, STALE):
             if row[rule] is not None:
@@ -146,9 +150,10 @@ def was_replaced(history: History, row: Row, by: int, gone_t: int) -> bool:
 
 
 def _finding(rule: str, row: Row) -> Finding:
-    one = row[rule]
+    one = row[BACK if rule == CLEARED else rule]
     after = {
         BACK: "whose deletion had been acknowledged before",
+        CLEARED: "whose deletion had been acknowledged before",
         LOST: f"for which {row['kept']} had been acknowledged",
         STALE: "whose time was over before coordinators last looked",
     }[rule]
@@ -160,7 +165,7 @@ def _finding(rule: str, row: Row) -> Finding:
         row["trial"],
         (
             Pick("group_step", {**group, "step": "commit", "type": "ok"}, rows=1),
-            Pick("group_step", {**group, "step": "delete", "type": "ok"}, rows=1),
+            Pick("group_step", {**group, "step": row["how"] or "delete", "type": "ok"}, rows=1),
             Pick("group_step", {**group, "node": one["node"], "t": one["t"]}, rows=1),
         ),
     )

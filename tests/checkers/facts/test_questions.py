@@ -30,7 +30,7 @@ def sound() -> Story:
             for partition in (0, 1):
                 reads(story, t, node, partition)
             leads = {} if node == 2 else {"type": "fail", "error": 16, "offset": -1}
-            for step in ("commit", "ask", "delete", "join", "look"):
+            for step in ("commit", "ask", "delete", "join", "look", "clear"):
                 about = {"group": "kept", "step": step, "node": node, "process": KEEPER}
                 story.add("group_step", t, **{"error": 0, "offset": 7, **about, **leads})
             for topic in ("t", "u"):
@@ -159,6 +159,10 @@ EDITS: dict[str, tuple[Callable[[Rows], None], str | None]] = {
     "no looks": (
         without("group_step", lambda r: r["step"] == "look"),
         "group-keeper (group-keeper): nobody answered it when it asked who is in a group",
+    ),
+    "no positions deleted": (
+        without("group_step", lambda r: r["step"] == "clear"),
+        "group-keeper (group-keeper): nobody answered it when it asked to delete a position",
     ),
     "a topic": (
         without("metadata", lambda r: r["topic"] == "u"),

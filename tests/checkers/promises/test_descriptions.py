@@ -24,6 +24,8 @@ OWN = {
     ("DescribeLogDirs", "t-0", "offset lag"): "0",
     ("DescribeLogDirs", "t-0", "is future"): "False",
 }
+GROUPS = ("ListGroups", "", "groups")
+"""How many each coordinates."""
 GAUGE = ("MBeans", "", "UnderReplicatedPartitions")
 PRODUCER = ("DescribeProducers", "t-0", "producer 9")
 Key = tuple[str, str, str]
@@ -52,6 +54,7 @@ def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bo
             tell(story, node, key, told, truth=truth if known else None, known=known)
         for key, truth in OWN.items():
             tell(story, node, key, changed.get((node, key), truth), truth=truth, known=True)
+        tell(story, node, GROUPS, str(node))
     tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
     tell(story, 1, GAUGE, changed.get((1, GAUGE), "3"), truth="3", known=True)
     listed = ("ListPartitionReassignments", "", "topics that move")
@@ -88,7 +91,7 @@ def test_a_sound_history(story: Any) -> Asks:
     outcome = yield sound(story, {})
     assert not outcome.counts
     assert not outcome.unknowns
-    assert outcome.evidence[story.arm, 0, TOLD] == 21
+    assert outcome.evidence[story.arm, 0, TOLD] == 23
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -191,6 +194,7 @@ def test_a_value_of_which_one_node_says_nothing(story: Any) -> Asks:
     [
         ("ListPartitionReassignments", "written", True),
         ("DescribeLogDirs", "written", True),
+        ("ListGroups", "written", True),
         ("DescribeCluster", "written", False),  # an older release
         ("ListPartitionReassignments", "shown", False),
         ("ListPartitionReassignments", "in a quorum", False),  # no ZooKeeper to hold it against
@@ -203,7 +207,8 @@ def test_an_api_by_which_nobody_tells_anything(
 ) -> Asks:
     known = leaders != "in a quorum"
     story.run["arms"][story.arm]["leaders"] = leaders if known else "written"
-    for api in ("DescribeCluster", "Metadata", "DescribeLogDirs", "ListPartitionReassignments"):
+    every = ("DescribeCluster", "Metadata", "DescribeLogDirs", "ListGroups")
+    for api in (*every, "ListPartitionReassignments"):
         if api != missing:
             on_disk = api == "DescribeLogDirs"
             truth = {"truth": "so", "known": True} if known or on_disk else {"truth": None}

@@ -37,4 +37,4 @@ def test_what_is_said_names_rules_or_a_reason(api: str) -> None:
 def test_a_field_that_nobody_named_has_no_key() -> None:
     assert key_for(ApiKey.METADATA, "topics.partitions.of_the_future") is None
     assert key_for(ApiKey.LEADER_AND_ISR, "topics.partition_errors.error_code") == "topics"
-    assert key_for(ApiKey.LIST_GROUPS, "groups.group_id") == REST
+    assert key_for(ApiKey.LIST_GROUPS, "groups.group_state") == REST

@@ -51,6 +51,8 @@ class MiniCluster:
         self.silent: set[int] = set()
         self.unanswered: set[int] = set()  # APIs
         self.deleted: set[str] = set()  # groups
+        self.cleared: list[tuple[str, int]] = []
+        """Groups and partitions whose positions were deleted."""
         self.left: set[str] = set()  # groups
         self.beats: list[int] = []  # what heartbeats are answered next, in order
         self.begins = 0  # every log
@@ -157,6 +159,10 @@ class MiniHandler(socketserver.BaseRequestHandler):
                     {"group_id": g, "error_code": 0 if mine else 16} for g in request.groups_names
                 ]
                 return {"results": rows}
+            if header.api_key == ApiKey.OFFSET_DELETE:
+                if node != cluster.leader:
+                    return {"error_code": 16, "topics": []}
+                return {"error_code": 0, "topics": [self._cleared(request)]}
             if header.api_key == ApiKey.JOIN_GROUP:
                 error = 16 if node != cluster.leader else 0 if request.member_id else 79
                 more = {"protocol_type": None, "protocol_name": "", "members": []}
@@ -205,6 +211,13 @@ class MiniHandler(socketserver.BaseRequestHandler):
         state = "Stable" if self.server.cluster.leader_epoch else "PreparingRebalance"
         error = 0 if mine else 16
         return {"group_id": name, "error_code": error, "group_state": state, "members": members}
+
+    def _cleared(self, request: Any) -> dict[str, Any]:
+        (topic,) = request.topics
+        where = [int(p.partition_index) for p in topic.partitions]
+        self.server.cluster.cleared += [(str(request.group_id), p) for p in where]
+        rows = [{"partition_index": p, "error_code": 0} for p in where]
+        return {"name": topic.name, "partitions": rows}
 
     def _committed(self, topic: Any) -> dict[str, Any]:
         """As a coordinator answers that obeys whoever speaks of generation 3."""

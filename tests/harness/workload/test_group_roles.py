@@ -61,6 +61,28 @@ def test_some_groups_are_kept_for_a_time_and_some_only_visited(
     assert not mini.deleted & {"kept-1", "kept-2"}
 
 
+def test_of_some_groups_only_the_position_is_deleted(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """One that they never had before it, and between the two it is asked for."""
+    plan = spec("group-keeper", topic="t", rate_per_s=200, asks=2, clears=True)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: ("kept-3", 0) in mini.cleared)
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if r["node"] == 1]
+    steps = [r["step"] for r in found if r["group"] == "kept-1"]
+    assert steps[:5] == ["commit", "spare", "ask", "ask", "clear"]
+    assert set(steps[5:]) == {"ask"}, "what is deleted is asked for from then on"
+    assert mini.cleared[:4] == [("kept-1", 1), ("kept-1", 0), ("kept-3", 1), ("kept-3", 0)]
+    assert {r["type"] for r in found} == {"ok"}
+    refused = {
+        (r["step"], r["error"]) for r in done(rows(plan.output)) if r["node"] == 2 and r["error"]
+    }
+    assert {("spare", 16), ("clear", 16)} <= refused
+    assert {"kept-0", "kept-2"} <= mini.deleted
+
+
 def test_a_position_is_raised_by_one_and_looked_at_by_another(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

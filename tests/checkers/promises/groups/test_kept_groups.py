@@ -85,6 +85,48 @@ CASES = {
 }
 
 
+CLEARED = "deleted-position-back"
+
+
+def cleared() -> Story:
+    """The same, but that its position is deleted, and one before that it never had."""
+    told = Story()
+    for partition in range(PARTITIONS):
+        moved(told, 1_000, 0, partition=partition)
+    step(told, 10_000, "commit", 7)
+    step(told, 10_500, "spare")
+    step(told, 11_000, "ask", 7)
+    step(told, DELETED, "clear")
+    step(told, 25_000, "ask")
+    return told
+
+
+CLEARINGS = {
+    "gone": (lambda s: None, None),
+    "back": (back, CLEARED),
+    "back with another coordinator": (lambda s: (moved(s, 23_000, 1), back(s)), CLEARED),
+    "its coordinator died": (lambda s: (ended(s, DELETED + 3_000), back(s)), None),
+    "lost with one that it never had": (lambda s: step(s, 12_000, "ask"), LOST),
+    "somebody tried": (
+        lambda s: (step(s, 12_000, "clear", type="info", error=7), step(s, 13_000, "ask")),
+        None,
+    ),
+    "refused": (lambda s: step(s, 12_000, "clear", type="fail", error=16), None),
+}
+
+
+@pytest.mark.parametrize("name", CLEARINGS)
+@judging(ruled(kept_groups))
+def test_a_position_that_is_deleted_goes_and_no_other(name: str) -> Asks:
+    tell, rule = CLEARINGS[name]
+    told = cleared()
+    tell(told)
+    outcome = yield told
+    assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
+    if rule == CLEARED:
+        assert outcome.evidence[told.arm, 0, GONE] == 2
+
+
 @pytest.mark.parametrize("name", CASES)
 @judging(ruled(kept_groups))
 def test_what_a_group_without_members_keeps_goes_when_it_is_deleted(name: str) -> Asks:
